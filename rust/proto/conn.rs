@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The life of one connection, as states and events.
+//!
+//! ```text
+//!             start       addr_resolved   route_resolved    established
+//!   Idle ────────► Resolving ──────► Routing ───────► Connecting ───────► Up
+//!    │                │                │                  │               │
+//!    │ close          └───────┬────────┴──────────────────┴───────┬───────┘
+//!    │                        │  any failure, close, removal      │
+//!    ▼        drained         ▼                                   │
+//!   Dead ◄──────────────── Draining ◄─────────────────────────────┘
+//! ```
+//!
+//! A connection is used once: a reconnect makes a new one. Draining lasts until no work request
+//! is outstanding; only then may memory be unmapped and objects be destroyed. Events that arrive
+//! late, in Draining or Dead, are ignored.
+
+/// Where a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Made, not started.
+    Idle,
+    /// Waiting for the address to be resolved.
+    Resolving,
+    /// Waiting for the route to be resolved.
+    Routing,
+    /// Waiting for the peer's answer.
+    Connecting,
+    /// Usable.
+    Up,
+    /// Given up; outstanding work is being flushed.
+    Draining,
+    /// Nothing is outstanding. Final.
+    Dead,
+}
+
+/// What can happen to a connection. The names follow `enum rdma_cm_event_type` in
+/// `include/rdma/rdma_cm.h`, where there is a counterpart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Local: begin to connect.
+    Start,
+    /// The address was resolved.
+    AddrResolved,
+    /// The address could not be resolved.
+    AddrError,
+    /// The route was resolved.
+    RouteResolved,
+    /// The route could not be resolved.
+    RouteError,
+    /// The peer has accepted.
+    Established,
+    /// The attempt failed for a local or protocol reason.
+    ConnectError,
+    /// The peer's host did not answer.
+    Unreachable,
+    /// The peer has refused: nobody listens, or it has had enough.
+    Rejected,
+    /// The peer has refused since it still holds an earlier connection of ours.
+    RejectedStale,
+    /// Local: a step took too long.
+    Timeout,
+    /// The peer or the fabric has ended the connection, or a queue pair failed.
+    Disconnected,
+    /// The device is going away.
+    DeviceRemoval,
+    /// The address has moved to another device.
+    AddrChange,
+    /// Local: give the connection up.
+    Close,
+    /// Local: no work request is outstanding any more.
+    Drained,
+}
+
+/// Why a connection ended, in the classes that callers of SUNRPC distinguish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// `ECONNREFUSED`: the peer said no.
+    Refused,
+    /// `ENETUNREACH`: no way to the peer, or the device is gone.
+    Unreachable,
+    /// `ENOTCONN`: the connection was lost, or is worth another attempt at once.
+    NotConnected,
+    /// `ETIMEDOUT`: no answer in time.
+    TimedOut,
+    /// `EPROTO`: the address is none that RDMA can use.
+    Protocol,
+}
+
+/// What an event does to a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Go to another state.
+    To(State),
+    /// The event comes late; nothing changes.
+    Ignore,
+    /// The event cannot happen in this state: a bug here or in the CM. Nothing changes.
+    Invalid,
+}
+
+/// The transition table: `event: states => state`.
+macro_rules! transitions {
+    ($($event:ident: $($from:ident)|+ => $to:ident;)+) => {
+        /// What `event` does in state `self`.
+        #[inline]
+        pub const fn on(self, event: Event) -> Step {
+            match (event, self) {
+                $($((Event::$event, State::$from))|+ => Step::To(State::$to),)+
+                (_, State::Draining | State::Dead) => Step::Ignore,
+                _ => Step::Invalid,
+            }
+        }
+    };
+}
+
+impl State {
+    transitions! {
+        Start:         Idle => Resolving;
+        AddrResolved:  Resolving => Routing;
+        AddrError:     Resolving => Draining;
+        RouteResolved: Routing => Connecting;
+        RouteError:    Routing => Draining;
+        Established:   Connecting => Up;
+        ConnectError:  Resolving | Routing | Connecting => Draining;
+        Unreachable:   Resolving | Routing | Connecting => Draining;
+        Rejected:      Connecting => Draining;
+        RejectedStale: Connecting => Draining;
+        Timeout:       Resolving | Routing | Connecting => Draining;
+        Disconnected:  Connecting | Up => Draining;
+        DeviceRemoval: Idle | Resolving | Routing | Connecting | Up => Draining;
+        AddrChange:    Resolving | Routing | Connecting | Up => Draining;
+        Close:         Idle | Resolving | Routing | Connecting | Up => Draining;
+        Drained:       Draining => Dead;
+    }
+
+    /// All states.
+    pub const ALL: [Self; 7] = [
+        Self::Idle,
+        Self::Resolving,
+        Self::Routing,
+        Self::Connecting,
+        Self::Up,
+        Self::Draining,
+        Self::Dead,
+    ];
+
+    /// Whether an attempt to connect is under way.
+    pub const fn is_pending(self) -> bool {
+        matches!(self, Self::Resolving | Self::Routing | Self::Connecting)
+    }
+
+    /// Whether Sends may be posted.
+    pub const fn is_up(self) -> bool {
+        matches!(self, Self::Up)
+    }
+
+    /// Whether the connection is over, or nearly so.
+    pub const fn is_ended(self) -> bool {
+        matches!(self, Self::Draining | Self::Dead)
+    }
+}
+
+impl Event {
+    /// All events.
+    pub const ALL: [Self; 16] = [
+        Self::Start,
+        Self::AddrResolved,
+        Self::AddrError,
+        Self::RouteResolved,
+        Self::RouteError,
+        Self::Established,
+        Self::ConnectError,
+        Self::Unreachable,
+        Self::Rejected,
+        Self::RejectedStale,
+        Self::Timeout,
+        Self::Disconnected,
+        Self::DeviceRemoval,
+        Self::AddrChange,
+        Self::Close,
+        Self::Drained,
+    ];
+
+    /// The failure this event means for RPCs that wait for the connection, if it is one.
+    pub const fn failure(self) -> Option<Failure> {
+        match self {
+            Self::Rejected => Some(Failure::Refused),
+            Self::Unreachable | Self::RouteError | Self::DeviceRemoval => {
+                Some(Failure::Unreachable)
+            }
+            Self::AddrError => Some(Failure::Protocol),
+            Self::Timeout => Some(Failure::TimedOut),
+            Self::ConnectError
+            | Self::RejectedStale
+            | Self::Disconnected
+            | Self::AddrChange
+            | Self::Close => Some(Failure::NotConnected),
+            Self::Start
+            | Self::AddrResolved
+            | Self::RouteResolved
+            | Self::Established
+            | Self::Drained => None,
+        }
+    }
+}
+
+/// A connection's state, with the reason for its end.
+///
+/// # Invariants
+///
+/// `failure` is set once, by the event that leads to [`State::Draining`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conn {
+    state: State,
+    failure: Option<Failure>,
+}
+
+impl Conn {
+    /// A connection that was not started yet.
+    pub const fn new() -> Self {
+        Self {
+            state: State::Idle,
+            failure: None,
+        }
+    }
+
+    /// Lets an event happen.
+    pub fn on(&mut self, event: Event) -> Step {
+        let step = self.state.on(event);
+        if let Step::To(state) = step {
+            // INVARIANT: one event alone leads to Draining, and no event with a failure leaves it.
+            self.failure = self.failure.or(event.failure());
+            self.state = state;
+        }
+        step
+    }
+
+    /// Where the connection stands.
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Why the connection ended, once it has.
+    pub const fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+}
+
+impl Default for Conn {
+    fn default() -> Self {
+        Self::new()
+    }
+}

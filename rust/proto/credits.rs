@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Credits: how many RPCs a requester may have in flight.
+//!
+//! RFC 8166 section 3.3.1 (RFC 5666 section 3.3). A requester has one credit until the first
+//! reply of a connection; afterwards the latest reply's grant counts. A responder never grants
+//! zero; a peer that does is taken to have granted one, since zero would stop the connection for
+//! ever. Each direction of a connection has its own credits.
+
+/// The credit limit of one direction of one connection, as the requester sees it.
+///
+/// # Invariants
+///
+/// `1 <= limit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credits {
+    limit: u32,
+}
+
+impl Credits {
+    /// A new connection: one credit until the first reply.
+    pub const fn new() -> Self {
+        Self { limit: 1 }
+    }
+
+    /// Takes the grant of a reply, any number the peer likes, and bounds it to `1..=max`; `max` is
+    /// what the local side has prepared Receives for, at least one. Returns whether the limit
+    /// changed.
+    #[inline]
+    pub fn on_reply(&mut self, grant: u32, max: u32) -> bool {
+        let max = if max == 0 { 1 } else { max };
+        // INVARIANT: the result lies within `1..=max`.
+        let limit = grant.clamp(1, max);
+        let changed = limit != self.limit;
+        self.limit = limit;
+        changed
+    }
+
+    /// Back to one credit: the connection was replaced.
+    pub fn reset(&mut self) {
+        *self = Self::new();
+    }
+
+    /// The current limit of RPCs in flight, at least one.
+    #[inline]
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// The limit as a SUNRPC congestion window, which counts 256 for each RPC
+    /// (`RPC_CWNDSHIFT` in `include/linux/sunrpc/xprt.h`).
+    #[inline]
+    pub const fn cwnd(&self) -> u64 {
+        // CAST: widening; `From` is not const.
+        (self.limit as u64) << 8
+    }
+}
+
+impl Default for Credits {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Credits together with the number of messages in flight, for users without a congestion
+/// window of their own: the backward direction, and version two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    credits: Credits,
+    in_flight: u32,
+}
+
+impl Flow {
+    /// A new connection: nothing in flight, one credit.
+    pub const fn new() -> Self {
+        Self {
+            credits: Credits::new(),
+            in_flight: 0,
+        }
+    }
+
+    /// Takes a credit for one message. `false`: wait for a reply first.
+    ///
+    /// RDMA_DONE takes a credit too, and returns it with [`Flow::on_unanswered`] when the
+    /// responder has shown by a later reply that it has received it (RFC 5666 section 3.8).
+    #[must_use]
+    pub fn try_take(&mut self) -> bool {
+        if self.in_flight >= self.credits.limit() {
+            return false;
+        }
+        self.in_flight = self.in_flight.saturating_add(1);
+        true
+    }
+
+    /// A reply has come: one message fewer in flight, and a new limit, bounded by `max`.
+    /// Returns whether a message may now be sent that had to wait before.
+    pub fn on_reply(&mut self, grant: u32, max: u32) -> bool {
+        let was_full = self.available() == 0;
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.credits.on_reply(grant, max);
+        was_full && self.available() > 0
+    }
+
+    /// A message in flight will never be answered, but no longer occupies the peer.
+    pub fn on_unanswered(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// Messages that may be sent now. Zero also while a lowered limit is being worked off.
+    pub const fn available(&self) -> u32 {
+        self.credits.limit().saturating_sub(self.in_flight)
+    }
+
+    /// Messages sent and not answered.
+    pub const fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// The limit itself.
+    pub const fn credits(&self) -> &Credits {
+        &self.credits
+    }
+
+    /// The connection was replaced: what was in flight is lost.
+    pub fn reset(&mut self) {
+        *self = Self::new();
+    }
+}

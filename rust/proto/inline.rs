@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Inline thresholds: the longest message that one Send can carry, in each direction.
+//!
+//! RFC 8797 section 4.2: the sender's send size or the receiver's receive size, whichever is less,
+//! as the peers announced them in their private data. Settings may differ at every connection.
+
+use super::super::wire::cm_private::Settings;
+use super::super::wire::v1::len;
+
+/// What the two peers of a connection have agreed on by announcing their settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Longest message from client to server in bytes, transport header included.
+    pub client_to_server: u32,
+    /// Longest message from server to client in bytes, transport header included.
+    pub server_to_client: u32,
+    /// Both peers support remote invalidation (RFC 8797 section 4.1).
+    pub remote_invalidation: bool,
+}
+
+impl Thresholds {
+    /// What holds before or without private data: 1024 bytes each way.
+    pub const DEFAULT: Self = Self::agree(&Settings::DEFAULT, &Settings::DEFAULT);
+
+    /// A client that announced `local` and found `peer`, if anything, in the server's
+    /// private data.
+    pub fn for_client(local: &Settings, peer: Option<Settings>) -> Self {
+        Self::agree(local, &peer.unwrap_or_default())
+    }
+
+    /// A server that announced `local` and found `peer`, if anything, in the client's private
+    /// data.
+    pub fn for_server(local: &Settings, peer: Option<Settings>) -> Self {
+        Self::agree(&peer.unwrap_or_default(), local)
+    }
+
+    const fn agree(client: &Settings, server: &Settings) -> Self {
+        Self {
+            client_to_server: min(client.send.bytes(), server.receive.bytes()),
+            server_to_client: min(server.send.bytes(), client.receive.bytes()),
+            remote_invalidation: client.remote_invalidation && server.remote_invalidation,
+        }
+    }
+
+    /// Longest RPC call in bytes that fits inline beside any version-one header whose chunks have at
+    /// most `max_segs` segments each: a read chunk, and a write chunk or a reply chunk.
+    /// [`super::plan`] computes the exact header instead and may fit more.
+    pub fn max_inline_call(&self, max_segs: u32) -> u32 {
+        // CAST: lossless where `usize` has 32 bits or more.
+        let segs = max_segs as usize;
+        less(self.client_to_server, len::header(segs, Some(segs), None))
+    }
+
+    /// Longest RPC reply in bytes that fits inline beside a version-one header that returns one
+    /// write chunk of at most `max_segs` segments.
+    pub fn max_inline_reply(&self, max_segs: u32) -> u32 {
+        // CAST: as above.
+        let segs = max_segs as usize;
+        less(self.server_to_client, len::header(0, Some(segs), None))
+    }
+
+    /// Longest backward-direction call in bytes, for which the server is the sender: it must fit
+    /// inline without chunks (RFC 8167 section 4.1).
+    pub fn max_backward_call(&self) -> u32 {
+        less(self.server_to_client, len::MIN)
+    }
+
+    /// Longest backward-direction reply in bytes, for which the client is the sender.
+    pub fn max_backward_reply(&self) -> u32 {
+        less(self.client_to_server, len::MIN)
+    }
+}
+
+/// `threshold - header`, or zero.
+fn less(threshold: u32, header: usize) -> u32 {
+    threshold.saturating_sub(u32::try_from(header).unwrap_or(u32::MAX))
+}
+
+const fn min(a: u32, b: u32) -> u32 {
+    if a < b {
+        a
+    } else {
+        b
+    }
+}

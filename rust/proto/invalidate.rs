@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Remote invalidation: which R_key a responder may invalidate, and whose it invalidated.
+//!
+//! RFC 8797 section 4.1: only when both peers have set R, and only an STag that belongs to the XID
+//! in the header of the very message that carries the invalidation.
+
+/// What a Receive completion's invalidated R_key means for the request that the message answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invalidated {
+    /// The message was a plain Send.
+    None,
+    /// The peer invalidated the request's registration with this index: it needs no LOCAL_INV.
+    Match(usize),
+    /// The peer invalidated an R_key that the request did not expose, or invalidated without
+    /// having been allowed to. Memory of another request may have been fenced: a protocol violation,
+    /// after which the connection cannot be trusted.
+    Foreign(u32),
+}
+
+/// Decides whose R_key a received message invalidated.
+///
+/// - `handles`: the R_keys that the answered request exposed, in the caller's order. R_keys that
+///   several requests share must not be among them.
+/// - `invalidated`: the R_key in the completion of the Receive, if it has one.
+/// - `allowed`: both peers support remote invalidation.
+#[inline]
+pub fn match_rkey(
+    handles: impl IntoIterator<Item = u32>,
+    invalidated: Option<u32>,
+    allowed: bool,
+) -> Invalidated {
+    let Some(rkey) = invalidated else {
+        return Invalidated::None;
+    };
+    let found = handles.into_iter().position(|handle| handle == rkey);
+    match found {
+        Some(index) if allowed => Invalidated::Match(index),
+        _ => Invalidated::Foreign(rkey),
+    }
+}
+
+/// Which R_key a responder invalidates with its reply: the one R_key of all the request's
+/// chunks, if there is exactly one and it was `allowed`. With several, the requester has to
+/// invalidate the others locally anyway.
+pub fn choose_rkey(handles: impl IntoIterator<Item = u32>, allowed: bool) -> Option<u32> {
+    let mut handles = handles.into_iter();
+    let first = handles.next().filter(|_| allowed)?;
+    handles.all(|handle| handle == first).then_some(first)
+}

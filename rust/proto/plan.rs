@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which chunks a call needs.
+//!
+//! RFC 8166 section 3.5 has the choices, RFC 8267 says which arguments and results NFS allows
+//! in data chunks; the upper layer has marked those in its buffers. The cheapest form that fits
+//! is taken:
+//!
+//! | | call | reply |
+//! | --- | --- | --- |
+//! | 1 | inline | inline |
+//! | 2 | read chunk for the pages, rest inline | write chunk for the pages, rest inline |
+//! | 3 | whole message in a position-zero read chunk | whole message in the reply chunk |
+//!
+//! Under RPCSEC_GSS integrity or privacy the transport sees no separate payload, so form 2 is
+//! out. The header's length depends on the chunks chosen, and is counted exactly.
+
+use super::super::wire::v1::{len, ListProc};
+use super::inline::Thresholds;
+
+mod extent;
+
+pub use extent::{Extent, Extents, Section};
+
+/// The RPC call as XDR has encoded it: lengths in bytes of a `struct xdr_buf`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallShape {
+    /// `head[0].iov_len`.
+    pub head_len: u32,
+    /// `page_len`.
+    pub page_len: u32,
+    /// `tail[0].iov_len`.
+    pub tail_len: u32,
+    /// The pages hold one argument that may be a read chunk (`XDRBUF_WRITE`).
+    pub payload_in_pages: bool,
+    /// Longest message that may be copied into the persistent send buffer rather than
+    /// gathered from where it lies, header not counted.
+    pub pullup_max: u32,
+    /// SGEs that gathering the message would take, the header's included.
+    pub sges_needed: u32,
+    /// SGEs that one Send may have.
+    pub sges_max: u32,
+}
+
+/// Where the reply is to go: lengths in bytes of the receive `struct xdr_buf`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplyShape {
+    /// `head[0].iov_len`.
+    pub head_len: u32,
+    /// `page_len`.
+    pub page_len: u32,
+    /// `tail[0].iov_len`.
+    pub tail_len: u32,
+    /// `buflen`: the longest reply that upper layer and buffer allow.
+    pub buflen: u32,
+    /// The pages take one result that may be a write chunk (`XDRBUF_READ`).
+    pub payload_in_pages: bool,
+}
+
+/// What a plan depends on besides the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conditions {
+    /// The connection's inline thresholds.
+    pub thresholds: Thresholds,
+    /// RPCSEC_GSS integrity or privacy is in use (`RPCAUTH_AUTH_DATATOUCH`).
+    pub data_touch: bool,
+    /// Most segments that registering any one chunk of this call may take.
+    pub max_segs: u32,
+    /// Offer four more bytes after a payload whose length is not a multiple of four: peers of
+    /// RFC 5666 write XDR padding into write chunks, and fail without room for it.
+    pub pad_write_chunks: bool,
+}
+
+/// How the call's RPC message travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// Inline, copied into the send buffer.
+    InlineCopied,
+    /// Inline, gathered by the HCA from head, pages and tail.
+    InlineGathered,
+    /// Pages as a read chunk, head and tail inline.
+    ReadChunk {
+        /// Position of the chunk in the XDR stream, in bytes.
+        position: u32,
+    },
+    /// The whole message as a read chunk at position zero (long call).
+    PositionZero,
+}
+
+/// What memory the call offers for the reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyKind {
+    /// None: the reply comes inline.
+    Inline,
+    /// A write chunk for the pages; head and tail come inline.
+    WriteChunk {
+        /// A further segment of four bytes must take XDR padding.
+        pad: bool,
+    },
+    /// A reply chunk for the whole message; short replies come inline all the same.
+    ReplyChunk,
+}
+
+/// How one call is to be sent.
+///
+/// # Invariants
+///
+/// - A `ReadChunk` call has page data, and its position is a multiple of four.
+/// - The header is no longer than the call threshold, nor is the header together with the
+///   inline extents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    call: CallKind,
+    reply: ReplyKind,
+    call_shape: CallShape,
+    reply_shape: ReplyShape,
+}
+
+/// Why there is no way to send a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanError {
+    /// The header alone, with so many segments, exceeds the call threshold.
+    HeaderTooLong,
+    /// The lengths of head, pages and tail add up to more than 32 bits.
+    MessageTooLong,
+}
+
+impl Plan {
+    /// Plans one call.
+    ///
+    /// # Errors
+    ///
+    /// See [`PlanError`]. Neither occurs with thresholds of at least 1024 bytes, at most 16
+    /// segments, and messages below 4 GiB.
+    pub fn new(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Result<Self, PlanError> {
+        let reply_kind = plan_reply(reply, cond)?;
+        let call_kind = plan_call(call, reply_kind, cond)?;
+        Ok(Self {
+            call: call_kind,
+            reply: reply_kind,
+            call_shape: *call,
+            reply_shape: *reply,
+        })
+    }
+
+    /// How the call's RPC message travels.
+    #[inline]
+    pub const fn call(&self) -> CallKind {
+        self.call
+    }
+
+    /// What is offered for the reply.
+    #[inline]
+    pub const fn reply(&self) -> ReplyKind {
+        self.reply
+    }
+
+    /// The message type that follows.
+    #[inline]
+    pub const fn proc(&self) -> ListProc {
+        match self.call {
+            CallKind::PositionZero => ListProc::Nomsg,
+            _ => ListProc::Msg,
+        }
+    }
+
+    /// Whether no memory has to be registered.
+    #[inline]
+    pub const fn is_inline(&self) -> bool {
+        let call = matches!(self.call, CallKind::InlineCopied | CallKind::InlineGathered);
+        call && matches!(self.reply, ReplyKind::Inline)
+    }
+
+    /// What the read chunk covers, in order. Empty when the call is inline.
+    pub const fn read_chunk(&self) -> Extents {
+        let s = &self.call_shape;
+        match self.call {
+            CallKind::InlineCopied | CallKind::InlineGathered => Extents::EMPTY,
+            // The pages alone: the tail starts with their XDR padding, which stays behind.
+            CallKind::ReadChunk { .. } => Extents::of(0, s.page_len, 0),
+            CallKind::PositionZero => Extents::of(s.head_len, s.page_len, s.tail_len),
+        }
+    }
+
+    /// What the Send carries after the header, in order. Empty for a long call.
+    pub const fn inline_call(&self) -> Extents {
+        let s = &self.call_shape;
+        match self.call {
+            CallKind::InlineCopied | CallKind::InlineGathered => {
+                Extents::of(s.head_len, s.page_len, s.tail_len)
+            }
+            CallKind::ReadChunk { .. } => {
+                Extents::of(s.head_len, 0, s.tail_len).skip_in_tail(pad_of(s.page_len))
+            }
+            CallKind::PositionZero => Extents::EMPTY,
+        }
+    }
+
+    /// What of the receive buffer is offered as a write chunk. Empty unless there is one.
+    pub const fn write_chunk(&self) -> Extents {
+        match self.reply {
+            ReplyKind::WriteChunk { .. } => Extents::of(0, self.reply_shape.page_len, 0),
+            ReplyKind::Inline | ReplyKind::ReplyChunk => Extents::EMPTY,
+        }
+    }
+
+    /// What of the receive buffer is offered as the reply chunk, in order. Empty unless there is
+    /// one.
+    pub const fn reply_chunk(&self) -> Extents {
+        let s = &self.reply_shape;
+        match self.reply {
+            ReplyKind::ReplyChunk => Extents::of(s.head_len, s.page_len, s.tail_len),
+            ReplyKind::Inline | ReplyKind::WriteChunk { .. } => Extents::EMPTY,
+        }
+    }
+}
+
+fn plan_reply(s: &ReplyShape, cond: &Conditions) -> Result<ReplyKind, PlanError> {
+    let threshold = cond.thresholds.server_to_client;
+    let total = sum([s.head_len, s.page_len, s.tail_len])?;
+    if fits(threshold, len::MIN, s.buflen.max(total)) {
+        return Ok(ReplyKind::Inline);
+    }
+    let pad = cond.pad_write_chunks && pad_of(s.page_len) != 0;
+    let header = len::header(0, Some(segments(cond, pad)), None);
+    let may = s.payload_in_pages && s.page_len != 0 && !cond.data_touch;
+    if may && fits(threshold, header, sum([s.head_len, s.tail_len])?) {
+        return Ok(ReplyKind::WriteChunk { pad });
+    }
+    Ok(ReplyKind::ReplyChunk)
+}
+
+fn plan_call(s: &CallShape, reply: ReplyKind, cond: &Conditions) -> Result<CallKind, PlanError> {
+    let threshold = cond.thresholds.client_to_server;
+    let total = sum([s.head_len, s.page_len, s.tail_len])?;
+    if fits(threshold, header_len(0, reply, cond), total) {
+        if total <= s.pullup_max {
+            return Ok(CallKind::InlineCopied);
+        }
+        if s.sges_needed <= s.sges_max {
+            return Ok(CallKind::InlineGathered);
+        }
+    }
+    // CAST: lossless where `usize` has 32 bits or more.
+    let header = header_len(cond.max_segs as usize, reply, cond);
+    if !fits(threshold, header, 0) {
+        return Err(PlanError::HeaderTooLong);
+    }
+    let may = s.payload_in_pages && s.page_len != 0 && !cond.data_touch && s.head_len % 4 == 0;
+    let rest = s.tail_len.saturating_sub(pad_of(s.page_len));
+    if may && fits(threshold, header, sum([s.head_len, rest])?) {
+        return Ok(CallKind::ReadChunk {
+            position: s.head_len,
+        });
+    }
+    Ok(CallKind::PositionZero)
+}
+
+/// Length of the call's header with `reads` read segments and what `reply` adds.
+fn header_len(reads: usize, reply: ReplyKind, cond: &Conditions) -> usize {
+    match reply {
+        ReplyKind::Inline => len::header(reads, None, None),
+        ReplyKind::WriteChunk { pad } => len::header(reads, Some(segments(cond, pad)), None),
+        ReplyKind::ReplyChunk => len::header(reads, None, Some(segments(cond, false))),
+    }
+}
+
+fn segments(cond: &Conditions, pad: bool) -> usize {
+    // CAST: as above.
+    (cond.max_segs as usize).saturating_add(usize::from(pad))
+}
+
+/// Whether `header` and `message` bytes together stay within `threshold`.
+fn fits(threshold: u32, header: usize, message: u32) -> bool {
+    u32::try_from(header).is_ok_and(|header| {
+        threshold
+            .checked_sub(header)
+            .is_some_and(|room| message <= room)
+    })
+}
+
+fn sum<const N: usize>(lens: [u32; N]) -> Result<u32, PlanError> {
+    lens.into_iter()
+        .try_fold(0, u32::checked_add)
+        .ok_or(PlanError::MessageTooLong)
+}
+
+/// Bytes of XDR padding after `len` bytes of opaque data (RFC 4506 section 4.9).
+const fn pad_of(len: u32) -> u32 {
+    len.wrapping_neg() % 4
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Parts of an `xdr_buf`, without the `xdr_buf`.
+
+/// The three parts of a `struct xdr_buf` (`include/linux/sunrpc/xdr.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// `head[0]`.
+    Head,
+    /// The page list, from `page_base`.
+    Pages,
+    /// `tail[0]`.
+    Tail,
+}
+
+/// A contiguous part of a section, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Which section.
+    pub section: Section,
+    /// First byte, counted from the section's start.
+    pub start: u32,
+    /// Number of bytes, never zero.
+    pub len: u32,
+}
+
+/// Parts of head, pages and tail, in that order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extents {
+    head: u32,
+    pages: u32,
+    tail_start: u32,
+    tail: u32,
+}
+
+impl Extents {
+    /// Nothing.
+    pub const EMPTY: Self = Self::of(0, 0, 0);
+
+    /// The first so many bytes of each section.
+    pub(super) const fn of(head: u32, pages: u32, tail: u32) -> Self {
+        Self {
+            head,
+            pages,
+            tail_start: 0,
+            tail,
+        }
+    }
+
+    /// The same without the first `n` bytes of the tail.
+    pub(super) const fn skip_in_tail(self, n: u32) -> Self {
+        Self {
+            tail_start: n,
+            tail: self.tail.saturating_sub(n),
+            ..self
+        }
+    }
+
+    /// Bytes in all. Saturates; plans are made only of lengths whose sum fits.
+    pub const fn len(&self) -> u32 {
+        self.head
+            .saturating_add(self.pages)
+            .saturating_add(self.tail)
+    }
+
+    /// Whether there is nothing.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The extents in order, empty ones left out.
+    pub fn iter(&self) -> impl Iterator<Item = Extent> {
+        [
+            (Section::Head, 0, self.head),
+            (Section::Pages, 0, self.pages),
+            (Section::Tail, self.tail_start, self.tail),
+        ]
+        .into_iter()
+        .filter(|&(_, _, len)| len != 0)
+        .map(|(section, start, len)| Extent {
+            section,
+            start,
+            len,
+        })
+    }
+}

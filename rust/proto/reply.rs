@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Does a reply claim no more than the call had offered?
+//!
+//! A responder returns the write list and the reply chunk with each length replaced by what it
+//! has written (RFC 8166 sections 4.3.2 and 4.3.3). It fills segments in order and without gaps. The
+//! lengths decide how many bytes of registered memory are handed to the upper layer, so each is
+//! checked against the offer, segment by segment.
+//!
+//! Handles and offsets of the returned segments are not compared: the requester goes by its own.
+
+use super::super::wire::v1::{Body, ErrorBody};
+use super::super::wire::{Lists, Segment};
+
+/// What a call had offered for its reply. At most one write chunk, as [`super::plan`] decides;
+/// see [`check_lists`] for more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offer<'a> {
+    /// Segments of the write chunk, as encoded in the call.
+    pub write_chunk: Option<&'a [Segment]>,
+    /// Segments of the reply chunk, as encoded in the call.
+    pub reply_chunk: Option<&'a [Segment]>,
+}
+
+/// What a reply has delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// RDMA_MSG: the RPC message is inline, its payload perhaps in the write chunk.
+    Inline {
+        /// Bytes of RPC message in the Receive buffer.
+        inline_len: u32,
+        /// Bytes written into the write chunk; zero without one. May include up to three
+        /// bytes of XDR padding, if the offer had room for them.
+        write_len: u32,
+    },
+    /// RDMA_NOMSG: the RPC message is in the reply chunk.
+    ReplyChunk {
+        /// Bytes written into the reply chunk.
+        reply_chunk_len: u32,
+        /// Bytes written into the write chunk; zero without one.
+        write_len: u32,
+    },
+    /// RDMA_ERROR: the responder could not process the call. Nothing was written.
+    Error(ErrorBody),
+}
+
+/// What is wrong with a reply. None of these can be answered; the RPC fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// A message type that no responder sends in reply: RDMA_DONE, or RDMA_MSGP.
+    MessageType,
+    /// A read list in a reply (RFC 8166 section 4.3.1 forbids it).
+    ReadList,
+    /// More write chunks than offered.
+    ExtraWriteChunk,
+    /// A reply chunk where none was offered.
+    ExtraReplyChunk,
+    /// Fewer write chunks than offered, but not none at all.
+    MissingWriteChunk,
+    /// RDMA_NOMSG without a reply chunk: there is no RPC message anywhere.
+    NoMessage,
+    /// A chunk with another number of segments than offered.
+    SegmentCount,
+    /// A segment longer than offered.
+    SegmentLength,
+    /// Data after a segment that was not filled.
+    Gap,
+    /// The sum of a chunk's lengths exceeds 32 bits.
+    Overflow,
+}
+
+/// Checks the decoded body of a reply against the offer of its call.
+///
+/// # Errors
+///
+/// The first [`Violation`] found. Nothing of such a reply may be used.
+#[inline]
+pub fn check(body: &Body<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
+    match *body {
+        Body::Msg { ref lists, payload } => {
+            let lens = check_offer(lists, offer)?;
+            Ok(Outcome::Inline {
+                inline_len: u32::try_from(payload.len()).map_err(|_| Violation::Overflow)?,
+                write_len: lens.write,
+            })
+        }
+        Body::Nomsg { ref lists } => {
+            let lens = check_offer(lists, offer)?;
+            Ok(Outcome::ReplyChunk {
+                reply_chunk_len: lens.reply.ok_or(Violation::NoMessage)?,
+                write_len: lens.write,
+            })
+        }
+        Body::Error(error) => Ok(Outcome::Error(error)),
+        Body::Msgp { .. } | Body::Done => Err(Violation::MessageType),
+    }
+}
+
+/// Lengths found in a reply's lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lengths {
+    /// Bytes in all write chunks.
+    pub write: u32,
+    /// Bytes in the reply chunk, if the reply has one.
+    pub reply: Option<u32>,
+}
+
+#[inline]
+fn check_offer(lists: &Lists<'_>, offer: &Offer<'_>) -> Result<Lengths, Violation> {
+    if lists.is_empty() {
+        return Ok(Lengths {
+            write: 0,
+            reply: None,
+        });
+    }
+    let write = offer.write_chunk.map(|c| c.iter().copied());
+    let reply = offer.reply_chunk.map(|c| c.iter().copied());
+    check_against(lists, write.into_iter(), reply)
+}
+
+/// Checks a reply's lists against the lists of its call, however many chunks those have.
+///
+/// # Errors
+///
+/// The first [`Violation`] found.
+pub fn check_lists(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths, Violation> {
+    let write = offered.write_list().map(|c| c.segments());
+    let reply = offered.reply_chunk().map(|c| c.segments());
+    check_against(returned, write, reply)
+}
+
+fn check_against<C: Iterator<Item = Segment>>(
+    returned: &Lists<'_>,
+    mut write_chunks: impl Iterator<Item = C>,
+    reply_chunk: Option<C>,
+) -> Result<Lengths, Violation> {
+    if returned.read_list().next().is_some() {
+        return Err(Violation::ReadList);
+    }
+    let mut write: u32 = 0;
+    let mut any = false;
+    for chunk in returned.write_list() {
+        any = true;
+        let offered = write_chunks.next().ok_or(Violation::ExtraWriteChunk)?;
+        let len = check_chunk(chunk.segments(), offered)?;
+        write = write.checked_add(len).ok_or(Violation::Overflow)?;
+    }
+    // A responder without use for them may leave the whole list out, but not shorten it.
+    if any && write_chunks.next().is_some() {
+        return Err(Violation::MissingWriteChunk);
+    }
+    let reply = match (returned.reply_chunk(), reply_chunk) {
+        (None, _) => None,
+        (Some(_), None) => return Err(Violation::ExtraReplyChunk),
+        (Some(chunk), Some(offered)) => Some(check_chunk(chunk.segments(), offered)?),
+    };
+    Ok(Lengths { write, reply })
+}
+
+/// Checks one returned chunk against the one offered, and returns the bytes written into it.
+///
+/// # Errors
+///
+/// [`Violation::SegmentCount`], [`Violation::SegmentLength`], [`Violation::Gap`] or
+/// [`Violation::Overflow`].
+#[inline]
+pub fn check_chunk(
+    returned: impl Iterator<Item = Segment>,
+    mut offered: impl Iterator<Item = Segment>,
+) -> Result<u32, Violation> {
+    let mut total: u32 = 0;
+    let mut short = false;
+    for segment in returned {
+        let room = offered.next().ok_or(Violation::SegmentCount)?.length;
+        if segment.length > room {
+            return Err(Violation::SegmentLength);
+        }
+        if short && segment.length != 0 {
+            return Err(Violation::Gap);
+        }
+        short |= segment.length < room;
+        total = total
+            .checked_add(segment.length)
+            .ok_or(Violation::Overflow)?;
+    }
+    match offered.next() {
+        Some(_) => Err(Violation::SegmentCount),
+        None => Ok(total),
+    }
+}

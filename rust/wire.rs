@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Codecs for RPC-over-RDMA: what is on the wire, and nothing else.
+//!
+//! Everything here works on byte slices with `core` alone: no allocation, no panic, no `unsafe`,
+//! no clock and no kernel name. All functions may be called in any context, softirq included.
+//!
+//! Vocabulary, as in RFC 8166:
+//!
+//! - A *segment* names registered memory of the requester: R_key (*handle*), length, offset.
+//! - A *read chunk* is a run of read segments with equal *position*; position zero carries a
+//!   whole RPC message (long call).
+//! - A *write chunk* is an array of segments for one result; the *reply chunk* takes a whole reply.
+//!
+//! Decoding checks once and yields a view whose accessors cannot fail. Encoding goes through
+//! types that follow one another in the order of the header, so that lists cannot be written out
+//! of order, and an error message cannot carry a list.
+//!
+//! Bytes from a peer are hostile: a message that is cut short, or counts more than the caller's
+//! [`Limits`], is refused with a [`DecodeError`] that says what was wrong at which offset.
+#![forbid(unsafe_code)]
+#![allow(unreachable_pub)]
+
+pub mod cm_private;
+pub mod v1;
+
+mod cursor;
+mod encode;
+mod error;
+mod limits;
+mod lists;
+mod prefix;
+mod segment;
+
+#[cfg(any(test, RPCRDMA_KUNIT))]
+pub mod vectors;
+
+pub use encode::{
+    EncodeError, ReadListWriter, ReplyChunkWriter, ReplyStage, WriteChunkWriter, WriteListWriter,
+};
+pub use error::{DecodeError, What};
+pub use limits::Limits;
+pub use lists::{Lists, ReadSegments, Segments, WriteChunk, WriteChunks};
+pub use prefix::{peek, Prefix};
+pub use segment::{ReadSegment, Segment};

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! CM Private Data for RPC-over-RDMA version one: RFC 8797.
+//!
+//! ```text
+//! byte  0 1 2 3      4        5                    6          7
+//!       f6 ab 0e 18  version  reserved (7), R (1)  send size  receive size
+//! ```
+//!
+//! A size byte `b` stands for `(b + 1) * 1024` bytes. The eight bytes may lie at any offset
+//! within the private data, and other layers' data may surround them: some transports put their own
+//! in front, and all pad behind.
+
+/// Format identifier, first word of the message (section 4).
+pub const MAGIC: u32 = 0xf6ab_0e18;
+
+/// The only format version that this module knows (section 4).
+pub const FORMAT_VERSION: u8 = 1;
+
+/// Length of the message in bytes.
+pub const LEN: usize = 8;
+
+/// Smallest size that can be announced, and the one of a silent peer, in bytes.
+pub const MIN_SIZE: u32 = 1024;
+
+/// Largest size that can be announced, in bytes (section 4.2).
+pub const MAX_SIZE: u32 = 262_144;
+
+const FLAG_REMOTE_INVALIDATION: u8 = 1;
+
+/// What a peer tells of itself when a connection is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// R: the peer supports remote invalidation (section 4.1).
+    pub remote_invalidation: bool,
+    /// The most the peer transmits in one Send.
+    pub send: Size,
+    /// The most the peer can receive in one Receive.
+    pub receive: Size,
+}
+
+impl Settings {
+    /// What must be assumed of a peer that sends no valid message (section 5.1).
+    pub const DEFAULT: Self = Self {
+        remote_invalidation: false,
+        send: Size::MIN,
+        receive: Size::MIN,
+    };
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// A message size that the format can express: a multiple of 1024 from 1024 to 262144 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(u8);
+
+impl Size {
+    /// 1024 bytes.
+    pub const MIN: Self = Self(0);
+
+    /// 262144 bytes.
+    pub const MAX: Self = Self(u8::MAX);
+
+    /// The largest expressible size not above `bytes`, but at least [`Size::MIN`], which every
+    /// version-one peer must support.
+    pub const fn from_bytes(bytes: u32) -> Self {
+        let kilo = bytes / 1024;
+        if kilo == 0 {
+            Self::MIN
+        } else if kilo > 256 {
+            Self::MAX
+        } else {
+            // CAST: 1..=256 less one fits.
+            Self((kilo.wrapping_sub(1)) as u8)
+        }
+    }
+
+    /// The size with this encoding (section 4.2).
+    pub const fn from_code(code: u8) -> Self {
+        Self(code)
+    }
+
+    /// The encoding of this size.
+    pub const fn code(self) -> u8 {
+        self.0
+    }
+
+    /// The size in bytes.
+    pub const fn bytes(self) -> u32 {
+        // CAST: widening; `From` is not const. 256 * 1024 fits.
+        (self.0 as u32).wrapping_add(1).wrapping_mul(1024)
+    }
+}
+
+/// Encodes a version-one message.
+pub const fn encode(settings: Settings) -> [u8; LEN] {
+    let [m0, m1, m2, m3] = MAGIC.to_be_bytes();
+    let flags = if settings.remote_invalidation {
+        FLAG_REMOTE_INVALIDATION
+    } else {
+        0
+    };
+    let (send, receive) = (settings.send.code(), settings.receive.code());
+    [m0, m1, m2, m3, FORMAT_VERSION, flags, send, receive]
+}
+
+/// Finds and decodes the message in a connection's private data.
+///
+/// The first place where the whole message, with a known version, fits before the end of
+/// `private_data` counts; an identifier that occurs by accident in other layers' data in front
+/// of it, followed by another version, is passed over (sections 5.2 and 7). Reserved
+/// flags are ignored. `None` means that [`Settings::DEFAULT`] applies.
+pub fn decode(private_data: &[u8]) -> Option<Settings> {
+    private_data.windows(LEN).find_map(decode_here)
+}
+
+fn decode_here(window: &[u8]) -> Option<Settings> {
+    let &[m0, m1, m2, m3, version, flags, send, receive] = window else {
+        return None;
+    };
+    let found = u32::from_be_bytes([m0, m1, m2, m3]) == MAGIC && version == FORMAT_VERSION;
+    found.then_some(Settings {
+        remote_invalidation: flags & FLAG_REMOTE_INVALIDATION != 0,
+        send: Size::from_code(send),
+        receive: Size::from_code(receive),
+    })
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A reader of XDR words that cannot run past its input.
+
+use super::{DecodeError, What};
+
+/// What is left of a message.
+pub(super) struct Cursor<'a> {
+    rest: &'a [u8],
+    /// Length of the whole input, for offsets in errors.
+    len: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// Starts at the first byte of `bytes`.
+    #[inline]
+    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            rest: bytes,
+            len: bytes.len(),
+        }
+    }
+
+    /// Everything not read yet.
+    #[inline]
+    pub(super) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Bytes read so far.
+    #[inline]
+    pub(super) const fn offset(&self) -> usize {
+        self.len.wrapping_sub(self.rest.len())
+    }
+
+    /// An error about the next item.
+    #[cold]
+    pub(super) const fn error(&self, what: What) -> DecodeError {
+        DecodeError {
+            what,
+            offset: self.offset(),
+        }
+    }
+
+    /// An error about the word read last.
+    #[cold]
+    pub(super) const fn error_before(&self, what: What) -> DecodeError {
+        DecodeError {
+            what,
+            offset: self.offset().wrapping_sub(4),
+        }
+    }
+
+    /// The next `N` bytes.
+    #[inline]
+    pub(super) fn array<const N: usize>(&mut self) -> Result<&'a [u8; N], DecodeError> {
+        match self.rest.split_first_chunk() {
+            Some((head, rest)) => {
+                self.rest = rest;
+                Ok(head)
+            }
+            None => Err(self.error(What::Truncated)),
+        }
+    }
+
+    /// The next `n` bytes.
+    #[inline]
+    pub(super) fn bytes(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
+        match self.rest.split_at_checked(n) {
+            Some((head, rest)) => {
+                self.rest = rest;
+                Ok(head)
+            }
+            None => Err(self.error(What::Truncated)),
+        }
+    }
+
+    /// The next 32-bit word.
+    #[inline]
+    pub(super) fn word(&mut self) -> Result<u32, DecodeError> {
+        self.array().map(|b| u32::from_be_bytes(*b))
+    }
+
+    /// The next boolean: exactly 0 or 1 (RFC 4506 section 4.4).
+    #[inline]
+    pub(super) fn boolean(&mut self) -> Result<bool, DecodeError> {
+        match self.word()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(self.error_before(What::Bool(other))),
+        }
+    }
+}

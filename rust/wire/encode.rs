@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Writing the three chunk lists, in their order, one segment at a time.
+//!
+//! The types below follow one another as the lists do in the header:
+//!
+//! ```text
+//! v1::begin ─► ReadListWriter ─► WriteListWriter ─────────────► ReplyStage ─► length
+//!               segment()*         │        ▲                    │      ▲
+//!                                  ▼        │ end()              ▼      │ finish()
+//!                                 WriteChunkWriter              ReplyChunkWriter
+//!                                   segment()*                    segment()*
+//! ```
+//!
+//! A requester registers memory between the calls. When it has to give up half way it drops the
+//! writer; the buffer then holds no valid message, since an unfinished chunk has an impossible
+//! segment count.
+
+use core::mem;
+
+use super::{ReadSegment, Segment};
+
+/// Why a message could not be encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EncodeError {
+    /// The buffer is too small. Further calls on the same writer fail likewise.
+    NoRoom,
+}
+
+/// A result of encoding.
+type Result<T = ()> = core::result::Result<T, EncodeError>;
+
+const ABSENT: [u8; 4] = 0u32.to_be_bytes();
+const PRESENT: [u8; 4] = 1u32.to_be_bytes();
+/// Count of an unfinished chunk: no message is long enough for it.
+const UNFINISHED: [u8; 4] = [0xff; 4];
+
+/// Appends to a caller's buffer.
+///
+/// # Invariants
+///
+/// `rest` is the end of a buffer of `total` bytes, or empty after a failure.
+#[derive(Debug)]
+pub(super) struct Writer<'b> {
+    rest: &'b mut [u8],
+    total: usize,
+}
+
+impl<'b> Writer<'b> {
+    #[inline]
+    pub(super) fn new(buf: &'b mut [u8]) -> Self {
+        Self {
+            total: buf.len(),
+            rest: buf,
+        }
+    }
+
+    /// Takes the next `N` bytes.
+    #[inline]
+    pub(super) fn array<const N: usize>(&mut self) -> Result<&'b mut [u8; N]> {
+        match mem::take(&mut self.rest).split_first_chunk_mut() {
+            Some((head, rest)) => {
+                self.rest = rest;
+                Ok(head)
+            }
+            None => Err(EncodeError::NoRoom),
+        }
+    }
+
+    /// Appends `bytes`.
+    #[inline]
+    pub(super) fn put<const N: usize>(&mut self, bytes: [u8; N]) -> Result {
+        *self.array()? = bytes;
+        Ok(())
+    }
+
+    /// Appends a 32-bit word.
+    #[inline]
+    pub(super) fn word(&mut self, word: u32) -> Result {
+        self.put(word.to_be_bytes())
+    }
+
+    /// Bytes written, provided nothing has failed.
+    #[inline]
+    pub(super) fn written(&self) -> usize {
+        self.total.wrapping_sub(self.rest.len())
+    }
+
+    /// Starts the chunk lists.
+    #[inline]
+    pub(super) fn lists(self) -> ReadListWriter<'b> {
+        ReadListWriter { writer: self }
+    }
+}
+
+/// Writes the read list.
+#[derive(Debug)]
+#[must_use = "a header without its lists is not a message"]
+pub struct ReadListWriter<'b> {
+    writer: Writer<'b>,
+}
+
+impl<'b> ReadListWriter<'b> {
+    /// Appends an entry. `position` is in bytes and a multiple of four; entries of one chunk
+    /// share it and follow one another.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    #[inline]
+    pub fn segment(&mut self, position: u32, segment: Segment) -> Result {
+        let dest: &mut [u8; ReadSegment::LEN] = self.writer.array()?;
+        let [d0, d1, d2, d3, p0, p1, p2, p3, target @ ..] = dest;
+        [*d0, *d1, *d2, *d3] = PRESENT;
+        [*p0, *p1, *p2, *p3] = position.to_be_bytes();
+        *target = segment.to_bytes();
+        Ok(())
+    }
+
+    /// Ends the read list and goes on to the write list.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    #[inline]
+    pub fn write_list(mut self) -> Result<WriteListWriter<'b>> {
+        self.writer.put(ABSENT)?;
+        Ok(WriteListWriter {
+            writer: self.writer,
+        })
+    }
+
+    /// Ends the read list; there is no write list and no reply chunk. Returns the header's
+    /// length in bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    #[inline]
+    pub fn finish(mut self) -> Result<usize> {
+        self.writer.put([0; 12])?;
+        Ok(self.writer.written())
+    }
+}
+
+/// Writes the write list.
+#[derive(Debug)]
+#[must_use = "a header without its lists is not a message"]
+pub struct WriteListWriter<'b> {
+    writer: Writer<'b>,
+}
+
+impl<'b> WriteListWriter<'b> {
+    /// Opens the next chunk.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    #[inline]
+    pub fn chunk(mut self) -> Result<WriteChunkWriter<'b>> {
+        self.writer.put(PRESENT)?;
+        Ok(WriteChunkWriter {
+            open: OpenChunk::new(&mut self.writer)?,
+            writer: self.writer,
+        })
+    }
+
+    /// Ends the write list and goes on to the reply chunk.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    #[inline]
+    pub fn reply_chunk(mut self) -> Result<ReplyStage<'b>> {
+        self.writer.put(ABSENT)?;
+        Ok(ReplyStage {
+            writer: self.writer,
+        })
+    }
+
+    /// Ends the write list; there is no reply chunk. Returns the header's length in bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    #[inline]
+    pub fn finish(mut self) -> Result<usize> {
+        self.writer.put([0; 8])?;
+        Ok(self.writer.written())
+    }
+}
+
+/// A chunk whose segment count is filled in when it is closed.
+#[derive(Debug)]
+struct OpenChunk<'b> {
+    count_at: &'b mut [u8; 4],
+    count: u32,
+}
+
+impl<'b> OpenChunk<'b> {
+    #[inline]
+    fn new(writer: &mut Writer<'b>) -> Result<Self> {
+        let count_at = writer.array()?;
+        *count_at = UNFINISHED;
+        Ok(Self { count_at, count: 0 })
+    }
+
+    #[inline]
+    fn segment(&mut self, writer: &mut Writer<'b>, segment: Segment) -> Result {
+        writer.put(segment.to_bytes())?;
+        self.count = self.count.wrapping_add(1);
+        Ok(())
+    }
+
+    #[inline]
+    fn close(self) {
+        *self.count_at = self.count.to_be_bytes();
+    }
+}
+
+/// Writes one chunk of the write list.
+#[derive(Debug)]
+#[must_use = "a chunk that is not ended makes the message invalid"]
+pub struct WriteChunkWriter<'b> {
+    writer: Writer<'b>,
+    open: OpenChunk<'b>,
+}
+
+impl<'b> WriteChunkWriter<'b> {
+    /// Appends a segment.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    #[inline]
+    pub fn segment(&mut self, segment: Segment) -> Result {
+        self.open.segment(&mut self.writer, segment)
+    }
+
+    /// Closes the chunk.
+    #[inline]
+    pub fn end(self) -> WriteListWriter<'b> {
+        self.open.close();
+        WriteListWriter {
+            writer: self.writer,
+        }
+    }
+}
+
+/// The write list is written; the reply chunk is next.
+#[derive(Debug)]
+#[must_use = "a header without its lists is not a message"]
+pub struct ReplyStage<'b> {
+    writer: Writer<'b>,
+}
+
+impl<'b> ReplyStage<'b> {
+    /// Opens the reply chunk.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    #[inline]
+    pub fn chunk(mut self) -> Result<ReplyChunkWriter<'b>> {
+        self.writer.put(PRESENT)?;
+        Ok(ReplyChunkWriter {
+            open: OpenChunk::new(&mut self.writer)?,
+            writer: self.writer,
+        })
+    }
+
+    /// There is no reply chunk. Returns the header's length in bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    #[inline]
+    pub fn finish(mut self) -> Result<usize> {
+        self.writer.put(ABSENT)?;
+        Ok(self.writer.written())
+    }
+}
+
+/// Writes the reply chunk.
+#[derive(Debug)]
+#[must_use = "a chunk that is not ended makes the message invalid"]
+pub struct ReplyChunkWriter<'b> {
+    writer: Writer<'b>,
+    open: OpenChunk<'b>,
+}
+
+impl ReplyChunkWriter<'_> {
+    /// Appends a segment.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    #[inline]
+    pub fn segment(&mut self, segment: Segment) -> Result {
+        self.open.segment(&mut self.writer, segment)
+    }
+
+    /// Closes the chunk and the header. Returns the header's length in bytes.
+    #[inline]
+    pub fn finish(self) -> usize {
+        self.open.close();
+        self.writer.written()
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Why a message was refused.
+
+use core::fmt;
+
+/// A refused message: what was wrong, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    /// What was wrong.
+    pub what: What,
+    /// Offset in bytes, from the start of the input, of the item that was refused.
+    pub offset: usize,
+}
+
+/// What was wrong with a message.
+///
+/// A responder answers [`What::Version`] with `ERR_VERS` and everything else with `ERR_CHUNK`
+/// (RFC 8166 section 4.5); a requester drops the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum What {
+    /// The message ends inside an item.
+    Truncated,
+    /// A version this decoder does not speak.
+    Version(u32),
+    /// A message type (`rdma_proc`) that the version does not define.
+    Proc(u32),
+    /// A list or boolean discriminator that is neither 0 nor 1.
+    Bool(u32),
+    /// A read chunk's position is not a multiple of four, so it is no position in an XDR stream.
+    Position(u32),
+    /// The read list has more entries than [`super::Limits::read_segments`].
+    ReadSegments,
+    /// The write list has more chunks than [`super::Limits::write_chunks`].
+    WriteChunks,
+    /// A chunk counts more segments than [`super::Limits::chunk_segments`].
+    ChunkSegments(u32),
+    /// An error code that the version does not define.
+    ErrorCode(u32),
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", self.what, self.offset)
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Truncated => f.write_str("message too short"),
+            Self::Version(v) => write!(f, "unsupported version {v}"),
+            Self::Proc(p) => write!(f, "unknown message type {p}"),
+            Self::Bool(b) => write!(f, "bad discriminator {b}"),
+            Self::Position(p) => write!(f, "unaligned read chunk position {p}"),
+            Self::ReadSegments => f.write_str("too many read segments"),
+            Self::WriteChunks => f.write_str("too many write chunks"),
+            Self::ChunkSegments(n) => write!(f, "too many segments in a chunk: {n}"),
+            Self::ErrorCode(e) => write!(f, "unknown error code {e}"),
+        }
+    }
+}

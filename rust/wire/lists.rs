@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Read list, write list and reply chunk: checked once, then read without failure.
+//!
+//! RFC 8166 section 4.3; `rdma_reads`, `rdma_writes`, `rdma_reply` in the XDR. The three lists are
+//! the same in version one and version two.
+
+use super::cursor::Cursor;
+use super::{DecodeError, Limits, ReadSegment, Segment, What};
+
+/// The three chunk lists of a message.
+///
+/// # Invariants
+///
+/// - `reads` is a whole number of read list entries of [`ReadSegment::LEN`] bytes.
+/// - `writes` is a whole number of write chunks: a word 1, a count, that many segments.
+/// - `reply` is a whole number of segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lists<'a> {
+    reads: &'a [u8],
+    writes: &'a [u8],
+    reply: Option<&'a [u8]>,
+}
+
+impl<'a> Lists<'a> {
+    /// Three absent lists.
+    pub const EMPTY: Lists<'static> = Lists {
+        reads: &[],
+        writes: &[],
+        reply: None,
+    };
+
+    /// Whether all three lists are absent: a message with everything inline.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.reads.is_empty() && self.writes.is_empty() && self.reply.is_none()
+    }
+
+    /// The entries of the read list, in order.
+    #[inline]
+    pub const fn read_list(&self) -> ReadSegments<'a> {
+        ReadSegments { rest: self.reads }
+    }
+
+    /// The chunks of the write list, in order.
+    #[inline]
+    pub const fn write_list(&self) -> WriteChunks<'a> {
+        WriteChunks { rest: self.writes }
+    }
+
+    /// The reply chunk, if there is one.
+    #[inline]
+    pub const fn reply_chunk(&self) -> Option<WriteChunk<'a>> {
+        match self.reply {
+            Some(segments) => Some(WriteChunk { segments }),
+            None => None,
+        }
+    }
+
+    /// Every R_key the lists mention, in the order of the header, repetitions included.
+    pub fn handles(&self) -> impl Iterator<Item = u32> + 'a {
+        let reads = self.read_list().map(|r| r.segment);
+        let writes = self.write_list().flat_map(|c| c.segments());
+        let reply = self.reply_chunk().into_iter().flat_map(|c| c.segments());
+        reads.chain(writes).chain(reply).map(|s| s.handle)
+    }
+
+    /// Decodes the three lists at the cursor.
+    #[inline]
+    pub(super) fn decode(c: &mut Cursor<'a>, limits: &Limits) -> Result<Self, DecodeError> {
+        // By far the most common case, three absent lists, at the price of one comparison.
+        if let Some(([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], _)) = c.rest().split_first_chunk() {
+            c.array::<12>()?;
+            return Ok(Lists::EMPTY);
+        }
+        Self::decode_some(c, limits)
+    }
+
+    fn decode_some(c: &mut Cursor<'a>, limits: &Limits) -> Result<Self, DecodeError> {
+        // INVARIANT: each function below hands out exactly what it has walked through.
+        Ok(Self {
+            reads: read_list(c, limits)?,
+            writes: write_list(c, limits)?,
+            reply: reply_chunk(c, limits)?,
+        })
+    }
+}
+
+/// Walks a read list and returns its entries, without the closing word.
+#[inline]
+fn read_list<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<&'a [u8], DecodeError> {
+    let start = c.rest();
+    let mut left = limits.read_segments;
+    let mut len: usize = 0;
+    while c.boolean()? {
+        let Some(fewer) = left.checked_sub(1) else {
+            return Err(c.error_before(What::ReadSegments));
+        };
+        left = fewer;
+        let entry = ReadSegment::from_bytes(c.array()?);
+        if entry.position % 4 != 0 {
+            return Err(DecodeError {
+                what: What::Position(entry.position),
+                offset: c.offset().wrapping_sub(20),
+            });
+        }
+        len = len.wrapping_add(ReadSegment::LEN);
+    }
+    Ok(start.get(..len).unwrap_or_default())
+}
+
+/// Walks a write list and returns its chunks, without the closing word.
+#[inline]
+fn write_list<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<&'a [u8], DecodeError> {
+    let start = c.rest();
+    let mut left = limits.write_chunks;
+    let mut len: usize = 0;
+    while c.boolean()? {
+        let Some(fewer) = left.checked_sub(1) else {
+            return Err(c.error_before(What::WriteChunks));
+        };
+        left = fewer;
+        segments(c, limits)?;
+        len = start.len().wrapping_sub(c.rest().len());
+    }
+    Ok(start.get(..len).unwrap_or_default())
+}
+
+#[inline]
+fn reply_chunk<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<Option<&'a [u8]>, DecodeError> {
+    if c.boolean()? {
+        segments(c, limits).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
+/// Reads a counted array of segments and returns its elements' bytes.
+#[inline]
+fn segments<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<&'a [u8], DecodeError> {
+    let count = c.word()?;
+    if count > limits.chunk_segments {
+        return Err(c.error_before(What::ChunkSegments(count)));
+    }
+    // CAST: `usize` has at least 32 bits; on such a machine the product saturates, and then
+    // exceeds any input.
+    c.bytes((count as usize).saturating_mul(Segment::LEN))
+}
+
+/// Iterator over the entries of a read list.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadSegments<'a> {
+    rest: &'a [u8],
+}
+
+impl Iterator for ReadSegments<'_> {
+    type Item = ReadSegment;
+
+    #[inline]
+    fn next(&mut self) -> Option<ReadSegment> {
+        let (entry, rest) = self.rest.split_first_chunk::<{ ReadSegment::LEN }>()?;
+        self.rest = rest;
+        let [_, _, _, _, entry @ ..] = entry;
+        Some(ReadSegment::from_bytes(entry))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let n = self.rest.len() / ReadSegment::LEN;
+        (n, Some(n))
+    }
+}
+
+impl ExactSizeIterator for ReadSegments<'_> {}
+
+/// Iterator over the chunks of a write list.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteChunks<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for WriteChunks<'a> {
+    type Item = WriteChunk<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<WriteChunk<'a>> {
+        let (head, rest) = self.rest.split_first_chunk::<8>()?;
+        let [_, _, _, _, count @ ..] = *head;
+        // CAST: as in `segments`, which has accepted this count.
+        let len = (u32::from_be_bytes(count) as usize).saturating_mul(Segment::LEN);
+        let (segments, rest) = rest.split_at_checked(len)?;
+        self.rest = rest;
+        Some(WriteChunk { segments })
+    }
+}
+
+/// A write chunk or reply chunk: an array of segments to be filled in order.
+///
+/// # Invariants
+///
+/// `segments` is a whole number of segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteChunk<'a> {
+    segments: &'a [u8],
+}
+
+impl<'a> WriteChunk<'a> {
+    /// The segments in order.
+    #[inline]
+    pub const fn segments(&self) -> Segments<'a> {
+        Segments {
+            rest: self.segments,
+        }
+    }
+
+    /// Number of segments, possibly none.
+    #[inline]
+    pub const fn count(&self) -> usize {
+        self.segments.len() / Segment::LEN
+    }
+
+    /// Sum of the segments' lengths in bytes. It cannot overflow: a chunk has fewer than 2^32
+    /// segments of fewer than 2^32 bytes.
+    #[inline]
+    pub fn total_len(&self) -> u64 {
+        self.segments()
+            .fold(0, |sum: u64, s| sum.saturating_add(u64::from(s.length)))
+    }
+}
+
+/// Iterator over the segments of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct Segments<'a> {
+    rest: &'a [u8],
+}
+
+impl Iterator for Segments<'_> {
+    type Item = Segment;
+
+    #[inline]
+    fn next(&mut self) -> Option<Segment> {
+        let (segment, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(Segment::from_bytes(segment))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let n = self.rest.len() / Segment::LEN;
+        (n, Some(n))
+    }
+}
+
+impl ExactSizeIterator for Segments<'_> {}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The four words that every version of the protocol begins with.
+//!
+//! RFC 5666 section 4.1: "these first four fields and the start of the following message body
+//! MUST always remain aligned at these fixed offsets for all versions".
+
+use super::{DecodeError, What};
+
+/// `rdma_xid`, `rdma_vers`, `rdma_credit`, `rdma_proc`, unchecked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// Transaction ID of the RPC.
+    pub xid: u32,
+    /// Protocol version.
+    pub version: u32,
+    /// Credits requested (call) or granted (reply). Not clamped.
+    pub credits: u32,
+    /// Message type, in the numbering of `version`.
+    pub proc: u32,
+}
+
+impl Prefix {
+    /// Bytes of the four words.
+    pub const LEN: usize = 16;
+
+    /// Reads the four words.
+    #[inline]
+    pub const fn from_bytes(b: &[u8; Self::LEN]) -> Self {
+        let [x0, x1, x2, x3, v0, v1, v2, v3, c0, c1, c2, c3, p0, p1, p2, p3] = *b;
+        Self {
+            xid: u32::from_be_bytes([x0, x1, x2, x3]),
+            version: u32::from_be_bytes([v0, v1, v2, v3]),
+            credits: u32::from_be_bytes([c0, c1, c2, c3]),
+            proc: u32::from_be_bytes([p0, p1, p2, p3]),
+        }
+    }
+
+    /// The four words on the wire.
+    #[inline]
+    pub const fn to_bytes(self) -> [u8; Self::LEN] {
+        let [x0, x1, x2, x3] = self.xid.to_be_bytes();
+        let [v0, v1, v2, v3] = self.version.to_be_bytes();
+        let [c0, c1, c2, c3] = self.credits.to_be_bytes();
+        let [p0, p1, p2, p3] = self.proc.to_be_bytes();
+        [
+            x0, x1, x2, x3, v0, v1, v2, v3, c0, c1, c2, c3, p0, p1, p2, p3,
+        ]
+    }
+}
+
+/// Reads the four fixed words without looking at the rest: enough to find the request a message
+/// belongs to, or to log a message that is about to be dropped.
+///
+/// # Errors
+///
+/// [`What::Truncated`] when there are fewer than sixteen bytes.
+#[inline]
+pub const fn peek(bytes: &[u8]) -> Result<Prefix, DecodeError> {
+    match bytes.first_chunk() {
+        Some(words) => Ok(Prefix::from_bytes(words)),
+        None => Err(DecodeError {
+            what: What::Truncated,
+            offset: bytes.len(),
+        }),
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RDMA segments, the unit in which memory is described to the peer.
+//!
+//! `struct xdr_rdma_segment` and `struct xdr_read_chunk`, RFC 5666 section 4.3 (unchanged in
+//! RFC 8166 section 4.1 and in version two).
+
+/// A stretch of registered memory: `struct xdr_rdma_segment`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Steering tag (R_key) of the registration.
+    pub handle: u32,
+    /// Length in bytes. In a reply: bytes actually written.
+    pub length: u32,
+    /// Virtual address or offset within the registration.
+    pub offset: u64,
+}
+
+impl Segment {
+    /// Bytes of an encoded segment.
+    pub const LEN: usize = 16;
+
+    /// Reads a segment from its sixteen bytes.
+    #[inline]
+    pub const fn from_bytes(b: &[u8; Self::LEN]) -> Self {
+        let [h0, h1, h2, h3, l0, l1, l2, l3, o0, o1, o2, o3, o4, o5, o6, o7] = *b;
+        Self {
+            handle: u32::from_be_bytes([h0, h1, h2, h3]),
+            length: u32::from_be_bytes([l0, l1, l2, l3]),
+            offset: u64::from_be_bytes([o0, o1, o2, o3, o4, o5, o6, o7]),
+        }
+    }
+
+    /// The sixteen bytes of this segment on the wire.
+    #[inline]
+    pub const fn to_bytes(self) -> [u8; Self::LEN] {
+        let [h0, h1, h2, h3] = self.handle.to_be_bytes();
+        let [l0, l1, l2, l3] = self.length.to_be_bytes();
+        let [o0, o1, o2, o3, o4, o5, o6, o7] = self.offset.to_be_bytes();
+        [
+            h0, h1, h2, h3, l0, l1, l2, l3, o0, o1, o2, o3, o4, o5, o6, o7,
+        ]
+    }
+}
+
+/// One entry of a read list: `struct xdr_read_chunk`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadSegment {
+    /// Where the chunk's first byte belongs in the XDR stream, in bytes. Entries of equal
+    /// position form one chunk, in order. Zero stands for the whole RPC message.
+    pub position: u32,
+    /// The memory to read.
+    pub segment: Segment,
+}
+
+impl ReadSegment {
+    /// Bytes of an encoded entry, including the word that announces it.
+    pub const LEN: usize = 24;
+
+    /// Reads position and segment from the twenty bytes after the announcing word.
+    #[inline]
+    pub(super) const fn from_bytes(b: &[u8; 20]) -> Self {
+        let [p0, p1, p2, p3, s @ ..] = *b;
+        Self {
+            position: u32::from_be_bytes([p0, p1, p2, p3]),
+            segment: Segment::from_bytes(&s),
+        }
+    }
+}

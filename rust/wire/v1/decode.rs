@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Decoding a version-one message.
+
+use super::super::cursor::Cursor;
+use super::super::{DecodeError, Limits, Lists, Prefix, What};
+use super::{Proc, ERR_CHUNK, ERR_VERS, VERSION};
+
+/// A decoded version-one message. All accessors are infallible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header<'a> {
+    xid: u32,
+    credits: u32,
+    header_len: usize,
+    body: Body<'a>,
+}
+
+/// What follows the four fixed words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// RDMA_MSG.
+    Msg {
+        /// The chunk lists.
+        lists: Lists<'a>,
+        /// The RPC message, less what the read chunks stand for. Possibly empty.
+        payload: &'a [u8],
+    },
+    /// RDMA_NOMSG.
+    Nomsg {
+        /// The chunk lists.
+        lists: Lists<'a>,
+    },
+    /// RDMA_MSGP, of an RFC 5666 peer only.
+    Msgp {
+        /// Padding alignment in bytes, as sent.
+        align: u32,
+        /// Size in bytes at or above which opaque data is padded.
+        thresh: u32,
+        /// The chunk lists.
+        lists: Lists<'a>,
+        /// The RPC message with its padding.
+        payload: &'a [u8],
+    },
+    /// RDMA_DONE, of an RFC 5666 peer only.
+    Done,
+    /// RDMA_ERROR.
+    Error(ErrorBody),
+}
+
+/// Why the peer could not process a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorBody {
+    /// ERR_VERS: the inclusive range of versions the peer supports. Not checked for order.
+    Vers {
+        /// Lowest version.
+        low: u32,
+        /// Highest version.
+        high: u32,
+    },
+    /// ERR_CHUNK, with or without the eight words of padding of RFC 5666.
+    Chunk,
+}
+
+impl<'a> Header<'a> {
+    /// Transaction ID.
+    #[inline]
+    pub const fn xid(&self) -> u32 {
+        self.xid
+    }
+
+    /// Credits requested (call) or granted (reply), as sent: clamp before use.
+    #[inline]
+    pub const fn credits(&self) -> u32 {
+        self.credits
+    }
+
+    /// What follows the fixed words.
+    #[inline]
+    pub const fn body(&self) -> &Body<'a> {
+        &self.body
+    }
+
+    /// Message type.
+    #[inline]
+    pub const fn proc(&self) -> Proc {
+        match self.body {
+            Body::Msg { .. } => Proc::Msg,
+            Body::Nomsg { .. } => Proc::Nomsg,
+            Body::Msgp { .. } => Proc::Msgp,
+            Body::Done => Proc::Done,
+            Body::Error(_) => Proc::Error,
+        }
+    }
+
+    /// The chunk lists; none for RDMA_DONE and RDMA_ERROR.
+    #[inline]
+    pub const fn lists(&self) -> Option<&Lists<'a>> {
+        match &self.body {
+            Body::Msg { lists, .. } | Body::Nomsg { lists } | Body::Msgp { lists, .. } => {
+                Some(lists)
+            }
+            Body::Done | Body::Error(_) => None,
+        }
+    }
+
+    /// The inline part of the RPC message; empty when there is none.
+    #[inline]
+    pub const fn payload(&self) -> &'a [u8] {
+        match self.body {
+            Body::Msg { payload, .. } | Body::Msgp { payload, .. } => payload,
+            Body::Nomsg { .. } | Body::Done | Body::Error(_) => &[],
+        }
+    }
+
+    /// Length of the header in bytes: where the RPC message starts.
+    #[inline]
+    pub const fn header_len(&self) -> usize {
+        self.header_len
+    }
+}
+
+/// Decodes a received message.
+///
+/// Bytes after an RDMA_NOMSG, RDMA_DONE or RDMA_ERROR header are ignored: RFC 5666 pads
+/// ERR_CHUNK with eight words, RFC 8166 does not.
+///
+/// # Errors
+///
+/// A [`DecodeError`] naming the first item that is cut short, unknown, malformed or beyond
+/// `limits`.
+#[inline]
+pub fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Header<'a>, DecodeError> {
+    let mut c = Cursor::new(bytes);
+    let prefix = Prefix::from_bytes(c.array()?);
+    if prefix.version != VERSION {
+        return Err(refuse(What::Version(prefix.version), 4));
+    }
+    let body = match prefix.proc {
+        0 => Body::Msg {
+            lists: Lists::decode(&mut c, limits)?,
+            payload: c.rest(),
+        },
+        _ => decode_rare(prefix.proc, &mut c, limits)?,
+    };
+    Ok(Header {
+        xid: prefix.xid,
+        credits: prefix.credits,
+        header_len: c.offset(),
+        body,
+    })
+}
+
+/// Every message type but RDMA_MSG.
+fn decode_rare<'a>(
+    proc: u32,
+    c: &mut Cursor<'a>,
+    limits: &Limits,
+) -> Result<Body<'a>, DecodeError> {
+    match Proc::from_u32(proc) {
+        Some(Proc::Nomsg) => Ok(Body::Nomsg {
+            lists: Lists::decode(c, limits)?,
+        }),
+        Some(Proc::Msgp) => Ok(Body::Msgp {
+            align: c.word()?,
+            thresh: c.word()?,
+            lists: Lists::decode(c, limits)?,
+            payload: c.rest(),
+        }),
+        Some(Proc::Done) => Ok(Body::Done),
+        Some(Proc::Error) => decode_error(c).map(Body::Error),
+        Some(Proc::Msg) | None => Err(refuse(What::Proc(proc), 12)),
+    }
+}
+
+fn decode_error(c: &mut Cursor<'_>) -> Result<ErrorBody, DecodeError> {
+    match c.word()? {
+        ERR_VERS => Ok(ErrorBody::Vers {
+            low: c.word()?,
+            high: c.word()?,
+        }),
+        ERR_CHUNK => Ok(ErrorBody::Chunk),
+        other => Err(c.error_before(What::ErrorCode(other))),
+    }
+}
+
+#[cold]
+const fn refuse(what: What, offset: usize) -> DecodeError {
+    DecodeError { what, offset }
+}
