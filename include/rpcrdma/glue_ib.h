@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _RPCRDMA_GLUE_IB_H
+#define _RPCRDMA_GLUE_IB_H
+
+#endif
