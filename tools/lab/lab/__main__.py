@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: GPL-2.0
+"""``python3 -m lab COMMAND``: what the Makefile's lab targets call."""
+
+from __future__ import annotations
+
+import sys
+
+from .cli import main
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Clients of QEMU's two JSON sockets: the machine monitor and the guest agent.
+
+Both speak one JSON object a line. The guest agent additionally needs a sync
+handshake, since its virtio port keeps bytes of earlier conversations.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import GuestError
+
+
+class JsonSocket:
+    """A Unix socket that carries one JSON object a line."""
+
+    def __init__(self, path: Path) -> None:
+        """Connect; QEMU listens from its start."""
+        self._path = path
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(str(path))
+        self._buffer = b""
+
+    def send(self, message: dict[str, Any], prefix: bytes = b"") -> None:
+        """Send one object."""
+        self._socket.sendall(prefix + json.dumps(message).encode() + b"\n")
+
+    def receive(self, timeout: float) -> dict[str, Any]:
+        """The next object; `TimeoutError` when none comes in time."""
+        deadline = time.monotonic() + timeout
+        while b"\n" not in self._buffer:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._socket.settimeout(left)
+            data = self._socket.recv(65536)
+            if not data:
+                raise GuestError(f"{self._path.name}: QEMU closed the connection")
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return dict(json.loads(line.lstrip(b"\xff")))
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+class Monitor:
+    """QEMU's machine protocol (QMP): captures, network links, quitting."""
+
+    def __init__(self, path: Path) -> None:
+        """Connect and leave the capability negotiation."""
+        self._json = JsonSocket(path)
+        self._json.receive(10)
+        self.call("qmp_capabilities")
+
+    def call(self, command: str, **arguments: Any) -> Any:
+        """Run one command and return its result; events in between are dropped."""
+        self._json.send({"execute": command, "arguments": arguments})
+        while True:
+            answer = self._json.receive(30)
+            if "error" in answer:
+                raise GuestError(f"QMP {command}: {answer['error'].get('desc')}")
+            if "return" in answer:
+                return answer["return"]
+
+    def close(self) -> None:
+        """Close the connection; QEMU runs on."""
+        self._json.close()
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a command in the guest ended."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Agent:
+    """The guest agent: runs programs in the guest and hands back their output."""
+
+    def __init__(self, path: Path) -> None:
+        """Connect; the agent in the guest may start later."""
+        self._json = JsonSocket(path)
+
+    def wait_ready(self, timeout: float) -> None:
+        """Shake hands, again and again until the agent has come up."""
+        deadline = time.monotonic() + timeout
+        token = 0
+        while time.monotonic() < deadline:
+            token += 1
+            request = {"execute": "guest-sync", "arguments": {"id": token}}
+            self._json.send(request, prefix=b"\xff")
+            try:
+                while self._json.receive(0.5).get("return") != token:
+                    pass
+                return
+            except TimeoutError:
+                continue
+        raise GuestError(f"no answer from the guest agent within {timeout:.0f} s")
+
+    def _call(self, command: str, **arguments: Any) -> Any:
+        self._json.send({"execute": command, "arguments": arguments})
+        try:
+            answer = self._json.receive(60)
+        except TimeoutError as err:
+            raise GuestError(f"the guest agent did not answer {command} for 60 s") from err
+        if "error" in answer:
+            raise GuestError(f"{command}: {answer['error'].get('desc')}")
+        return answer["return"]
+
+    def start(self, argv: list[str], stdin: bytes = b"") -> int:
+        """Start a program with its output captured; returns its process id."""
+        arguments: dict[str, Any] = {"path": argv[0], "arg": argv[1:], "capture-output": True}
+        arguments["env"] = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8"]
+        if stdin:
+            arguments["input-data"] = base64.b64encode(stdin).decode()
+        return int(self._call("guest-exec", **arguments)["pid"])
+
+    def poll(self, pid: int) -> Exit | None:
+        """The program's end, or None while it runs. Asking after the end is an error."""
+        answer = self._call("guest-exec-status", pid=pid)
+        if not answer["exited"]:
+            return None
+        status = answer.get("exitcode", 128 + answer.get("signal", 0))
+        out, err = (base64.b64decode(answer.get(key, "")) for key in ("out-data", "err-data"))
+        return Exit(status, out, err)
+
+    def wait(self, pid: int, timeout: float) -> Exit:
+        """Wait for the program to end."""
+        deadline, pause = time.monotonic() + timeout, 0.005
+        while time.monotonic() < deadline:
+            done = self.poll(pid)
+            if done:
+                return done
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.2)
+        raise GuestError(f"guest process {pid} still runs after {timeout:.0f} s")

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A private apt: its own sources, lists and cache, the machine's untouched.
+
+apt does the verification, exactly as for the system: Release signatures by
+Debian's keyring, then hashes down to the package file.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import paths
+from .command import capture, logged
+from .debian import KEYRING, Mirror
+from .errors import LabError
+
+
+@dataclass(frozen=True)
+class AptState:
+    """One private apt state, holding the index of one suite."""
+
+    home: Path
+
+    def _options(self) -> list[str]:
+        options = {
+            "Dir::State::lists": self.home / "lists",
+            "Dir::Cache": self.home / "cache",
+            "Dir::Etc::sourcelist": self.home / "sources.list",
+            "Dir::Etc::sourceparts": "-",
+            "Dir::Etc::preferences": "-",
+            "Dir::Etc::preferencesparts": "-",
+            "APT::Sandbox::User": "root",
+            "Acquire::Languages": "none",
+            "Acquire::Retries": "3",
+        }
+        return [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+
+    def update(self, log: Path) -> None:
+        """Fetch and verify the suite's index."""
+        logged(["apt-get", *self._options(), "-q", "update", "--error-on=any"], log)
+
+    def versions(self, pattern: str) -> list[tuple[str, str]]:
+        """All (package, version) pairs whose package matches `pattern`."""
+        names = capture(["apt-cache", *self._options(), "pkgnames"]).split()
+        found = []
+        for name in filter(re.compile(pattern).fullmatch, names):
+            for line in capture(["apt-cache", *self._options(), "madison", name]).splitlines():
+                found.append((name, line.split("|")[1].strip()))
+        return found
+
+    def download(self, package: str, version: str, into: Path, log: Path) -> Path:
+        """Download one package file into `into` and return its path."""
+        into.mkdir(parents=True, exist_ok=True)
+        args = ["apt-get", *self._options(), "-q", "download", f"{package}={version}"]
+        logged(args, log, cwd=into)
+        files = sorted(into.glob(f"{package}_*.deb"))
+        if not files:
+            raise LabError(f"apt fetched {package} but left no file in {into}")
+        return files[-1]
+
+
+def open_suite(mirror: Mirror, suite: str, log: Path) -> AptState:
+    """Create (or refresh) the private state for `suite` of the machine's mirror."""
+    if not KEYRING.exists():
+        raise LabError(f"{KEYRING} is missing: apt-get install debian-archive-keyring")
+    home = paths.sub("apt") / suite
+    for part in ("lists/partial", "cache/archives/partial"):
+        (home / part).mkdir(parents=True, exist_ok=True)
+    (home / "sources.list").write_text(mirror.source_line(suite))
+    state = AptState(home)
+    state.update(log)
+    return state

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The lab's commands, each imported only when it is asked for.
+
+`deps` must run where nothing is installed, so nothing outside the standard
+library may be imported on its way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from .errors import LabError
+
+#: Command name, module with its `main`, help line.
+COMMANDS = (
+    ("deps", "deps", "install what the lab needs (Debian packages, bindgen, a venv with ruff)"),
+    ("prepare", "prepare", "build kernel and guest image into the cache"),
+    ("vm-run", "vmrun", "boot both guests and run one command on the client"),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Dispatch to a command; a `LabError` becomes one message and exit 1."""
+    parser = argparse.ArgumentParser(prog="lab", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, _, text in COMMANDS:
+        commands.add_parser(name, help=text, add_help=False)
+    known, rest = parser.parse_known_args(arguments)
+    module = next(module for name, module, _ in COMMANDS if name == known.command)
+    try:
+        return int(importlib.import_module(f".{module}", __package__).main(rest))
+    except LabError as err:
+        print(f"lab: {err}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("lab: interrupted", file=sys.stderr)
+        return 130

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Errors that end a command with one clear line instead of a traceback."""
+
+
+class LabError(Exception):
+    """Something a user can act on; the message says what happened and where to look."""
+
+
+class GuestError(LabError):
+    """A command in a guest failed, or the guest stopped answering."""

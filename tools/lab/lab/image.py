@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The guests' root image: a squashfs of Debian packages, and a payload disk.
+
+The image changes rarely and is cached by what went into it. What changes with
+every build (modules, scripts) travels on a second disk as a plain tar, so that
+a new module costs no image build.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from . import debian, paths
+from .command import logged
+from .progress import step
+
+_SQUASH = 'mksquashfs - "$1" -tar -noI -noD -noF -noX -b 64K -noappend -no-progress < "$0"'
+_EXCLUDE = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+
+
+def packages() -> list[str]:
+    """The package names in guest/packages.txt."""
+    lines = (paths.GUEST / "packages.txt").read_text().splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def ensure() -> Path:
+    """The root image, built if the cache does not hold it."""
+    stage1 = paths.GUEST / "stage1"
+    release = debian.codename()
+    text = "\n".join([release, *packages(), stage1.read_text()])
+    key = hashlib.sha256(text.encode()).hexdigest()[:12]
+    image = paths.sub("image") / f"{release}-{key}.sqfs"
+    with paths.locked():
+        if not image.exists():
+            _build(image, stage1)
+    return image
+
+
+def _build(image: Path, stage1: Path) -> None:
+    """Bootstrap into a temporary name and rename: the image is whole or absent."""
+    mirror = debian.mirror()
+    log = paths.log_file("image")
+    log.unlink(missing_ok=True)
+    tar, partial = image.with_suffix(".tar"), image.with_suffix(".partial")
+    args = ["mmdebstrap", "--format=tar", "--variant=essential"]
+    args += ["--include=" + ",".join(packages())]
+    args += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDE]
+    args += [f"--customize-hook=copy-in {stage1} /sbin"]
+    args += [mirror.codename, str(tar), mirror.source_line(mirror.codename).strip()]
+    with step(f"guest image: bootstrapping Debian {mirror.codename}", log):
+        logged(args, log)
+        # Not compressed: the guest would pay for it at every boot, under TCG.
+        logged(["bash", "-c", _SQUASH, str(tar), str(partial)], log)
+    tar.unlink()
+    partial.rename(image)
+
+
+def payload(target: Path, files: Mapping[str, Path | str]) -> None:
+    """Write the second disk: a tar of `files`, by name in the guest's /lab.
+
+    A `str` is a file's text, a `Path` a file on the host. All are executable:
+    scripts need it and modules do not mind.
+    """
+    with tarfile.open(target, "w") as tar:
+        for name, content in {"init": paths.GUEST / "init", **files}.items():
+            data = content.read_bytes() if isinstance(content, Path) else content.encode()
+            info = tarfile.TarInfo(name)
+            info.size, info.mode = len(data), 0o755
+            tar.addfile(info, io.BytesIO(data))

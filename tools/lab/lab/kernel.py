@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The lab kernels: source from Debian, a small configuration, cached builds.
+
+A build lives in a directory named after everything that decides its contents:
+source version, configuration lines, compilers. A build that was interrupted
+is continued in place by make; only its stamp declares it whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import aptstate, debian, paths, settings, toolchain
+from .command import logged
+from .errors import LabError
+from .progress import say, step
+
+FRAGMENT = paths.ROOT / ".config.fragment"
+STOCK_MODULE = "net/sunrpc/xprtrdma/rpcrdma.ko"
+_PACKAGE = r"linux-source-7\.[0-9]+"
+_STAMP = ".lab-built"
+
+
+@dataclass(frozen=True)
+class Source:
+    """An unpacked kernel source tree and the name of what it is."""
+
+    path: Path
+    version: str
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A built kernel: source, object tree, and the tools that made them."""
+
+    flavour: str
+    src: Path
+    obj: Path
+    tools: toolchain.Toolchain
+
+    @property
+    def image(self) -> Path:
+        """What QEMU boots."""
+        return self.obj / "arch/x86/boot/bzImage"
+
+    @property
+    def stock_module(self) -> Path:
+        """The kernel's own rpcrdma.ko, our peer and our yardstick."""
+        return self.obj / STOCK_MODULE
+
+
+def config_lines(text: str, flavour: str) -> list[str]:
+    """The fragment's lines for one flavour: plain lines and `#<flavour> ` ones."""
+    prefix = f"#{flavour} "
+    lines = [line.removeprefix(prefix).strip() for line in text.splitlines()]
+    return [line for line in lines if line.startswith("CONFIG_")]
+
+
+def missing_lines(wanted: list[str], config: str) -> list[str]:
+    """The wanted lines that did not survive `olddefconfig`.
+
+    `CONFIG_X=n` survives when X is not set; a value repeated later in the
+    fragment overrides the earlier one, as it does for Kconfig.
+    """
+    have = set(config.splitlines())
+    final = {line.partition("=")[0]: line for line in wanted}
+    lost = []
+    for key, line in final.items():
+        if line.endswith("=n"):
+            if any(entry.startswith(f"{key}=") for entry in have):
+                lost.append(line)
+        elif line not in have:
+            lost.append(line)
+    return lost
+
+
+def pick_version(found: list[tuple[str, str, str]]) -> tuple[str, str, str]:
+    """Choose among (suite, package, version): 7.3 if it is there, else the newest 7.x."""
+
+    def minor(entry: tuple[str, str, str]) -> int:
+        return int(entry[1].rpartition(".")[2])
+
+    fit = [entry for entry in found if minor(entry) >= 3]
+    if not fit:
+        raise LabError("Debian's backports hold no linux-source-7.3 or newer; set KERNEL_SRC=")
+    wanted = 3 if any(minor(e) == 3 for e in fit) else max(minor(e) for e in fit)
+    if wanted != 3:
+        say(f"Debian has moved past 7.3: using linux-source-7.{wanted}")
+    fit = [entry for entry in fit if minor(entry) == wanted]
+    return max(fit, key=lambda e: [int(n) for n in re.findall(r"\d+", e[2])])
+
+
+def source() -> Source:
+    """The kernel source: `KERNEL_SRC`, the cached copy, or a fresh download."""
+    given = os.environ.get("KERNEL_SRC")
+    if given:
+        path = Path(given).resolve()
+        if not (path / "Makefile").exists():
+            raise LabError(f"KERNEL_SRC={given}: no kernel source there")
+        tag = hashlib.sha256(str(path).encode()).hexdigest()[:8]
+        return Source(path, f"local-{tag}")
+    note = paths.sub("src") / "current.json"
+    if note.exists():
+        known = json.loads(note.read_text())
+        if Path(known["path"]).is_dir():
+            return Source(Path(known["path"]), known["version"])
+    return _fetch(note)
+
+
+def _fetch(note: Path) -> Source:
+    """Download and unpack Debian's kernel source; complete or absent, never half."""
+    log = paths.log_file("kernel-source")
+    log.unlink(missing_ok=True)
+    mirror = debian.mirror()
+    found: list[tuple[str, str, str]] = []
+    states: dict[str, aptstate.AptState] = {}
+    with step("kernel source: asking Debian's backports", log):
+        for suite in dict.fromkeys(["trixie-backports", f"{mirror.codename}-backports"]):
+            try:
+                states[suite] = aptstate.open_suite(mirror, suite, log)
+            except LabError as err:
+                say(f"    {suite}: not usable ({str(err).splitlines()[0][:80]})")
+                continue
+            found += [(suite, *entry) for entry in states[suite].versions(_PACKAGE)]
+    suite, package, version = pick_version(found)
+    target = paths.sub("src") / f"{package}-{version}"
+    if not target.is_dir():
+        with step(f"kernel source: fetching {package} {version} from {suite}", log):
+            deb = states[suite].download(package, version, paths.sub("src") / "deb", log)
+        with step("kernel source: unpacking", log):
+            _unpack(deb, package, target)
+        deb.unlink()
+    note.write_text(json.dumps({"path": str(target), "version": version}))
+    return Source(target, version)
+
+
+def _unpack(deb: Path, package: str, target: Path) -> None:
+    """Unpack the tarball inside the package beside `target`, then rename it there."""
+    partial = target.with_name(target.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    pipe = (
+        f'dpkg-deb --fsys-tarfile "$0" | tar -xO ./usr/src/{package}.tar.xz'
+        ' | tar -xJ --strip-components=1 -C "$1"'
+    )
+    args = ["bash", "-o", "pipefail", "-c", pipe, str(deb), str(partial)]
+    done = subprocess.run(args, capture_output=True, text=True)
+    if done.returncode:
+        raise LabError(f"unpacking {deb}: {done.stderr.strip()}")
+    partial.rename(target)
+
+
+def configure(src: Path, obj: Path, flavour: str, tools: toolchain.Toolchain, log: Path) -> None:
+    """Write `.config` in `obj`: allnoconfig, the fragment, and nothing lost.
+
+    # Errors
+    `LabError` naming every line of the fragment that Kconfig dropped.
+    """
+    wanted = config_lines(FRAGMENT.read_text(), flavour)
+    make = ["make", "-C", src, f"O={obj}", *tools.make_args()]
+    logged([*make, "allnoconfig"], log, env=tools.env())
+    with (obj / ".config").open("a") as config:
+        config.write("\n".join(wanted) + "\n")
+    logged([*make, "olddefconfig"], log, env=tools.env())
+    lost = missing_lines(wanted, (obj / ".config").read_text())
+    if lost:
+        (obj / ".config").unlink()
+        raise LabError(f"{FRAGMENT.name}: these lines did not survive: " + " ".join(lost))
+
+
+def ensure(flavour: str = "plain") -> Kernel:
+    """The kernel of this flavour, built if the cache does not hold it."""
+    if flavour not in ("plain", "debug"):
+        raise LabError(f"KERNEL={flavour}: there are two kernels, plain and debug")
+    given = os.environ.get("KDIR")
+    if given and flavour == "plain" and Path(given, "source").exists():
+        return _existing(Path(given).resolve())
+    with paths.locked():
+        src = source()
+        tools = toolchain.choose(src.path, settings.llvm())
+        lines = "\n".join(config_lines(FRAGMENT.read_text(), flavour))
+        key = hashlib.sha256(f"{lines}\n{tools.digest()}".encode()).hexdigest()[:12]
+        obj = paths.sub("kernel") / f"{flavour}-{src.version}-{key}"
+        kernel = Kernel(flavour, src.path, obj, tools)
+        if not (obj / _STAMP).exists():
+            _build(kernel)
+        return kernel
+
+
+def _existing(obj: Path) -> Kernel:
+    """A kernel the user built: `KDIR` is used as it stands."""
+    src = (obj / "source").resolve()
+    kernel = Kernel("plain", src, obj, toolchain.choose(src, settings.llvm()))
+    for needed in (kernel.image, kernel.stock_module):
+        if not needed.exists():
+            raise LabError(f"KDIR={obj}: {needed.name} is not built there")
+    return kernel
+
+
+def _build(kernel: Kernel) -> None:
+    """Configure (once) and build; the stamp comes last."""
+    log = paths.log_file(f"kernel-{kernel.flavour}")
+    log.unlink(missing_ok=True)
+    kernel.obj.mkdir(parents=True, exist_ok=True)
+    if not (kernel.obj / ".config").exists():
+        with step(f"kernel {kernel.flavour}: configuring", log):
+            configure(kernel.src, kernel.obj, kernel.flavour, kernel.tools, log)
+    with step(f"kernel {kernel.flavour}: building", log):
+        make = ["make", "-C", kernel.src, f"O={kernel.obj}", f"-j{settings.jobs()}"]
+        args = [*make, *kernel.tools.make_args(), "bzImage", "modules"]
+        logged(args, log, env=kernel.tools.env())
+    (kernel.obj / _STAMP).touch()

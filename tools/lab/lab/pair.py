@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Two guests on one cable: an NFS server and an NFS client over soft RDMA."""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import image, paths
+from .agent import Exit
+from .errors import GuestError
+from .kernel import Kernel
+from .vm import Spec, Vm
+
+SERVER_ADDRESS = "10.0.0.1"
+CLIENT_ADDRESS = "10.0.0.2"
+MOUNT_POINT = "/mnt/nfs"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Which kernel, modules and link a pair of guests is made from."""
+
+    kernel: Kernel
+    client_module: Path
+    server_module: Path
+    link: str = "rxe"
+    accel: str = "tcg"
+    cpus: int = 2
+    threads: int = 8
+    cmdline: str = ""
+    client_extra: tuple[str, ...] = ()
+    relay: bool = False
+
+
+class Guest:
+    """A guest as scenarios use it: shell commands that must succeed."""
+
+    def __init__(self, vm: Vm) -> None:
+        """Wrap a virtual machine."""
+        self.vm = vm
+        self.name = vm.spec.name
+
+    def run(self, command: str, *, timeout: float = 60, stdin: bytes = b"") -> Exit:
+        """Run a shell command and return how it ended."""
+        return self.vm.run(command, timeout=timeout, stdin=stdin)
+
+    def sh(self, command: str, *, timeout: float = 60, stdin: bytes = b"") -> str:
+        """Run a shell command that must end 0 and return its standard output."""
+        done = self.run(command, timeout=timeout, stdin=stdin)
+        if done.status:
+            text = (done.stdout + done.stderr).decode(errors="replace").strip()
+            raise GuestError(f"{self.name}: `{command}` ended {done.status}: {text[-2000:]}")
+        return done.stdout.decode(errors="replace")
+
+    def read(self, path: str) -> str:
+        """The text of a file in the guest."""
+        return self.sh(f"cat {shlex.quote(path)}")
+
+    def write(self, path: str, data: bytes) -> None:
+        """Create a file in the guest."""
+        self.sh(f"cat > {shlex.quote(path)}", stdin=data)
+
+    def console(self) -> str:
+        """Everything the guest's kernel has said so far."""
+        return self.vm.spec.console.read_text(errors="replace")
+
+
+class Pair:
+    """Both guests, booted, with the server serving and the client ready to mount."""
+
+    def __init__(self, setup: Setup, directory: Path) -> None:
+        """Boot both guests in parallel and bring their services up.
+
+        # Errors
+        `GuestError`; nothing is left running then.
+        """
+        self.setup, self.directory = setup, directory
+        self._vms: list[Vm] = []
+        self._sockets = Path(tempfile.mkdtemp(prefix="lab-"))
+        began = time.monotonic()
+        try:
+            self.server = Guest(self._boot("server", SERVER_ADDRESS, setup.server_module))
+            self.client = Guest(self._boot("client", CLIENT_ADDRESS, setup.client_module))
+            for vm in self._vms:
+                vm.wait_boot(300 if setup.kernel.flavour == "debug" else 120)
+            self.boot_seconds = time.monotonic() - began
+            self.client.sh("/lab/client-up")
+            self.server.sh(f"/lab/server-up {setup.threads}", timeout=120)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _spec(self, name: str, address: str, payload: Path) -> Spec:
+        setup = self.setup
+        debug = setup.kernel.flavour == "debug"
+        return Spec(
+            name=name,
+            address=address,
+            kernel=setup.kernel.image,
+            image=image.ensure(),
+            payload=payload,
+            directory=self.directory,
+            sockets=self._sockets,
+            link_end=self._link_end(name),
+            link=setup.link,
+            accel=setup.accel,
+            cpus=setup.cpus,
+            memory=3072 if debug else 1536,
+            cmdline=setup.cmdline,
+        )
+
+    def _link_end(self, name: str) -> str:
+        """QEMU's end of the cable: the server listens, the client connects."""
+        address = f"addr.type=unix,addr.path={self._sockets}/link.sock"
+        return f"server={'on' if name == 'server' else 'off'},{address}"
+
+    def _boot(self, name: str, address: str, module: Path) -> Vm:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        payload = self.directory / f"{name}-payload.tar"
+        scripts = {path.name: path for path in paths.GUEST.glob("*-up")}
+        image.payload(payload, {"rpcrdma.ko": module, **scripts})
+        spec = self._spec(name, address, payload)
+        if name == "client":
+            spec = replace(spec, extra=self.setup.client_extra)
+        vm = Vm(spec)
+        self._vms.append(vm)
+        return vm
+
+    def load(self) -> None:
+        """Load rpcrdma.ko on the client."""
+        self.client.sh("insmod /lab/rpcrdma.ko")
+
+    def unload(self, patience: float = 2.0) -> None:
+        """Remove rpcrdma.ko from the client.
+
+        Teardown after umount is asynchronous: being in use is forgiven for
+        `patience` seconds.
+        """
+        deadline = time.monotonic() + patience
+        while self.client.run("rmmod rpcrdma").status:
+            if time.monotonic() > deadline:
+                self.client.sh("rmmod rpcrdma")
+            time.sleep(0.05)
+
+    def mount(self, version: str = "4.2", *, options: str = "", at: str = MOUNT_POINT) -> None:
+        """Mount the server's export on the client over RDMA."""
+        words = f"vers={version},proto=rdma,port=20049" + (f",{options}" if options else "")
+        command = f"mkdir -p {at} && mount -t nfs -o {words} server:/export {at}"
+        self.client.sh(command, timeout=120)
+
+    def umount(self, at: str = MOUNT_POINT) -> None:
+        """Unmount it again."""
+        self.client.sh(f"umount {at}", timeout=120)
+
+    def capture(self, path: Path) -> None:
+        """Start copying every frame of the cable into a pcap file at `path`."""
+        self.server.vm.monitor.call(
+            "object-add",
+            **{"qom-type": "filter-dump", "id": "dump", "netdev": "net0"},
+            file=str(path),
+            maxlen=65536,
+        )
+
+    def end_capture(self) -> None:
+        """Stop the capture; the file is complete afterwards."""
+        self.server.vm.monitor.call("object-del", id="dump")
+
+    def stop(self) -> None:
+        """End both guests."""
+        for vm in self._vms:
+            vm.stop()
+        for path in self._sockets.glob("*"):
+            path.unlink()
+        self._sockets.rmdir()
+
+    def __enter__(self) -> Pair:
+        """The pair itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End both guests."""
+        self.stop()

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The user's switches, read from the environment as make passes them on."""
+
+from __future__ import annotations
+
+import os
+
+from .errors import LabError
+
+
+def _choice(variable: str, default: str, allowed: tuple[str, ...]) -> str:
+    value = os.environ.get(variable) or default
+    if value not in allowed:
+        raise LabError(f"{variable}={value}: must be one of {', '.join(allowed)}")
+    return value
+
+
+def llvm() -> str:
+    """`LLVM`: the suffix of clang and lld, `-19` unless told otherwise."""
+    return os.environ.get("LLVM") or "-19"
+
+
+def jobs() -> int:
+    """`JOBS`: how many compilers at once."""
+    value = os.environ.get("JOBS") or str(os.cpu_count() or 1)
+    if not value.isdigit() or int(value) < 1:
+        raise LabError(f"JOBS={value}: must be a positive number")
+    return int(value)
+
+
+def flavour() -> str:
+    """`KERNEL`: which kernel the guests run."""
+    return _choice("KERNEL", "plain", ("plain", "debug"))
+
+
+def link() -> str:
+    """`LINK`: the software RDMA device of the guests."""
+    return _choice("LINK", "rxe", ("rxe", "siw"))
+
+
+def client() -> str:
+    """`CLIENT`: whose rpcrdma.ko the client loads."""
+    return _choice("CLIENT", "ours", ("ours", "stock"))
+
+
+def server() -> str:
+    """`SERVER`: whose rpcrdma.ko the server loads; ours has no server yet."""
+    return _choice("SERVER", "stock", ("stock",))
+
+
+def accel() -> str:
+    """`ACCEL`: tcg, kvm, or auto (KVM where a guest really boots under it)."""
+    return _choice("ACCEL", "auto", ("auto", "tcg", "kvm"))
+
+
+def full() -> bool:
+    """`FULL`: run everything, not only the selection of `make check`."""
+    return os.environ.get("FULL", "") not in ("", "0")

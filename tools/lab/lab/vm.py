@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One QEMU process: what hardware a guest has, how it is started and ended."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .agent import Agent, Exit, Monitor
+from .errors import GuestError
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a guest is made of. `link_end` is QEMU's address of its end of the cable."""
+
+    name: str
+    address: str
+    kernel: Path
+    image: Path
+    payload: Path
+    directory: Path
+    sockets: Path
+    link_end: str
+    link: str = "rxe"
+    accel: str = "tcg"
+    cpus: int = 2
+    memory: int = 1024
+    cmdline: str = ""
+    extra: tuple[str, ...] = field(default=())
+
+    @property
+    def console(self) -> Path:
+        """The log of the guest's serial console."""
+        return self.directory / f"{self.name}-console.log"
+
+    def socket(self, purpose: str) -> Path:
+        """A Unix socket of this guest's QEMU."""
+        return self.sockets / f"{self.name}-{purpose}.sock"
+
+
+def command_line(spec: Spec) -> list[str]:
+    """QEMU's arguments for a guest."""
+    accel = "tcg,thread=multi" if spec.accel == "tcg" else spec.accel
+    # Five-level paging is off: with it an early interrupt trips KASAN before
+    # any module is loaded.
+    cpu = "max,la57=off" if spec.accel == "tcg" else "host"
+    mac = "52:54:00:00:00:" + spec.address.rpartition(".")[2].zfill(2)
+    args = ["qemu-system-x86_64", "-name", spec.name, "-machine", "q35", "-accel", accel]
+    args += ["-cpu", cpu, "-smp", str(spec.cpus), "-m", str(spec.memory)]
+    args += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    args += ["-kernel", str(spec.kernel), "-append", kernel_command_line(spec)]
+    for index, disk in enumerate((spec.image, spec.payload)):
+        args += ["-drive", f"file={disk},format=raw,if=none,id=d{index},readonly=on"]
+        args += ["-device", f"virtio-blk-pci,drive=d{index}"]
+    args += ["-device", "virtio-rng-pci", "-device", "virtio-serial-pci"]
+    args += ["-chardev", f"socket,id=qga,path={spec.socket('qga')},server=on,wait=off"]
+    args += ["-device", "virtserialport,chardev=qga,name=org.qemu.guest_agent.0"]
+    args += ["-chardev", f"file,id=console,path={spec.console}", "-serial", "chardev:console"]
+    args += ["-chardev", f"socket,id=tty,path={spec.socket('tty')},server=on,wait=off"]
+    args += ["-serial", "chardev:tty"]
+    args += ["-qmp", f"unix:{spec.socket('qmp')},server=on,wait=off"]
+    args += ["-netdev", f"stream,id=net0,{spec.link_end}"]
+    args += ["-device", f"virtio-net-pci,netdev=net0,mac={mac},rx_queue_size=1024,host_mtu=9000"]
+    return [*args, *spec.extra]
+
+
+def kernel_command_line(spec: Spec) -> str:
+    """The guest kernel's command line; the last three words are for our init."""
+    words = ["console=ttyS0 root=/dev/vda ro rootfstype=squashfs init=/sbin/stage1"]
+    words += ["panic=-1 loglevel=7 lockd.nlm_grace_period=5", spec.cmdline]
+    words += [f"lab.name={spec.name} lab.addr={spec.address} lab.link={spec.link}"]
+    return " ".join(word for word in words if word)
+
+
+class Vm:
+    """A running QEMU with its monitor and its guest agent."""
+
+    def __init__(self, spec: Spec) -> None:
+        """Start QEMU; the guest boots in the background."""
+        self.spec = spec
+        spec.directory.mkdir(parents=True, exist_ok=True)
+        self._log = (spec.directory / f"{spec.name}-qemu.log").open("w")
+        self._process = subprocess.Popen(
+            command_line(spec), stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
+        )
+        try:
+            self._await_socket("qmp")
+            self.monitor = Monitor(spec.socket("qmp"))
+            self.agent = Agent(spec.socket("qga"))
+        except BaseException:
+            self.stop()
+            raise
+
+    def _await_socket(self, purpose: str) -> None:
+        """Wait until QEMU listens, or has died of a bad argument."""
+        deadline = time.monotonic() + 20
+        while not self.spec.socket(purpose).exists():
+            if self._process.poll() is not None:
+                log = Path(self._log.name).read_text().strip()
+                raise GuestError(f"{self.spec.name}: QEMU ended at once: {log}")
+            if time.monotonic() > deadline:
+                raise GuestError(f"{self.spec.name}: QEMU did not open its {purpose} socket")
+            time.sleep(0.02)
+
+    @property
+    def alive(self) -> bool:
+        """Whether QEMU still runs."""
+        return self._process.poll() is None
+
+    def wait_boot(self, timeout: float = 120) -> None:
+        """Wait until the guest takes commands."""
+        try:
+            self.agent.wait_ready(timeout)
+        except GuestError as err:
+            end = self.spec.console.read_text(errors="replace").splitlines()[-15:]
+            raise GuestError(f"{self.spec.name}: {err}; console:\n" + "\n".join(end)) from err
+
+    def run(self, command: str, *, timeout: float = 60, stdin: bytes = b"") -> Exit:
+        """Run a shell command in the guest; the guest itself enforces the time-out.
+
+        A command that overran ends with status 124 or 137, as of timeout(1).
+        """
+        limit = ["/usr/bin/timeout", "-k", "5", f"{timeout:.0f}", "/bin/bash", "-c", command]
+        return self.agent.wait(self.agent.start(limit, stdin), timeout + 30)
+
+    def start(self, command: str) -> int:
+        """Start a shell command in the background; see `Agent.poll` and `Agent.wait`."""
+        return self.agent.start(["/bin/bash", "-c", command])
+
+    def stop(self) -> None:
+        """End QEMU, the guest's state being of no further use."""
+        if self.alive:
+            self._process.terminate()
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._log.close()
