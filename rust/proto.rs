@@ -16,6 +16,13 @@
 //! | [`conn`] | what does this event mean for the connection? |
 //! | [`backoff`] | how long to wait before the next attempt to connect? |
 #![forbid(unsafe_code)]
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used
+)]
 #![allow(unreachable_pub)]
 
 pub mod backoff;

@@ -19,6 +19,13 @@
 //! Bytes from a peer are hostile: a message that is cut short, or counts more than the caller's
 //! [`Limits`], is refused with a [`DecodeError`] that says what was wrong at which offset.
 #![forbid(unsafe_code)]
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used
+)]
 #![allow(unreachable_pub)]
 
 pub mod cm_private;

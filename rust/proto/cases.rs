@@ -1,3 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Checks of the decisions by table, for the KUnit suite and the host tests alike.
+//!
+//! Each group has one function that goes through its cases and names the first one that fails.
+
+pub mod conn;
+pub mod flow;
+pub mod plan;
+pub mod reply;
+
+/// Fails with a message unless a condition holds.
+macro_rules! ensure {
+    ($cond:expr, $what:expr) => {
+        if !$cond {
+            return Err($what);
+        }
+    };
+}
+use ensure;
+
+/// All groups, one after the other.
+///
+/// # Errors
+///
+/// The name of the first case that is decided otherwise than it should.
+pub fn check_all() -> Result<(), &'static str> {
+    flow::check_credits()?;
+    flow::check_inline()?;
+    flow::check_backoff()?;
+    conn::check()?;
+    plan::check()?;
+    reply::check()?;
+    reply::check_invalidate()
+}

@@ -13,3 +13,6 @@ mod tree {
 }
 
 pub use tree::{proto, wire};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Every event in every state of a connection.
+
+use super::super::conn::{Conn, Event, Failure, State, Step};
+use super::ensure;
+
+/// What each event (row) does in each state (column), written out independently of the
+/// transition table: `R`esolving, r`O`uting, `C`onnecting, `U`p, `D`raining, dea`X`; `.` late
+/// and ignored; `!` impossible.
+///
+/// Columns: Idle, Resolving, Routing, Connecting, Up, Draining, Dead.
+const TABLE: [(Event, &[u8; 7]); 16] = [
+    (Event::Start, b"R!!!!.."),
+    (Event::AddrResolved, b"!O!!!.."),
+    (Event::AddrError, b"!D!!!.."),
+    (Event::RouteResolved, b"!!C!!.."),
+    (Event::RouteError, b"!!D!!.."),
+    (Event::Established, b"!!!U!.."),
+    (Event::ConnectError, b"!DDD!.."),
+    (Event::Unreachable, b"!DDD!.."),
+    (Event::Rejected, b"!!!D!.."),
+    (Event::RejectedStale, b"!!!D!.."),
+    (Event::Timeout, b"!DDD!.."),
+    (Event::Disconnected, b"!!!DD.."),
+    (Event::DeviceRemoval, b"DDDDD.."),
+    (Event::AddrChange, b"!DDDD.."),
+    (Event::Close, b"DDDDD.."),
+    (Event::Drained, b"!!!!!X."),
+];
+
+/// Compares all pairs with the table, and the reasons given.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+pub fn check() -> Result<(), &'static str> {
+    for (event, row) in TABLE {
+        for (state, &want) in State::ALL.into_iter().zip(row) {
+            ensure!(letter(state.on(event)) == want, "transition");
+        }
+    }
+    ensure!(TABLE.iter().map(|(e, _)| *e).eq(Event::ALL), "all events");
+    check_lives()?;
+    check_reasons()
+}
+
+fn letter(step: Step) -> u8 {
+    match step {
+        Step::To(State::Idle) => b'I',
+        Step::To(State::Resolving) => b'R',
+        Step::To(State::Routing) => b'O',
+        Step::To(State::Connecting) => b'C',
+        Step::To(State::Up) => b'U',
+        Step::To(State::Draining) => b'D',
+        Step::To(State::Dead) => b'X',
+        Step::Ignore => b'.',
+        Step::Invalid => b'!',
+    }
+}
+
+fn check_lives() -> Result<(), &'static str> {
+    use Event::*;
+    let life = |events: &[Event]| {
+        let mut conn = Conn::new();
+        for event in events {
+            conn.on(*event);
+        }
+        (conn.state(), conn.failure())
+    };
+    let up = [Start, AddrResolved, RouteResolved, Established];
+    ensure!(life(&up) == (State::Up, None), "comes up");
+    let lost = [
+        Start,
+        AddrResolved,
+        RouteResolved,
+        Established,
+        Disconnected,
+        Close,
+        Drained,
+    ];
+    let reason = Some(Failure::NotConnected);
+    ensure!(life(&lost) == (State::Dead, reason), "is lost");
+    let first = [
+        Start,
+        AddrResolved,
+        RouteResolved,
+        Rejected,
+        DeviceRemoval,
+        Timeout,
+    ];
+    let reason = Some(Failure::Refused);
+    ensure!(
+        life(&first) == (State::Draining, reason),
+        "first reason stays"
+    );
+    let late = [Start, Timeout, Established, AddrResolved];
+    let reason = Some(Failure::TimedOut);
+    ensure!(life(&late) == (State::Draining, reason), "late success");
+    ensure!(Conn::default() == Conn::new(), "default");
+    Ok(())
+}
+
+fn check_reasons() -> Result<(), &'static str> {
+    const REASONS: [(Event, Failure); 11] = [
+        (Event::AddrError, Failure::Protocol),
+        (Event::RouteError, Failure::Unreachable),
+        (Event::ConnectError, Failure::NotConnected),
+        (Event::Unreachable, Failure::Unreachable),
+        (Event::Rejected, Failure::Refused),
+        (Event::RejectedStale, Failure::NotConnected),
+        (Event::Timeout, Failure::TimedOut),
+        (Event::Disconnected, Failure::NotConnected),
+        (Event::DeviceRemoval, Failure::Unreachable),
+        (Event::AddrChange, Failure::NotConnected),
+        (Event::Close, Failure::NotConnected),
+    ];
+    for (event, failure) in REASONS {
+        ensure!(event.failure() == Some(failure), "failure");
+    }
+    for state in State::ALL {
+        let ended = matches!(state, State::Draining | State::Dead);
+        let busy = !ended && state != State::Idle;
+        ensure!(state.is_ended() == ended, "ended");
+        ensure!((state.is_up() || state.is_pending()) == busy, "busy");
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Credits, inline thresholds and back-off.
+
+use super::super::super::wire::cm_private::{Settings, Size};
+use super::super::backoff::Backoff;
+use super::super::credits::{Credits, Flow};
+use super::super::inline::Thresholds;
+use super::ensure;
+
+/// One credit at first, never above grant or maximum, never zero.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+pub fn check_credits() -> Result<(), &'static str> {
+    // Grant, maximum, limit.
+    const CASES: [(u32, u32, u32); 8] = [
+        (0, 128, 1),
+        (1, 128, 1),
+        (32, 128, 32),
+        (128, 128, 128),
+        (129, 128, 128),
+        (u32::MAX, 128, 128),
+        (5, 0, 1),
+        (u32::MAX, u32::MAX, u32::MAX),
+    ];
+    for (grant, max, limit) in CASES {
+        let mut c = Credits::new();
+        ensure!(c.limit() == 1 && c.cwnd() == 256, "first credit");
+        let changed = c.on_reply(grant, max);
+        ensure!(c.limit() == limit && changed == (limit != 1), "grant");
+        ensure!(c.cwnd() == u64::from(limit) * 256, "window");
+        ensure!(!c.on_reply(grant, max), "same grant again");
+        c.reset();
+        ensure!(c == Credits::default(), "reset");
+    }
+    check_flow()
+}
+
+fn check_flow() -> Result<(), &'static str> {
+    let mut f = Flow::new();
+    ensure!(f.try_take() && !f.try_take(), "one before the first reply");
+    ensure!(f.on_reply(3, 8) && f.available() == 3, "grant of three");
+    ensure!(f.try_take() && f.try_take() && f.try_take(), "three taken");
+    ensure!(!f.try_take() && f.in_flight() == 3, "no fourth");
+    // The limit falls below what is in flight: nothing may be sent until two are back.
+    ensure!(!f.on_reply(1, 8) && f.available() == 0, "lowered");
+    ensure!(!f.on_reply(1, 8), "worked off");
+    ensure!(f.on_reply(0, 8) && f.available() == 1, "never stuck");
+    ensure!(f.try_take(), "sent after zero grant");
+    f.on_unanswered();
+    ensure!(f.available() == 1 && f.in_flight() == 0, "unanswered");
+    f.on_unanswered();
+    ensure!(f.in_flight() == 0, "no underflow");
+    f.reset();
+    ensure!(f == Flow::default(), "flow reset");
+    ensure!(f.credits().limit() == 1, "flow credits");
+    Ok(())
+}
+
+/// Thresholds are the lesser of the two ends' sizes.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+pub fn check_inline() -> Result<(), &'static str> {
+    let client = settings(true, 4096, 8192);
+    let server = settings(true, 65536, 2048);
+    let t = Thresholds::for_client(&client, Some(server));
+    ensure!(t.client_to_server == 2048, "server's receive size");
+    ensure!(t.server_to_client == 8192, "client's receive size");
+    ensure!(t.remote_invalidation, "both set R");
+    ensure!(
+        t == Thresholds::for_server(&server, Some(client)),
+        "both ends agree"
+    );
+    let one = Thresholds::for_client(&client, Some(settings(false, 4096, 4096)));
+    ensure!(!one.remote_invalidation, "one set R");
+    let silent = Thresholds::for_client(&client, None);
+    ensure!(silent == Thresholds::DEFAULT, "silent peer");
+    ensure!(silent.client_to_server == 1024, "default");
+    check_room(&silent)
+}
+
+fn settings(remote_invalidation: bool, send: u32, receive: u32) -> Settings {
+    Settings {
+        remote_invalidation,
+        send: Size::from_bytes(send),
+        receive: Size::from_bytes(receive),
+    }
+}
+
+fn check_room(t: &Thresholds) -> Result<(), &'static str> {
+    // 28 fixed, 24 for each read segment, 8 + 16 for each write segment.
+    ensure!(
+        t.max_inline_call(1) == 1024 - 28 - 24 - 24,
+        "call, one segment"
+    );
+    ensure!(
+        t.max_inline_call(16) == 1024 - 28 - 384 - 264,
+        "call, sixteen"
+    );
+    ensure!(t.max_inline_call(1000) == 0, "call, no room");
+    ensure!(t.max_inline_call(u32::MAX) == 0, "call, absurd");
+    ensure!(
+        t.max_inline_reply(1) == 1024 - 28 - 24,
+        "reply, one segment"
+    );
+    ensure!(t.max_backward_call() == 996, "backward call");
+    ensure!(t.max_backward_reply() == 996, "backward reply");
+    Ok(())
+}
+
+/// Five, ten, twenty, forty, sixty, and nothing after a reply.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+pub fn check_backoff() -> Result<(), &'static str> {
+    let mut b = Backoff::new(5, 60);
+    ensure!(
+        b.delay() == 0 && b.delay_jittered(77) == 0,
+        "no delay at first"
+    );
+    for want in [5, 10, 20, 40, 60, 60] {
+        ensure!(b.on_failure() == want && b.delay() == want, "doubling");
+        for random in [0, 1, 13, u32::MAX] {
+            let d = b.delay_jittered(random);
+            ensure!(d <= want && d >= want.saturating_sub(want / 4), "jitter");
+        }
+    }
+    b.on_reply();
+    ensure!(b.delay() == 0 && b.on_failure() == 5, "cleared by a reply");
+    let mut b = Backoff::new(5, 1);
+    ensure!(b.on_failure() == 5 && b.on_failure() == 5, "maximum raised");
+    let mut b = Backoff::new(u64::MAX / 2 + 1, u64::MAX);
+    b.on_failure();
+    ensure!(b.on_failure() == u64::MAX, "saturates");
+    Ok(())
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Plans for typical calls of NFS, and for those at the edge.
+
+use super::super::super::wire::v1::ListProc;
+use super::super::inline::Thresholds;
+use super::super::plan::{
+    CallKind, CallShape, Conditions, Extent, Extents, Plan, PlanError, ReplyKind, ReplyShape,
+    Section,
+};
+use super::ensure;
+
+type Check = Result<(), &'static str>;
+
+const COND: Conditions = Conditions {
+    thresholds: Thresholds {
+        client_to_server: 4096,
+        server_to_client: 4096,
+        remote_invalidation: true,
+    },
+    data_touch: false,
+    max_segs: 16,
+    pad_write_chunks: true,
+};
+
+const GSS: Conditions = Conditions {
+    data_touch: true,
+    ..COND
+};
+
+/// A call without page data.
+const SMALL_CALL: CallShape = CallShape {
+    head_len: 120,
+    page_len: 0,
+    tail_len: 0,
+    payload_in_pages: false,
+    pullup_max: 4000,
+    sges_needed: 2,
+    sges_max: 30,
+};
+
+const SMALL_REPLY: ReplyShape = ReplyShape {
+    head_len: 300,
+    page_len: 0,
+    tail_len: 0,
+    buflen: 300,
+    payload_in_pages: false,
+};
+
+const fn write_call(page_len: u32, tail_len: u32) -> CallShape {
+    CallShape {
+        head_len: 148,
+        page_len,
+        tail_len,
+        payload_in_pages: true,
+        ..SMALL_CALL
+    }
+}
+
+const fn read_reply(page_len: u32) -> ReplyShape {
+    ReplyShape {
+        head_len: 128,
+        page_len,
+        tail_len: 4,
+        buflen: page_len.saturating_add(132),
+        payload_in_pages: true,
+    }
+}
+
+const fn readdir_reply(page_len: u32) -> ReplyShape {
+    ReplyShape {
+        payload_in_pages: false,
+        ..read_reply(page_len)
+    }
+}
+
+fn plan(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Result<Plan, &'static str> {
+    Plan::new(call, reply, cond).map_err(|_| "no plan")
+}
+
+fn kinds(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Option<(CallKind, ReplyKind)> {
+    let plan = Plan::new(call, reply, cond).ok()?;
+    Some((plan.call(), plan.reply()))
+}
+
+/// Goes through the cases.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+pub fn check() -> Check {
+    check_inline()?;
+    check_calls()?;
+    check_replies()?;
+    check_edges()?;
+    check_parts()?;
+    check_errors()
+}
+
+fn check_inline() -> Check {
+    let p = plan(&SMALL_CALL, &SMALL_REPLY, &COND)?;
+    ensure!(p.is_inline() && p.proc() == ListProc::Msg, "small call");
+    ensure!(p.call() == CallKind::InlineCopied, "small call is copied");
+    ensure!(
+        p.read_chunk().is_empty() && p.write_chunk().is_empty(),
+        "no chunks"
+    );
+    ensure!(
+        p.reply_chunk().is_empty() && p.inline_call().len() == 120,
+        "no chunk"
+    );
+    let gathered = CallShape {
+        pullup_max: 119,
+        ..SMALL_CALL
+    };
+    let p = plan(&gathered, &SMALL_REPLY, &COND)?;
+    ensure!(p.call() == CallKind::InlineGathered, "too long to copy");
+    let sges = CallShape {
+        sges_max: 1,
+        ..gathered
+    };
+    let p = plan(&sges, &SMALL_REPLY, &COND)?;
+    ensure!(p.call() == CallKind::PositionZero, "too few SGEs");
+    Ok(())
+}
+
+fn check_calls() -> Check {
+    let inline = ReplyKind::Inline;
+    let read = CallKind::ReadChunk { position: 148 };
+    let zero = CallKind::PositionZero;
+    let copied = CallKind::InlineCopied;
+    let large = write_call(1 << 20, 0);
+    ensure!(
+        kinds(&large, &SMALL_REPLY, &COND) == Some((read, inline)),
+        "write"
+    );
+    ensure!(
+        kinds(&large, &SMALL_REPLY, &GSS) == Some((zero, inline)),
+        "write, krb5i"
+    );
+    let small = write_call(512, 0);
+    ensure!(
+        kinds(&small, &SMALL_REPLY, &COND) == Some((copied, inline)),
+        "short write"
+    );
+    ensure!(
+        kinds(&small, &SMALL_REPLY, &GSS) == Some((copied, inline)),
+        "short, krb5i"
+    );
+    let symlink = CallShape {
+        payload_in_pages: false,
+        ..write_call(4096, 8)
+    };
+    ensure!(
+        kinds(&symlink, &SMALL_REPLY, &COND) == Some((zero, inline)),
+        "no ddp"
+    );
+    let odd = CallShape {
+        head_len: 149,
+        ..large
+    };
+    ensure!(
+        kinds(&odd, &SMALL_REPLY, &COND) == Some((zero, inline)),
+        "odd position"
+    );
+    let rest = CallShape {
+        head_len: 4000,
+        ..large
+    };
+    ensure!(
+        kinds(&rest, &SMALL_REPLY, &COND) == Some((zero, inline)),
+        "rest too long"
+    );
+    Ok(())
+}
+
+fn check_replies() -> Check {
+    let copied = CallKind::InlineCopied;
+    let write = ReplyKind::WriteChunk { pad: false };
+    let padded = ReplyKind::WriteChunk { pad: true };
+    let reply = ReplyKind::ReplyChunk;
+    let large = read_reply(1 << 20);
+    ensure!(
+        kinds(&SMALL_CALL, &large, &COND) == Some((copied, write)),
+        "read"
+    );
+    ensure!(
+        kinds(&SMALL_CALL, &large, &GSS) == Some((copied, reply)),
+        "read, krb5p"
+    );
+    let odd = read_reply(4097);
+    ensure!(
+        kinds(&SMALL_CALL, &odd, &COND) == Some((copied, padded)),
+        "odd read"
+    );
+    let plain = Conditions {
+        pad_write_chunks: false,
+        ..COND
+    };
+    ensure!(
+        kinds(&SMALL_CALL, &odd, &plain) == Some((copied, write)),
+        "odd, no pad"
+    );
+    let short = read_reply(512);
+    let inline = ReplyKind::Inline;
+    ensure!(
+        kinds(&SMALL_CALL, &short, &COND) == Some((copied, inline)),
+        "short read"
+    );
+    let readdir = readdir_reply(32768);
+    ensure!(
+        kinds(&SMALL_CALL, &readdir, &COND) == Some((copied, reply)),
+        "readdir"
+    );
+    let head = ReplyShape {
+        head_len: 4000,
+        ..large
+    };
+    ensure!(
+        kinds(&SMALL_CALL, &head, &COND) == Some((copied, reply)),
+        "long head"
+    );
+    let buflen = ReplyShape {
+        buflen: 5000,
+        ..SMALL_REPLY
+    };
+    ensure!(
+        kinds(&SMALL_CALL, &buflen, &COND) == Some((copied, reply)),
+        "buflen"
+    );
+    Ok(())
+}
+
+/// The longest message that is still inline, and the next byte.
+fn check_edges() -> Check {
+    let call = |head_len| CallShape {
+        head_len,
+        pullup_max: u32::MAX,
+        ..SMALL_CALL
+    };
+    let reply = |buflen| ReplyShape {
+        head_len: buflen,
+        buflen,
+        ..SMALL_REPLY
+    };
+    let copied = |n, r: &ReplyShape| {
+        kinds(&call(n), r, &COND).is_some_and(|(c, _)| c == CallKind::InlineCopied)
+    };
+    let inline =
+        |n| kinds(&SMALL_CALL, &reply(n), &COND).is_some_and(|(_, r)| r == ReplyKind::Inline);
+    ensure!(copied(4096 - 28, &SMALL_REPLY), "longest inline call");
+    ensure!(!copied(4096 - 27, &SMALL_REPLY), "a byte too many");
+    ensure!(
+        inline(4096 - 28) && !inline(4096 - 27),
+        "longest inline reply"
+    );
+    // Sixteen segments of a write chunk, or of a reply chunk, in the call's header.
+    let read = read_reply(1 << 20);
+    ensure!(copied(4096 - 28 - 264, &read), "call with write chunk");
+    ensure!(
+        !copied(4096 - 28 - 263, &read),
+        "call with write chunk, a byte too many"
+    );
+    let readdir = readdir_reply(1 << 20);
+    ensure!(copied(4096 - 28 - 260, &readdir), "call with reply chunk");
+    ensure!(
+        !copied(4096 - 28 - 259, &readdir),
+        "call with reply chunk, a byte too many"
+    );
+    Ok(())
+}
+
+/// Which bytes go where.
+fn check_parts() -> Check {
+    // 4097 bytes of payload: the tail begins with three bytes of padding.
+    let p = plan(&write_call(4097, 11), &SMALL_REPLY, &COND)?;
+    ensure!(
+        is(&p.read_chunk(), &[(Section::Pages, 0, 4097)]),
+        "read chunk"
+    );
+    let rest = [(Section::Head, 0, 148), (Section::Tail, 3, 8)];
+    ensure!(is(&p.inline_call(), &rest), "inline rest");
+    let p = plan(&write_call(4097, 3), &SMALL_REPLY, &COND)?;
+    ensure!(
+        is(&p.inline_call(), &[(Section::Head, 0, 148)]),
+        "only padding"
+    );
+    let p = plan(&write_call(4097, 11), &SMALL_REPLY, &GSS)?;
+    let all = [
+        (Section::Head, 0, 148),
+        (Section::Pages, 0, 4097),
+        (Section::Tail, 0, 11),
+    ];
+    ensure!(is(&p.read_chunk(), &all), "position zero");
+    ensure!(
+        p.inline_call().is_empty() && p.proc() == ListProc::Nomsg,
+        "nothing inline"
+    );
+    ensure!(p.read_chunk().len() == 4256, "length of a long call");
+    let p = plan(&SMALL_CALL, &read_reply(8192), &COND)?;
+    ensure!(
+        is(&p.write_chunk(), &[(Section::Pages, 0, 8192)]),
+        "write chunk"
+    );
+    let p = plan(&SMALL_CALL, &readdir_reply(8192), &COND)?;
+    let all = [
+        (Section::Head, 0, 128),
+        (Section::Pages, 0, 8192),
+        (Section::Tail, 0, 4),
+    ];
+    ensure!(is(&p.reply_chunk(), &all), "reply chunk");
+    ensure!(p.write_chunk().is_empty(), "never both");
+    Ok(())
+}
+
+fn is(extents: &Extents, want: &[(Section, u32, u32)]) -> bool {
+    let want = want.iter().map(|&(section, start, len)| Extent {
+        section,
+        start,
+        len,
+    });
+    extents.iter().eq(want)
+}
+
+fn check_errors() -> Check {
+    let long = write_call(u32::MAX, 0);
+    let got = Plan::new(&long, &SMALL_REPLY, &COND);
+    ensure!(got == Err(PlanError::MessageTooLong), "call above 4 GiB");
+    let got = Plan::new(
+        &SMALL_CALL,
+        &ReplyShape {
+            tail_len: 1,
+            ..read_reply(0)
+        },
+        &COND,
+    );
+    ensure!(got.is_ok(), "empty pages");
+    let reply = ReplyShape {
+        head_len: u32::MAX,
+        ..read_reply(1)
+    };
+    let got = Plan::new(&SMALL_CALL, &reply, &COND);
+    ensure!(got == Err(PlanError::MessageTooLong), "reply above 4 GiB");
+    let many = Conditions {
+        max_segs: 200,
+        ..COND
+    };
+    let got = Plan::new(&write_call(1 << 20, 0), &SMALL_REPLY, &many);
+    ensure!(got == Err(PlanError::HeaderTooLong), "too many segments");
+    let absurd = Conditions {
+        max_segs: u32::MAX,
+        ..COND
+    };
+    let got = Plan::new(&write_call(1 << 20, 0), &read_reply(1 << 20), &absurd);
+    ensure!(
+        got == Err(PlanError::HeaderTooLong),
+        "absurdly many segments"
+    );
+    Ok(())
+}

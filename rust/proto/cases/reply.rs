@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Replies that keep to the offer, and replies that do not.
+
+use super::super::super::wire::v1::{self, Body, ErrorBody, ListProc};
+use super::super::super::wire::{EncodeError, Limits, Segment};
+use super::super::invalidate::{choose_rkey, match_rkey, Invalidated};
+use super::super::reply::{check as check_reply, check_chunk, check_lists, Lengths, Offer};
+use super::super::reply::{Outcome, Violation};
+use super::ensure;
+
+type Check = Result<(), &'static str>;
+
+/// Goes through the cases.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+pub fn check() -> Check {
+    check_chunks()?;
+    check_bodies()?;
+    check_whole_lists()
+}
+
+/// Offered lengths, returned lengths, verdict.
+type ChunkCase = (&'static [u32], &'static [u32], Result<u32, Violation>);
+
+const CHUNKS: [ChunkCase; 14] = [
+    (&[], &[], Ok(0)),
+    (&[4096], &[4096], Ok(4096)),
+    (&[4096], &[17], Ok(17)),
+    (&[4096], &[0], Ok(0)),
+    (&[4096, 4096], &[4096, 100], Ok(4196)),
+    (&[4096, 4096], &[0, 0], Ok(0)),
+    (&[4096], &[4097], Err(Violation::SegmentLength)),
+    (&[4096], &[u32::MAX], Err(Violation::SegmentLength)),
+    (&[4096, 4], &[100, 4], Err(Violation::Gap)),
+    (&[4096, 0, 4], &[0, 0, 1], Err(Violation::Gap)),
+    (&[4096], &[], Err(Violation::SegmentCount)),
+    (&[4096], &[4096, 0], Err(Violation::SegmentCount)),
+    (&[], &[0], Err(Violation::SegmentCount)),
+    (&[u32::MAX, 1], &[u32::MAX, 1], Err(Violation::Overflow)),
+];
+
+const fn segment(length: u32) -> Segment {
+    Segment {
+        handle: 77,
+        length,
+        offset: 0,
+    }
+}
+
+fn check_chunks() -> Check {
+    for (offered, returned, want) in CHUNKS {
+        let offered = offered.iter().map(|&n| segment(n));
+        let returned = returned.iter().map(|&n| segment(n));
+        ensure!(check_chunk(returned, offered) == want, "chunk");
+    }
+    Ok(())
+}
+
+/// Encodes a reply: write chunks, reply chunk, and whether there is a read list.
+fn encode(
+    buf: &mut [u8],
+    proc: ListProc,
+    read: bool,
+    writes: &[&[u32]],
+    reply: Option<&[u32]>,
+) -> Result<usize, EncodeError> {
+    let mut w = v1::begin(buf, 1, 1, proc)?;
+    if read {
+        w.segment(4, segment(8))?;
+    }
+    let mut w = w.write_list()?;
+    for chunk in writes {
+        let mut c = w.chunk()?;
+        for &n in *chunk {
+            c.segment(segment(n))?;
+        }
+        w = c.end();
+    }
+    let Some(reply) = reply else {
+        return w.finish();
+    };
+    let mut c = w.reply_chunk()?.chunk()?;
+    for &n in reply {
+        c.segment(segment(n))?;
+    }
+    Ok(c.finish())
+}
+
+/// Message type, read list, write chunks, reply chunk, verdict.
+type BodyCase = (
+    ListProc,
+    bool,
+    &'static [&'static [u32]],
+    Option<&'static [u32]>,
+    Result<Outcome, Violation>,
+);
+
+const fn inline(write_len: u32) -> Result<Outcome, Violation> {
+    Ok(Outcome::Inline {
+        inline_len: 0,
+        write_len,
+    })
+}
+
+const fn long(reply_chunk_len: u32, write_len: u32) -> Result<Outcome, Violation> {
+    Ok(Outcome::ReplyChunk {
+        reply_chunk_len,
+        write_len,
+    })
+}
+
+/// Against an offer of a write chunk of 4096 + 4 bytes and a reply chunk of 8192 bytes.
+const BODIES: [BodyCase; 12] = [
+    (ListProc::Msg, false, &[], None, inline(0)),
+    (ListProc::Msg, false, &[&[4093, 0]], None, inline(4093)),
+    (ListProc::Msg, false, &[&[4096, 3]], None, inline(4099)),
+    (ListProc::Msg, false, &[&[0, 0]], Some(&[0]), inline(0)),
+    (ListProc::Nomsg, false, &[], Some(&[8192]), long(8192, 0)),
+    (
+        ListProc::Nomsg,
+        false,
+        &[&[4096, 0]],
+        Some(&[9]),
+        long(9, 4096),
+    ),
+    (ListProc::Nomsg, false, &[], None, Err(Violation::NoMessage)),
+    (ListProc::Msg, true, &[], None, Err(Violation::ReadList)),
+    (
+        ListProc::Msg,
+        false,
+        &[&[1, 0], &[]],
+        None,
+        Err(Violation::ExtraWriteChunk),
+    ),
+    (
+        ListProc::Msg,
+        false,
+        &[&[4097, 0]],
+        None,
+        Err(Violation::SegmentLength),
+    ),
+    (
+        ListProc::Nomsg,
+        false,
+        &[],
+        Some(&[8193]),
+        Err(Violation::SegmentLength),
+    ),
+    (
+        ListProc::Nomsg,
+        false,
+        &[],
+        Some(&[]),
+        Err(Violation::SegmentCount),
+    ),
+];
+
+fn check_bodies() -> Check {
+    const WRITE: [Segment; 2] = [segment(4096), segment(4)];
+    const REPLY: [Segment; 1] = [segment(8192)];
+    const OFFER: Offer<'_> = Offer {
+        write_chunk: Some(&WRITE),
+        reply_chunk: Some(&REPLY),
+    };
+    let mut buf = [0; 256];
+    for (proc, read, writes, reply, want) in BODIES {
+        let len = encode(&mut buf, proc, read, writes, reply).map_err(|_| "no room")?;
+        let bytes = buf.get(..len).ok_or("buffer")?;
+        let header = v1::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
+        ensure!(check_reply(header.body(), &OFFER) == want, "body");
+        let nothing = check_reply(header.body(), &Offer::default());
+        let lists = header.lists().ok_or("lists")?;
+        let any = !lists.is_empty() || proc == ListProc::Nomsg;
+        ensure!(nothing.is_err() == any, "nothing offered");
+    }
+    let error = Body::Error(ErrorBody::Chunk);
+    let want = Ok(Outcome::Error(ErrorBody::Chunk));
+    ensure!(check_reply(&error, &OFFER) == want, "error");
+    let done = check_reply(&Body::Done, &OFFER);
+    ensure!(done == Err(Violation::MessageType), "done");
+    Ok(())
+}
+
+/// Offered write chunks, returned write chunks, verdict.
+type ListCase = (
+    &'static [&'static [u32]],
+    &'static [&'static [u32]],
+    Result<u32, Violation>,
+);
+
+const LISTS: [ListCase; 5] = [
+    (&[&[10], &[20, 30]], &[&[10], &[20, 5]], Ok(35)),
+    (&[&[10], &[20, 30]], &[&[0], &[0, 0]], Ok(0)),
+    (&[&[10], &[20, 30]], &[], Ok(0)),
+    (
+        &[&[10], &[20, 30]],
+        &[&[10]],
+        Err(Violation::MissingWriteChunk),
+    ),
+    (&[&[10]], &[&[10], &[0]], Err(Violation::ExtraWriteChunk)),
+];
+
+fn check_whole_lists() -> Check {
+    let (mut call, mut reply) = ([0; 256], [0; 256]);
+    for (offered, returned, want) in LISTS {
+        let n = encode(&mut call, ListProc::Msg, true, offered, None).map_err(|_| "no room")?;
+        let call = v1::decode(call.get(..n).ok_or("buffer")?, &Limits::NONE);
+        let n = encode(&mut reply, ListProc::Msg, false, returned, None).map_err(|_| "no room")?;
+        let reply = v1::decode(reply.get(..n).ok_or("buffer")?, &Limits::NONE);
+        let (Ok(call), Ok(reply)) = (call, reply) else {
+            return Err("refused");
+        };
+        let (Some(offered), Some(returned)) = (call.lists(), reply.lists()) else {
+            return Err("no lists");
+        };
+        let want = want.map(|write| Lengths { write, reply: None });
+        ensure!(check_lists(returned, offered) == want, "lists");
+    }
+    Ok(())
+}
+
+/// Whose R_key was invalidated, and which one to invalidate.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+pub fn check_invalidate() -> Check {
+    let own = [5, 6, 7];
+    ensure!(
+        match_rkey(own, None, true) == Invalidated::None,
+        "plain Send"
+    );
+    ensure!(
+        match_rkey(own, Some(6), true) == Invalidated::Match(1),
+        "own"
+    );
+    ensure!(
+        match_rkey(own, Some(8), true) == Invalidated::Foreign(8),
+        "foreign"
+    );
+    ensure!(
+        match_rkey([], Some(8), true) == Invalidated::Foreign(8),
+        "none exposed"
+    );
+    ensure!(
+        match_rkey(own, Some(6), false) == Invalidated::Foreign(6),
+        "not allowed"
+    );
+    ensure!(choose_rkey([5, 5], true) == Some(5), "one R_key");
+    ensure!(choose_rkey([5, 6], true).is_none(), "two R_keys");
+    ensure!(choose_rkey([5], false).is_none(), "not to be used");
+    ensure!(choose_rkey([], true).is_none(), "no chunk");
+    Ok(())
+}

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of `wire` and `proto` on the host.
+
+mod golden;

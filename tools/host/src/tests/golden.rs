@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The vectors and case tables that the KUnit suite runs too, one test a group.
+
+use crate::{proto::cases, wire::vectors};
+
+macro_rules! groups {
+    ($($name:ident: $check:path;)+) => {
+        $(#[test]
+        fn $name() {
+            assert_eq!($check(), Ok(()));
+        })+
+    };
+}
+
+groups! {
+    v1_decode: vectors::v1::check_decode;
+    v1_encode: vectors::v1::check_encode;
+    v1_refuse: vectors::v1::check_refuse;
+    v1_lengths: vectors::v1::check_lengths;
+    cm_private: vectors::cm_private::check;
+    all_vectors: vectors::check_all;
+    credits: cases::flow::check_credits;
+    inline: cases::flow::check_inline;
+    backoff: cases::flow::check_backoff;
+    conn: cases::conn::check;
+    plan: cases::plan::check;
+    reply: cases::reply::check;
+    invalidate: cases::reply::check_invalidate;
+    all_cases: cases::check_all;
+}
