@@ -50,10 +50,10 @@ impl Backoff {
     /// The delay with up to a quarter taken off by `random`, any number the caller has drawn, so
     /// that clients of one server do not come back in step.
     pub const fn delay_jittered(&self, random: u32) -> u64 {
-        // The divisor cannot be zero.
-        let share = (self.next / 4).saturating_add(1);
         // CAST: widening; `From` is not const.
-        self.next
-            .saturating_sub((random as u64).wrapping_rem(share))
+        match (random as u64).checked_rem((self.next / 4).saturating_add(1)) {
+            Some(off) => self.next.saturating_sub(off),
+            None => self.next,
+        }
     }
 }

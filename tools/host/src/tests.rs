@@ -2,4 +2,7 @@
 
 //! Tests of `wire` and `proto` on the host.
 
+mod decisions;
+mod gen;
 mod golden;
+mod v1;

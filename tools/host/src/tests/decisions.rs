@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Decisions, by property.
+
+use proptest::prelude::*;
+
+use super::gen::{self, OwnedLists};
+use crate::proto::conn::{Conn, Event, State, Step};
+use crate::proto::credits::{Credits, Flow};
+use crate::proto::inline::Thresholds;
+use crate::proto::plan::{CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape};
+use crate::proto::reply::{check, check_lists, Offer, Outcome, Violation};
+use crate::wire::v1::{self, len, ListProc};
+use crate::wire::{Limits, Segment};
+
+fn length() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 0..5000u32, 2 => 0..(2u32 << 20), 1 => any::<u32>()]
+}
+
+fn call_shape() -> impl Strategy<Value = CallShape> {
+    let lens = (length(), length(), length());
+    (lens, any::<bool>(), length(), 0..8u32, 0..8u32).prop_map(
+        |((head_len, page_len, tail_len), payload_in_pages, pullup_max, sges_needed, sges_max)| {
+            CallShape {
+                head_len,
+                page_len,
+                tail_len,
+                payload_in_pages,
+                pullup_max,
+                sges_needed,
+                sges_max,
+            }
+        },
+    )
+}
+
+fn reply_shape() -> impl Strategy<Value = ReplyShape> {
+    let lens = (length(), length(), length(), length());
+    (lens, any::<bool>()).prop_map(
+        |((head_len, page_len, tail_len, buflen), payload_in_pages)| ReplyShape {
+            head_len,
+            page_len,
+            tail_len,
+            buflen,
+            payload_in_pages,
+        },
+    )
+}
+
+fn conditions() -> impl Strategy<Value = Conditions> {
+    let kilo = || (1..=256u32).prop_map(|k| k * 1024);
+    let segs = prop_oneof![6 => 1..=16u32, 1 => any::<u32>()];
+    (kilo(), kilo(), any::<bool>(), segs, any::<bool>()).prop_map(
+        |(client_to_server, server_to_client, data_touch, max_segs, pad_write_chunks)| Conditions {
+            thresholds: Thresholds {
+                client_to_server,
+                server_to_client,
+                remote_invalidation: false,
+            },
+            data_touch,
+            max_segs,
+            pad_write_chunks,
+        },
+    )
+}
+
+/// Length of the header that a plan leads to, with as many segments as it may have.
+fn header_len(plan: &Plan, segs: usize) -> usize {
+    let reads = if plan.read_chunk().is_empty() {
+        0
+    } else {
+        segs
+    };
+    match plan.reply() {
+        ReplyKind::Inline => len::header(reads, None, None),
+        ReplyKind::WriteChunk { pad } => len::header(reads, Some(segs + usize::from(pad)), None),
+        ReplyKind::ReplyChunk => len::header(reads, None, Some(segs)),
+    }
+}
+
+proptest! {
+    /// Every byte of the call travels exactly once, padding aside; every Send fits.
+    #[test]
+    fn plan_is_complete_and_fits(
+        call in call_shape(),
+        reply in reply_shape(),
+        cond in conditions(),
+    ) {
+        let total = u64::from(call.head_len) + u64::from(call.page_len) + u64::from(call.tail_len);
+        let plan = match Plan::new(&call, &reply, &cond) {
+            Ok(plan) => plan,
+            Err(PlanError::HeaderTooLong) => {
+                prop_assert!(cond.max_segs > 16);
+                return Ok(());
+            }
+            Err(PlanError::MessageTooLong) => return Ok(()),
+        };
+        let sent = plan.inline_call().len() + plan.read_chunk().len();
+        let elided = total - u64::from(sent);
+        prop_assert!(elided <= 3);
+        let pads = matches!(plan.call(), CallKind::ReadChunk { .. });
+        prop_assert!(elided == 0 || (pads && call.page_len % 4 != 0));
+        let header = header_len(&plan, cond.max_segs as usize) as u64;
+        let send = header + u64::from(plan.inline_call().len());
+        prop_assert!(send <= u64::from(cond.thresholds.client_to_server));
+        let long = plan.call() == CallKind::PositionZero;
+        prop_assert_eq!(plan.proc() == ListProc::Nomsg, long);
+        prop_assert!(!long || plan.inline_call().is_empty());
+    }
+
+    /// Data chunks only where allowed; never a write chunk beside a reply chunk.
+    #[test]
+    fn plan_obeys_the_upper_layer(
+        call in call_shape(),
+        reply in reply_shape(),
+        cond in conditions(),
+    ) {
+        let Ok(plan) = Plan::new(&call, &reply, &cond) else { return Ok(()) };
+        if let CallKind::ReadChunk { position } = plan.call() {
+            prop_assert!(call.payload_in_pages && call.page_len > 0 && !cond.data_touch);
+            prop_assert!(position == call.head_len && position % 4 == 0);
+        }
+        if let ReplyKind::WriteChunk { pad } = plan.reply() {
+            prop_assert!(reply.payload_in_pages && reply.page_len > 0 && !cond.data_touch);
+            prop_assert_eq!(pad, cond.pad_write_chunks && reply.page_len % 4 != 0);
+        }
+        prop_assert!(plan.write_chunk().is_empty() || plan.reply_chunk().is_empty());
+        // What fits inline is not registered.
+        let total = u64::from(reply.head_len) + u64::from(reply.page_len)
+            + u64::from(reply.tail_len);
+        let room = u64::from(cond.thresholds.server_to_client) - 28;
+        let inline = total.max(u64::from(reply.buflen)) <= room;
+        prop_assert_eq!(inline, plan.reply() == ReplyKind::Inline);
+    }
+
+    /// The limit stays within 1..=max, and what is sent within the limit.
+    #[test]
+    fn credits_hold(ops in prop::collection::vec((0..3u8, any::<u32>(), 0..300u32), 0..200)) {
+        let mut credits = Credits::new();
+        let mut flow = Flow::new();
+        for (op, grant, max) in ops {
+            match op {
+                0 => {
+                    let before = flow.available();
+                    prop_assert_eq!(flow.try_take(), before > 0);
+                    prop_assert!(before == 0 || flow.in_flight() <= flow.credits().limit());
+                }
+                1 => {
+                    flow.on_reply(grant, max);
+                    credits.on_reply(grant, max);
+                    prop_assert!((1..=max.max(1)).contains(&credits.limit()));
+                    prop_assert!(credits.limit() <= grant.max(1));
+                }
+                _ => flow.on_unanswered(),
+            }
+            prop_assert!(flow.in_flight() > 0 || flow.available() > 0, "never stuck");
+        }
+    }
+
+    /// However events arrive, the first failure stays, and Dead is final.
+    #[test]
+    fn connection_lives_once(events in prop::collection::vec(0..16usize, 0..40)) {
+        let mut conn = Conn::new();
+        for i in events {
+            let before = conn;
+            let step = conn.on(Event::ALL[i]);
+            prop_assert_eq!(matches!(step, Step::To(_)), before.state() != conn.state());
+            prop_assert!(before.failure().is_none() || before.failure() == conn.failure());
+            prop_assert!(before.state() != State::Dead || conn == before);
+            prop_assert!(!before.state().is_ended() || conn.state().is_ended());
+            prop_assert_eq!(conn.failure().is_some(), conn.state().is_ended());
+        }
+    }
+
+    /// Accepted lengths never exceed the offer, whatever the reply says.
+    #[test]
+    fn reply_never_exceeds_the_offer(
+        offered in gen::lists(),
+        returned in gen::lists(),
+        same_shape in any::<bool>(),
+        nomsg in any::<bool>(),
+    ) {
+        let returned = if same_shape { reshape(&offered, &returned) } else { returned };
+        let (mut a, mut b) = (std::vec![0; 16 + offered.len()], std::vec![0; 16 + returned.len()]);
+        offered.encode(v1::begin(&mut a, 1, 1, ListProc::Msg).unwrap()).unwrap();
+        let proc = if nomsg { ListProc::Nomsg } else { ListProc::Msg };
+        returned.encode(v1::begin(&mut b, 1, 1, proc).unwrap()).unwrap();
+        let call = v1::decode(&a, &Limits::NONE).unwrap();
+        let reply = v1::decode(&b, &Limits::NONE).unwrap();
+        if let Ok(lens) = check_lists(reply.lists().unwrap(), call.lists().unwrap()) {
+            prop_assert!(returned.reads.is_empty());
+            let sum = |c: &std::vec::Vec<Segment>| -> u64 {
+                c.iter().map(|s| u64::from(s.length)).sum()
+            };
+            let room: u64 = offered.writes.iter().map(sum).sum();
+            prop_assert!(u64::from(lens.write) <= room);
+            prop_assert_eq!(lens.reply.is_some(), returned.reply.is_some());
+            if let (Some(len), Some(chunk)) = (lens.reply, &offered.reply) {
+                prop_assert!(u64::from(len) <= sum(chunk));
+            }
+        }
+        let offer = Offer {
+            write_chunk: offered.writes.first().map(|c| c.as_slice()),
+            reply_chunk: offered.reply.as_deref(),
+        };
+        match check(reply.body(), &offer) {
+            Ok(Outcome::ReplyChunk { .. }) => prop_assert!(nomsg && returned.reply.is_some()),
+            Ok(Outcome::Inline { .. }) => prop_assert!(!nomsg),
+            Ok(Outcome::Error(_)) => prop_assert!(false),
+            Err(v) => prop_assert_ne!(v, Violation::MessageType),
+        }
+    }
+}
+
+/// `offered` with lengths taken from `lengths`, most of them within the offer.
+fn reshape(offered: &OwnedLists, lengths: &OwnedLists) -> OwnedLists {
+    let mut returned = offered.clone();
+    returned.reads.clear();
+    let pool = lengths.writes.iter().flatten().map(|s| s.length);
+    let mut pool = pool.chain([0, 1, 5]).cycle();
+    let chunks = returned.writes.iter_mut().chain(returned.reply.iter_mut());
+    for s in chunks.flatten() {
+        let n = pool.next().unwrap_or(0);
+        s.length = match n % 4 {
+            0 => n,
+            1 => 0,
+            _ => s.length.min(n),
+        };
+    }
+    returned
+}

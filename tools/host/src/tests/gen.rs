@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Generators: owned messages, their encoding, and damage to encoded messages.
+
+use proptest::prelude::*;
+use std::vec::Vec;
+
+use crate::wire::{EncodeError, ReadListWriter, ReadSegment, Segment};
+
+pub fn segment() -> impl Strategy<Value = Segment> {
+    let length = prop_oneof![0..=16u32, Just(u32::MAX), any::<u32>()];
+    (any::<u32>(), length, any::<u64>()).prop_map(|(handle, length, offset)| Segment {
+        handle,
+        length,
+        offset,
+    })
+}
+
+fn read_segment() -> impl Strategy<Value = ReadSegment> {
+    let position = prop_oneof![Just(0), Just(148), any::<u32>().prop_map(|p| p & !3)];
+    (position, segment()).prop_map(|(position, segment)| ReadSegment { position, segment })
+}
+
+/// Chunk lists that own their elements.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnedLists {
+    pub reads: Vec<ReadSegment>,
+    pub writes: Vec<Vec<Segment>>,
+    pub reply: Option<Vec<Segment>>,
+}
+
+pub fn lists() -> impl Strategy<Value = OwnedLists> {
+    let chunk = || prop::collection::vec(segment(), 0..5);
+    (
+        prop::collection::vec(read_segment(), 0..6),
+        prop::collection::vec(chunk(), 0..4),
+        prop::option::of(chunk()),
+    )
+        .prop_map(|(reads, writes, reply)| OwnedLists {
+            reads,
+            writes,
+            reply,
+        })
+}
+
+impl OwnedLists {
+    pub fn encode(&self, mut w: ReadListWriter<'_>) -> Result<usize, EncodeError> {
+        for r in &self.reads {
+            w.segment(r.position, r.segment)?;
+        }
+        let mut w = w.write_list()?;
+        for chunk in &self.writes {
+            let mut c = w.chunk()?;
+            for s in chunk {
+                c.segment(*s)?;
+            }
+            w = c.end();
+        }
+        let w = w.reply_chunk()?;
+        let Some(reply) = &self.reply else {
+            return w.finish();
+        };
+        let mut c = w.chunk()?;
+        for s in reply {
+            c.segment(*s)?;
+        }
+        Ok(c.finish())
+    }
+
+    pub fn decoded(lists: &crate::wire::Lists<'_>) -> Self {
+        Self {
+            reads: lists.read_list().collect(),
+            writes: lists.write_list().map(|c| c.segments().collect()).collect(),
+            reply: lists.reply_chunk().map(|c| c.segments().collect()),
+        }
+    }
+
+    /// Bytes of the three lists.
+    pub fn len(&self) -> usize {
+        let writes: usize = self.writes.iter().map(|c| 8 + 16 * c.len()).sum();
+        let reply = self.reply.as_ref().map_or(0, |c| 4 + 16 * c.len());
+        12 + 24 * self.reads.len() + writes + reply
+    }
+}
+
+/// Damage done to a message on its way.
+#[derive(Clone, Debug)]
+pub enum Damage {
+    /// One byte replaced.
+    Byte(prop::sample::Index, u8),
+    /// One word replaced by a number that is likely to matter.
+    Word(prop::sample::Index, u32),
+    /// The end cut off.
+    Cut(prop::sample::Index),
+    /// Bytes put in.
+    Insert(prop::sample::Index, Vec<u8>),
+}
+
+pub fn damage() -> impl Strategy<Value = Vec<Damage>> {
+    let at = any::<prop::sample::Index>;
+    let word = prop_oneof![0..6u32, Just(u32::MAX), Just(1 << 28), any::<u32>()];
+    let one = prop_oneof![
+        (at(), any::<u8>()).prop_map(|(i, b)| Damage::Byte(i, b)),
+        (at(), word).prop_map(|(i, w)| Damage::Word(i, w)),
+        at().prop_map(Damage::Cut),
+        (at(), prop::collection::vec(any::<u8>(), 1..9)).prop_map(|(i, b)| Damage::Insert(i, b)),
+    ];
+    prop::collection::vec(one, 1..4)
+}
+
+pub fn apply(bytes: &mut Vec<u8>, damage: &[Damage]) {
+    for d in damage {
+        match d {
+            Damage::Byte(i, b) if !bytes.is_empty() => {
+                let i = i.index(bytes.len());
+                bytes[i] = *b;
+            }
+            Damage::Word(i, w) if bytes.len() >= 4 => {
+                let i = i.index(bytes.len() / 4) * 4;
+                bytes[i..i + 4].copy_from_slice(&w.to_be_bytes());
+            }
+            Damage::Cut(i) if !bytes.is_empty() => bytes.truncate(i.index(bytes.len())),
+            Damage::Insert(i, b) => {
+                let i = i.index(bytes.len() + 1);
+                bytes.splice(i..i, b.iter().copied());
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Version one and private data, by property.
+
+use proptest::prelude::*;
+use std::vec::Vec;
+
+use super::gen::{self, OwnedLists};
+use crate::wire::v1::{self, len, Body, ErrorBody, ListProc};
+use crate::wire::{cm_private, peek, EncodeError, Limits};
+
+/// A version-one message that owns its parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Message {
+    Lists(bool, OwnedLists),
+    Padded(u32, u32, OwnedLists),
+    Done,
+    Error(ErrorBody),
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let vers = |(low, high)| ErrorBody::Vers { low, high };
+    prop_oneof![
+        4 => (any::<bool>(), gen::lists()).prop_map(|(n, l)| Message::Lists(n, l)),
+        1 => (any::<u32>(), any::<u32>(), gen::lists())
+            .prop_map(|(a, t, l)| Message::Padded(a, t, l)),
+        1 => Just(Message::Done),
+        1 => any::<(u32, u32)>().prop_map(move |v| Message::Error(vers(v))),
+        1 => Just(Message::Error(ErrorBody::Chunk)),
+    ]
+}
+
+impl Message {
+    fn encode(&self, buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeError> {
+        match self {
+            Self::Lists(false, l) => l.encode(v1::begin(buf, xid, credits, ListProc::Msg)?),
+            Self::Lists(true, l) => l.encode(v1::begin(buf, xid, credits, ListProc::Nomsg)?),
+            Self::Padded(a, t, l) => l.encode(v1::begin_padded(buf, xid, credits, *a, *t)?),
+            Self::Done => v1::done(buf, xid, credits),
+            Self::Error(e) => v1::error(buf, xid, credits, *e),
+        }
+    }
+
+    fn decoded(body: &Body<'_>) -> Self {
+        match body {
+            Body::Msg { lists, .. } => Self::Lists(false, OwnedLists::decoded(lists)),
+            Body::Nomsg { lists } => Self::Lists(true, OwnedLists::decoded(lists)),
+            Body::Msgp {
+                align,
+                thresh,
+                lists,
+                ..
+            } => Self::Padded(*align, *thresh, OwnedLists::decoded(lists)),
+            Body::Done => Self::Done,
+            Body::Error(e) => Self::Error(*e),
+        }
+    }
+
+    fn carries_payload(&self) -> bool {
+        matches!(self, Self::Lists(false, _) | Self::Padded(..))
+    }
+
+    /// Predicted length.
+    fn len(&self) -> usize {
+        match self {
+            Self::Lists(_, l) => 16 + l.len(),
+            Self::Padded(_, _, l) => 16 + len::PADDING + l.len(),
+            Self::Done => len::DONE,
+            Self::Error(ErrorBody::Vers { .. }) => len::ERR_VERS,
+            Self::Error(ErrorBody::Chunk) => len::ERR_CHUNK,
+        }
+    }
+}
+
+/// Looks at everything a decoded message offers; whatever it holds stays within the input.
+fn walk(bytes: &[u8], limits: &Limits) {
+    match v1::decode(bytes, limits) {
+        Ok(h) => {
+            assert!(h.header_len() <= bytes.len());
+            assert!(bytes.ends_with(h.payload()));
+            assert_eq!(peek(bytes).unwrap().xid, h.xid());
+            assert_eq!(peek(bytes).unwrap().proc, h.proc() as u32);
+            let owned = Message::decoded(h.body());
+            let mut again = std::vec![0; bytes.len()];
+            let n = owned.encode(&mut again, h.xid(), h.credits()).unwrap();
+            assert_eq!(bytes[..h.header_len()], again[..n]);
+        }
+        Err(e) => {
+            assert!(e.offset <= bytes.len());
+            assert!(!std::format!("{e}").is_empty());
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn round_trip(
+        m in message(),
+        (xid, credits) in any::<(u32, u32)>(),
+        payload in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
+        let mut buf = std::vec![0xee; m.len()];
+        prop_assert_eq!(m.encode(&mut buf, xid, credits), Ok(m.len()));
+        buf.extend(&payload);
+        let h = v1::decode(&buf, &Limits::NONE).unwrap();
+        prop_assert_eq!((h.xid(), h.credits(), h.header_len()), (xid, credits, m.len()));
+        prop_assert_eq!(Message::decoded(h.body()), m.clone());
+        let want: &[u8] = if m.carries_payload() { &payload } else { &[] };
+        prop_assert_eq!(h.payload(), want);
+    }
+
+    #[test]
+    fn encode_stays_within_its_buffer(m in message(), short in any::<prop::sample::Index>()) {
+        let mut buf = std::vec![0xee; m.len() + 8];
+        let room = short.index(m.len());
+        prop_assert_eq!(m.encode(&mut buf[..room], 1, 1), Err(EncodeError::NoRoom));
+        prop_assert!(buf[room..].iter().all(|&b| b == 0xee));
+        prop_assert_eq!(m.encode(&mut buf, 1, 1), Ok(m.len()));
+        prop_assert_eq!(&buf[m.len()..], &[0xee; 8]);
+    }
+
+    #[test]
+    fn damaged(m in message(), damage in gen::damage()) {
+        let mut buf = std::vec![0; m.len()];
+        m.encode(&mut buf, 0x0102_0304, 32).unwrap();
+        gen::apply(&mut buf, &damage);
+        walk(&buf, &Limits::NONE);
+        walk(&buf, &Limits::requester(1, 2));
+    }
+
+    #[test]
+    fn arbitrary(mut bytes in prop::collection::vec(any::<u8>(), 0..200), proc in 0..6u8) {
+        walk(&bytes, &Limits::NONE);
+        if let Some(prefix) = bytes.first_chunk_mut::<16>() {
+            prefix[4..8].copy_from_slice(&[0, 0, 0, 1]);
+            prefix[12..16].copy_from_slice(&[0, 0, 0, proc]);
+            walk(&bytes, &Limits::NONE);
+        }
+    }
+
+    #[test]
+    fn limits_refuse_exactly_what_exceeds_them(
+        l in gen::lists(),
+        (reads, writes, segments) in (0..6u32, 0..4u32, 0..5u32),
+    ) {
+        let mut buf = std::vec![0; 16 + l.len()];
+        l.encode(v1::begin(&mut buf, 1, 1, ListProc::Msg).unwrap()).unwrap();
+        let limits = Limits {
+            read_segments: reads,
+            write_chunks: writes,
+            chunk_segments: segments,
+            ..Limits::NONE
+        };
+        let longest = l.writes.iter().chain(&l.reply).map(Vec::len).max().unwrap_or(0);
+        let within = l.reads.len() as u32 <= reads
+            && l.writes.len() as u32 <= writes
+            && longest as u32 <= segments;
+        prop_assert_eq!(v1::decode(&buf, &limits).is_ok(), within);
+    }
+
+    #[test]
+    fn private_data_anywhere(
+        mut front in prop::collection::vec(any::<u8>(), 0..60),
+        back in prop::collection::vec(any::<u8>(), 0..60),
+        (remote_invalidation, send, receive) in any::<(bool, u8, u8)>(),
+    ) {
+        // Identifiers in foreign data are another test's business.
+        front.iter_mut().for_each(|b| *b &= 0x7f);
+        let settings = cm_private::Settings {
+            remote_invalidation,
+            send: cm_private::Size::from_code(send),
+            receive: cm_private::Size::from_code(receive),
+        };
+        let mut data = front;
+        data.extend(cm_private::encode(settings));
+        data.extend(back);
+        prop_assert_eq!(cm_private::decode(&data), Some(settings));
+    }
+
+    #[test]
+    fn private_data_arbitrary(data in prop::collection::vec(any::<u8>(), 0..200)) {
+        let found = cm_private::decode(&data);
+        let magic = data.windows(5).any(|w| w == [0xf6, 0xab, 0x0e, 0x18, 1]);
+        prop_assert!(magic || found.is_none());
+    }
+
+    #[test]
+    fn size_is_the_largest_that_fits(bytes in any::<u32>()) {
+        let size = cm_private::Size::from_bytes(bytes);
+        let announced = size.bytes();
+        prop_assert!(announced <= bytes.max(1024));
+        let next = u64::from(announced) + 1024;
+        prop_assert!(next > u64::from(bytes) || size == cm_private::Size::MAX);
+    }
+}
