@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Events on the way of a call: planning, chunks, header, posting.
+
+use super::{Cid, Peer, Task};
+use crate::proto::plan::{CallKind, CallShape, ReplyKind};
+use crate::wire::{ReadSegment, Segment};
+
+/// How a message travels, in the numbers of `RPCRDMA_FORM_*` in `include/rpcrdma/glue_trace.h`.
+mod form {
+    pub(super) const INLINE: u32 = 0;
+    pub(super) const COPIED: u32 = 1;
+    pub(super) const GATHERED: u32 = 2;
+    pub(super) const READ_CHUNK: u32 = 3;
+    pub(super) const POSITION_ZERO: u32 = 4;
+    pub(super) const WRITE_CHUNK: u32 = 5;
+    pub(super) const REPLY_CHUNK: u32 = 6;
+}
+
+events! {
+    /// Memory regions were added to a connection's pool.
+    fn createmrs(peer: Peer<'_>, count: u32) => xprtrdma_createmrs {
+        addr: peer.addr,
+        port: peer.port,
+        count: count,
+    }
+
+    /// The pool of memory regions is empty; the call has to wait.
+    fn nomrs_err(task: Task, peer: Peer<'_>) => xprtrdma_nomrs_err {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        addr: peer.addr,
+        port: peer.port,
+    }
+
+    /// A read segment went into a call's header. `nents`: entries of its scatterlist.
+    fn chunk_read(task: Task, segment: &ReadSegment, nents: u32, last: bool)
+        => xprtrdma_chunk_read {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        pos: segment.position,
+        nents: nents.cast_signed(),
+        handle: segment.segment.handle,
+        length: segment.segment.length,
+        offset: segment.segment.offset,
+        is_last: last,
+    }
+
+    /// A segment of the write chunk went into a call's header.
+    fn chunk_write(task: Task, segment: &Segment, nents: u32, last: bool)
+        => xprtrdma_chunk_write {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        nents: nents.cast_signed(),
+        handle: segment.handle,
+        length: segment.length,
+        offset: segment.offset,
+        is_last: last,
+    }
+
+    /// A segment of the reply chunk went into a call's header.
+    fn chunk_reply(task: Task, segment: &Segment, nents: u32, last: bool)
+        => xprtrdma_chunk_reply {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        nents: nents.cast_signed(),
+        handle: segment.handle,
+        length: segment.length,
+        offset: segment.offset,
+        is_last: last,
+    }
+
+    /// A segment for the XDR padding after the payload went into the write chunk.
+    fn chunk_wp(task: Task, segment: &Segment, nents: u32, last: bool)
+        => xprtrdma_chunk_wp {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        nents: nents.cast_signed(),
+        handle: segment.handle,
+        length: segment.length,
+        offset: segment.offset,
+        is_last: last,
+    }
+
+    /// A call is ready to be sent, with a transport header of `hdr_len` bytes.
+    fn marshal(
+        task: Task,
+        xid: u32,
+        hdr_len: usize,
+        message: &CallShape,
+        call: CallKind,
+        reply: ReplyKind,
+    ) => xprtrdma_marshal {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        xid: xid,
+        hdrlen: super::count(hdr_len),
+        headlen: message.head_len,
+        pagelen: message.page_len,
+        taillen: message.tail_len,
+        rtype: call_form(call),
+        wtype: reply_form(reply),
+    }
+
+    /// A call could not be prepared: `ret` is the negative errno.
+    fn marshal_failed(task: Task, xid: u32, ret: i32) => xprtrdma_marshal_failed {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        xid: xid,
+        ret: ret,
+    }
+
+    /// The Send's buffers could not be set up: `ret` is the negative errno.
+    fn prepsend_failed(task: Task, xid: u32, ret: i32) => xprtrdma_prepsend_failed {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        xid: xid,
+        ret: ret,
+    }
+
+    /// A Send is about to be posted, or has been.
+    fn post_send(cid: Cid, task: Task, num_sge: u32, signaled: bool) => xprtrdma_post_send {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id.cast_signed(),
+        task_id: task.task_id,
+        client_id: task.client_id,
+        num_sge: num_sge.cast_signed(),
+        signaled: signaled,
+    }
+
+    /// A Send could not be posted: `rc` is the negative errno.
+    fn post_send_err(cq_id: u32, task: Task, rc: i32) => xprtrdma_post_send_err {
+        cq_id: cq_id,
+        task_id: task.task_id,
+        client_id: task.client_id,
+        rc: rc,
+    }
+
+    /// `count` Receives were posted; `posted` are outstanding now.
+    fn post_recvs(peer: Peer<'_>, cq_id: u32, count: u32, posted: u32) => xprtrdma_post_recvs {
+        addr: peer.addr,
+        port: peer.port,
+        cq_id: cq_id,
+        count: count,
+        posted: posted.cast_signed(),
+    }
+
+    /// Receives could not be posted: `status` is the negative errno.
+    fn post_recvs_err(peer: Peer<'_>, cq_id: u32, status: i32) => xprtrdma_post_recvs_err {
+        addr: peer.addr,
+        port: peer.port,
+        cq_id: cq_id,
+        status: status,
+    }
+
+    /// Local invalidations could not be posted: `status` is the negative errno.
+    fn post_linv_err(task: Task, status: i32) => xprtrdma_post_linv_err {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        status: status,
+    }
+}
+
+fn call_form(call: CallKind) -> u32 {
+    match call {
+        CallKind::InlineCopied => form::COPIED,
+        CallKind::InlineGathered => form::GATHERED,
+        CallKind::ReadChunk { .. } => form::READ_CHUNK,
+        CallKind::PositionZero => form::POSITION_ZERO,
+    }
+}
+
+fn reply_form(reply: ReplyKind) -> u32 {
+    match reply {
+        ReplyKind::Inline => form::INLINE,
+        ReplyKind::WriteChunk { .. } => form::WRITE_CHUNK,
+        ReplyKind::ReplyChunk => form::REPLY_CHUNK,
+    }
+}

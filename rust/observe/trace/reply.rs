@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Events on the way of a reply.
+
+use super::{Peer, Task};
+use crate::proto::plan::ReplyShape;
+use crate::wire::{Prefix, Segment};
+
+events! {
+    /// A reply was matched with its call. `credits`: the grant, after bounds.
+    fn reply(task: Task, xid: u32, credits: u32) => xprtrdma_reply {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        xid: xid,
+        credits: credits,
+    }
+
+    /// A message of another version than the connection's was dropped.
+    fn reply_vers_err(prefix: Prefix, peer: Peer<'_>) => xprtrdma_reply_vers_err {
+        xid: prefix.xid,
+        version: prefix.version,
+        proc: prefix.proc,
+        addr: peer.addr,
+        port: peer.port,
+    }
+
+    /// A reply was dropped for which no call is waiting.
+    fn reply_rqst_err(prefix: Prefix, peer: Peer<'_>) => xprtrdma_reply_rqst_err {
+        xid: prefix.xid,
+        version: prefix.version,
+        proc: prefix.proc,
+        addr: peer.addr,
+        port: peer.port,
+    }
+
+    /// A message too short for the four fixed words was dropped. What it lacks is to be zero.
+    fn reply_short_err(prefix: Prefix, peer: Peer<'_>) => xprtrdma_reply_short_err {
+        xid: prefix.xid,
+        version: prefix.version,
+        proc: prefix.proc,
+        addr: peer.addr,
+        port: peer.port,
+    }
+
+    /// A reply's header could not be decoded, or claims what was not offered; its RPC fails. See
+    /// [`malformed_hdr`](super::malformed_hdr) and [`reply_violation`](super::reply_violation)
+    /// for the reason.
+    fn reply_hdr_err(prefix: Prefix, peer: Peer<'_>) => xprtrdma_reply_hdr_err {
+        xid: prefix.xid,
+        version: prefix.version,
+        proc: prefix.proc,
+        addr: peer.addr,
+        port: peer.port,
+    }
+
+    /// The responder answered ERR_VERS: it speaks versions `low` to `high`.
+    fn err_vers(task: Task, xid: u32, low: u32, high: u32) => xprtrdma_err_vers {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        xid: xid,
+        low: low,
+        high: high,
+    }
+
+    /// The responder answered ERR_CHUNK.
+    fn err_chunk(task: Task, xid: u32) => xprtrdma_err_chunk {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        xid: xid,
+    }
+
+    /// The responder answered with an error code that the version does not define.
+    fn err_unrecognized(task: Task, xid: u32, code: u32) => xprtrdma_err_unrecognized {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        xid: xid,
+        procedure: code,
+    }
+
+    /// `bytes` of a reply were copied from the Receive buffer to where the upper layer wants them.
+    fn fixup(task: Task, bytes: usize, buffer: &ReplyShape) => xprtrdma_fixup {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        fixup: bytes,
+        headlen: buffer.head_len as usize,
+        pagelen: buffer.page_len,
+        taillen: buffer.tail_len as usize,
+    }
+
+    /// A segment was decoded from a reply; its length is what the responder wrote.
+    fn decode_seg(segment: &Segment) => xprtrdma_decode_seg {
+        handle: segment.handle,
+        length: segment.length,
+        offset: segment.offset,
+    }
+}
