@@ -1,9 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The macro behind all trace functions.
+//! The macros behind all trace functions.
 //!
 //! `kernel::declare_trace!` cannot be used, since it looks events up in the bindings of the
-//! `kernel` crate. This one looks in `crate::raw`, and yields safe functions.
+//! `kernel` crate. These look in `crate::raw`, and yield safe functions.
+
+/// Is this tracepoint enabled? A jump that the kernel patches; without `CONFIG_JUMP_LABEL` one
+/// load, as in C, where `kernel::jump_label` would call a function.
+macro_rules! event_enabled {
+    ($tracepoint:path) => {{
+        #[cfg(CONFIG_JUMP_LABEL)]
+        // SAFETY: The static is a tracepoint that C defined, with a real static key.
+        let enabled = unsafe {
+            kernel::jump_label::static_branch_unlikely!(
+                $tracepoint,
+                kernel::bindings::tracepoint,
+                key
+            )
+        };
+        #[cfg(not(CONFIG_JUMP_LABEL))]
+        // SAFETY: The static is a tracepoint that C defined; the counter of its key is an aligned
+        // `int`, which may change at any time: hence the volatile read, as `atomic_read()` is.
+        let enabled = unsafe {
+            core::ptr::read_volatile(&raw const $tracepoint.key.key.enabled.counter) > 0
+        };
+        enabled
+    }};
+}
 
 /// Defines safe functions that emit trace events.
 ///
@@ -31,16 +54,8 @@ macro_rules! events {
         pub(crate) fn $name($($arg: $ty),*) {
             #[cfg(CONFIG_TRACEPOINTS)]
             {
-                // SAFETY: The static is a tracepoint that C defined; its static key may be
-                // read at any time.
-                let enabled = unsafe {
-                    kernel::macros::paste! {
-                        kernel::jump_label::static_branch_unlikely!(
-                            $crate::raw::[<__tracepoint_ $event>],
-                            kernel::bindings::tracepoint,
-                            key
-                        )
-                    }
+                let enabled = kernel::macros::paste! {
+                    event_enabled!($crate::raw::[<__tracepoint_ $event>])
                 };
                 if enabled {
                     $(let $param = $value;)*
