@@ -18,7 +18,11 @@ from . import debian, paths
 from .command import logged
 from .progress import step
 
-_SQUASH = 'mksquashfs - "$1" -tar -noI -noD -noF -noX -b 64K -noappend -no-progress < "$0"'
+#: mksquashfs of Debian 12 wants more zero blocks at the end than tar promises.
+_SQUASH = (
+    '{ cat "$0"; head -c 20480 /dev/zero; } |'
+    ' mksquashfs - "$1" -tar -noI -noD -noF -noX -b 64K -noappend -no-progress'
+)
 _EXCLUDE = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 

@@ -13,11 +13,13 @@ from . import image, paths
 from .agent import Exit
 from .errors import GuestError
 from .kernel import Kernel
+from .relay import Relay
 from .vm import Spec, Vm
 
 SERVER_ADDRESS = "10.0.0.1"
 CLIENT_ADDRESS = "10.0.0.2"
 MOUNT_POINT = "/mnt/nfs"
+_IMAGE_ONLY = ("init", "packages.txt", "stage1")
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,12 @@ class Pair:
         self.setup, self.directory = setup, directory
         self._vms: list[Vm] = []
         self._sockets = Path(tempfile.mkdtemp(prefix="lab-"))
+        self.relay: Relay | None = None
         began = time.monotonic()
         try:
+            if setup.relay:
+                ends = [self._sockets / f"{name}-end.sock" for name in ("server", "client")]
+                self.relay = Relay(*ends)
             self.server = Guest(self._boot("server", SERVER_ADDRESS, setup.server_module))
             self.client = Guest(self._boot("client", CLIENT_ADDRESS, setup.client_module))
             for vm in self._vms:
@@ -114,14 +120,16 @@ class Pair:
         )
 
     def _link_end(self, name: str) -> str:
-        """QEMU's end of the cable: the server listens, the client connects."""
+        """QEMU's end of the cable: both connect to the relay, or one to the other."""
+        if self.relay:
+            return f"server=off,addr.type=unix,addr.path={self._sockets}/{name}-end.sock"
         address = f"addr.type=unix,addr.path={self._sockets}/link.sock"
         return f"server={'on' if name == 'server' else 'off'},{address}"
 
     def _boot(self, name: str, address: str, module: Path) -> Vm:
         self.directory.mkdir(parents=True, exist_ok=True)
         payload = self.directory / f"{name}-payload.tar"
-        scripts = {path.name: path for path in paths.GUEST.glob("*-up")}
+        scripts = {p.name: p for p in paths.GUEST.iterdir() if p.name not in _IMAGE_ONLY}
         image.payload(payload, {"rpcrdma.ko": module, **scripts})
         spec = self._spec(name, address, payload)
         if name == "client":
@@ -173,6 +181,8 @@ class Pair:
         """End both guests."""
         for vm in self._vms:
             vm.stop()
+        if self.relay:
+            self.relay.stop()
         for path in self._sockets.glob("*"):
             path.unlink()
         self._sockets.rmdir()

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What tshark's dissectors say about a capture, as plain records.
+
+One pass over the file, fields only: frames that carry an RPC-over-RDMA
+message, start an RDMA Read or Write, or could not be dissected.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import LabError
+
+_FIELDS = (
+    "frame.number",
+    "ip.src",
+    "infiniband.bth.opcode",
+    "infiniband.bth.destqp",
+    "infiniband.bth.psn",
+    "infiniband.reth.va",
+    "infiniband.reth.r_key",
+    "infiniband.reth.dmalen",
+    "rpcordma.xid",
+    "rpcordma.version",
+    "rpcordma.flow_control",
+    "rpcordma.msg_type",
+    "rpcordma.reads_count",
+    "rpcordma.writes_count",
+    "rpcordma.reply_count",
+    "rpcordma.position",
+    "rpcordma.segment_count",
+    "rpcordma.rdma_handle",
+    "rpcordma.rdma_length",
+    "rpcordma.rdma_offset",
+    "rpcordma.errcode",
+    "rpc.msgtyp",
+    "_ws.malformed",
+)
+
+#: InfiniBand opcodes of the reliable connected service.
+_WRITE_STARTS = (0x06, 0x0A, 0x0B)
+_READ_REQUEST = 0x0C
+SEND_WITH_INVALIDATE = (0x16, 0x17)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A registered memory segment as it appears on the wire."""
+
+    handle: int
+    length: int
+    offset: int
+
+    def covers(self, address: int, length: int) -> bool:
+        """Whether an access of `length` bytes at `address` stays inside."""
+        return self.offset <= address and address + length <= self.offset + self.length
+
+
+@dataclass(frozen=True)
+class Message:
+    """One RPC-over-RDMA message: header fields and chunk lists."""
+
+    xid: int
+    version: int
+    credits: int
+    kind: int
+    reads: tuple[tuple[int, Segment], ...] = ()
+    writes: tuple[tuple[Segment, ...], ...] = ()
+    reply: tuple[Segment, ...] | None = None
+    error: int | None = None
+    #: 0 a call, 1 a reply, None where the RPC message is not in this frame.
+    direction: int | None = None
+
+
+@dataclass(frozen=True)
+class Access:
+    """The start of an RDMA Read or Write."""
+
+    write: bool
+    address: int
+    handle: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame of the capture."""
+
+    number: int
+    source: str
+    opcode: int
+    queue: int
+    sequence: int
+    message: Message | None = None
+    access: Access | None = None
+    malformed: bool = False
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word, 0) for word in text.split(",") if word]
+
+
+def _message(row: dict[str, str]) -> Message | None:
+    """Rebuild the chunk lists from flat fields, which tshark gives in wire order."""
+    xids = _numbers(row["rpcordma.xid"])
+    if not xids:
+        return None
+    names = ("rdma_handle", "rdma_length", "rdma_offset")
+    columns = [_numbers(row[f"rpcordma.{name}"]) for name in names]
+    segments = iter([Segment(*values) for values in zip(*columns, strict=True)])
+    positions = _numbers(row["rpcordma.position"])
+    counts = _numbers(row["rpcordma.segment_count"])
+    reads = tuple((position, next(segments)) for position in positions)
+    chunks = [tuple(next(segments) for _ in range(count)) for count in counts]
+    has_reply = sum(_numbers(row["rpcordma.reply_count"])) > 0
+    error = _numbers(row["rpcordma.errcode"])
+    direction = _numbers(row["rpc.msgtyp"])
+    return Message(
+        xid=xids[0],
+        version=_numbers(row["rpcordma.version"])[0],
+        credits=_numbers(row["rpcordma.flow_control"])[0],
+        kind=_numbers(row["rpcordma.msg_type"])[0],
+        reads=reads,
+        writes=tuple(chunks[:-1] if has_reply else chunks),
+        reply=chunks[-1] if has_reply and chunks else None,
+        error=error[0] if error else None,
+        direction=direction[0] if direction else None,
+    )
+
+
+def _access(row: dict[str, str], opcode: int) -> Access | None:
+    if not row["infiniband.reth.r_key"] or opcode not in (*_WRITE_STARTS, _READ_REQUEST):
+        return None
+    names = ("va", "r_key", "dmalen")
+    address, handle, length = (_numbers(row[f"infiniband.reth.{name}"])[0] for name in names)
+    return Access(opcode in _WRITE_STARTS, address, handle, length)
+
+
+def parse_rows(lines: Iterable[str]) -> Iterator[Frame]:
+    """Frames from tshark's tab-separated fields."""
+    for line in lines:
+        row = dict(zip(_FIELDS, line.rstrip("\n").split("\t"), strict=True))
+        opcode, queue, sequence = (
+            (_numbers(row[f"infiniband.bth.{name}"]) or [-1])[0]
+            for name in ("opcode", "destqp", "psn")
+        )
+        yield Frame(
+            number=int(row["frame.number"]),
+            source=row["ip.src"].split(",")[0],
+            opcode=opcode,
+            queue=queue,
+            sequence=sequence,
+            message=_message(row),
+            access=_access(row, opcode),
+            malformed=bool(row["_ws.malformed"]),
+        )
+
+
+def read(pcap: Path) -> list[Frame]:
+    """Dissect a capture.
+
+    # Errors
+    `LabError` when tshark is missing or fails; a capture that was cut short
+    in its last frame is accepted.
+    """
+    args = ["tshark", "-n", "-r", str(pcap), "-Y", "rpcordma || infiniband.reth || _ws.malformed"]
+    args += ["-T", "fields", "-E", "occurrence=a", "-E", "aggregator=,"]
+    for field in _FIELDS:
+        args += ["-e", field]
+    try:
+        done = subprocess.run(args, capture_output=True, text=True, timeout=900)
+    except FileNotFoundError as err:
+        raise LabError("tshark: not installed; run tools/lab/bootstrap") from err
+    if done.returncode and "cut short" not in done.stderr:
+        raise LabError(f"tshark on {pcap}: {done.stderr.strip()[-500:]}")
+    return list(parse_rows(done.stdout.splitlines()))

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What stands behind the scenarios: one pair of guests, kept in good order.
+
+Booting two guests takes longer than most scenarios, so they share a pair.
+After each one the consoles and the capture are gone over; a pair in which
+anything went wrong is thrown away and the next scenario gets a fresh one.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import capture, module, settings, splat, wirecheck
+from .errors import LabError
+from .kernel import Kernel
+from .pair import CLIENT_ADDRESS, Guest, Pair, Setup
+from .progress import step
+
+KMEMLEAK = "/sys/kernel/debug/kmemleak"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a scenario's pair differs from the usual one."""
+
+    relay: bool = False
+    threads: int = 8
+    cmdline: str = ""
+    #: The rules of the wire are checked unless the scenario breaks them itself.
+    wire: bool = True
+
+
+@dataclass
+class Scenario:
+    """The scenario under way: where the consoles stood when it began."""
+
+    name: str
+    options: Options
+    console_at: dict[str, int]
+    pcap: Path
+
+
+class Lab:
+    """Kernel and modules, and at most one running pair."""
+
+    def __init__(self, kernel: Kernel, directory: Path) -> None:
+        """Nothing is booted before the first scenario asks."""
+        self.kernel, self.directory = kernel, directory
+        self.scenario: Scenario | None = None
+        self.kept = directory
+        self._pair: Pair | None = None
+        self._options = Options()
+        self._count = 0
+        self._modules: module.Modules | None = None
+
+    @property
+    def modules(self) -> module.Modules:
+        """Our modules for this kernel, built on first use."""
+        if self._modules is None:
+            self._modules = module.build(self.kernel)
+        return self._modules
+
+    def client_module(self) -> Path:
+        """The module under test: ours or stock, as `CLIENT` says."""
+        return self.kernel.stock_module if settings.client() == "stock" else self.modules.rpcrdma
+
+    def begin(self, name: str, options: Options) -> Pair:
+        """A pair for a scenario, with a capture running and the module loaded."""
+        if self._pair and self._options != options:
+            self.drop()
+        if self._pair is None:
+            self._pair = self._boot(options)
+        pair = self._pair
+        guests = (pair.server, pair.client)
+        if pair.client.run("grep -q ^rpcrdma /proc/modules").status:
+            pair.load()
+        if self.kernel.flavour == "debug":
+            for guest in guests:
+                guest.sh(f"echo clear > {KMEMLEAK}")
+        at = {guest.name: len(guest.console()) for guest in guests}
+        self._count += 1
+        pcap = self.directory / f"{self._count:02d}.pcap"
+        pair.capture(pcap)
+        self.scenario = Scenario(name, options, at, pcap)
+        return pair
+
+    def _boot(self, options: Options) -> Pair:
+        self._options = options
+        setup = Setup(
+            kernel=self.kernel,
+            client_module=self.client_module(),
+            server_module=self.kernel.stock_module,
+            link=settings.link(),
+            threads=options.threads,
+            cmdline=options.cmdline,
+            relay=options.relay,
+        )
+        with step("booting two guests"):
+            return Pair(setup, self.directory / f"pair-{self._count + 1:02d}")
+
+    def end(self, *, failed: bool, expect_reports: bool = False) -> list[str]:
+        """Finish the scenario and return what is wrong beyond its own asserts."""
+        scenario, pair = self.scenario, self._pair
+        assert scenario is not None and pair is not None
+        self.scenario = None
+        faults: list[str] = []
+        try:
+            faults += self._tidy(pair)
+        except LabError as err:
+            faults.append(f"the guests do not answer: {err}")
+        reports = self._reports(pair, scenario)
+        if not expect_reports:
+            faults += reports
+        if scenario.options.wire and not failed and not expect_reports:
+            faults += wire_faults(scenario.pcap)
+        if failed or faults:
+            self._keep(pair, scenario)
+        scenario.pcap.unlink(missing_ok=True)
+        if failed or faults or expect_reports:
+            self.drop()
+        return faults
+
+    def _tidy(self, pair: Pair) -> list[str]:
+        """Unmount, end the capture, and on the debug kernel look for leaks."""
+        pair.client.sh("umount -a -t nfs,nfs4 || umount -a -l -t nfs,nfs4", timeout=60)
+        pair.end_capture()
+        if self.kernel.flavour != "debug":
+            return []
+        return [text for guest in (pair.client, pair.server) if (text := leaks(guest))]
+
+    def _reports(self, pair: Pair, scenario: Scenario) -> list[str]:
+        """Every kernel report in either console since the scenario began."""
+        found = []
+        for guest in (pair.server, pair.client):
+            for report in splat.find(guest.console()[scenario.console_at[guest.name] :]):
+                found.append(f"{guest.name}: {report}")
+        return found
+
+    def _keep(self, pair: Pair, scenario: Scenario) -> None:
+        """Copy what a failed scenario leaves to look at."""
+        self.kept = self.directory / scenario.name.replace("/", "_")
+        self.kept.mkdir(parents=True, exist_ok=True)
+        for guest in (pair.server, pair.client):
+            text = guest.console()[scenario.console_at[guest.name] :]
+            (self.kept / f"{guest.name}-console.log").write_text(text)
+        if scenario.pcap.exists():
+            shutil.copy(scenario.pcap, self.kept / "cable.pcap")
+
+    def drop(self) -> None:
+        """End the pair, if there is one."""
+        if self._pair:
+            self._pair.stop()
+            self._pair = None
+
+
+def leaks(guest: Guest) -> str:
+    """What kmemleak finds now: two scans, since the first may see young objects only."""
+    guest.sh(f"echo scan > {KMEMLEAK}; sleep 6; echo scan > {KMEMLEAK}", timeout=300)
+    text = guest.read(KMEMLEAK).strip()
+    return f"{guest.name}: kmemleak: {text[:3000]}" if text else ""
+
+
+def wire_faults(pcap: Path) -> list[str]:
+    """Breaches of the protocol in a capture."""
+    summary = wirecheck.check(capture.read(pcap), CLIENT_ADDRESS)
+    shown = [f"wire: {text}" for text in summary.violations[:20]]
+    if len(summary.violations) > 20:
+        shown.append(f"wire: … {len(summary.violations)} in all")
+    return shown

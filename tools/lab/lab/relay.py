@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A cable with faults: stands between the guests and harms RDMA traffic only.
+
+netem or `ip link set down` would take mountd, rpcbind and the connection
+manager's address resolution down as well, and rxe does not survive losing its
+link. This process forwards every frame but those of RDMA, which it drops,
+duplicates or swaps with the next one as told, from a seeded generator.
+
+It runs as a process of its own (`python3 -m lab.relay`), takes one command a
+line on standard input (``loss 0.01``, ``duplicate 0.01``, ``reorder 0.01``,
+``blackout 1``) and prints ``ready`` once both ends may connect.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROCE_PORT = 4791
+IWARP_PORT = 20049
+_LENGTH = struct.Struct(">I")
+_PORTS = struct.Struct(">HH")
+
+
+def carries_rdma(frame: bytes) -> bool:
+    """Whether an Ethernet frame is RoCEv2, or iWARP to or from the NFS port."""
+    kind = frame[12:14]
+    if kind == b"\x08\x00" and len(frame) >= 34:
+        protocol, offset = frame[23], 14 + (frame[14] & 15) * 4
+    elif kind == b"\x86\xdd" and len(frame) >= 54:
+        protocol, offset = frame[20], 54
+    else:
+        return False
+    if len(frame) < offset + 4:
+        return False
+    ports = _PORTS.unpack_from(frame, offset)
+    return (protocol == 17 and ports[1] == ROCE_PORT) or (protocol == 6 and IWARP_PORT in ports)
+
+
+@dataclass
+class Faults:
+    """What happens to RDMA frames: probabilities, each between 0 and 1."""
+
+    random: random.Random
+    loss: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    blackout: float = 0.0
+    _held: list[bytes] = field(default_factory=list)
+
+    def apply(self, frame: bytes) -> list[bytes]:
+        """The frames to forward in place of this one."""
+        if not carries_rdma(frame):
+            return [frame]
+        if self.blackout or self.random.random() < self.loss:
+            return []
+        out = [frame] * (2 if self.random.random() < self.duplicate else 1)
+        if self._held:
+            return [*out, self._held.pop()]
+        if self.random.random() < self.reorder:
+            self._held.append(out.pop())
+        return out
+
+
+def _exactly(source: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        more = source.recv(count - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data
+
+
+def _pump(source: socket.socket, sink: socket.socket, faults: Faults) -> None:
+    """Forward one direction until either guest goes away."""
+    try:
+        while True:
+            (length,) = _LENGTH.unpack(_exactly(source, _LENGTH.size))
+            for frame in faults.apply(_exactly(source, length)):
+                sink.sendall(_LENGTH.pack(len(frame)) + frame)
+    except (EOFError, OSError):
+        sink.close()
+
+
+def _serve(paths: list[str], seed: int) -> None:
+    listeners = []
+    for path in paths:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        listener.listen(1)
+        listeners.append(listener)
+    print("ready", flush=True)
+    ends = [listener.accept()[0] for listener in listeners]
+    faults = [Faults(random.Random(seed + index)) for index in range(2)]
+    for index in range(2):
+        args = (ends[index], ends[1 - index], faults[index])
+        threading.Thread(target=_pump, args=args, daemon=True).start()
+    for line in sys.stdin:
+        name, value = line.split()
+        for direction in faults:
+            setattr(direction, name, float(value))
+
+
+class Relay:
+    """The relay process, seen from the lab."""
+
+    def __init__(self, server_end: Path, client_end: Path, seed: int = 1) -> None:
+        """Start it and wait until it listens."""
+        args = [sys.executable, "-m", "lab.relay", str(server_end), str(client_end), str(seed)]
+        self._process = subprocess.Popen(
+            args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
+
+    def set(self, fault: str, value: float) -> None:
+        """Change one fault's probability: loss, duplicate, reorder or blackout."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{fault} {value}\n")
+        self._process.stdin.flush()
+
+    def stop(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1:3], int(sys.argv[3]))

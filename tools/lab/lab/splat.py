@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Finding kernel reports in a console log.
+
+A scenario that leaves any of these in either guest's console has failed,
+whatever else it checked. The list errs on the side of reporting: a line the
+kernel prints only when something is wrong belongs here.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: What a report's telling line contains.
+_REPORT = re.compile(
+    r"""
+      WARNING: | \bBUG: | kernel\ BUG\ at | Oops: | general\ protection\ fault
+    | Kernel\ panic | panicked\ at | Unable\ to\ handle | Bad\ page
+    | KASAN: | UBSAN: | ODEBUG: | DMA-API:
+    | possible\ (recursive|circular|irq) | inconsistent\ lock\ state
+    | suspicious\ RCU\ usage | lock\ held\ when\ returning | bad\ unlock\ balance
+    | held\ lock\ freed | MAX_LOCK | INFO:\ lockdep | trying\ to\ register\ non-static\ key
+    | refcount_t: | list_(add|del)\ corruption | slab\ error
+    | blocked\ for\ more\ than | detected\ stalls | self-detected\ stall | soft\ lockup
+    | workqueue\ lockup | scheduling\ while\ atomic | page\ allocation\ failure
+    | kmemleak:\ [1-9][0-9]*\ new | Call\ Trace:
+    | cut\ here
+    """,
+    re.VERBOSE,
+)
+
+#: Lines the same words appear in when all is well.
+_HARMLESS = re.compile(
+    r"DMA-API: (preallocated|debugging enabled|debugging disabled)"
+    r"|kmemleak: (Kernel memory leak detector initialized|Automatic memory scanning)"
+)
+
+#: A report and what belongs to it ends where the kernel says so, or after this many lines.
+_CONTEXT = 60
+
+
+def find(console: str) -> list[str]:
+    """The reports in a console text, each with its lines, in order.
+
+    Lines following a report's first are part of it, so one WARN with its call
+    trace counts once.
+    """
+    reports: list[str] = []
+    lines = console.splitlines()
+    index = 0
+    while index < len(lines):
+        line = lines[index]
+        if _REPORT.search(line) and not _HARMLESS.search(line):
+            end = _end_of_report(lines, index)
+            reports.append("\n".join(lines[index:end]))
+            index = end
+        else:
+            index += 1
+    return reports
+
+
+def _end_of_report(lines: list[str], start: int) -> int:
+    limit = min(len(lines), start + _CONTEXT)
+    for index in range(start, limit):
+        if "end trace" in lines[index]:
+            return index + 1
+    return limit

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Checks of a capture against the rules of RPC-over-RDMA version one.
+
+Follows RFC 8166: credits (section 3.3), chunk lists (3.4, 3.5) and the
+responder's duties. The capture must begin before the connections it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .capture import Frame, Message, Segment
+
+RDMA_MSG, RDMA_NOMSG, RDMA_ERROR = 0, 1, 4
+
+
+@dataclass(eq=False)
+class Connection:
+    """The forward direction of one connection, as the wire shows it."""
+
+    grant: int = 1
+    pending: dict[int, Message] = field(default_factory=dict)
+    answered: set[int] = field(default_factory=set)
+
+
+@dataclass
+class Summary:
+    """What a capture held, so that a check of nothing does not pass for a check."""
+
+    calls: int = 0
+    replies: int = 0
+    reads: int = 0
+    writes: int = 0
+    read_chunks: int = 0
+    write_chunks: int = 0
+    reply_chunks: int = 0
+    position_zero: int = 0
+    invalidates: int = 0
+    backward: int = 0
+    most_in_flight: int = 0
+    violations: list[str] = field(default_factory=list)
+
+
+class Checker:
+    """Goes through the frames in order and notes every breach."""
+
+    def __init__(self, client: str) -> None:
+        """`client` is the requester's address."""
+        self._client = client
+        self._connections: dict[int, Connection] = {}
+        self._reply_queue: dict[int, Connection] = {}
+        self._backward: set[int] = set()
+        self._seen: set[tuple[str, int, int, int]] = set()
+        self.summary = Summary()
+
+    def run(self, frames: Iterable[Frame]) -> Summary:
+        """Check all frames."""
+        for frame in frames:
+            if self._retransmitted(frame):
+                continue
+            if frame.message:
+                self._on_message(frame, frame.message)
+            elif frame.malformed:
+                self._violation(frame, "malformed")
+            if frame.access:
+                self._on_access(frame)
+        return self.summary
+
+    def _violation(self, frame: Frame, text: str) -> None:
+        self.summary.violations.append(f"frame {frame.number}: {text}")
+
+    def _retransmitted(self, frame: Frame) -> bool:
+        """The link's own retransmission of a packet is not another message."""
+        key = (frame.source, frame.queue, frame.sequence, frame.opcode)
+        if frame.opcode < 0 or key not in self._seen:
+            self._seen.add(key)
+            return False
+        return True
+
+    def _on_message(self, frame: Frame, message: Message) -> None:
+        if message.version != 1:
+            self._violation(frame, f"xid {message.xid:#x}: version {message.version}")
+        if frame.source == self._client:
+            self._from_client(frame, message)
+        else:
+            self._from_server(frame, message)
+
+    def _from_client(self, frame: Frame, message: Message) -> None:
+        if message.xid in self._backward and message.direction != 0:
+            self._backward.discard(message.xid)
+            return
+        if frame.malformed:
+            self._violation(frame, f"xid {message.xid:#x}: malformed call")
+        connection = self._connections.setdefault(frame.queue, Connection())
+        if message.xid in connection.pending:
+            self._violation(frame, f"xid {message.xid:#x}: sent again on the same connection")
+        connection.pending[message.xid] = message
+        connection.answered.discard(message.xid)
+        self._count_call(message)
+        flight = len(connection.pending)
+        self.summary.most_in_flight = max(self.summary.most_in_flight, flight)
+        if flight > connection.grant:
+            text = f"{flight} calls in flight, {connection.grant} granted"
+            self._violation(frame, f"xid {message.xid:#x}: {text}")
+
+    def _count_call(self, message: Message) -> None:
+        self.summary.calls += 1
+        self.summary.read_chunks += bool(message.reads)
+        self.summary.position_zero += any(position == 0 for position, _ in message.reads)
+        self.summary.write_chunks += bool(message.writes)
+        self.summary.reply_chunks += message.reply is not None
+
+    def _from_server(self, frame: Frame, message: Message) -> None:
+        connection = self._answering(frame.queue, message.xid)
+        if connection is None:
+            if message.direction == 0:
+                self._backward.add(message.xid)
+                self.summary.backward += 1
+            else:
+                self._violation(frame, f"xid {message.xid:#x}: reply without an unanswered call")
+            return
+        call = connection.pending.pop(message.xid)
+        connection.answered.add(message.xid)
+        self.summary.replies += 1
+        self.summary.invalidates += frame.opcode in (0x16, 0x17)
+        # tshark cannot put placed data back into a READ's reply and calls that malformed.
+        if frame.malformed and not message.writes:
+            self._violation(frame, f"xid {message.xid:#x}: malformed reply")
+        if message.credits == 0:
+            self._violation(frame, f"xid {message.xid:#x}: grant of no credit")
+        connection.grant = max(1, message.credits)
+        for text in answer_faults(call, message):
+            self._violation(frame, f"xid {message.xid:#x}: {text}")
+
+    def _answering(self, queue: int, xid: int) -> Connection | None:
+        """The connection on which `xid` is unanswered, learning which queue pair is its other end."""
+        known = self._reply_queue.get(queue)
+        if known is not None:
+            return known if xid in known.pending else None
+        for connection in reversed(self._connections.values()):
+            if xid in connection.pending and connection not in self._reply_queue.values():
+                self._reply_queue[queue] = connection
+                return connection
+        return None
+
+    def _on_access(self, frame: Frame) -> None:
+        """An RDMA Read or Write must stay inside what an unanswered call advertised."""
+        access = frame.access
+        assert access is not None
+        if access.write:
+            self.summary.writes += 1
+        else:
+            self.summary.reads += 1
+        if frame.source == self._client:
+            self._violation(frame, "RDMA access by the requester")
+            return
+        for connection in self._connections.values():
+            for call in connection.pending.values():
+                for segment in advertised(call, write=access.write):
+                    if segment.handle == access.handle and segment.covers(
+                        access.address, access.length
+                    ):
+                        return
+        verb = "Write" if access.write else "Read"
+        where = f"{access.length} bytes at {access.address:#x}, R_key {access.handle:#x}"
+        self._violation(frame, f"RDMA {verb} outside every advertised segment: {where}")
+
+
+def advertised(call: Message, *, write: bool) -> list[Segment]:
+    """The segments a responder may write to, or read from, for this call."""
+    if not write:
+        return [segment for _, segment in call.reads]
+    segments = [segment for chunk in call.writes for segment in chunk]
+    return segments + list(call.reply or ())
+
+
+def answer_faults(call: Message, reply: Message) -> list[str]:
+    """What a reply's chunk lists claim beyond what the call offered."""
+    if reply.kind == RDMA_ERROR:
+        return []
+    faults = []
+    if len(reply.writes) != len(call.writes):
+        faults.append(f"{len(reply.writes)} Write chunks for {len(call.writes)} offered")
+    for offered, used in zip(call.writes, reply.writes, strict=False):
+        faults += _chunk_faults("Write chunk", offered, used)
+    if reply.reply is not None:
+        faults += _chunk_faults("Reply chunk", call.reply or (), reply.reply)
+    if reply.kind == RDMA_NOMSG and reply.reply is None:
+        faults.append("RDMA_NOMSG without a Reply chunk")
+    if reply.reads:
+        faults.append("Read list in a reply")
+    return faults
+
+
+def _chunk_faults(name: str, offered: tuple[Segment, ...], used: tuple[Segment, ...]) -> list[str]:
+    if len(used) != len(offered):
+        return [f"{name} of {len(used)} segments for {len(offered)} offered"]
+    faults = []
+    for mine, theirs in zip(offered, used, strict=True):
+        if (mine.handle, mine.offset) != (theirs.handle, theirs.offset):
+            faults.append(f"{name} names R_key {theirs.handle:#x}, offered {mine.handle:#x}")
+        if theirs.length > mine.length:
+            faults.append(f"{name} claims {theirs.length} bytes of {mine.length} offered")
+    return faults
+
+
+def check(frames: Iterable[Frame], client: str) -> Summary:
+    """Check a whole capture."""
+    return Checker(client).run(frames)

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Provokes one real kernel report on load, so that the lab's detector can be
+ * seen to find it: insmod lab_provoke.ko report=warn|lockdep|atomic|kasan|leak|dma
+ *
+ * The load always fails with -EAGAIN: there is nothing to keep, and the same
+ * report can be asked for again.
+ */
+#include <linux/delay.h>
+#include <linux/dma-mapping.h>
+#include <linux/module.h>
+#include <linux/pci.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
+
+static char *report = "warn";
+module_param(report, charp, 0);
+MODULE_PARM_DESC(report, "warn, lockdep, atomic, kasan, leak or dma");
+
+static DEFINE_SPINLOCK(lab_first);
+static DEFINE_SPINLOCK(lab_second);
+
+static int provoke_lockdep(void)
+{
+	spin_lock(&lab_first);
+	spin_lock(&lab_second);
+	spin_unlock(&lab_second);
+	spin_unlock(&lab_first);
+
+	/* The other way round: a deadlock that needs a second CPU to happen. */
+	spin_lock(&lab_second);
+	spin_lock(&lab_first);
+	spin_unlock(&lab_first);
+	spin_unlock(&lab_second);
+	return 0;
+}
+
+static int provoke_atomic(void)
+{
+	spin_lock(&lab_first);
+	might_sleep();
+	spin_unlock(&lab_first);
+	return 0;
+}
+
+static int provoke_kasan(void)
+{
+	char *freed = kmalloc(64, GFP_KERNEL);
+
+	if (!freed)
+		return -ENOMEM;
+	kfree(freed);
+	return READ_ONCE(freed[3]) == 42;
+}
+
+static int provoke_leak(void)
+{
+	int i;
+
+	for (i = 0; i < 16; i++)
+		if (!kmalloc(200, GFP_KERNEL))
+			return -ENOMEM;
+	return 0;
+}
+
+static int provoke_dma(void)
+{
+	struct pci_dev *device = pci_get_device(PCI_ANY_ID, PCI_ANY_ID, NULL);
+
+	if (!device)
+		return -ENODEV;
+	/* An address that was never mapped. */
+	dma_unmap_single(&device->dev, 0x1000, 64, DMA_TO_DEVICE);
+	pci_dev_put(device);
+	return 0;
+}
+
+static int __init lab_provoke_init(void)
+{
+	int err = -EINVAL;
+
+	if (!strcmp(report, "warn"))
+		err = !WARN(1, "provoked by the lab\n");
+	else if (!strcmp(report, "lockdep"))
+		err = provoke_lockdep();
+	else if (!strcmp(report, "atomic"))
+		err = provoke_atomic();
+	else if (!strcmp(report, "kasan"))
+		err = provoke_kasan();
+	else if (!strcmp(report, "leak"))
+		err = provoke_leak();
+	else if (!strcmp(report, "dma"))
+		err = provoke_dma();
+	return err < 0 ? err : -EAGAIN;
+}
+module_init(lab_provoke_init);
+
+MODULE_DESCRIPTION("Provokes kernel reports for the lab's detector");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Fixtures and rules that hold for every scenario.
+
+A scenario gets a booted pair of guests, shared with the others where that is
+safe. Whatever it asserts itself, it also fails when either kernel reported
+anything meanwhile, or when the packets on the cable break a rule. Console
+logs and capture of a failed scenario are kept and their place printed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import kernel, paths, settings
+from lab.harness import Lab, Options
+
+RUN = paths.sub("runs") / time.strftime("%m%d-%H%M%S-check")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what this run's kernel, module and thoroughness exclude."""
+    keep, drop = [], []
+    for item in items:
+        (keep if _selected(item) else drop).append(item)
+    config.hook.pytest_deselected(items=drop)
+    items[:] = keep
+
+
+def _selected(item: pytest.Item) -> bool:
+    def marked(name: str) -> bool:
+        return item.get_closest_marker(name) is not None
+
+    if marked("needs_ours") and settings.client() != "ours":
+        return False
+    if settings.flavour() == "debug":
+        return not marked("plain_only") and (settings.full() or marked("debug_kernel"))
+    return settings.full() or not marked("full")
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    """Kernel, modules and the pair that scenarios share."""
+    built = kernel.ensure(settings.flavour())
+    lab = Lab(built, RUN)
+    yield lab
+    lab.drop()
+
+
+@pytest.fixture
+def pair(lab: Lab, request: pytest.FixtureRequest) -> Any:
+    """A booted pair with the client's module loaded and nothing mounted.
+
+    `@pytest.mark.parametrize("pair", [Options(...)], indirect=True)` asks for
+    another kind of pair than the shared one.
+    """
+    options = getattr(request, "param", None) or Options()
+    return lab.begin(request.node.name, options)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
+    """After the scenario's own asserts: what the kernels and the cable say."""
+    outcome = yield
+    lab = getattr(item, "funcargs", {}).get("lab")
+    if lab is None or lab.scenario is None:
+        return
+    failed = outcome.excinfo is not None
+    faults = lab.end(failed=failed, expect_reports=bool(item.get_closest_marker("provokes")))
+    if faults and not failed:
+        outcome.force_exception(AssertionError("\n".join(faults)))
+    if failed or faults:
+        item.add_report_section("call", "lab", "\n".join([*faults, f"kept in {lab.kept}"]))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """One line that scripts may rely on, whatever pytest's own says."""
+    stats = terminalreporter.stats
+    failed = len(stats.get("failed", [])) + len(stats.get("error", []))
+    passed = len(stats.get("passed", []))
+    name = f"lab ({settings.flavour()} kernel, {settings.client()} client, {settings.link()})"
+    terminalreporter.write_line(f"{name}: {passed} passed, {failed} failed")
+    kept = [path for path in RUN.glob("*") if path.is_dir()] if RUN.exists() else []
+    if failed and kept:
+        terminalreporter.write_line(f"logs and captures: {Path(RUN)}")
