@@ -1,3 +1,321 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Counters of one transport, and its line in `/proc/self/mountstats`.
+//!
+//! Scripts parse that line by position: 27 values after `xprt: rdma`. Each keeps the place
+//! it has in the C implementation; [`write_xprt_line`] has the table. Where this
+//! implementation does things differently, a counter says what happens here.
+
+use core::fmt::{self, Write};
+
+use kernel::sync::atomic::{Atomic, Relaxed};
+
+mod breach;
+
+pub(crate) use breach::{breach, Breach, BreachCounts};
+
+/// A number that only grows.
+///
+/// Relaxed: counters order nothing, and a reader may see them at different moments.
+struct Counter(Atomic<u64>);
+
+impl Counter {
+    const fn new() -> Self {
+        Self(Atomic::new(0))
+    }
+
+    #[inline]
+    fn add(&self, n: u64) {
+        self.0.add(n, Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What a transport has done since it was made. Reconnecting does not reset it.
+///
+/// All methods may be called in any context, by several threads at once.
+pub(crate) struct Stats {
+    read_chunks: Counter,
+    write_chunks: Counter,
+    reply_chunks: Counter,
+    request_bytes: Counter,
+    reply_bytes: Counter,
+    pullup: Counter,
+    fixup: Counter,
+    hardway: Counter,
+    failed_marshal: Counter,
+    bad_reply: Counter,
+    nomsg: Counter,
+    mrs_allocated: Counter,
+    local_inv: Counter,
+    send_queue_full: Counter,
+}
+
+impl Stats {
+    /// A new transport: nothing has happened.
+    pub(crate) const fn new() -> Self {
+        Self {
+            read_chunks: Counter::new(),
+            write_chunks: Counter::new(),
+            reply_chunks: Counter::new(),
+            request_bytes: Counter::new(),
+            reply_bytes: Counter::new(),
+            pullup: Counter::new(),
+            fixup: Counter::new(),
+            hardway: Counter::new(),
+            failed_marshal: Counter::new(),
+            bad_reply: Counter::new(),
+            nomsg: Counter::new(),
+            mrs_allocated: Counter::new(),
+            local_inv: Counter::new(),
+            send_queue_full: Counter::new(),
+        }
+    }
+
+    /// `segments` read segments went into a call's header.
+    #[inline]
+    pub(crate) fn read_chunk(&self, segments: usize) {
+        self.read_chunks.add(segments as u64);
+    }
+
+    /// `segments` segments for `bytes` went into a call's write list.
+    #[inline]
+    pub(crate) fn write_chunk(&self, segments: usize, bytes: u32) {
+        self.write_chunks.add(segments as u64);
+        self.request_bytes.add(bytes.into());
+    }
+
+    /// `segments` segments for `bytes` went into a call's reply chunk.
+    #[inline]
+    pub(crate) fn reply_chunk(&self, segments: usize, bytes: u32) {
+        self.reply_chunks.add(segments as u64);
+        self.request_bytes.add(bytes.into());
+    }
+
+    /// A call goes as a position-zero read chunk (RDMA_NOMSG).
+    #[inline]
+    pub(crate) fn nomsg_call(&self) {
+        self.nomsg.add(1);
+    }
+
+    /// A reply came with `bytes` in its write or reply chunk.
+    #[inline]
+    pub(crate) fn reply_bytes(&self, bytes: u32) {
+        self.reply_bytes.add(bytes.into());
+    }
+
+    /// `bytes` of a call were copied into the send buffer.
+    #[inline]
+    pub(crate) fn pullup(&self, bytes: usize) {
+        self.pullup.add(bytes as u64);
+    }
+
+    /// `bytes` of a reply were copied out of the Receive buffer.
+    #[inline]
+    pub(crate) fn fixup(&self, bytes: usize) {
+        self.fixup.add(bytes as u64);
+    }
+
+    /// A request did not fit into its persistent buffer; one of `bytes` was allocated.
+    #[inline]
+    pub(crate) fn hardway(&self, bytes: usize) {
+        self.hardway.add(bytes as u64);
+    }
+
+    /// A call could not be prepared, or has to be prepared again.
+    #[inline]
+    pub(crate) fn failed_marshal(&self) {
+        self.failed_marshal.add(1);
+    }
+
+    /// A reply was refused, or says that the call was.
+    #[inline]
+    pub(crate) fn bad_reply(&self) {
+        self.bad_reply.add(1);
+    }
+
+    /// `count` memory regions were allocated.
+    #[inline]
+    pub(crate) fn mrs_allocated(&self, count: u32) {
+        self.mrs_allocated.add(count.into());
+    }
+
+    /// `count` memory regions are invalidated by LOCAL_INV.
+    #[inline]
+    pub(crate) fn local_inv(&self, count: usize) {
+        self.local_inv.add(count as u64);
+    }
+
+    /// The Send queue had no room; the call has to wait.
+    #[inline]
+    pub(crate) fn send_queue_full(&self) {
+        self.send_queue_full.add(1);
+    }
+}
+
+/// What SUNRPC counts for every transport (`struct rpc_xprt`, member `stat`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Generic {
+    /// Times that rpcbind was asked for the port.
+    pub(crate) bind_count: u64,
+    /// Connections made.
+    pub(crate) connect_count: u64,
+    /// Seconds spent waiting for connections.
+    pub(crate) connect_secs: u64,
+    /// Seconds since the last use; zero while not connected.
+    pub(crate) idle_secs: i64,
+    /// Calls sent.
+    pub(crate) sends: u64,
+    /// Replies received.
+    pub(crate) recvs: u64,
+    /// Replies for which no call was waiting.
+    pub(crate) bad_xids: u64,
+    /// Sum over all Sends of the calls in flight.
+    pub(crate) req_u: u64,
+    /// Sum over all Sends of the length of the backlog.
+    pub(crate) bklog_u: u64,
+}
+
+/// Writes a transport's line of `/proc/self/mountstats`, with its newline.
+///
+/// | | value | | value | | value |
+/// | --- | --- | --- | --- | --- | --- |
+/// | 1 | local port (0) | 10 | bklog_u | 19 | failed_marshal |
+/// | 2 | bind_count | 11 | read chunks | 20 | bad_reply |
+/// | 3 | connect_count | 12 | write chunks | 21 | nomsg calls |
+/// | 4 | connect seconds | 13 | reply chunks | 22 | MRs recycled (0) |
+/// | 5 | idle seconds | 14 | request bytes | 23 | MRs orphaned (0) |
+/// | 6 | sends | 15 | reply bytes | 24 | MRs allocated |
+/// | 7 | recvs | 16 | pullup bytes | 25 | local_inv |
+/// | 8 | bad_xids | 17 | fixup bytes | 26 | Send queue full |
+/// | 9 | req_u | 18 | hardway bytes | 27 | unused (0) |
+///
+/// # Errors
+///
+/// Those of `out`.
+pub(crate) fn write_xprt_line(
+    out: &mut impl Write,
+    generic: &Generic,
+    stats: &Stats,
+) -> fmt::Result {
+    out.write_str("\txprt:\trdma ")?;
+    write_generic(out, generic)?;
+    write_own(out, stats)
+}
+
+fn write_generic(out: &mut impl Write, g: &Generic) -> fmt::Result {
+    core::write!(
+        out,
+        "0 {} {} {} {} {} {} {} {} {} ",
+        g.bind_count,
+        g.connect_count,
+        g.connect_secs,
+        g.idle_secs,
+        g.sends,
+        g.recvs,
+        g.bad_xids,
+        g.req_u,
+        g.bklog_u
+    )
+}
+
+fn write_own(out: &mut impl Write, s: &Stats) -> fmt::Result {
+    let columns = [
+        &s.read_chunks,
+        &s.write_chunks,
+        &s.reply_chunks,
+        &s.request_bytes,
+        &s.reply_bytes,
+        &s.pullup,
+        &s.fixup,
+        &s.hardway,
+        &s.failed_marshal,
+        &s.bad_reply,
+        &s.nomsg,
+    ];
+    for counter in columns {
+        core::write!(out, "{} ", counter.get())?;
+    }
+    // Recycled and orphaned: a memory region is never in either state here.
+    core::writeln!(
+        out,
+        "0 0 {} {} {} 0",
+        s.mrs_allocated.get(),
+        s.local_inv.get(),
+        s.send_queue_full.get()
+    )
+}
+
+#[cfg(RPCRDMA_KUNIT)]
+#[kernel::prelude::kunit_tests(rpcrdma_stats)]
+mod tests {
+    use super::*;
+    use kernel::prelude::*;
+    use kernel::str::Formatter;
+
+    /// Every counter at a value of its own, so that exchanged columns show.
+    fn counted() -> Stats {
+        let s = Stats::new();
+        s.read_chunk(11);
+        s.write_chunk(12, 100);
+        s.reply_chunk(13, 40);
+        s.reply_bytes(150);
+        s.pullup(16);
+        s.fixup(17);
+        s.hardway(18);
+        (0..19).for_each(|_| s.failed_marshal());
+        (0..20).for_each(|_| s.bad_reply());
+        (0..21).for_each(|_| s.nomsg_call());
+        s.mrs_allocated(24);
+        s.local_inv(25);
+        (0..26).for_each(|_| s.send_queue_full());
+        s
+    }
+
+    const GENERIC: Generic = Generic {
+        bind_count: 2,
+        connect_count: 3,
+        connect_secs: 4,
+        idle_secs: 5,
+        sends: 6,
+        recvs: 7,
+        bad_xids: 8,
+        req_u: 9,
+        bklog_u: 10,
+    };
+
+    fn line_is(generic: &Generic, stats: &Stats, expected: &str) -> Result {
+        let mut buffer = [0u8; 512];
+        let mut out = Formatter::new(&mut buffer);
+        write_xprt_line(&mut out, generic, stats).map_err(|_| EOVERFLOW)?;
+        let written = out.bytes_written();
+        assert_eq!(buffer.get(..written), Some(expected.as_bytes()));
+        Ok(())
+    }
+
+    #[test]
+    fn xprt_line_has_each_value_in_its_place() -> Result {
+        line_is(
+            &GENERIC,
+            &counted(),
+            "\txprt:\trdma 0 2 3 4 5 6 7 8 9 10 11 12 13 140 150 16 17 18 19 20 21 0 0 24 25 26 0\n",
+        )
+    }
+
+    #[test]
+    fn xprt_line_of_a_new_transport() -> Result {
+        let generic = Generic::default();
+        let expected = "\txprt:\trdma 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+        line_is(&generic, &Stats::new(), expected)
+    }
+
+    #[test]
+    fn xprt_line_says_when_there_is_no_room() {
+        let mut buffer = [0u8; 16];
+        let mut out = Formatter::new(&mut buffer);
+        assert!(write_xprt_line(&mut out, &GENERIC, &Stats::new()).is_err());
+    }
+}

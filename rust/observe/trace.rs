@@ -21,6 +21,7 @@ mod completion;
 mod connection;
 mod region;
 mod reply;
+mod text;
 mod violation;
 
 pub(crate) use call::*;

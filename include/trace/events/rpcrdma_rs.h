@@ -764,13 +764,12 @@ TRACE_EVENT(xprtrdma_conn_state,
 );
 
 TRACE_EVENT(xprtrdma_malformed_hdr,
-	TP_PROTO(RPCRDMA_PEER_PROTO, u32 xid, const char *what, u32 value,
+	TP_PROTO(RPCRDMA_PEER_PROTO, u32 xid, const char *what,
 		 unsigned int offset, unsigned int length),
-	TP_ARGS(addr, port, xid, what, value, offset, length),
+	TP_ARGS(addr, port, xid, what, offset, length),
 	TP_STRUCT__entry(
 		__field(u32, xid)
 		__string(what, what)
-		__field(u32, value)
 		__field(unsigned int, offset)
 		__field(unsigned int, length)
 		RPCRDMA_PEER_ENTRY
@@ -778,14 +777,13 @@ TRACE_EVENT(xprtrdma_malformed_hdr,
 	TP_fast_assign(
 		__entry->xid = xid;
 		__assign_str(what);
-		__entry->value = value;
 		__entry->offset = offset;
 		__entry->length = length;
 		RPCRDMA_PEER_ASSIGN;
 	),
-	TP_printk("peer=[%s]:%s xid=0x%08x %s value=%u at byte %u of %u",
+	TP_printk("peer=[%s]:%s xid=0x%08x %s at byte %u of %u",
 		RPCRDMA_PEER_PRINT, __entry->xid, __get_str(what),
-		__entry->value, __entry->offset, __entry->length)
+		__entry->offset, __entry->length)
 );
 
 TRACE_EVENT(xprtrdma_reply_violation,

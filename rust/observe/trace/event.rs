@@ -21,9 +21,8 @@ macro_rules! event_enabled {
         #[cfg(not(CONFIG_JUMP_LABEL))]
         // SAFETY: The static is a tracepoint that C defined; the counter of its key is an aligned
         // `int`, which may change at any time: hence the volatile read, as `atomic_read()` is.
-        let enabled = unsafe {
-            core::ptr::read_volatile(&raw const $tracepoint.key.key.enabled.counter) > 0
-        };
+        let enabled =
+            unsafe { core::ptr::read_volatile(&raw const $tracepoint.key.key.enabled.counter) > 0 };
         enabled
     }};
 }

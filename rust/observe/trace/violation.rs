@@ -4,9 +4,10 @@
 
 use kernel::prelude::*;
 
+use super::text::Text;
 use super::{Peer, Task};
 use crate::proto::reply::Violation;
-use crate::wire::{DecodeError, What};
+use crate::wire::DecodeError;
 
 events! {
     /// A header of `length` bytes was refused. `xid` is zero if the message was too short for one.
@@ -15,8 +16,7 @@ events! {
         addr: peer.addr,
         port: peer.port,
         xid: xid,
-        what: what_name(error.what).0,
-        value: what_name(error.what).1,
+        what: Text::new(&error.what),
         offset: super::count(error.offset),
         length: super::count(length),
     }
@@ -45,20 +45,6 @@ events! {
         xid: xid,
         granted: granted,
         used: used,
-    }
-}
-
-fn what_name(what: What) -> (&'static CStr, u32) {
-    match what {
-        What::Truncated => (c"truncated", 0),
-        What::Version(n) => (c"version", n),
-        What::Proc(n) => (c"message type", n),
-        What::Bool(n) => (c"discriminator", n),
-        What::Position(n) => (c"read chunk position", n),
-        What::ReadSegments => (c"too many read segments", 0),
-        What::WriteChunks => (c"too many write chunks", 0),
-        What::ChunkSegments(n) => (c"too many chunk segments", n),
-        What::ErrorCode(n) => (c"error code", n),
     }
 }
 

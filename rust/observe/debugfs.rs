@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `/sys/kernel/debug/rpcrdma/breaches`: the module's counters of protocol breaches.
+
+use kernel::debugfs::{Dir, File, Writer};
+use kernel::fmt;
+use kernel::prelude::*;
+
+use super::stats::BreachCounts;
+
+/// The module's debugfs directory; dropping it removes the files and waits for their readers.
+///
+/// Without `CONFIG_DEBUG_FS`, or when a file cannot be made, there is nothing to see, and
+/// nothing else fails.
+pub(crate) struct Debugfs {
+    _breaches: Pin<KBox<File<Breaches>>>,
+}
+
+impl Debugfs {
+    /// Makes the directory and its files. Process context, may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        let dir = Dir::new(c"rpcrdma");
+        Ok(Self {
+            _breaches: KBox::pin_init(dir.read_only_file(c"breaches", Breaches), GFP_KERNEL)?,
+        })
+    }
+}
+
+/// One line for each kind of breach.
+struct Breaches;
+
+impl Writer for Breaches {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        BreachCounts::of_module().write(f)
+    }
+}

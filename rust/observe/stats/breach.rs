@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Breaches of the protocol by peers, counted for the whole module.
+//!
+//! They are rare, so they are not a transport's: whoever finds one of these counters above zero
+//! turns to the trace event that belongs to it.
+
+use core::fmt::{self, Write};
+
+use super::Counter;
+
+/// What a peer did wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Breach {
+    /// A header that cannot be decoded: event `xprtrdma_malformed_hdr`.
+    MalformedHeader,
+    /// A reply that claims what its call had not offered: `xprtrdma_reply_violation`.
+    ReplyClaim,
+    /// An R_key invalidated that was not the peer's to invalidate: `xprtrdma_reminv_foreign`.
+    ForeignRkey,
+    /// A grant of no credit: `xprtrdma_bad_credits`.
+    BadCredits,
+}
+
+/// The module's counters of [`Breach`]es.
+pub(crate) struct BreachCounts {
+    malformed_header: Counter,
+    reply_claim: Counter,
+    foreign_rkey: Counter,
+    bad_credits: Counter,
+}
+
+static COUNTS: BreachCounts = BreachCounts::new();
+
+/// Counts one breach. Any context.
+pub(crate) fn breach(what: Breach) {
+    COUNTS.count(what);
+}
+
+impl BreachCounts {
+    const fn new() -> Self {
+        Self {
+            malformed_header: Counter::new(),
+            reply_claim: Counter::new(),
+            foreign_rkey: Counter::new(),
+            bad_credits: Counter::new(),
+        }
+    }
+
+    /// The counters of this module.
+    pub(crate) fn of_module() -> &'static Self {
+        &COUNTS
+    }
+
+    fn count(&self, what: Breach) {
+        match what {
+            Breach::MalformedHeader => &self.malformed_header,
+            Breach::ReplyClaim => &self.reply_claim,
+            Breach::ForeignRkey => &self.foreign_rkey,
+            Breach::BadCredits => &self.bad_credits,
+        }
+        .add(1);
+    }
+
+    /// Writes one line `name count` for each kind of breach.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    pub(crate) fn write(&self, out: &mut impl Write) -> fmt::Result {
+        core::writeln!(out, "malformed_header {}", self.malformed_header.get())?;
+        core::writeln!(out, "reply_claim {}", self.reply_claim.get())?;
+        core::writeln!(out, "foreign_rkey {}", self.foreign_rkey.get())?;
+        core::writeln!(out, "bad_credits {}", self.bad_credits.get())
+    }
+}
+
+#[cfg(RPCRDMA_KUNIT)]
+#[kernel::prelude::kunit_tests(rpcrdma_breach)]
+mod tests {
+    use super::*;
+    use kernel::prelude::*;
+    use kernel::str::Formatter;
+
+    #[test]
+    fn each_breach_has_its_own_line() -> Result {
+        let counts = BreachCounts::new();
+        counts.count(Breach::MalformedHeader);
+        (0..2).for_each(|_| counts.count(Breach::ReplyClaim));
+        (0..3).for_each(|_| counts.count(Breach::ForeignRkey));
+        (0..4).for_each(|_| counts.count(Breach::BadCredits));
+        let mut buffer = [0u8; 128];
+        let mut out = Formatter::new(&mut buffer);
+        counts.write(&mut out).map_err(|_| EOVERFLOW)?;
+        let written = out.bytes_written();
+        let expected: &[u8] = b"malformed_header 1\nreply_claim 2\nforeign_rkey 3\nbad_credits 4\n";
+        assert_eq!(buffer.get(..written), Some(expected));
+        Ok(())
+    }
+}
