@@ -51,3 +51,4 @@ help:
 -include tools/host/targets.mk
 -include tools/checks/targets.mk
 -include tools/lab/targets.mk
+-include tools/headers/targets.mk
