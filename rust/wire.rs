@@ -29,7 +29,11 @@
 #![allow(unreachable_pub)]
 
 pub mod cm_private;
+pub mod conf_rdma;
+pub mod message;
 pub mod v1;
+pub mod v2;
+pub mod xchar;
 
 mod cursor;
 mod encode;
@@ -38,6 +42,7 @@ mod limits;
 mod lists;
 mod prefix;
 mod segment;
+mod version;
 
 #[cfg(any(test, RPCRDMA_KUNIT))]
 pub mod vectors;
@@ -48,5 +53,7 @@ pub use encode::{
 pub use error::{DecodeError, What};
 pub use limits::Limits;
 pub use lists::{Lists, ReadSegments, Segments, WriteChunk, WriteChunks};
+pub use message::Message;
 pub use prefix::{peek, Prefix};
 pub use segment::{ReadSegment, Segment};
+pub use version::{Direction, Version};

@@ -5,6 +5,7 @@
 use super::{DecodeError, What};
 
 /// What is left of a message.
+#[derive(Clone, Debug)]
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],
     /// Length of the whole input, for offsets in errors.
@@ -88,6 +89,26 @@ impl<'a> Cursor<'a> {
             0 => Ok(false),
             1 => Ok(true),
             other => Err(self.error_before(What::Bool(other))),
+        }
+    }
+
+    /// The next counted opaque data, without its padding. What the padding holds is not
+    /// checked; it is nobody's data.
+    #[inline]
+    pub(super) fn opaque(&mut self) -> Result<&'a [u8], DecodeError> {
+        // CAST: as in `lists::segments`: any length beyond the input is refused.
+        let len = self.word()? as usize;
+        let data = self.bytes(len)?;
+        self.bytes(len.wrapping_neg() % 4)?;
+        Ok(data)
+    }
+
+    /// Nothing may be left.
+    pub(super) const fn end(&self) -> Result<(), DecodeError> {
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(self.error(What::Trailing))
         }
     }
 }

@@ -74,6 +74,18 @@ impl<'b> Writer<'b> {
         Ok(())
     }
 
+    /// Appends any number of bytes.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result {
+        match mem::take(&mut self.rest).split_at_mut_checked(bytes.len()) {
+            Some((head, rest)) => {
+                head.copy_from_slice(bytes);
+                self.rest = rest;
+                Ok(())
+            }
+            None => Err(EncodeError::NoRoom),
+        }
+    }
+
     /// Appends a 32-bit word.
     #[inline]
     pub(super) fn word(&mut self, word: u32) -> Result {

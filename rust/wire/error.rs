@@ -38,6 +38,16 @@ pub enum What {
     ChunkSegments(u32),
     /// An error code that the version does not define.
     ErrorCode(u32),
+    /// A direction that is neither CALL nor REPLY (version two).
+    Direction(u32),
+    /// Bytes after the end of an optional operation's data.
+    Trailing,
+    /// More transport characteristics than [`super::Limits::characteristics`].
+    Characteristics(u32),
+    /// A known characteristic, of this id, with data that are not of its type.
+    Characteristic(u32),
+    /// A subset names an element, with this index, that its list lacks.
+    Element(u32),
 }
 
 impl fmt::Display for DecodeError {
@@ -58,6 +68,11 @@ impl fmt::Display for What {
             Self::WriteChunks => f.write_str("too many write chunks"),
             Self::ChunkSegments(n) => write!(f, "too many segments in a chunk: {n}"),
             Self::ErrorCode(e) => write!(f, "unknown error code {e}"),
+            Self::Direction(d) => write!(f, "bad direction {d}"),
+            Self::Trailing => f.write_str("bytes after the end"),
+            Self::Characteristics(n) => write!(f, "too many characteristics: {n}"),
+            Self::Characteristic(id) => write!(f, "bad value of characteristic {id}"),
+            Self::Element(n) => write!(f, "subset names missing element {n}"),
         }
     }
 }

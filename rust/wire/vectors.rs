@@ -5,7 +5,10 @@
 //! Each group has one function that goes through its vectors and names the first one that fails.
 
 pub mod cm_private;
+pub mod conf_rdma;
 pub mod v1;
+pub mod v2;
+pub mod xchar;
 
 /// Fails with a message unless a condition holds.
 macro_rules! ensure {
@@ -27,5 +30,8 @@ pub fn check_all() -> Result<(), &'static str> {
     v1::check_encode()?;
     v1::check_refuse()?;
     v1::check_lengths()?;
-    cm_private::check()
+    cm_private::check()?;
+    conf_rdma::check()?;
+    v2::check()?;
+    xchar::check()
 }

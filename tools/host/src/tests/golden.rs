@@ -19,6 +19,9 @@ groups! {
     v1_refuse: vectors::v1::check_refuse;
     v1_lengths: vectors::v1::check_lengths;
     cm_private: vectors::cm_private::check;
+    conf_rdma: vectors::conf_rdma::check;
+    v2: vectors::v2::check;
+    xchar: vectors::xchar::check;
     all_vectors: vectors::check_all;
     credits: cases::flow::check_credits;
     inline: cases::flow::check_inline;

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Lengths in bytes of version-two headers, before they are written.
+
+use super::super::v1;
+
+/// The direction word, all that version two adds to a header with chunk lists.
+pub const DIRECTION: usize = 4;
+
+/// Four fixed words, direction and three absent lists.
+pub const MIN: usize = 32;
+
+/// RDMA2_ERROR with ERR_VERS.
+pub const ERR_VERS: usize = 28;
+
+/// RDMA2_ERROR with any other error.
+pub const ERR_OTHER: usize = 20;
+
+/// A header with chunk lists; arguments as for [`v1::len::header`].
+pub const fn header(reads: usize, write: Option<usize>, reply: Option<usize>) -> usize {
+    v1::len::header(reads, write, reply).saturating_add(DIRECTION)
+}
+
+/// RDMA2_OPTIONAL with `optinfo` bytes of information, a multiple of four.
+pub const fn optional(optinfo: usize) -> usize {
+    optinfo.saturating_add(28)
+}

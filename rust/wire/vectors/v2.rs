@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Version two, from the XDR of its section 4.2, and the type that both versions share.
+
+use super::super::message::{Body as AnyBody, ErrorBody as AnyError, Message, Mismatch};
+use super::super::v1::{ErrorBody as V1Error, ListProc};
+use super::super::v2::{self, len, Body, ErrorBody, Header, Proc};
+use super::super::{v1, DecodeError, Direction, EncodeError, Limits, Segment, Version, What};
+use super::ensure;
+use super::v1 as one;
+
+type Check = Result<(), &'static str>;
+
+/// RDMA2_MSG, CALL, no chunks, then the first two words of a call.
+pub const MSG_INLINE: [u8; 40] = [
+    0x12, 0x34, 0x56, 0x78, 0, 0, 0, 2, 0, 0, 0, 32, 0, 0, 0, 0, // xid, vers, credits, proc
+    0, 0, 0, 0, // direction
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // three absent lists
+    0x12, 0x34, 0x56, 0x78, 0, 0, 0, 0, // xid, CALL
+];
+
+/// RDMA2_NOMSG, REPLY, a reply chunk of one segment.
+pub const NOMSG_REPLY: [u8; 52] = [
+    0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 1, //
+    0, 0, 0, 1, // direction
+    0, 0, 0, 0, // no read list
+    0, 0, 0, 0, // no write list
+    0, 0, 0, 1, 0, 0, 0, 1, // a reply chunk of one segment
+    0, 0, 0, 5, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 16,
+];
+
+/// RDMA2_ERROR, ERR_VERS, versions one to two.
+pub const ERR_VERS: [u8; 28] = [
+    0, 0, 0, 12, 0, 0, 0, 2, 0, 0, 0, 6, 0, 0, 0, 4, //
+    0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2,
+];
+
+/// RDMA2_ERROR, BAD_HEADER.
+pub const ERR_BAD_HEADER: [u8; 20] = [
+    0, 0, 0, 13, 0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 4, //
+    0, 0, 0, 2,
+];
+
+/// RDMA2_ERROR, INVAL_OPTION.
+pub const ERR_INVAL_OPTION: [u8; 20] = [
+    0, 0, 0, 14, 0, 0, 0, 2, 0, 0, 0, 8, 0, 0, 0, 4, //
+    0, 0, 0, 3,
+];
+
+/// RDMA2_OPTIONAL, REPLY, operation 77 with five bytes, then a word of RPC message.
+pub const OPTIONAL: [u8; 40] = [
+    0, 0, 0, 15, 0, 0, 0, 2, 0, 0, 0, 9, 0, 0, 0, 5, //
+    0, 0, 0, 1, 0, 0, 0, 77, // direction, opttype
+    0, 0, 0, 5, 1, 2, 3, 4, 5, 0, 0, 0, // optinfo with padding
+    0xab, 0xcd, 0xef, 0x01,
+];
+
+const REPLY_CHUNK: Segment = Segment {
+    handle: 5,
+    length: 0x8000,
+    offset: 16,
+};
+
+fn decode(bytes: &[u8]) -> Result<Header<'_>, &'static str> {
+    v2::decode(bytes, &Limits::NONE).map_err(|_| "v2 refused")
+}
+
+/// Goes through the vectors.
+///
+/// # Errors
+///
+/// The name of the first vector that fails.
+pub fn check() -> Check {
+    check_decode()?;
+    check_encode()?;
+    check_refuse()?;
+    check_message()?;
+    check_mismatch()
+}
+
+/// Decodes each vector and compares it, item by item.
+///
+/// # Errors
+///
+/// The name of the first vector that fails.
+pub fn check_decode() -> Check {
+    let h = decode(&MSG_INLINE)?;
+    ensure!(h.xid() == 0x1234_5678 && h.credits() == 32, "v2 prefix");
+    ensure!(h.proc() == Proc::Msg && h.header_len() == 32, "v2 msg");
+    ensure!(h.direction() == Direction::Call, "v2 direction");
+    let h = decode(&NOMSG_REPLY)?;
+    ensure!(h.proc() == Proc::Nomsg && h.header_len() == 52, "v2 nomsg");
+    let Body::Nomsg { direction, lists } = h.body() else {
+        return Err("v2 nomsg body");
+    };
+    let chunk = lists.reply_chunk().ok_or("v2 reply chunk")?;
+    ensure!(chunk.segments().eq([REPLY_CHUNK]), "v2 reply segments");
+    ensure!(*direction == Direction::Reply, "v2 reply direction");
+    let h = decode(&OPTIONAL)?;
+    let optional = Body::Optional {
+        direction: Direction::Reply,
+        opttype: 77,
+        optinfo: &[1, 2, 3, 4, 5],
+        payload: &[0xab, 0xcd, 0xef, 0x01],
+    };
+    ensure!(*h.body() == optional && h.header_len() == 36, "v2 optional");
+    ensure!(h.proc() == Proc::Optional, "v2 optional proc");
+    for (bytes, error) in errors() {
+        let h = decode(bytes)?;
+        ensure!(*h.body() == Body::Error(error), "v2 error");
+        ensure!(h.direction() == Direction::Reply, "v2 error direction");
+        ensure!(h.header_len() == bytes.len(), "v2 error length");
+    }
+    Ok(())
+}
+
+const fn errors() -> [(&'static [u8], ErrorBody); 3] {
+    [
+        (&ERR_VERS, ErrorBody::Vers { low: 1, high: 2 }),
+        (&ERR_BAD_HEADER, ErrorBody::BadHeader),
+        (&ERR_INVAL_OPTION, ErrorBody::InvalidOption),
+    ]
+}
+
+/// Encodes each message and compares it with its vector, and with the predicted length.
+///
+/// # Errors
+///
+/// The name of the first vector that fails.
+pub fn check_encode() -> Check {
+    encode_one(&MSG_INLINE, len::MIN, |b| {
+        v2::begin(b, 0x1234_5678, 32, Direction::Call, ListProc::Msg)?.finish()
+    })?;
+    encode_one(&NOMSG_REPLY, len::header(0, None, Some(1)), |b| {
+        let w = v2::begin(b, 9, 3, Direction::Reply, ListProc::Nomsg)?;
+        let mut c = w.write_list()?.reply_chunk()?.chunk()?;
+        c.segment(REPLY_CHUNK)?;
+        Ok(c.finish())
+    })?;
+    encode_one(&OPTIONAL, len::optional(8), |b| {
+        let mut w = v2::optional(b, 15, 9, Direction::Reply, 77)?;
+        w.bytes(&[1, 2, 3, 4, 5])?;
+        w.finish()
+    })?;
+    for (bytes, error) in errors() {
+        let credits = u32::from(bytes.get(11).copied().unwrap_or(0));
+        let xid = u32::from(bytes.get(3).copied().unwrap_or(0));
+        let want = match error {
+            ErrorBody::Vers { .. } => len::ERR_VERS,
+            _ => len::ERR_OTHER,
+        };
+        encode_one(bytes, want, |b| v2::error(b, xid, credits, error))?;
+    }
+    Ok(())
+}
+
+/// Encodes into a buffer that is just long enough, and into each shorter one, which must fail.
+fn encode_one(
+    golden: &[u8],
+    header_len: usize,
+    encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>,
+) -> Check {
+    let mut buf = [0xee; 64];
+    let room = buf.get_mut(..header_len).ok_or("v2 encode: buffer")?;
+    ensure!(encode(room) == Ok(header_len), "v2 encode: length");
+    ensure!(golden.get(..header_len) == Some(&*room), "v2 encode: bytes");
+    for short in 0..header_len {
+        let room = buf.get_mut(..short).ok_or("v2 encode: short")?;
+        ensure!(encode(room) == Err(EncodeError::NoRoom), "v2 no room");
+    }
+    Ok(())
+}
+
+/// Cuts every vector short at every byte, and spoils it at known places.
+///
+/// # Errors
+///
+/// The name of the first vector that is accepted or refused for another reason.
+pub fn check_refuse() -> Check {
+    const HEADERS: [(&[u8], usize); 6] = [
+        (&MSG_INLINE, 32),
+        (&NOMSG_REPLY, 52),
+        (&ERR_VERS, 28),
+        (&ERR_BAD_HEADER, 20),
+        (&ERR_INVAL_OPTION, 20),
+        (&OPTIONAL, 36),
+    ];
+    for (bytes, header_len) in HEADERS {
+        for n in 0..header_len {
+            let cut = v2::decode(bytes.get(..n).unwrap_or_default(), &Limits::NONE);
+            let what = cut.err().map(|e| e.what);
+            ensure!(what == Some(What::Truncated), "v2 cut short");
+        }
+    }
+    spoil(&MSG_INLINE, 7, 1, What::Version(1), 4)?;
+    spoil(&MSG_INLINE, 15, 2, What::Proc(2), 12)?;
+    spoil(&MSG_INLINE, 15, 3, What::Proc(3), 12)?;
+    spoil(&MSG_INLINE, 19, 2, What::Direction(2), 16)?;
+    spoil(&OPTIONAL, 19, 9, What::Direction(9), 16)?;
+    spoil(&OPTIONAL, 24, 1, What::Truncated, 28)?;
+    spoil(&ERR_BAD_HEADER, 19, 4, What::ErrorCode(4), 16)
+}
+
+fn spoil(golden: &[u8], at: usize, byte: u8, what: What, offset: usize) -> Check {
+    let mut buf = [0; 64];
+    let copy = buf.get_mut(..golden.len()).ok_or("v2 spoil: buffer")?;
+    copy.copy_from_slice(golden);
+    *copy.get_mut(at).ok_or("v2 spoil: offset")? = byte;
+    let got = v2::decode(copy, &Limits::NONE);
+    ensure!(got == Err(DecodeError { what, offset }), "v2 spoilt");
+    Ok(())
+}
+
+fn any(bytes: &[u8]) -> Result<Message<'_>, &'static str> {
+    Message::decode(bytes, &Limits::NONE).map_err(|_| "any: refused")
+}
+
+/// The type that both versions share.
+///
+/// # Errors
+///
+/// The name of the first vector that fails.
+pub fn check_message() -> Check {
+    let (a, b) = (any(&one::MSG_INLINE)?, any(&MSG_INLINE)?);
+    ensure!(
+        a.version() == Version::One && b.version() == Version::Two,
+        "any: version"
+    );
+    ensure!(a.body() == b.body() && a.xid() == b.xid(), "any: same call");
+    ensure!(
+        a.credits() == 32 && a.payload() == b.payload(),
+        "any: credits"
+    );
+    ensure!((a.header_len(), b.header_len()) == (28, 32), "any: length");
+    let told = (a.direction(), b.direction());
+    ensure!(told == (None, Some(Direction::Call)), "any: direction");
+    ensure!(any(&one::DONE)?.body() == &AnyBody::Done, "any: done");
+    let chunk = AnyBody::Error(AnyError::BadHeader);
+    ensure!(any(&one::ERR_CHUNK)?.body() == &chunk, "any: err_chunk");
+    ensure!(any(&ERR_BAD_HEADER)?.body() == &chunk, "any: bad_header");
+    ensure!(
+        any(&ERR_VERS)?.body() == any(&one::ERR_VERS)?.body(),
+        "any: err_vers"
+    );
+    let padded = any(&one::MSGP)?;
+    ensure!(padded.payload() == [0, 0, 0, 10], "any: padded");
+    ensure!(any(&NOMSG_REPLY)?.lists().is_some(), "any: lists");
+    ensure!(any(&OPTIONAL)?.lists().is_none(), "any: optional");
+    let three = Message::decode(
+        &[0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0],
+        &Limits::NONE,
+    );
+    let error = three.err().ok_or("any: version three")?;
+    ensure!(
+        error.answer((1, 2)) == AnyError::Vers { low: 1, high: 2 },
+        "answer"
+    );
+    let cut = Message::decode(&[], &Limits::NONE)
+        .err()
+        .ok_or("any: empty")?;
+    ensure!(
+        cut.answer((1, 2)) == AnyError::BadHeader,
+        "answer to a short message"
+    );
+    check_neutral_encode()
+}
+
+fn check_neutral_encode() -> Check {
+    let mut buf = [0; 64];
+    for (version, golden) in [
+        (Version::One, &one::MSG_INLINE[..]),
+        (Version::Two, &MSG_INLINE[..]),
+    ] {
+        let w = version.begin(&mut buf, 0x1234_5678, 32, Direction::Call, ListProc::Msg);
+        let n = w.and_then(|w| w.finish()).map_err(|_| "any: no room")?;
+        ensure!(n == version.min_header(), "any: minimum");
+        ensure!(buf.get(..n) == golden.get(..n), "any: begin");
+    }
+    let n = Version::Two.error(&mut buf, 14, 8, AnyError::InvalidOption);
+    ensure!(
+        n == Ok(20) && buf.starts_with(&ERR_INVAL_OPTION),
+        "any: error"
+    );
+    let n = Version::One.error(&mut buf, 13, 7, AnyError::InvalidOption);
+    ensure!(
+        n == Ok(20) && buf.starts_with(&one::ERR_CHUNK),
+        "any: error in one"
+    );
+    let n = Version::One.error(&mut buf, 12, 6, AnyError::Vers { low: 1, high: 2 });
+    ensure!(
+        n == Ok(28) && buf.starts_with(&one::ERR_VERS),
+        "any: versions"
+    );
+    let v = V1Error::Vers { low: 1, high: 2 };
+    ensure!(v1::error(&mut buf, 12, 6, v) == n, "any: same length");
+    ensure!(Version::One.default_inline() == 1024, "default, one");
+    ensure!(Version::Two.default_inline() == 4096, "default, two");
+    ensure!(v2::FIRST_MESSAGE_MAX == 1024, "first message");
+    Ok(())
+}
+
+/// Headers that disagree with the RPC message behind them.
+fn check_mismatch() -> Check {
+    ensure!(
+        any(&MSG_INLINE)?.check_direction() == Ok(Some(Direction::Call)),
+        "agree"
+    );
+    ensure!(
+        any(&one::MSG_INLINE)?.check_direction() == Ok(Some(Direction::Call)),
+        "told by the RPC message"
+    );
+    ensure!(
+        any(&ERR_VERS)?.check_direction() == Ok(Some(Direction::Reply)),
+        "error"
+    );
+    ensure!(
+        any(&one::NOMSG_LONG)?.check_direction() == Ok(None),
+        "unknown yet"
+    );
+    ensure!(
+        any(&OPTIONAL)?.check_direction() == Ok(Some(Direction::Reply)),
+        "optional"
+    );
+    mismatch(19, 1, Mismatch::Direction)?;
+    mismatch(39, 1, Mismatch::Direction)?;
+    mismatch(39, 2, Mismatch::Direction)?;
+    mismatch(35, 0x79, Mismatch::Xid)?;
+    let empty = MSG_INLINE.get(..32).unwrap_or_default();
+    ensure!(
+        any(empty)?.check_direction() == Err(Mismatch::NoMessage),
+        "no message"
+    );
+    let short = MSG_INLINE.get(..36).unwrap_or_default();
+    ensure!(
+        any(short)?.check_direction() == Err(Mismatch::Direction),
+        "no direction"
+    );
+    Ok(())
+}
+
+fn mismatch(at: usize, byte: u8, want: Mismatch) -> Check {
+    let mut copy = MSG_INLINE;
+    *copy.get_mut(at).ok_or("mismatch: offset")? = byte;
+    ensure!(any(&copy)?.check_direction() == Err(want), "mismatch");
+    Ok(())
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Transport characteristics, from the XDR of their section 5.2.
+
+use super::super::v2::{self, Body};
+use super::super::xchar::{
+    init, init_len, request, respond, update, BackwardSupport, Characteristic, Disposition, Id,
+    Initial, OpType, Operation, Subset,
+};
+use super::super::{DecodeError, Direction, EncodeError, Limits, What};
+use super::ensure;
+
+type Check = Result<(), &'static str>;
+
+/// INIT_XCHAR: buffers of 8192, remote invalidation, an experiment of three bytes; all may change.
+const INIT: [u8; 88] = [
+    0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 32, 0, 0, 0, 5, // xid, vers, credits, proc
+    0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 60, // CALL, INIT, 60 bytes
+    0, 0, 0, 3, // three characteristics
+    0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0x20, 0, // receive buffer size
+    0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 1, // requester remote invalidation
+    0xff, 0xff, 0xff, 0x00, 0, 0, 0, 3, 7, 8, 9, 0, // experimental
+    0, 0, 0, 4, // four words: more than needed, none of them set
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+];
+
+/// The data of the same INIT_XCHAR as we write it: no change of elements 0, 1 and 2.
+const INIT_OURS: [u8; 76] = [
+    0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 32, 0, 0, 0, 5, //
+    0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 48, // CALL, INIT, 48 bytes
+    0, 0, 0, 3, //
+    0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0x20, 0, //
+    0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 1, //
+    0xff, 0xff, 0xff, 0x00, 0, 0, 0, 3, 7, 8, 9, 0, //
+    0, 0, 0, 1, 0, 0, 0, 7, // one word: elements 0, 1, 2
+];
+
+/// REQ_XCHAR: buffers of 4096.
+const REQUEST: [u8; 44] = [
+    0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 5, //
+    0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 16, //
+    0, 0, 0, 1, //
+    0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0x10, 0,
+];
+
+/// RESP_XCHAR to a request of three: the second done, the third rejected, the first pending.
+const RESPONSE: [u8; 52] = [
+    0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 5, //
+    0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 24, // REPLY, RESP
+    0, 0, 0, 1, 0, 0, 0, 2, // done
+    0, 0, 0, 1, 0, 0, 0, 4, // rejected
+    0, 0, 0, 1, 0, 0, 0, 1, // pending
+];
+
+/// UPD_XCHAR: backward requests like forward ones, no longer pending.
+const UPDATE: [u8; 44] = [
+    0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 5, //
+    0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 16, //
+    0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 3, //
+    0, 0, 0, 1,
+];
+
+const VALUES: [Characteristic<'_>; 3] = [
+    Characteristic::ReceiveBufferSize(8192),
+    Characteristic::RemoteInvalidation(true),
+    Characteristic::Other {
+        id: Id(0xffff_ff00),
+        data: &[7, 8, 9],
+    },
+];
+
+/// Decodes the operation in a message.
+fn operation(message: &[u8]) -> Result<Operation<'_>, &'static str> {
+    let header = v2::decode(message, &Limits::NONE).map_err(|_| "xchar: message")?;
+    let Body::Optional {
+        opttype, optinfo, ..
+    } = *header.body()
+    else {
+        return Err("xchar: no optional");
+    };
+    let op = Operation::decode(opttype, optinfo, &Limits::NONE).map_err(|_| "xchar: refused")?;
+    op.ok_or("xchar: unknown")
+}
+
+/// Goes through the vectors.
+///
+/// # Errors
+///
+/// The name of the first vector that fails.
+pub fn check() -> Check {
+    check_decode()?;
+    check_encode()?;
+    check_values()?;
+    check_subsets()?;
+    check_refuse()
+}
+
+fn check_decode() -> Check {
+    let Operation::Init { start, no_change } = operation(&INIT)? else {
+        return Err("xchar: init");
+    };
+    ensure!(
+        start.count() == 3 && start.values().eq(VALUES),
+        "xchar: start"
+    );
+    ensure!(no_change.is_empty(), "xchar: nothing fixed");
+    let Operation::Init { no_change, .. } = operation(&INIT_OURS)? else {
+        return Err("xchar: init");
+    };
+    ensure!((0..3).all(|n| no_change.contains(n)), "xchar: fixed");
+    ensure!(
+        !no_change.contains(3) && !no_change.contains(99),
+        "xchar: no more"
+    );
+    let Operation::Request { want } = operation(&REQUEST)? else {
+        return Err("xchar: request");
+    };
+    ensure!(
+        want.values().eq([Characteristic::ReceiveBufferSize(4096)]),
+        "xchar: want"
+    );
+    let Operation::Response(response) = operation(&RESPONSE)? else {
+        return Err("xchar: response");
+    };
+    ensure!(response.check(3) == Ok(()), "xchar: complete response");
+    let got = [0, 1, 2].map(|n| response.disposition(n));
+    let want = [
+        Disposition::Pending,
+        Disposition::Done,
+        Disposition::Rejected,
+    ];
+    ensure!(got == want.map(Some), "xchar: dispositions");
+    let now = Characteristic::BackwardSupport(BackwardSupport::General);
+    let update = Operation::Update {
+        now,
+        pending_cleared: true,
+    };
+    ensure!(operation(&UPDATE)? == update, "xchar: update");
+    ensure!(update.op_type() == OpType::Update, "xchar: update type");
+    let unknown = Operation::decode(5, &[1, 2, 3], &Limits::NONE);
+    ensure!(unknown == Ok(None), "xchar: unknown operation");
+    Ok(())
+}
+
+fn check_encode() -> Check {
+    let start = VALUES.map(|value| Initial { value, fixed: true });
+    ensure!(init_len(&start) == INIT_OURS.len(), "xchar: init length");
+    encode_one(&INIT_OURS, |b| init(b, 1, 32, Direction::Call, &start))?;
+    let want = [Characteristic::ReceiveBufferSize(4096)];
+    encode_one(&REQUEST, |b| request(b, 2, 1, &want))?;
+    let what = [
+        Disposition::Pending,
+        Disposition::Done,
+        Disposition::Rejected,
+    ];
+    encode_one(&RESPONSE, |b| respond(b, 2, 1, &what))?;
+    let now = Characteristic::BackwardSupport(BackwardSupport::General);
+    encode_one(&UPDATE, |b| update(b, 3, 1, Direction::Call, &now, true))
+}
+
+fn encode_one(golden: &[u8], encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>) -> Check {
+    let mut buf = [0xee; 128];
+    ensure!(encode(&mut buf) == Ok(golden.len()), "xchar: length");
+    ensure!(buf.starts_with(golden), "xchar: bytes");
+    for short in 0..golden.len() {
+        let room = buf.get_mut(..short).ok_or("xchar: short")?;
+        ensure!(encode(room) == Err(EncodeError::NoRoom), "xchar: no room");
+    }
+    Ok(())
+}
+
+/// One UPD_XCHAR for every kind of value: id, data, value.
+fn check_values() -> Check {
+    const GOOD: [(u32, &[u8], Characteristic<'_>); 7] = [
+        (1, &[0xff; 4], Characteristic::ReceiveBufferSize(u32::MAX)),
+        (2, &[0, 0, 0, 0], Characteristic::RemoteInvalidation(false)),
+        (
+            3,
+            &[0, 0, 0, 0],
+            Characteristic::BackwardSupport(BackwardSupport::Unknown),
+        ),
+        (
+            3,
+            &[0, 0, 0, 1],
+            Characteristic::BackwardSupport(BackwardSupport::None),
+        ),
+        (
+            3,
+            &[0, 0, 0, 2],
+            Characteristic::BackwardSupport(BackwardSupport::SizeLimited),
+        ),
+        (
+            4,
+            &[],
+            Characteristic::Other {
+                id: Id(4),
+                data: &[],
+            },
+        ),
+        (
+            0,
+            &[1],
+            Characteristic::Other {
+                id: Id(0),
+                data: &[1],
+            },
+        ),
+    ];
+    const BAD: [(u32, &[u8]); 7] = [
+        (1, &[]),
+        (1, &[0, 0, 0]),
+        (1, &[0, 0, 0, 0, 0]),
+        (2, &[0, 0, 0, 2]),
+        (2, &[0]),
+        (3, &[0, 0, 0, 4]),
+        (3, &[0, 0, 0, 1, 0, 0, 0, 1]),
+    ];
+    for (id, data, value) in GOOD {
+        let update = Operation::Update {
+            now: value,
+            pending_cleared: false,
+        };
+        ensure!(decode_update(id, data)? == Ok(Some(update)), "xchar: value");
+        ensure!(value.id() == Id(id), "xchar: id");
+    }
+    for (id, data) in BAD {
+        let what = What::Characteristic(id);
+        let refused = Err(DecodeError { what, offset: 4 });
+        ensure!(decode_update(id, data)? == refused, "xchar: bad value");
+    }
+    ensure!(Id(4_294_967_040).is_experimental(), "xchar: experimental");
+    ensure!(
+        !Id(4_294_967_039).is_experimental(),
+        "xchar: not experimental"
+    );
+    ensure!(
+        BackwardSupport::default() == BackwardSupport::SizeLimited,
+        "xchar: default"
+    );
+    Ok(())
+}
+
+type Decoded = Result<Option<Operation<'static>>, DecodeError>;
+
+/// Encodes an update with raw data, and decodes it; the value found is compared by the caller.
+fn decode_update(id: u32, data: &'static [u8]) -> Result<Decoded, &'static str> {
+    let mut buf = [0; 64];
+    let value = Characteristic::Other { id: Id(id), data };
+    let n = update(&mut buf, 1, 1, Direction::Call, &value, false).map_err(|_| "xchar: room")?;
+    let optinfo = buf.get(28..n).ok_or("xchar: optinfo")?;
+    let decoded = Operation::decode(4, optinfo, &Limits::NONE);
+    Ok(decoded.map(|op| op.map(|op| own(op, data))))
+}
+
+/// The same operation, pointing to the caller's data.
+fn own(op: Operation<'_>, data: &'static [u8]) -> Operation<'static> {
+    match op {
+        Operation::Update {
+            now,
+            pending_cleared,
+        } => {
+            let now = match now {
+                Characteristic::ReceiveBufferSize(n) => Characteristic::ReceiveBufferSize(n),
+                Characteristic::RemoteInvalidation(b) => Characteristic::RemoteInvalidation(b),
+                Characteristic::BackwardSupport(l) => Characteristic::BackwardSupport(l),
+                Characteristic::Other { id, data: found } if found == data => {
+                    Characteristic::Other { id, data }
+                }
+                Characteristic::Other { id, .. } => Characteristic::Other { id, data: &[] },
+            };
+            Operation::Update {
+                now,
+                pending_cleared,
+            }
+        }
+        _ => Operation::Response(Default::default()),
+    }
+}
+
+/// Responses to requests of several lengths: subsets, elements requested, first bad element.
+fn check_subsets() -> Check {
+    type Case = ([&'static [u32]; 3], u32, Result<(), u32>);
+    const CASES: [Case; 8] = [
+        ([&[], &[], &[]], 0, Ok(())),
+        ([&[0b101], &[0b010], &[]], 3, Ok(())),
+        ([&[u32::MAX], &[0, 1], &[]], 33, Ok(())),
+        ([&[u32::MAX, 1, 0, 0], &[], &[0]], 33, Ok(())),
+        ([&[0b101], &[0b110], &[]], 3, Err(2)),
+        ([&[0b101], &[], &[]], 3, Err(1)),
+        ([&[0b1111], &[], &[]], 3, Err(3)),
+        ([&[u32::MAX], &[0, 0b10], &[]], 33, Err(33)),
+    ];
+    for (words, count, want) in CASES {
+        let mut buf = [0; 64];
+        let mut at = 0..;
+        let mut put = |word: u32| {
+            for byte in word.to_be_bytes() {
+                if let Some(b) = at.next().and_then(|i: usize| buf.get_mut(i)) {
+                    *b = byte;
+                }
+            }
+        };
+        for subset in words {
+            put(subset.iter().map(|_| 1).sum());
+            subset.iter().for_each(|w| put(*w));
+        }
+        let len = at.next().unwrap_or(0);
+        let optinfo = buf.get(..len).ok_or("xchar: subsets")?;
+        let op = Operation::decode(3, optinfo, &Limits::NONE);
+        let Ok(Some(Operation::Response(response))) = op else {
+            return Err("xchar: response");
+        };
+        ensure!(response.check(count) == want, "xchar: coverage");
+    }
+    ensure!(Subset::default().is_empty(), "xchar: empty subset");
+    Ok(())
+}
+
+fn check_refuse() -> Check {
+    for (op, message) in [
+        (1, &INIT_OURS[..]),
+        (2, &REQUEST),
+        (3, &RESPONSE),
+        (4, &UPDATE),
+    ] {
+        let data = message.get(28..).unwrap_or_default();
+        for n in 0..data.len() {
+            let cut = Operation::decode(op, data.get(..n).unwrap_or_default(), &Limits::NONE);
+            ensure!(cut.is_err_and(|e| e.offset <= n), "xchar: cut short");
+        }
+    }
+    refuse(
+        1,
+        &[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1],
+        What::Element(0),
+        4,
+    )?;
+    refuse(2, &[0, 0, 0, 0, 0], What::Trailing, 4)?;
+    refuse(2, &[0, 0, 1, 0], What::Truncated, 4)?;
+    let few = Limits {
+        characteristics: 2,
+        ..Limits::NONE
+    };
+    let got = Operation::decode(1, INIT.get(28..).unwrap_or_default(), &few);
+    let what = What::Characteristics(3);
+    ensure!(got == Err(DecodeError { what, offset: 0 }), "xchar: limit");
+    Ok(())
+}
+
+fn refuse(op: u32, optinfo: &[u8], what: What, offset: usize) -> Check {
+    let got = Operation::decode(op, optinfo, &Limits::NONE);
+    ensure!(got == Err(DecodeError { what, offset }), "xchar: spoilt");
+    Ok(())
+}

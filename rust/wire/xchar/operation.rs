@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The four operations, section 4.
+
+use super::super::cursor::Cursor;
+use super::super::{DecodeError, Limits};
+use super::{Characteristic, Response, Spec, Subset};
+
+/// Operation codes of this extension: values of `rdma_opttype`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum OpType {
+    /// ROPT_INITXCH.
+    Init = 1,
+    /// ROPT_REQXCH.
+    Request = 2,
+    /// ROPT_RESPXCH.
+    Response = 3,
+    /// ROPT_UPDXCH.
+    Update = 4,
+}
+
+impl OpType {
+    /// The operation with this code. Any other is answered by RDMA2_ERR_INVAL_OPTION (version
+    /// two, section 3.1).
+    pub const fn from_u32(n: u32) -> Option<Self> {
+        match n {
+            1 => Some(Self::Init),
+            2 => Some(Self::Request),
+            3 => Some(Self::Response),
+            4 => Some(Self::Update),
+            _ => None,
+        }
+    }
+}
+
+/// A decoded operation. None of them carries an RPC message (Table 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation<'a> {
+    /// INIT_XCHAR: the sender's characteristics, and which of them it will not change.
+    Init {
+        /// The characteristics.
+        start: Spec<'a>,
+        /// Those that are not expected to change while the connection lasts.
+        no_change: Subset<'a>,
+    },
+    /// REQ_XCHAR: the sender wants the receiver to change its characteristics.
+    Request {
+        /// The values wanted.
+        want: Spec<'a>,
+    },
+    /// RESP_XCHAR: what became of the request with the same XID.
+    Response(Response<'a>),
+    /// UPD_XCHAR: a characteristic of the sender has changed.
+    Update {
+        /// The new value.
+        now: Characteristic<'a>,
+        /// A request to change it is no longer pending.
+        pending_cleared: bool,
+    },
+}
+
+impl<'a> Operation<'a> {
+    /// Decodes the data of an optional operation. `Ok(None)` for an operation that this
+    /// extension lacks. Offsets in errors count from the start of `optinfo`.
+    ///
+    /// # Errors
+    ///
+    /// A [`DecodeError`] naming the first item that is cut short, malformed or beyond `limits`; bytes
+    /// behind the last item; a subset that names an element its list lacks.
+    pub fn decode(
+        opttype: u32,
+        optinfo: &'a [u8],
+        limits: &Limits,
+    ) -> Result<Option<Self>, DecodeError> {
+        let Some(op) = OpType::from_u32(opttype) else {
+            return Ok(None);
+        };
+        let mut c = Cursor::new(optinfo);
+        let operation = match op {
+            OpType::Init => Self::decode_init(&mut c, limits)?,
+            OpType::Request => Self::Request {
+                want: Spec::decode(&mut c, limits)?,
+            },
+            OpType::Response => Self::Response(Response {
+                done: Subset::decode(&mut c, None)?,
+                rejected: Subset::decode(&mut c, None)?,
+                pending: Subset::decode(&mut c, None)?,
+            }),
+            OpType::Update => Self::Update {
+                now: Characteristic::decode(&mut c)?,
+                pending_cleared: c.boolean()?,
+            },
+        };
+        c.end()?;
+        Ok(Some(operation))
+    }
+
+    fn decode_init(c: &mut Cursor<'a>, limits: &Limits) -> Result<Self, DecodeError> {
+        let start = Spec::decode(c, limits)?;
+        let no_change = Subset::decode(c, Some(start.count()))?;
+        Ok(Self::Init { start, no_change })
+    }
+
+    /// Code of the operation.
+    pub const fn op_type(&self) -> OpType {
+        match self {
+            Self::Init { .. } => OpType::Init,
+            Self::Request { .. } => OpType::Request,
+            Self::Response(_) => OpType::Response,
+            Self::Update { .. } => OpType::Update,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A list of characteristics: `xcharspec`, section 2.1.
+
+use super::super::cursor::Cursor;
+use super::super::{DecodeError, Limits, What};
+use super::Characteristic;
+
+/// A list of characteristics, in any order. A characteristic may occur twice; the later one counts.
+///
+/// # Invariants
+///
+/// `bytes` is `count` well-formed `xcharval`, whose known ids have data of their type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spec<'a> {
+    count: u32,
+    bytes: &'a [u8],
+}
+
+impl<'a> Spec<'a> {
+    /// Decodes an `xcharspec`.
+    pub(super) fn decode(c: &mut Cursor<'a>, limits: &Limits) -> Result<Self, DecodeError> {
+        let count = c.word()?;
+        if count > limits.characteristics {
+            return Err(c.error_before(What::Characteristics(count)));
+        }
+        let start = c.rest();
+        for _ in 0..count {
+            Characteristic::decode(c)?;
+        }
+        let len = start.len().wrapping_sub(c.rest().len());
+        // INVARIANT: the loop has decoded just these bytes.
+        Ok(Self {
+            count,
+            bytes: start.get(..len).unwrap_or_default(),
+        })
+    }
+
+    /// Number of elements.
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The elements in order.
+    pub const fn values(&self) -> Values<'a> {
+        Values {
+            cursor: Cursor::new(self.bytes),
+        }
+    }
+}
+
+/// Iterator over the elements of a [`Spec`].
+#[derive(Clone, Debug)]
+pub struct Values<'a> {
+    cursor: Cursor<'a>,
+}
+
+impl<'a> Iterator for Values<'a> {
+    type Item = Characteristic<'a>;
+
+    fn next(&mut self) -> Option<Characteristic<'a>> {
+        // Past the last element there is no byte left, and decoding fails.
+        Characteristic::decode(&mut self.cursor).ok()
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Subsets of a list of characteristics: `xcharsubset`, section 2.1.
+
+use super::super::cursor::Cursor;
+use super::super::{DecodeError, What};
+
+/// A bit mask: bit `N mod 32` of word `N div 32` stands for element `N`; words beyond the last are
+/// zero.
+///
+/// # Invariants
+///
+/// `words` is a whole number of words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Subset<'a> {
+    words: &'a [u8],
+}
+
+impl<'a> Subset<'a> {
+    /// Decodes an `xcharsubset`, whose list of characteristics has `count` elements if that is
+    /// known here.
+    pub(super) fn decode(c: &mut Cursor<'a>, count: Option<u32>) -> Result<Self, DecodeError> {
+        let at = c.offset();
+        // CAST: as in `lists::segments`: any length beyond the input is refused.
+        let len = (c.word()? as usize).saturating_mul(4);
+        let subset = Self {
+            words: c.bytes(len)?,
+        };
+        match count.and_then(|count| subset.beyond(count)) {
+            Some(element) => Err(DecodeError {
+                what: What::Element(element),
+                offset: at,
+            }),
+            None => Ok(subset),
+        }
+    }
+
+    /// Whether the subset has element `n`.
+    pub fn contains(&self, n: u32) -> bool {
+        // CAST: lossless where `usize` has 32 bits or more.
+        let word = self.masks().nth((n / 32) as usize).unwrap_or(0);
+        word & bit(n) != 0
+    }
+
+    /// Whether the subset is empty.
+    pub fn is_empty(&self) -> bool {
+        self.masks().all(|word| word == 0)
+    }
+
+    /// The first element named that a list of `count` elements lacks.
+    pub fn beyond(&self, count: u32) -> Option<u32> {
+        self.masks().enumerate().find_map(|(i, word)| {
+            let first = u32::try_from(i).unwrap_or(u32::MAX).saturating_mul(32);
+            let allowed = match count.saturating_sub(first) {
+                0 => 0,
+                n @ 1..=31 => bit(n).wrapping_sub(1),
+                _ => u32::MAX,
+            };
+            let excess = word & !allowed;
+            (excess != 0).then(|| first.saturating_add(excess.trailing_zeros()))
+        })
+    }
+
+    /// The words of the mask.
+    fn masks(&self) -> impl Iterator<Item = u32> + 'a {
+        self.words
+            .chunks_exact(4)
+            .map(|w| w.try_into().map_or(0, u32::from_be_bytes))
+    }
+}
+
+/// The bit that stands for element `n` in its word.
+pub(super) const fn bit(n: u32) -> u32 {
+    1u32.wrapping_shl(n % 32)
+}
+
+/// What became of one requested change (section 4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disposition {
+    /// The change is in effect.
+    Done,
+    /// The change was refused, or the characteristic is not known.
+    Rejected,
+    /// The change will be announced by UPD_XCHAR, some time.
+    Pending,
+}
+
+/// The three subsets of RESP_XCHAR, whose list is that of an earlier request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Response<'a> {
+    pub(super) done: Subset<'a>,
+    pub(super) rejected: Subset<'a>,
+    pub(super) pending: Subset<'a>,
+}
+
+impl Response<'_> {
+    /// Checks the response against a request of `count` characteristics: the subsets must not overlap,
+    /// and together must cover the request and no more. Afterwards [`Response::disposition`]
+    /// is `Some` for every element.
+    ///
+    /// # Errors
+    ///
+    /// The first element that is named twice, not at all, or that the request lacks.
+    pub fn check(&self, count: u32) -> Result<(), u32> {
+        let subsets = [&self.done, &self.rejected, &self.pending];
+        if let Some(n) = subsets.iter().find_map(|s| s.beyond(count)) {
+            return Err(n);
+        }
+        match (0..count).find(|&n| self.disposition(n).is_none()) {
+            Some(n) => Err(n),
+            None => Ok(()),
+        }
+    }
+
+    /// What became of element `n`; `None` unless exactly one subset has it.
+    pub fn disposition(&self, n: u32) -> Option<Disposition> {
+        let done = self.done.contains(n);
+        let rejected = self.rejected.contains(n);
+        let pending = self.pending.contains(n);
+        match (done, rejected, pending) {
+            (true, false, false) => Some(Disposition::Done),
+            (false, true, false) => Some(Disposition::Rejected),
+            (false, false, true) => Some(Disposition::Pending),
+            _ => None,
+        }
+    }
+
+    /// The subset of changes with this disposition.
+    pub const fn subset(&self, disposition: Disposition) -> &Subset<'_> {
+        match disposition {
+            Disposition::Done => &self.done,
+            Disposition::Rejected => &self.rejected,
+            Disposition::Pending => &self.pending,
+        }
+    }
+}

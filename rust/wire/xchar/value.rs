@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One characteristic: `struct xcharval`, section 3.
+
+use super::super::cursor::Cursor;
+use super::super::{DecodeError, What};
+
+/// Number of a characteristic: `xcharid`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Id(pub u32);
+
+impl Id {
+    /// XCHAR_RBSIZ, section 3.1.
+    pub const RECEIVE_BUFFER_SIZE: Self = Self(1);
+    /// XCHAR_RQREMINV, section 3.2.
+    pub const REMOTE_INVALIDATION: Self = Self(2);
+    /// XCHAR_BRS, section 3.3.
+    pub const BACKWARD_SUPPORT: Self = Self(3);
+
+    /// Whether the id lies in the range for experiments (section 6.2).
+    pub const fn is_experimental(self) -> bool {
+        self.0 >= 4_294_967_040
+    }
+}
+
+/// Backward Request Support: `enum bkrqsup`, section 3.3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum BackwardSupport {
+    /// To be found out by other means.
+    Unknown = 0,
+    /// No backward-direction messages.
+    None = 1,
+    /// Backward-direction messages that fit inline, without chunks (RFC 8167). The default of Table 1.
+    #[default]
+    SizeLimited = 2,
+    /// Backward-direction messages like forward ones.
+    General = 3,
+}
+
+impl BackwardSupport {
+    /// The level with this number.
+    pub const fn from_u32(n: u32) -> Option<Self> {
+        match n {
+            0 => Some(Self::Unknown),
+            1 => Some(Self::None),
+            2 => Some(Self::SizeLimited),
+            3 => Some(Self::General),
+            _ => None,
+        }
+    }
+}
+
+/// A characteristic and its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Characteristic<'a> {
+    /// The sender has posted Receives of at least this many bytes (section 3.1).
+    ReceiveBufferSize(u32),
+    /// The sender as requester is prepared for Send With Invalidate (section 3.2).
+    RemoteInvalidation(bool),
+    /// What the sender does with backward-direction messages (section 3.3).
+    BackwardSupport(BackwardSupport),
+    /// A characteristic that this module does not know, experimental ones included.
+    Other {
+        /// Its number; never that of a known characteristic in a decoded value.
+        id: Id,
+        /// Its data, uninterpreted.
+        data: &'a [u8],
+    },
+}
+
+impl<'a> Characteristic<'a> {
+    /// Number of the characteristic.
+    pub const fn id(&self) -> Id {
+        match self {
+            Self::ReceiveBufferSize(_) => Id::RECEIVE_BUFFER_SIZE,
+            Self::RemoteInvalidation(_) => Id::REMOTE_INVALIDATION,
+            Self::BackwardSupport(_) => Id::BACKWARD_SUPPORT,
+            Self::Other { id, .. } => *id,
+        }
+    }
+
+    /// Decodes one `xcharval`.
+    pub(super) fn decode(c: &mut Cursor<'a>) -> Result<Self, DecodeError> {
+        let id = Id(c.word()?);
+        let at = c.offset();
+        let data = c.opaque()?;
+        Self::interpret(id, data).ok_or(DecodeError {
+            what: What::Characteristic(id.0),
+            offset: at,
+        })
+    }
+
+    /// Interprets opaque data by the type that belongs to the id; `None` if they are too short, too
+    /// long, or not a value of that type.
+    fn interpret(id: Id, data: &'a [u8]) -> Option<Self> {
+        let word = || data.try_into().ok().map(u32::from_be_bytes);
+        match id {
+            Id::RECEIVE_BUFFER_SIZE => word().map(Self::ReceiveBufferSize),
+            Id::REMOTE_INVALIDATION => match word()? {
+                0 => Some(Self::RemoteInvalidation(false)),
+                1 => Some(Self::RemoteInvalidation(true)),
+                _ => None,
+            },
+            Id::BACKWARD_SUPPORT => word()
+                .and_then(BackwardSupport::from_u32)
+                .map(Self::BackwardSupport),
+            _ => Some(Self::Other { id, data }),
+        }
+    }
+}
