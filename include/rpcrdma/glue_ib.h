@@ -1,5 +1,43 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Glue for rust/rdma/: what <rdma/ib_verbs.h> and friends have as inlines.
+ */
 #ifndef _RPCRDMA_GLUE_IB_H
 #define _RPCRDMA_GLUE_IB_H
 
-#endif
+#include <linux/scatterlist.h>
+#include <rdma/ib_cm.h>
+#include <rdma/ib_verbs.h>
+
+int rr_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
+		    const struct ib_send_wr **bad_wr);
+int rr_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr,
+		    const struct ib_recv_wr **bad_wr);
+
+u64 rr_ib_dma_map_single(struct ib_device *dev, void *addr, size_t len,
+			 enum dma_data_direction dir);
+int rr_ib_dma_mapping_error(struct ib_device *dev, u64 addr);
+void rr_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t len,
+			    enum dma_data_direction dir);
+void rr_ib_dma_sync_single_for_cpu(struct ib_device *dev, u64 addr, size_t len,
+				   enum dma_data_direction dir);
+void rr_ib_dma_sync_single_for_device(struct ib_device *dev, u64 addr, size_t len,
+				      enum dma_data_direction dir);
+int rr_ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
+		     enum dma_data_direction dir);
+void rr_ib_dma_unmap_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
+			enum dma_data_direction dir);
+unsigned int rr_ib_dma_max_seg_size(struct ib_device *dev);
+
+void rr_sg_set_page(struct scatterlist *sg, struct page *page, unsigned int len,
+		    unsigned int offset);
+
+void rr_ib_update_fast_reg_key(struct ib_mr *mr, u8 key);
+u32 rr_ib_inc_rkey(u32 rkey);
+
+int rr_ibdev_to_node(struct ib_device *dev);
+
+unsigned int rr_memalloc_noio_save(void);
+void rr_memalloc_noio_restore(unsigned int flags);
+
+#endif /* _RPCRDMA_GLUE_IB_H */

@@ -1,2 +1,95 @@
 // SPDX-License-Identifier: GPL-2.0
+/*
+ * Glue for rust/rdma/: one-line wrappers of inlines. No policy.
+ */
+#include <linux/sched/mm.h>
 #include <rpcrdma/glue_ib.h>
+
+int rr_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
+		    const struct ib_send_wr **bad_wr)
+{
+	return ib_post_send(qp, wr, bad_wr);
+}
+
+int rr_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr,
+		    const struct ib_recv_wr **bad_wr)
+{
+	return ib_post_recv(qp, wr, bad_wr);
+}
+
+u64 rr_ib_dma_map_single(struct ib_device *dev, void *addr, size_t len,
+			 enum dma_data_direction dir)
+{
+	return ib_dma_map_single(dev, addr, len, dir);
+}
+
+int rr_ib_dma_mapping_error(struct ib_device *dev, u64 addr)
+{
+	return ib_dma_mapping_error(dev, addr);
+}
+
+void rr_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t len,
+			    enum dma_data_direction dir)
+{
+	ib_dma_unmap_single(dev, addr, len, dir);
+}
+
+void rr_ib_dma_sync_single_for_cpu(struct ib_device *dev, u64 addr, size_t len,
+				   enum dma_data_direction dir)
+{
+	ib_dma_sync_single_for_cpu(dev, addr, len, dir);
+}
+
+void rr_ib_dma_sync_single_for_device(struct ib_device *dev, u64 addr, size_t len,
+				      enum dma_data_direction dir)
+{
+	ib_dma_sync_single_for_device(dev, addr, len, dir);
+}
+
+int rr_ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
+		     enum dma_data_direction dir)
+{
+	return ib_dma_map_sg(dev, sg, nents, dir);
+}
+
+void rr_ib_dma_unmap_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
+			enum dma_data_direction dir)
+{
+	ib_dma_unmap_sg(dev, sg, nents, dir);
+}
+
+unsigned int rr_ib_dma_max_seg_size(struct ib_device *dev)
+{
+	return ib_dma_max_seg_size(dev);
+}
+
+void rr_sg_set_page(struct scatterlist *sg, struct page *page, unsigned int len,
+		    unsigned int offset)
+{
+	sg_set_page(sg, page, len, offset);
+}
+
+void rr_ib_update_fast_reg_key(struct ib_mr *mr, u8 key)
+{
+	ib_update_fast_reg_key(mr, key);
+}
+
+u32 rr_ib_inc_rkey(u32 rkey)
+{
+	return ib_inc_rkey(rkey);
+}
+
+int rr_ibdev_to_node(struct ib_device *dev)
+{
+	return ibdev_to_node(dev);
+}
+
+unsigned int rr_memalloc_noio_save(void)
+{
+	return memalloc_noio_save();
+}
+
+void rr_memalloc_noio_restore(unsigned int flags)
+{
+	memalloc_noio_restore(flags);
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues.
+
+use core::ptr::NonNull;
+
+use kernel::error::from_err_ptr;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::pd::Pd;
+use crate::raw as bindings;
+
+/// A completion queue that a worker polls (`IB_POLL_WORKQUEUE`): completions are handled in
+/// process context, one after the other. The workqueue is one that memory reclaim can rely on.
+///
+/// # Invariants
+///
+/// `cq` is a completion queue of `pd`'s device; it is freed when this is dropped.
+pub(crate) struct Cq {
+    cq: NonNull<bindings::ib_cq>,
+    pd: Arc<Pd>,
+}
+
+// SAFETY: Verbs may be called from any task.
+unsafe impl Send for Cq {}
+// SAFETY: As above.
+unsafe impl Sync for Cq {}
+
+impl Cq {
+    /// Allocates a queue for `entries` completions, on any completion vector of the device.
+    /// Process context, may sleep.
+    ///
+    /// Give as many entries as there are work requests on the queues that complete here; what
+    /// draining needs is added.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the device has no queue that long; `ENOMEM`, or what the driver says.
+    pub(crate) fn new(pd: &Arc<Pd>, entries: u32) -> Result<Self> {
+        let entries = entries
+            .checked_add(super::qp::DRAIN_ENTRIES)
+            .ok_or(EINVAL)?;
+        // SAFETY: The device is there by `Pd`'s invariant. The name is static, and there is no
+        // private pointer yet.
+        let cq = unsafe {
+            bindings::__ib_alloc_cq_any(
+                pd.device(),
+                core::ptr::null_mut(),
+                i32::try_from(entries).map_err(|_| EINVAL)?,
+                bindings::ib_poll_context_IB_POLL_WORKQUEUE,
+                c"rpcrdma".as_ptr().cast(),
+            )
+        };
+        let cq = NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?;
+        // INVARIANT: just allocated.
+        Ok(Self { cq, pd: pd.clone() })
+    }
+
+    /// For `ib_core`.
+    #[inline]
+    pub(super) fn as_ptr(&self) -> *mut bindings::ib_cq {
+        self.cq.as_ptr()
+    }
+
+    /// The protection domain that was given.
+    #[inline]
+    pub(super) fn pd(&self) -> &Arc<Pd> {
+        &self.pd
+    }
+}
+
+impl Drop for Cq {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant. A queue pair owns the queue it completes on, and is
+        // destroyed before it. This waits for the worker, so may sleep.
+        unsafe { bindings::ib_free_cq(self.cq.as_ptr()) };
+    }
+}

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RDMA devices: what they can do, and when they go away.
+//!
+//! ```text
+//!   ib_core: remove ──► every Lease's `Removal::device_removed` ──► wait until the last
+//!                                                                  Lease and Pd is gone
+//! ```
+//!
+//! `ib_core` tells its clients last registered first, so this happens before the connection
+//! manager, which registered before us, gives up the device's connections.
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use kernel::error::{from_result, to_result};
+use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
+use kernel::sync::{new_mutex, Arc, Completion, Mutex};
+use kernel::types::Opaque;
+
+use crate::raw as bindings;
+
+// CAST: flags, of types that bindgen chooses.
+const MEM_MGT_EXTENSIONS: u64 = bindings::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64;
+const SG_GAPS: u64 = bindings::ib_kernel_cap_flags_IBK_SG_GAPS_REG as u64;
+
+/// Told that a device is going away.
+pub(crate) trait Removal: Send + Sync {
+    /// The device is about to go: give up what was made with it, so that the [`Lease`] is dropped.
+    /// It need not be by the time this returns; the removal waits.
+    ///
+    /// Process context, may sleep. Called at most once for a lease, possibly while it is being
+    /// dropped. Must not drop the [`Registration`].
+    fn device_removed(&self);
+}
+
+/// What a device can do. Counts, unless said otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Work requests on either queue of a queue pair.
+    pub(crate) max_qp_wr: u32,
+    /// Scatter/gather entries of a Send.
+    pub(crate) max_sge: u32,
+    /// Entries of a memory region up to which the device serves it best; 0 if it does not say.
+    pub(crate) max_sgl_rd: u32,
+    /// Pages of a fast-registered memory region.
+    pub(crate) max_frmr_depth: u32,
+    /// RDMA Reads that a queue pair serves at the same time.
+    pub(crate) max_qp_rd_atom: u8,
+    /// Entries of a completion queue.
+    pub(crate) max_cqe: u32,
+    /// Fast registration, local and remote invalidation (`IB_DEVICE_MEM_MGT_EXTENSIONS`).
+    pub(crate) mem_mgt_extensions: bool,
+    /// Memory regions may have gaps between pages (`IBK_SG_GAPS_REG`).
+    pub(crate) sg_gaps: bool,
+}
+
+/// Longest name of a device, with its terminator (`IB_DEVICE_NAME_MAX`).
+const NAME_MAX: usize = 64;
+
+/// Name of a device, as it was when asked for.
+pub(crate) struct Name {
+    bytes: [u8; NAME_MAX],
+    len: usize,
+}
+
+impl kernel::fmt::Display for Name {
+    fn fmt(&self, f: &mut kernel::fmt::Formatter<'_>) -> kernel::fmt::Result {
+        let name = self.bytes.get(..self.len).unwrap_or_default();
+        f.write_str(core::str::from_utf8(name).unwrap_or("?"))
+    }
+}
+
+/// A device that somebody keeps in place for at least `'a`.
+///
+/// # Invariants
+///
+/// `device` is a registered device that cannot go away during `'a`.
+#[derive(Clone, Copy)]
+pub(crate) struct Device<'a> {
+    device: NonNull<bindings::ib_device>,
+    keeper: PhantomData<&'a ()>,
+}
+
+impl Device<'_> {
+    /// # Safety
+    ///
+    /// As the type invariant says.
+    pub(super) unsafe fn new(device: NonNull<bindings::ib_device>) -> Self {
+        // INVARIANT: the caller promises it.
+        Self {
+            device,
+            keeper: PhantomData,
+        }
+    }
+
+    /// What it can do.
+    pub(crate) fn limits(&self) -> Limits {
+        // SAFETY: By the type invariant; attributes do not change after registration.
+        let attrs = unsafe { &(*self.device.as_ptr()).attrs };
+        let flags = attrs.device_cap_flags;
+        Limits {
+            max_qp_wr: attrs.max_qp_wr,
+            max_sge: attrs.max_send_sge,
+            max_sgl_rd: attrs.max_sgl_rd,
+            max_frmr_depth: attrs.max_fast_reg_page_list_len,
+            // CAST: clamped.
+            max_qp_rd_atom: attrs.max_qp_rd_atom.min(u8::MAX.into()) as u8,
+            max_cqe: attrs.max_cqe,
+            mem_mgt_extensions: flags & MEM_MGT_EXTENSIONS != 0,
+            sg_gaps: attrs.kernel_cap_flags & SG_GAPS != 0,
+        }
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> Name {
+        // SAFETY: By the type invariant. A device may be renamed meanwhile; bytes that change
+        // under the copy make for an odd name, no more.
+        let bytes = unsafe { (&raw const (*self.device.as_ptr()).name).read() };
+        let len = bytes.iter().position(|b| *b == 0).unwrap_or(0);
+        Name { bytes, len }
+    }
+
+    /// The NUMA node it is attached to, negative if that is not known.
+    pub(crate) fn node(&self) -> i32 {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::rr_ibdev_to_node(self.device.as_ptr()) }
+    }
+}
+
+/// A device known to the [`Registration`], and who uses it.
+#[pin_data]
+struct Entry {
+    /// Valid until `idle`'s wait in [`Registration::remove`] is over.
+    device: NonNull<bindings::ib_device>,
+    #[pin]
+    users: Mutex<Users>,
+    /// Completed once the device is going and nobody holds it any more.
+    #[pin]
+    idle: Completion,
+}
+
+// SAFETY: The device is only passed to verbs, which any task may call.
+unsafe impl Send for Entry {}
+// SAFETY: As above; the rest is behind a lock.
+unsafe impl Sync for Entry {}
+
+struct Users {
+    going: bool,
+    holds: usize,
+    /// Number of the last lease.
+    last: u64,
+    leases: KVec<Tenant>,
+}
+
+struct Tenant {
+    number: u64,
+    told: bool,
+    who: Arc<dyn Removal>,
+}
+
+impl Entry {
+    fn new(device: NonNull<bindings::ib_device>) -> Result<Arc<Self>> {
+        let users = Users {
+            going: false,
+            holds: 0,
+            last: 0,
+            leases: KVec::new(),
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                device,
+                users <- new_mutex!(users, "rdma::Entry::users"),
+                idle <- Completion::new(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Adds a hold, unless the device is going.
+    fn hold(self: &Arc<Self>) -> Result<Hold> {
+        let mut users = self.users.lock();
+        if users.going {
+            return Err(ENETUNREACH);
+        }
+        users.holds += 1;
+        // INVARIANT: just counted.
+        Ok(Hold(self.clone()))
+    }
+
+    /// Stops new holds, tells everybody, and waits until the last hold is gone.
+    fn clear(&self) {
+        let mut users = self.users.lock();
+        users.going = true;
+        if users.holds == 0 {
+            self.idle.complete_all();
+        }
+        drop(users);
+        while let Some(who) = self.next_untold() {
+            who.device_removed();
+        }
+        self.idle.wait_for_completion();
+    }
+
+    fn next_untold(&self) -> Option<Arc<dyn Removal>> {
+        let mut users = self.users.lock();
+        let tenant = users.leases.iter_mut().find(|t| !t.told)?;
+        tenant.told = true;
+        Some(tenant.who.clone())
+    }
+}
+
+/// Keeps a device in place.
+///
+/// # Invariants
+///
+/// Counted in `holds` of the entry, so that the removal of the device waits for it.
+pub(super) struct Hold(Arc<Entry>);
+
+impl Hold {
+    /// The device, which is there as long as `self` is.
+    #[inline]
+    pub(super) fn device(&self) -> *mut bindings::ib_device {
+        self.0.device.as_ptr()
+    }
+
+    pub(super) fn as_device(&self) -> Device<'_> {
+        // SAFETY: It is held as long as `self` is borrowed.
+        unsafe { Device::new(self.0.device) }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut users = self.0.users.lock();
+        users.holds -= 1;
+        if users.going && users.holds == 0 {
+            self.0.idle.complete_all();
+        }
+    }
+}
+
+/// The right to use a device, until [`Removal::device_removed`] asks for it back.
+///
+/// Everything made from it keeps the device in place too. Whoever is told of the removal must not
+/// be what owns the lease (directly or not): the lease would never be dropped by itself.
+pub(crate) struct Lease {
+    number: u64,
+    hold: Hold,
+}
+
+impl Lease {
+    /// The device.
+    pub(crate) fn device(&self) -> Device<'_> {
+        self.hold.as_device()
+    }
+
+    /// One more hold on the device.
+    pub(super) fn hold(&self) -> Result<Hold> {
+        self.hold.0.hold()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut users = self.hold.0.users.lock();
+        let place = users.leases.iter().position(|t| t.number == self.number);
+        let tenant = place.and_then(|i| users.leases.remove(i).ok());
+        drop(users);
+        // Not under the lock: it may be the last reference, and do anything.
+        drop(tenant);
+    }
+}
+
+/// Our registration as a client of `ib_core`. There is one at most; dropping it unregisters,
+/// which waits for all leases. Drop it in process context, not from [`Removal`].
+///
+/// # Invariants
+///
+/// - `client` is registered, and [`REGISTRATION`] points here, from [`Registration::new`] until
+///   the value is dropped.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Registration {
+    #[pin]
+    client: Opaque<bindings::ib_client>,
+    #[pin]
+    devices: Mutex<KVec<Arc<Entry>>>,
+}
+
+// SAFETY: The client belongs to `ib_core`, which locks it; the rest is behind a lock.
+unsafe impl Send for Registration {}
+// SAFETY: As above.
+unsafe impl Sync for Registration {}
+
+/// The one registration: `ib_core` does not say whose callback it is calling.
+static REGISTRATION: Atomic<*mut Registration> = Atomic::new(core::ptr::null_mut());
+
+impl Registration {
+    /// Registers with `ib_core`, under a name that is seen in diagnostics. Process context, may
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if there is a registration already; `ENOMEM`.
+    pub(crate) fn new(name: &'static CStr) -> Result<Arc<Self>> {
+        let client = bindings::ib_client {
+            name: name.as_char_ptr(),
+            add: Some(Self::add),
+            remove: Some(Self::remove),
+            ..pin_init::zeroed()
+        };
+        let this = Arc::pin_init(
+            pin_init!(Self {
+                client: Opaque::new(client),
+                devices <- new_mutex!(KVec::new(), "rdma::Registration::devices"),
+            }),
+            GFP_KERNEL,
+        )?;
+        this.register()?;
+        Ok(this)
+    }
+
+    fn register(&self) -> Result {
+        let this = core::ptr::from_ref(self).cast_mut();
+        let none = core::ptr::null_mut();
+        // ORDERING: what was initialised is visible to the callbacks.
+        REGISTRATION.cmpxchg(none, this, Full).map_err(|_| EBUSY)?;
+        // SAFETY: The client is initialised, and stays in place until it is unregistered.
+        let result = to_result(unsafe { bindings::ib_register_client(self.client.get()) });
+        if result.is_err() {
+            // Failed registration leaves no client behind; nor does `drop` unregister it then.
+            REGISTRATION.store(none, Release);
+        }
+        result
+    }
+
+    fn is_registered(&self) -> bool {
+        core::ptr::eq(REGISTRATION.load(Acquire), self)
+    }
+
+    /// Leases a device. `who` is told when it is going away. Process context, may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENETUNREACH` if the device is going away already; `ENOMEM`.
+    pub(crate) fn lease(&self, device: &Device<'_>, who: Arc<dyn Removal>) -> Result<Lease> {
+        let devices = self.devices.lock();
+        let entry = devices.iter().find(|e| e.device == device.device);
+        let entry = entry.ok_or(ENETUNREACH)?.clone();
+        drop(devices);
+
+        let hold = entry.hold()?;
+        let mut users = entry.users.lock();
+        // Between the two locks the device may have started to go: it waits for the hold, but
+        // has told everybody, so `who` would not hear of it.
+        if users.going {
+            drop(users);
+            return Err(ENETUNREACH);
+        }
+        let number = users.last + 1;
+        let tenant = Tenant {
+            number,
+            told: false,
+            who,
+        };
+        users.leases.push(tenant, GFP_KERNEL)?;
+        users.last = number;
+        drop(users);
+        Ok(Lease { number, hold })
+    }
+
+    /// A device has come.
+    ///
+    /// # Safety
+    ///
+    /// Called by `ib_core` only.
+    unsafe extern "C" fn add(device: *mut bindings::ib_device) -> kernel::ffi::c_int {
+        from_result(|| {
+            // SAFETY: By the type invariant: callbacks come only while the client is registered.
+            let this = unsafe { REGISTRATION.load(Acquire).as_ref() }.ok_or(ENODEV)?;
+            let entry = Entry::new(NonNull::new(device).ok_or(ENODEV)?)?;
+            this.devices.lock().push(entry, GFP_KERNEL)?;
+            Ok(0)
+        })
+    }
+
+    /// A device is going. `ib_core` keeps it in place until this returns.
+    ///
+    /// # Safety
+    ///
+    /// Called by `ib_core` only.
+    unsafe extern "C" fn remove(device: *mut bindings::ib_device, _: *mut kernel::ffi::c_void) {
+        // SAFETY: As in `add`; unregistering waits for this callback to return.
+        let Some(this) = (unsafe { REGISTRATION.load(Acquire).as_ref() }) else {
+            return;
+        };
+        let mut devices = this.devices.lock();
+        let place = devices.iter().position(|e| e.device.as_ptr() == device);
+        let entry = place.and_then(|i| devices.remove(i).ok());
+        drop(devices);
+        if let Some(entry) = entry {
+            entry.clear();
+        }
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Registration {
+    fn drop(self: Pin<&mut Self>) {
+        if self.is_registered() {
+            // SAFETY: By the type invariant. Callbacks are over when it returns.
+            unsafe { bindings::ib_unregister_client(self.client.get()) };
+            REGISTRATION.store(core::ptr::null_mut(), Release);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Protection domains.
+
+use core::ptr::NonNull;
+
+use kernel::error::from_err_ptr;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::task::might_sleep;
+
+use super::device::{Hold, Lease, Limits};
+use crate::raw as bindings;
+
+/// A protection domain: buffers, memory regions and queue pairs of the same one fit together.
+///
+/// # Invariants
+///
+/// `pd` is a protection domain of the held device; it is freed when this is dropped.
+pub(crate) struct Pd {
+    pd: NonNull<bindings::ib_pd>,
+    hold: Hold,
+}
+
+// SAFETY: Verbs may be called from any task, for one protection domain at the same time.
+unsafe impl Send for Pd {}
+// SAFETY: As above.
+unsafe impl Sync for Pd {}
+
+impl Pd {
+    /// Allocates one. Process context, may sleep.
+    ///
+    /// The device cannot go away while it, or anything made from it, exists.
+    ///
+    /// # Errors
+    ///
+    /// `ENETUNREACH` if the device is going; `ENOMEM`, or what the device driver says.
+    pub(crate) fn new(lease: &Lease) -> Result<Arc<Self>> {
+        let hold = lease.hold()?;
+        let caller = c"rpcrdma".as_ptr().cast();
+        // SAFETY: The device is there as long as it is held. The name is static.
+        let pd = unsafe { bindings::__ib_alloc_pd(hold.device(), 0, caller) };
+        let pd = NonNull::new(from_err_ptr(pd)?).ok_or(ENOMEM)?;
+        // INVARIANT: just allocated. If there is no memory left, the value is dropped.
+        Ok(Arc::new(Self { pd, hold }, GFP_KERNEL)?)
+    }
+
+    /// For `ib_core`.
+    #[inline]
+    pub(super) fn as_ptr(&self) -> *mut bindings::ib_pd {
+        self.pd.as_ptr()
+    }
+
+    /// The device, which is there as long as `self` is.
+    #[inline]
+    pub(super) fn device(&self) -> *mut bindings::ib_device {
+        self.hold.device()
+    }
+
+    /// What the device can do.
+    pub(super) fn limits(&self) -> Limits {
+        self.hold.as_device().limits()
+    }
+
+    /// The key of local memory that is mapped for the device.
+    #[inline]
+    pub(super) fn lkey(&self) -> u32 {
+        // SAFETY: By the type invariant; the field is constant after allocation.
+        unsafe { (*self.pd.as_ptr()).local_dma_lkey }
+    }
+}
+
+impl Drop for Pd {
+    fn drop(&mut self) {
+        might_sleep();
+        // SAFETY: By the type invariant. Everything made from it keeps it, so nothing is left.
+        let error =
+            unsafe { bindings::ib_dealloc_pd_user(self.pd.as_ptr(), core::ptr::null_mut()) };
+        if error != 0 {
+            pr_warn!("a protection domain could not be freed: {}\n", error);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Accounting of a send queue: how much room there is, and which work requests complete.
+//!
+//! Work requests are numbered from 1 in the order they are posted; that number is a *position*.
+//! Most of them are unsignalled, that is, complete silently. The queue gets its room back when a
+//! later one that is signalled completes, so one is signalled every so often, whether its owner
+//! cares or not. Completions come in the order of posting.
+
+use kernel::prelude::*;
+
+/// The chain does not fit the queue now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full;
+
+/// What to do with the last work request of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Admission {
+    /// Its position.
+    pub(super) position: u64,
+    /// Whether it is to be signalled.
+    pub(super) signalled: bool,
+}
+
+/// A signalled work request that has completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Retired {
+    /// Its position: it and all before it are done.
+    pub(super) position: u64,
+    /// Whether its owner asked to be told.
+    pub(super) wanted: bool,
+    /// Whether a chain was turned away since the last time: there is room now.
+    pub(super) room: bool,
+}
+
+/// The books of one send queue.
+///
+/// # Invariants
+///
+/// - `retired <= posted`, and at most `depth` are between them.
+/// - `signals` is a ring of the signalled ones among these, oldest first: `count` entries from
+///   `first` on, each a position times two, plus one if its owner asked for it.
+pub(super) struct Books {
+    depth: u32,
+    longest_run: u32,
+    posted: u64,
+    retired: u64,
+    /// Unsignalled ones since the last that was signalled.
+    run: u32,
+    signals: KVec<u64>,
+    first: usize,
+    count: usize,
+    starved: bool,
+}
+
+impl Books {
+    /// For a queue of `depth` work requests.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a depth of 0, `ENOMEM`.
+    pub(super) fn new(depth: u32) -> Result<Self> {
+        if depth == 0 {
+            return Err(EINVAL);
+        }
+        // CAST: `usize` has at least 32 bits.
+        let signals = KVec::from_elem(0, depth as usize, GFP_KERNEL)?;
+        Ok(Self {
+            depth,
+            // One in four at least, and every one of a tiny queue.
+            longest_run: depth / 4,
+            posted: 0,
+            retired: 0,
+            run: 0,
+            signals,
+            first: 0,
+            count: 0,
+            starved: false,
+        })
+    }
+
+    /// Enters a chain of `n` work requests, the last of which is signalled if `wanted`.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`]: nothing is entered.
+    #[inline]
+    pub(super) fn admit(&mut self, n: u32, wanted: bool) -> Result<Admission, Full> {
+        // INVARIANT: this comparison keeps the distance within `depth`.
+        if self.posted - self.retired + u64::from(n) > u64::from(self.depth) {
+            self.starved = true;
+            return Err(Full);
+        }
+        self.posted += u64::from(n);
+        let position = self.posted;
+        let signalled = wanted || self.run + n > self.longest_run;
+        if signalled {
+            self.run = 0;
+            self.note(position, wanted);
+        } else {
+            self.run += n;
+        }
+        Ok(Admission {
+            position,
+            signalled,
+        })
+    }
+
+    /// Adds to the ring, which has a place for each work request between `retired` and `posted`.
+    #[inline]
+    fn note(&mut self, position: u64, wanted: bool) {
+        let mut place = self.first + self.count;
+        if place >= self.signals.len() {
+            place -= self.signals.len();
+        }
+        if let Some(signal) = self.signals.get_mut(place) {
+            *signal = position << 1 | u64::from(wanted);
+            self.count += 1;
+        }
+    }
+
+    /// The next signalled work request has completed. `None` if none was outstanding.
+    #[inline]
+    pub(super) fn retire(&mut self) -> Option<Retired> {
+        if self.count == 0 {
+            return None;
+        }
+        let signal = *self.signals.get(self.first)?;
+        self.first += 1;
+        if self.first == self.signals.len() {
+            self.first = 0;
+        }
+        self.count -= 1;
+        self.retired = signal >> 1;
+        Some(Retired {
+            position: self.retired,
+            wanted: signal & 1 != 0,
+            room: core::mem::take(&mut self.starved),
+        })
+    }
+}
+
+#[cfg(RPCRDMA_KUNIT)]
+#[kunit_tests(rpcrdma_rdma_sq)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fills_to_the_brim_and_no_further() -> Result {
+        let mut books = Books::new(8)?;
+        for position in 1..=8 {
+            assert_eq!(books.admit(1, false).map(|a| a.position), Ok(position));
+        }
+        assert_eq!(books.admit(1, false), Err(Full));
+        Ok(())
+    }
+
+    #[test]
+    fn signals_before_a_run_gets_long() -> Result {
+        let mut books = Books::new(16)?;
+        let mut quiet = 0;
+        for _ in 0..1000 {
+            match books.admit(1, false) {
+                Ok(a) if a.signalled => quiet = 0,
+                Ok(_) => quiet += 1,
+                Err(Full) => assert!(books.retire().is_some()),
+            }
+            assert!(quiet <= 4);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn never_stuck_when_full() -> Result {
+        for depth in 1..40 {
+            let mut books = Books::new(depth)?;
+            for i in 0..400 {
+                let n = (i % 5 + 1).min(depth);
+                while books.admit(n, false).is_err() {
+                    // Something signalled must be outstanding, unless the chain needs more than
+                    // three quarters of the queue.
+                    let retired = books.retire();
+                    assert!(retired.is_some() || n > depth - depth / 4);
+                    if retired.is_none() {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn tells_forced_signals_from_wanted_ones() -> Result {
+        let mut books = Books::new(4)?;
+        assert!(!books.admit(1, false).map_err(|_| EINVAL)?.signalled);
+        // The second in a row is forced: a quarter of four is one.
+        assert!(books.admit(1, false).map_err(|_| EINVAL)?.signalled);
+        assert!(books.admit(1, true).map_err(|_| EINVAL)?.signalled);
+        let forced = books.retire().ok_or(EINVAL)?;
+        assert_eq!((forced.position, forced.wanted), (2, false));
+        let wanted = books.retire().ok_or(EINVAL)?;
+        assert_eq!((wanted.position, wanted.wanted), (3, true));
+        assert_eq!(books.retire(), None);
+        Ok(())
+    }
+
+    #[test]
+    fn says_once_that_there_is_room_again() -> Result {
+        let mut books = Books::new(2)?;
+        books.admit(1, true).map_err(|_| EINVAL)?;
+        books.admit(1, true).map_err(|_| EINVAL)?;
+        assert_eq!(books.admit(1, true), Err(Full));
+        assert!(books.retire().ok_or(EINVAL)?.room);
+        assert!(!books.retire().ok_or(EINVAL)?.room);
+        Ok(())
+    }
+
+    #[test]
+    fn ring_wraps() -> Result {
+        let mut books = Books::new(3)?;
+        for position in 1..100 {
+            assert_eq!(books.admit(1, true).map(|a| a.position), Ok(position));
+            assert_eq!(books.retire().map(|r| r.position), Some(position));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn refuses_a_queue_of_nothing() {
+        assert!(Books::new(0).is_err());
+    }
+}
