@@ -14,6 +14,12 @@
 //! | [`reply`] | does this reply claim no more than was offered? |
 //! | [`invalidate`] | whose R_key did the peer invalidate? |
 //! | [`conn`] | what does this event mean for the connection? |
+//! | [`version`] | which version to speak with this peer? |
+//! | [`xchar`] | what may be sent, given the peer's characteristics, and what may ours become? |
+//! | [`reassembly`] | in which order do inline data and read chunks make up the message? |
+//! | [`done`] | when may RDMA_DONE be sent, and what does it cost? (RFC 5666) |
+//! | [`padding`] | how much padding does RDMA_MSGP put where? (RFC 5666) |
+//! | [`conf`] | what does CONF_RDMA change? (RFC 5666) |
 //! | [`backoff`] | how long to wait before the next attempt to connect? |
 #![forbid(unsafe_code)]
 #![deny(
@@ -26,12 +32,18 @@
 #![allow(unreachable_pub)]
 
 pub mod backoff;
+pub mod conf;
 pub mod conn;
 pub mod credits;
+pub mod done;
 pub mod inline;
 pub mod invalidate;
+pub mod padding;
 pub mod plan;
+pub mod reassembly;
 pub mod reply;
+pub mod version;
+pub mod xchar;
 
 #[cfg(any(test, RPCRDMA_KUNIT))]
 pub mod cases;

@@ -7,6 +7,7 @@
 
 use super::super::wire::cm_private::Settings;
 use super::super::wire::v1::len;
+use super::super::wire::{v2, Version};
 
 /// What the two peers of a connection have agreed on by announcing their settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,11 +18,21 @@ pub struct Thresholds {
     pub server_to_client: u32,
     /// Both peers support remote invalidation (RFC 8797 section 4.1).
     pub remote_invalidation: bool,
+    /// The version whose headers these messages have; those of version two are a word longer.
+    pub version: Version,
 }
 
 impl Thresholds {
     /// What holds before or without private data: 1024 bytes each way.
     pub const DEFAULT: Self = Self::agree(&Settings::DEFAULT, &Settings::DEFAULT);
+
+    /// What holds in version two without characteristics: 4096 bytes each way (its section 2.3).
+    pub const VERSION_TWO: Self = Self {
+        client_to_server: v2::DEFAULT_INLINE,
+        server_to_client: v2::DEFAULT_INLINE,
+        remote_invalidation: false,
+        version: Version::Two,
+    };
 
     /// A client that announced `local` and found `peer`, if anything, in the server's
     /// private data.
@@ -40,35 +51,53 @@ impl Thresholds {
             client_to_server: min(client.send.bytes(), server.receive.bytes()),
             server_to_client: min(server.send.bytes(), client.receive.bytes()),
             remote_invalidation: client.remote_invalidation && server.remote_invalidation,
+            version: Version::One,
         }
     }
 
-    /// Longest RPC call in bytes that fits inline beside any version-one header whose chunks have at
+    /// Length of a header with `reads` read segments and the given write chunk and reply chunk, in
+    /// the version in use; arguments as for [`len::header`].
+    pub const fn header_len(
+        &self,
+        reads: usize,
+        write: Option<usize>,
+        reply: Option<usize>,
+    ) -> usize {
+        match self.version {
+            Version::One => len::header(reads, write, reply),
+            Version::Two => v2::len::header(reads, write, reply),
+        }
+    }
+
+    /// Longest RPC call in bytes that fits inline beside any header whose chunks have at
     /// most `max_segs` segments each: a read chunk, and a write chunk or a reply chunk.
     /// [`super::plan`] computes the exact header instead and may fit more.
     pub fn max_inline_call(&self, max_segs: u32) -> u32 {
         // CAST: lossless where `usize` has 32 bits or more.
         let segs = max_segs as usize;
-        less(self.client_to_server, len::header(segs, Some(segs), None))
+        less(
+            self.client_to_server,
+            self.header_len(segs, Some(segs), None),
+        )
     }
 
-    /// Longest RPC reply in bytes that fits inline beside a version-one header that returns one
+    /// Longest RPC reply in bytes that fits inline beside a header that returns one
     /// write chunk of at most `max_segs` segments.
     pub fn max_inline_reply(&self, max_segs: u32) -> u32 {
         // CAST: as above.
         let segs = max_segs as usize;
-        less(self.server_to_client, len::header(0, Some(segs), None))
+        less(self.server_to_client, self.header_len(0, Some(segs), None))
     }
 
     /// Longest backward-direction call in bytes, for which the server is the sender: it must fit
     /// inline without chunks (RFC 8167 section 4.1).
     pub fn max_backward_call(&self) -> u32 {
-        less(self.server_to_client, len::MIN)
+        less(self.server_to_client, self.version.min_header())
     }
 
     /// Longest backward-direction reply in bytes, for which the client is the sender.
     pub fn max_backward_reply(&self) -> u32 {
-        less(self.client_to_server, len::MIN)
+        less(self.client_to_server, self.version.min_header())
     }
 }
 

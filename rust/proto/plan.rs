@@ -15,7 +15,7 @@
 //! Under RPCSEC_GSS integrity or privacy the transport sees no separate payload, so form 2 is
 //! out. The header's length depends on the chunks chosen, and is counted exactly.
 
-use super::super::wire::v1::{len, ListProc};
+use super::super::wire::v1::ListProc;
 use super::inline::Thresholds;
 
 mod extent;
@@ -218,11 +218,17 @@ impl Plan {
 fn plan_reply(s: &ReplyShape, cond: &Conditions) -> Result<ReplyKind, PlanError> {
     let threshold = cond.thresholds.server_to_client;
     let total = sum([s.head_len, s.page_len, s.tail_len])?;
-    if fits(threshold, len::MIN, s.buflen.max(total)) {
+    if fits(
+        threshold,
+        cond.thresholds.header_len(0, None, None),
+        s.buflen.max(total),
+    ) {
         return Ok(ReplyKind::Inline);
     }
     let pad = cond.pad_write_chunks && pad_of(s.page_len) != 0;
-    let header = len::header(0, Some(segments(cond, pad)), None);
+    let header = cond
+        .thresholds
+        .header_len(0, Some(segments(cond, pad)), None);
     let may = s.payload_in_pages && s.page_len != 0 && !cond.data_touch;
     if may && fits(threshold, header, sum([s.head_len, s.tail_len])?) {
         return Ok(ReplyKind::WriteChunk { pad });
@@ -258,11 +264,12 @@ fn plan_call(s: &CallShape, reply: ReplyKind, cond: &Conditions) -> Result<CallK
 
 /// Length of the call's header with `reads` read segments and what `reply` adds.
 fn header_len(reads: usize, reply: ReplyKind, cond: &Conditions) -> usize {
-    match reply {
-        ReplyKind::Inline => len::header(reads, None, None),
-        ReplyKind::WriteChunk { pad } => len::header(reads, Some(segments(cond, pad)), None),
-        ReplyKind::ReplyChunk => len::header(reads, None, Some(segments(cond, false))),
-    }
+    let (write, reply) = match reply {
+        ReplyKind::Inline => (None, None),
+        ReplyKind::WriteChunk { pad } => (Some(segments(cond, pad)), None),
+        ReplyKind::ReplyChunk => (None, Some(segments(cond, false))),
+    };
+    cond.thresholds.header_len(reads, write, reply)
 }
 
 fn segments(cond: &Conditions, pad: bool) -> usize {

@@ -3,6 +3,7 @@
 //! Plans for typical calls of NFS, and for those at the edge.
 
 use super::super::super::wire::v1::ListProc;
+use super::super::super::wire::Version;
 use super::super::inline::Thresholds;
 use super::super::plan::{
     CallKind, CallShape, Conditions, Extent, Extents, Plan, PlanError, ReplyKind, ReplyShape,
@@ -17,6 +18,7 @@ const COND: Conditions = Conditions {
         client_to_server: 4096,
         server_to_client: 4096,
         remote_invalidation: true,
+        version: Version::One,
     },
     data_touch: false,
     max_segs: 16,

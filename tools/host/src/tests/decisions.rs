@@ -11,7 +11,7 @@ use crate::proto::inline::Thresholds;
 use crate::proto::plan::{CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape};
 use crate::proto::reply::{check, check_lists, Offer, Outcome, Violation};
 use crate::wire::v1::{self, len, ListProc};
-use crate::wire::{Limits, Segment};
+use crate::wire::{Limits, Segment, Version};
 
 fn length() -> impl Strategy<Value = u32> {
     prop_oneof![4 => 0..5000u32, 2 => 0..(2u32 << 20), 1 => any::<u32>()]
@@ -50,31 +50,38 @@ fn reply_shape() -> impl Strategy<Value = ReplyShape> {
 fn conditions() -> impl Strategy<Value = Conditions> {
     let kilo = || (1..=256u32).prop_map(|k| k * 1024);
     let segs = prop_oneof![6 => 1..=16u32, 1 => any::<u32>()];
-    (kilo(), kilo(), any::<bool>(), segs, any::<bool>()).prop_map(
-        |(client_to_server, server_to_client, data_touch, max_segs, pad_write_chunks)| Conditions {
-            thresholds: Thresholds {
-                client_to_server,
-                server_to_client,
-                remote_invalidation: false,
-            },
-            data_touch,
-            max_segs,
-            pad_write_chunks,
+    (kilo(), kilo(), any::<bool>(), segs, any::<(bool, bool)>()).prop_map(
+        |(client_to_server, server_to_client, data_touch, max_segs, (pad_write_chunks, two))| {
+            Conditions {
+                thresholds: Thresholds {
+                    client_to_server,
+                    server_to_client,
+                    remote_invalidation: false,
+                    version: if two { Version::Two } else { Version::One },
+                },
+                data_touch,
+                max_segs,
+                pad_write_chunks,
+            }
         },
     )
 }
 
 /// Length of the header that a plan leads to, with as many segments as it may have.
-fn header_len(plan: &Plan, segs: usize) -> usize {
+fn header_len(plan: &Plan, segs: usize, version: Version) -> usize {
     let reads = if plan.read_chunk().is_empty() {
         0
     } else {
         segs
     };
-    match plan.reply() {
+    let n = match plan.reply() {
         ReplyKind::Inline => len::header(reads, None, None),
         ReplyKind::WriteChunk { pad } => len::header(reads, Some(segs + usize::from(pad)), None),
         ReplyKind::ReplyChunk => len::header(reads, None, Some(segs)),
+    };
+    match version {
+        Version::One => n,
+        Version::Two => n + 4,
     }
 }
 
@@ -100,7 +107,7 @@ proptest! {
         prop_assert!(elided <= 3);
         let pads = matches!(plan.call(), CallKind::ReadChunk { .. });
         prop_assert!(elided == 0 || (pads && call.page_len % 4 != 0));
-        let header = header_len(&plan, cond.max_segs as usize) as u64;
+        let header = header_len(&plan, cond.max_segs as usize, cond.thresholds.version) as u64;
         let send = header + u64::from(plan.inline_call().len());
         prop_assert!(send <= u64::from(cond.thresholds.client_to_server));
         let long = plan.call() == CallKind::PositionZero;
@@ -128,7 +135,8 @@ proptest! {
         // What fits inline is not registered.
         let total = u64::from(reply.head_len) + u64::from(reply.page_len)
             + u64::from(reply.tail_len);
-        let room = u64::from(cond.thresholds.server_to_client) - 28;
+        let min = cond.thresholds.version.min_header() as u64;
+        let room = u64::from(cond.thresholds.server_to_client) - min;
         let inline = total.max(u64::from(reply.buflen)) <= room;
         prop_assert_eq!(inline, plan.reply() == ReplyKind::Inline);
     }

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Applying the Connection Configuration Protocol: RFC 5666 section 6.
+//!
+//! Before the server has answered, a client may send one message at a time, of at most 1024
+//! bytes. The server's answer bounds the client's calls and its use of RDMA Read.
+
+use super::super::wire::conf_rdma::{Reply, Request};
+use super::super::wire::v1::DEFAULT_INLINE;
+use super::padding::Padding;
+
+/// What a client may do on a connection whose configuration is negotiated in band.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// Longest inline call in bytes that may be sent.
+    pub max_call: u32,
+    /// Longest inline reply in bytes that the server may send.
+    pub max_reply: u32,
+    /// Most RDMA Reads that the server may have active at the client.
+    pub max_reads_here: u32,
+    /// Most RDMA Reads that the client may have active at the server.
+    pub max_reads_there: u32,
+    /// The padding that the server recommends, if it can be followed.
+    pub padding: Option<Padding>,
+}
+
+impl Configuration {
+    /// The basic level before any configuration (section 6.1).
+    pub const INITIAL: Self = Self {
+        max_call: DEFAULT_INLINE,
+        max_reply: DEFAULT_INLINE,
+        max_reads_here: 0,
+        max_reads_there: 0,
+        padding: None,
+    };
+
+    /// What client and server have agreed on by `request` and its `reply`.
+    ///
+    /// The server's `maxcall_sendsize` may be more than was asked for; the client does not send
+    /// more than it can, which is what it asked for. Below the basic level neither falls.
+    pub fn agree(request: &Request, reply: &Reply) -> Self {
+        let max_call = reply.maxcall_sendsize.min(request.maxcall_sendsize);
+        Self {
+            max_call: max_call.max(DEFAULT_INLINE),
+            max_reply: request.maxreply_sendsize.max(DEFAULT_INLINE),
+            max_reads_here: request.maxrdmaread,
+            max_reads_there: reply.maxrdmaread,
+            // The server recommends an alignment, but no threshold: pad what is longer than it.
+            padding: Padding::new(reply.align, reply.align).ok(),
+        }
+    }
+
+    /// Whether the client may send calls with read chunks, which the server satisfies by RDMA Read:
+    /// not if it has announced that none can be active at it (section 6.2).
+    pub const fn may_offer_read_chunks(&self) -> bool {
+        self.max_reads_here != 0
+    }
+
+    /// Whether the server may send replies with read chunks, which the client satisfies by RDMA
+    /// Read.
+    pub const fn may_accept_read_chunks(&self) -> bool {
+        self.max_reads_there != 0
+    }
+}
+
+/// The exchange itself, as the client sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// Nothing was asked: the basic level holds.
+    Initial,
+    /// The request is unanswered; nothing else may be sent.
+    Asked(Request),
+    /// The server has answered.
+    Agreed(Configuration),
+}
+
+impl Exchange {
+    /// What holds now.
+    pub const fn configuration(&self) -> Configuration {
+        match self {
+            Self::Initial | Self::Asked(_) => Configuration::INITIAL,
+            Self::Agreed(agreed) => *agreed,
+        }
+    }
+
+    /// Whether a call of `len` bytes, header included, may be sent inline now.
+    pub fn may_send(&self, len: u32) -> bool {
+        match self {
+            Self::Initial => len <= DEFAULT_INLINE,
+            Self::Asked(_) => false,
+            Self::Agreed(agreed) => len <= agreed.max_call,
+        }
+    }
+
+    /// The request was sent. A second one on the same connection replaces the first.
+    pub fn on_request(&mut self, request: Request) {
+        *self = Self::Asked(request);
+    }
+
+    /// The server has answered. `false`: nothing was asked.
+    pub fn on_reply(&mut self, reply: &Reply) -> bool {
+        let Self::Asked(request) = *self else {
+            return false;
+        };
+        *self = Self::Agreed(Configuration::agree(&request, reply));
+        true
+    }
+
+    /// The server does not know the program, or refuses it: the basic level stays.
+    pub fn on_error(&mut self) {
+        *self = Self::Initial;
+    }
+}

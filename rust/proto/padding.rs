@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Padding of opaque data in RDMA_MSGP: RFC 5666 section 3.9.
+//!
+//! The sender inserts bytes before opaque data of at least `thresh` bytes, so that the data begin
+//! at a multiple of `align` and fall into a Receive buffer of their own. The receiver, who
+//! finds the same two numbers in the header, skips as many.
+//!
+//! The text pads at sizes "at or above" the threshold, and skips where the length "exceeds" it.
+//! Taken literally, data of exactly `thresh` bytes are padded and not skipped; here both
+//! sides use the first reading.
+
+/// The two numbers of an RDMA_MSGP header.
+///
+/// # Invariants
+///
+/// `align` is a power of two of at least 4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Padding {
+    align: u32,
+    thresh: u32,
+}
+
+/// An alignment that is no power of two, or less than an XDR unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadAlign(pub u32);
+
+impl Padding {
+    /// Checks the numbers of a header or of a server's recommendation.
+    ///
+    /// # Errors
+    ///
+    /// [`BadAlign`]: XDR data lie at multiples of four, and buffers are powers of two long.
+    pub const fn new(align: u32, thresh: u32) -> Result<Self, BadAlign> {
+        if align >= 4 && align.is_power_of_two() {
+            Ok(Self { align, thresh })
+        } else {
+            Err(BadAlign(align))
+        }
+    }
+
+    /// `rdma_align` in bytes.
+    pub const fn align(&self) -> u32 {
+        self.align
+    }
+
+    /// `rdma_thresh` in bytes.
+    pub const fn thresh(&self) -> u32 {
+        self.thresh
+    }
+
+    /// Bytes of padding before opaque data of `len` bytes which would begin at `position` in
+    /// the message as sent, padding so far included. Less than the alignment.
+    pub const fn before(&self, position: u32, len: u32) -> u32 {
+        if len < self.thresh {
+            return 0;
+        }
+        // The alignment is a power of two by the type invariant.
+        position.wrapping_neg() & self.align.wrapping_sub(1)
+    }
+}

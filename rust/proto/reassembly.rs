@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Putting a message together from its inline part and its read chunks.
+//!
+//! Each read chunk stands for bytes that were taken out of the XDR stream at its position (RFC 8166
+//! section 3.4.5, RFC 5666 section 3.4). With RDMA_NOMSG the chunk at position zero takes the place
+//! of the inline part. For a receiver of calls, and of 5666 replies with read chunks.
+//!
+//! XDR round-up: a chunk whose length is not a multiple of four lacks its padding, which is
+//! then put back without being transferred; a chunk that has it, has it (RFC 5666 section 3.7).
+
+use super::super::wire::{Lists, ReadSegment, ReadSegments};
+
+/// The next bytes of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Bytes of the base: the inline part, or what was read from the chunk at position zero.
+    Base {
+        /// First byte.
+        start: u32,
+        /// Number of bytes, never zero.
+        len: u32,
+    },
+    /// Bytes to be read by RDMA Read.
+    Read(ReadSegment),
+    /// Up to three zero bytes that were not transferred.
+    RoundUp {
+        /// Number of bytes, never zero.
+        len: u32,
+    },
+}
+
+/// What is wrong with a read list. A responder answers with ERR_CHUNK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// Positions go backwards, or into the preceding chunk.
+    Overlap,
+    /// A position behind the end of the message.
+    Beyond,
+    /// A chunk at position zero beside an inline message.
+    PositionZero,
+    /// RDMA_NOMSG without a chunk at position zero at the head of the list.
+    NoMessage,
+    /// The whole message is longer than the receiver allows.
+    TooLong,
+}
+
+/// Iterator over the pieces of a message, in the order of the message.
+///
+/// The pieces follow one another without gap: their lengths add up to the message. After an error
+/// there are no more.
+#[derive(Clone, Debug)]
+pub struct Reassembly<'a> {
+    reads: ReadSegments<'a>,
+    /// Bytes of the base that were handed out, and how many there are.
+    base: u32,
+    base_len: u32,
+    /// Bytes of the message that were handed out, and the most there may be.
+    stream: u32,
+    max_len: u32,
+    /// Position and length so far of the chunk being handed out.
+    chunk: Option<(u32, u32)>,
+    failed: bool,
+}
+
+impl<'a> Reassembly<'a> {
+    /// An inline message of `payload_len` bytes: RDMA_MSG. `max_len` bounds the whole message.
+    ///
+    /// # Errors
+    ///
+    /// [`Violation::PositionZero`], [`Violation::TooLong`].
+    pub fn inline(lists: &Lists<'a>, payload_len: u32, max_len: u32) -> Result<Self, Violation> {
+        match lists.read_list().next() {
+            Some(first) if first.position == 0 => Err(Violation::PositionZero),
+            _ => Self::new(lists.read_list(), payload_len, max_len),
+        }
+    }
+
+    /// A long message: RDMA_NOMSG. The segments of the chunk at position zero are to be read
+    /// first, in order; see [`position_zero`]. The pieces' base is what they held.
+    ///
+    /// # Errors
+    ///
+    /// [`Violation::NoMessage`], [`Violation::TooLong`].
+    pub fn long(lists: &Lists<'a>, max_len: u32) -> Result<Self, Violation> {
+        let mut len: u64 = 0;
+        for r in position_zero(lists) {
+            len = len.saturating_add(u64::from(r.segment.length));
+        }
+        if len == 0 {
+            return Err(Violation::NoMessage);
+        }
+        let len = u32::try_from(len).map_err(|_| Violation::TooLong)?;
+        let mut rest = lists.read_list();
+        for _ in position_zero(lists) {
+            rest.next();
+        }
+        Self::new(rest, len, max_len)
+    }
+
+    fn new(reads: ReadSegments<'a>, base_len: u32, max_len: u32) -> Result<Self, Violation> {
+        if base_len > max_len {
+            return Err(Violation::TooLong);
+        }
+        Ok(Self {
+            reads,
+            base: 0,
+            base_len,
+            stream: 0,
+            max_len,
+            chunk: None,
+            failed: false,
+        })
+    }
+
+    fn step(&mut self) -> Result<Option<Piece>, Violation> {
+        let next = self.reads.clone().next();
+        match (self.chunk, next) {
+            (Some((position, len)), Some(r)) if r.position == position => self.read(r, len),
+            (Some((_, len)), _) => {
+                self.chunk = None;
+                match len.wrapping_neg() % 4 {
+                    0 => self.step_between(next),
+                    pad => self.give(Piece::RoundUp { len: pad }, pad),
+                }
+            }
+            (None, _) => self.step_between(next),
+        }
+    }
+
+    /// Between two chunks: the base up to the next one, or to the end.
+    fn step_between(&mut self, next: Option<ReadSegment>) -> Result<Option<Piece>, Violation> {
+        let left = self.base_len.saturating_sub(self.base);
+        let want = match next {
+            None => left,
+            Some(r) => {
+                let gap = r.position.checked_sub(self.stream);
+                gap.ok_or(Violation::Overlap)?
+            }
+        };
+        match (want, next) {
+            (0, None) => Ok(None),
+            (0, Some(r)) => self.read(r, 0),
+            (len, _) if len > left => Err(Violation::Beyond),
+            (len, _) => {
+                let start = self.base;
+                self.base = start.saturating_add(len);
+                self.give(Piece::Base { start, len }, len)
+            }
+        }
+    }
+
+    /// Hands out a segment of a chunk that has `len` bytes so far.
+    fn read(&mut self, r: ReadSegment, len: u32) -> Result<Option<Piece>, Violation> {
+        self.reads.next();
+        let len = len.checked_add(r.segment.length);
+        self.chunk = Some((r.position, len.ok_or(Violation::TooLong)?));
+        self.give(Piece::Read(r), r.segment.length)
+    }
+
+    fn give(&mut self, piece: Piece, len: u32) -> Result<Option<Piece>, Violation> {
+        let stream = self.stream.checked_add(len);
+        self.stream = stream
+            .filter(|&n| n <= self.max_len)
+            .ok_or(Violation::TooLong)?;
+        Ok(Some(piece))
+    }
+}
+
+impl Iterator for Reassembly<'_> {
+    type Item = Result<Piece, Violation>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let step = self.step();
+        self.failed = step.is_err();
+        step.transpose()
+    }
+}
+
+/// The segments of the chunk at position zero, at the head of the read list.
+pub fn position_zero<'a>(lists: &Lists<'a>) -> impl Iterator<Item = ReadSegment> + 'a {
+    lists.read_list().take_while(|r| r.position == 0)
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which version of the protocol to speak with a peer: version two, section 5.
+//!
+//! ```text
+//!                    sent            reply in version two
+//!   new ──► Probe ─────────► Probing ─────────────────────► Settled(Two)
+//!    │        ▲                 │  │  ERR_VERS, range has one
+//!    │        └─────────────────┘  ├──────────────────────► Settled(One)
+//!    │          any other error    │                            ▲
+//!    │                             └──► Failed                  │
+//!    └──────────────────────────────────────────────────────────┘
+//!       the peer is remembered as one that speaks version one only
+//! ```
+//!
+//! The requester's first message is in version two, at most 1024 bytes long since the peer may
+//! know version one only, and alone until it is answered. A connection that is lost before that, or an
+//! answer that does not come, means version one for this peer for a while: a peer of version one
+//! may well drop what it does not understand, and trying again would go on for ever.
+
+use super::super::wire::message::{Body, ErrorBody};
+use super::super::wire::v2::FIRST_MESSAGE_MAX;
+use super::super::wire::{Direction, Message, Version};
+use super::inline::Thresholds;
+
+/// What is known of one peer from earlier connections.
+///
+/// Times are the caller's: any monotonic count of any unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerMemory {
+    ttl: u64,
+    one_only_until: Option<u64>,
+}
+
+impl PeerMemory {
+    /// Nothing is known yet; what will be learnt is believed for `ttl`.
+    pub const fn new(ttl: u64) -> Self {
+        Self {
+            ttl,
+            one_only_until: None,
+        }
+    }
+
+    /// Whether the peer is taken to speak version one only.
+    pub fn is_one_only(&self, now: u64) -> bool {
+        self.one_only_until.is_some_and(|until| now < until)
+    }
+
+    fn assume_one(&mut self, now: u64) {
+        self.one_only_until = Some(now.saturating_add(self.ttl));
+    }
+
+    fn forget(&mut self) {
+        self.one_only_until = None;
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing is outstanding; the next message is in version two.
+    Probe,
+    /// The message with this XID is unanswered.
+    Probing { xid: u32 },
+    /// The version for the rest of the connection.
+    Settled(Version),
+    /// There is no version in common, or the peer is out of its mind.
+    Failed,
+}
+
+/// Why a message may not be sent now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// The first message has not been answered yet.
+    Unanswered,
+    /// The first message must not be longer than 1024 bytes.
+    TooLong,
+    /// There is no version in common: give the connection up.
+    NoVersion,
+}
+
+/// What a received message means for the negotiation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The negotiation was over already, or the message does not answer the first one.
+    Unrelated,
+    /// The version is settled. After ERR_VERS the first message has to be sent again in it.
+    Settled(Version),
+    /// The first message was refused for another reason; one more may be sent in version two.
+    Again,
+    /// There is no version in common.
+    Failed,
+}
+
+/// The negotiation on one connection, as the requester sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiation {
+    state: State,
+    /// Version one was settled on by ERR_VERS, and the peer has not answered in it yet.
+    refused: bool,
+}
+
+impl Negotiation {
+    /// A new connection to a peer that speaks version two, unless it is known not to.
+    pub fn new(memory: &PeerMemory, now: u64) -> Self {
+        let state = if memory.is_one_only(now) {
+            State::Settled(Version::One)
+        } else {
+            State::Probe
+        };
+        Self {
+            state,
+            refused: false,
+        }
+    }
+
+    /// The version of the next message to be sent.
+    pub const fn version(&self) -> Version {
+        match self.state {
+            State::Settled(version) => version,
+            State::Probe | State::Probing { .. } | State::Failed => Version::Two,
+        }
+    }
+
+    /// The version for the rest of the connection, once it is known.
+    pub const fn settled(&self) -> Option<Version> {
+        match self.state {
+            State::Settled(version) => Some(version),
+            State::Probe | State::Probing { .. } | State::Failed => None,
+        }
+    }
+
+    /// Whether a message of `len` bytes, header included, may be sent now. Credits are another
+    /// question.
+    ///
+    /// # Errors
+    ///
+    /// See [`Hold`].
+    pub fn may_send(&self, len: usize) -> Result<(), Hold> {
+        match self.state {
+            State::Settled(_) => Ok(()),
+            State::Probing { .. } => Err(Hold::Unanswered),
+            State::Failed => Err(Hold::NoVersion),
+            State::Probe if u32::try_from(len).is_ok_and(|n| n <= FIRST_MESSAGE_MAX) => Ok(()),
+            State::Probe => Err(Hold::TooLong),
+        }
+    }
+
+    /// A message was sent that [`Negotiation::may_send`] had let pass.
+    pub fn on_sent(&mut self, xid: u32) {
+        if self.state == State::Probe {
+            self.state = State::Probing { xid };
+        }
+    }
+
+    /// A message has come.
+    pub fn on_message(&mut self, m: &Message<'_>, memory: &mut PeerMemory, now: u64) -> Progress {
+        let State::Probing { xid } = self.state else {
+            self.on_settled_message(m);
+            return Progress::Unrelated;
+        };
+        if m.xid() != xid || m.direction() == Some(Direction::Call) {
+            return Progress::Unrelated;
+        }
+        match *m.body() {
+            Body::Error(ErrorBody::Vers { low, high }) => self.on_range(low, high, memory, now),
+            Body::Error(ErrorBody::BadHeader | ErrorBody::InvalidOption) => {
+                self.state = State::Probe;
+                Progress::Again
+            }
+            // A responder answers in the version it was asked in.
+            _ if m.version() != Version::Two => self.fail(),
+            _ => {
+                memory.forget();
+                self.settle(Version::Two)
+            }
+        }
+    }
+
+    fn on_settled_message(&mut self, m: &Message<'_>) {
+        if m.version() == Version::One && !matches!(m.body(), Body::Error(_)) {
+            self.refused = false;
+        }
+    }
+
+    /// The peer has refused version two, and speaks `low` to `high`.
+    fn on_range(&mut self, low: u32, high: u32, memory: &mut PeerMemory, now: u64) -> Progress {
+        if !(low..=high).contains(&Version::One.number()) {
+            return self.fail();
+        }
+        // Certain for as long as the peer's software stays what it is.
+        memory.assume_one(now);
+        self.refused = true;
+        self.settle(Version::One)
+    }
+
+    fn settle(&mut self, version: Version) -> Progress {
+        self.state = State::Settled(version);
+        Progress::Settled(version)
+    }
+
+    fn fail(&mut self) -> Progress {
+        self.state = State::Failed;
+        Progress::Failed
+    }
+
+    /// The connection was lost, or its first message was not answered in time: if that
+    /// happened during the negotiation or right after a refusal, the peer is taken to speak version
+    /// one only. The next connection starts with [`Negotiation::new`].
+    pub fn on_lost(&mut self, memory: &mut PeerMemory, now: u64) {
+        if matches!(self.state, State::Probing { .. }) || self.refused {
+            memory.assume_one(now);
+        }
+        self.state = State::Failed;
+        self.refused = false;
+    }
+
+    /// The thresholds that hold in this state: before the negotiation ends those that every
+    /// version-one peer supports, then the default of version two or what the private data of
+    /// version one say, `agreed`. They change without the connection being lost (section 5.2).
+    pub const fn thresholds(&self, agreed: &Thresholds) -> Thresholds {
+        match self.state {
+            State::Settled(Version::One) => *agreed,
+            State::Settled(Version::Two) => Thresholds::VERSION_TWO,
+            State::Probe | State::Probing { .. } | State::Failed => Thresholds {
+                version: Version::Two,
+                ..Thresholds::DEFAULT
+            },
+        }
+    }
+}
+
+/// What a responder does with a message of version `asked` when it supports `low` to `high`:
+/// process it and answer in the same version (section 5.3), or refuse it (RFC 8166 section 4.5.1).
+///
+/// # Errors
+///
+/// The error to answer with.
+pub fn answer(asked: u32, low: Version, high: Version) -> Result<Version, ErrorBody> {
+    match Version::from_u32(asked) {
+        Some(version) if low <= version && version <= high => Ok(version),
+        _ => Err(ErrorBody::Vers {
+            low: low.number(),
+            high: high.number(),
+        }),
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The peer's characteristics, and our requests to change them: sections 3 and 4.
+
+use super::super::super::wire::v2::{DEFAULT_INLINE, FIRST_MESSAGE_MAX};
+use super::super::super::wire::xchar::{
+    BackwardSupport, Characteristic, Disposition, Operation, Response,
+};
+
+/// A characteristic that this module knows, with its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Receive Buffer Size in bytes.
+    ReceiveBufferSize(u32),
+    /// Requester Remote Invalidation.
+    RemoteInvalidation(bool),
+    /// Backward Request Support.
+    BackwardSupport(BackwardSupport),
+}
+
+impl Known {
+    /// Whether both are values of the same characteristic.
+    fn same_kind(&self, other: &Self) -> bool {
+        core::mem::discriminant(self) == core::mem::discriminant(other)
+    }
+
+    /// The known characteristic in a decoded value; `None` for any other, which is skipped.
+    pub const fn from_value(value: &Characteristic<'_>) -> Option<Self> {
+        match *value {
+            Characteristic::ReceiveBufferSize(n) => Some(Self::ReceiveBufferSize(n)),
+            Characteristic::RemoteInvalidation(b) => Some(Self::RemoteInvalidation(b)),
+            Characteristic::BackwardSupport(l) => Some(Self::BackwardSupport(l)),
+            Characteristic::Other { .. } => None,
+        }
+    }
+
+    /// The value to encode.
+    pub const fn value(self) -> Characteristic<'static> {
+        match self {
+            Self::ReceiveBufferSize(n) => Characteristic::ReceiveBufferSize(n),
+            Self::RemoteInvalidation(b) => Characteristic::RemoteInvalidation(b),
+            Self::BackwardSupport(l) => Characteristic::BackwardSupport(l),
+        }
+    }
+}
+
+/// A request to change one characteristic of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// XID of the REQ_XCHAR.
+    pub xid: u32,
+    /// The value wanted.
+    pub want: Known,
+    /// The peer has promised to change it later.
+    pub pending: bool,
+}
+
+/// A RESP_XCHAR that does not answer what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadResponse {
+    /// No request with this XID is unanswered.
+    Unasked,
+    /// The subsets overlap, leave out, or exceed the elements of the request; the first such element.
+    Coverage(u32),
+}
+
+/// What one peer has told about itself on this connection, or is taken to be.
+///
+/// At most one request is unanswered or pending at a time, for one characteristic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    receive_size: u32,
+    remote_invalidation: bool,
+    backward: BackwardSupport,
+    /// What backward-direction requests of the peer's have shown.
+    shown: Option<BackwardSupport>,
+    request: Option<Request>,
+    /// The peer has answered an operation of this extension with INVAL_OPTION.
+    unsupported: bool,
+}
+
+impl Peer {
+    /// A peer that has said nothing: the defaults of Table 1.
+    pub const fn new() -> Self {
+        Self {
+            receive_size: DEFAULT_INLINE,
+            remote_invalidation: false,
+            backward: BackwardSupport::SizeLimited,
+            shown: None,
+            request: None,
+            unsupported: false,
+        }
+    }
+
+    /// Takes a decoded operation of the peer's into account. Requests of the peer's are the caller's
+    /// to decide on (see [`super::Receives::on_request`]); they change nothing here.
+    ///
+    /// # Errors
+    ///
+    /// [`BadResponse`] for a RESP_XCHAR that does not fit.
+    pub fn on_operation(&mut self, xid: u32, op: &Operation<'_>) -> Result<(), BadResponse> {
+        match op {
+            Operation::Init { start, .. } => {
+                for known in start.values().filter_map(|v| Known::from_value(&v)) {
+                    self.set(known);
+                }
+                Ok(())
+            }
+            Operation::Request { .. } => Ok(()),
+            Operation::Response(response) => self.on_response(xid, response),
+            Operation::Update {
+                now,
+                pending_cleared,
+            } => {
+                if let Some(known) = Known::from_value(now) {
+                    self.on_update(known, *pending_cleared);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn set(&mut self, known: Known) {
+        match known {
+            // Every peer can receive what it could before the version was settled.
+            Known::ReceiveBufferSize(n) => self.receive_size = n.max(FIRST_MESSAGE_MAX),
+            Known::RemoteInvalidation(b) => self.remote_invalidation = b,
+            Known::BackwardSupport(l) => self.backward = l,
+        }
+    }
+
+    fn on_update(&mut self, known: Known, pending_cleared: bool) {
+        self.set(known);
+        let cleared = |r: &Request| pending_cleared && r.pending && r.want.same_kind(&known);
+        if self.request.as_ref().is_some_and(cleared) {
+            self.request = None;
+        }
+    }
+
+    fn on_response(&mut self, xid: u32, response: &Response<'_>) -> Result<(), BadResponse> {
+        let asked = self.request.filter(|r| r.xid == xid && !r.pending);
+        let request = asked.ok_or(BadResponse::Unasked)?;
+        response.check(1).map_err(BadResponse::Coverage)?;
+        match response.disposition(0) {
+            Some(Disposition::Done) => {
+                self.set(request.want);
+                self.request = None;
+            }
+            Some(Disposition::Pending) => {
+                self.request = Some(Request {
+                    pending: true,
+                    ..request
+                });
+            }
+            Some(Disposition::Rejected) | None => self.request = None,
+        }
+        Ok(())
+    }
+
+    /// Notes a request about to be sent as REQ_XCHAR. `false`: another one is unanswered or
+    /// pending, or the peer does not support the extension.
+    #[must_use]
+    pub fn try_request(&mut self, xid: u32, want: Known) -> bool {
+        if self.unsupported || self.request.is_some() {
+            return false;
+        }
+        self.request = Some(Request {
+            xid,
+            want,
+            pending: false,
+        });
+        true
+    }
+
+    /// The peer has answered an operation of this extension with INVAL_OPTION: as if every request
+    /// were rejected (section 3), and every value ignored.
+    pub fn on_unsupported(&mut self) {
+        self.unsupported = true;
+        self.request = None;
+    }
+
+    /// The request that is unanswered or pending.
+    pub const fn request(&self) -> Option<&Request> {
+        self.request.as_ref()
+    }
+
+    /// Most bytes that may be sent in one message. While the peer was asked for smaller
+    /// Receives, that smaller size counts, until it refuses or has changed it (section 3.1).
+    pub fn send_limit(&self) -> u32 {
+        match self.request.map(|r| r.want) {
+            Some(Known::ReceiveBufferSize(want)) => self.receive_size.min(want),
+            _ => self.receive_size,
+        }
+    }
+
+    /// Whether a reply to the peer may be sent with Send With Invalidate; if not, plain Send must be
+    /// used (section 3.2). The request must have had chunks, too.
+    pub const fn may_invalidate(&self) -> bool {
+        self.remote_invalidation
+    }
+
+    /// A backward-direction request has come from this peer: it surely can receive the
+    /// reply (section 3.3). One with chunks shows general support.
+    pub fn on_backward_request(&mut self, has_chunks: bool) {
+        let general = has_chunks || self.shown == Some(BackwardSupport::General);
+        self.shown = Some(if general {
+            BackwardSupport::General
+        } else {
+            BackwardSupport::SizeLimited
+        });
+    }
+
+    /// What backward-direction messages may be sent to the peer. UNKNOWN means what the peer's own
+    /// requests have shown, and none until they have, unless the upper layer presumes
+    /// support (`presumed`), as NFSv4.1 does.
+    pub const fn backward_support(&self, presumed: bool) -> BackwardSupport {
+        match (self.backward, self.shown) {
+            (BackwardSupport::Unknown, Some(shown)) => shown,
+            (BackwardSupport::Unknown, None) if presumed => BackwardSupport::SizeLimited,
+            (BackwardSupport::Unknown, None) => BackwardSupport::None,
+            (said, _) => said,
+        }
+    }
+}
+
+impl Default for Peer {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Changing the size of posted Receives under a peer that relies on it: section 3.1.
+//!
+//! ```text
+//!            grow(to)                        last smaller Receive is gone
+//!   Steady ───────────► Growing{to, smaller} ───────────────────────────► Steady(to), announce
+//!     ▲                     │
+//!     └─────────────────────┘ the peer asks for less
+//! ```
+//!
+//! The size is announced larger only when every smaller Receive is gone, and becomes smaller only
+//! when the peer has asked for that: it has then bounded its own Sends already.
+
+use super::super::super::wire::xchar::{Characteristic, Disposition};
+
+/// An UPD_XCHAR to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announce {
+    /// The new receive buffer size in bytes.
+    pub size: u32,
+    /// A request of the peer's is no longer pending.
+    pub pending_cleared: bool,
+}
+
+impl Announce {
+    /// The value to encode.
+    pub const fn value(&self) -> Characteristic<'static> {
+        Characteristic::ReceiveBufferSize(self.size)
+    }
+}
+
+/// Why a size may not be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Not larger than what the peer relies on; only the peer can ask for less.
+    NotLarger,
+    /// An earlier change is still under way.
+    Busy,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Steady,
+    Growing {
+        to: u32,
+        /// Posted Receives of less than `to` bytes.
+        smaller: u32,
+        /// The peer has asked for it.
+        asked: bool,
+    },
+}
+
+/// The size of our posted Receives, as the peer knows it and as it is about to be.
+///
+/// # Invariants
+///
+/// No posted Receive is smaller than `announced`. A growing size is larger than `announced`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receives {
+    announced: u32,
+    state: State,
+}
+
+impl Receives {
+    /// A new connection on which the peer relies on Receives of `announced` bytes: the version's
+    /// default, or what INIT_XCHAR says.
+    pub const fn new(announced: u32) -> Self {
+        Self {
+            announced,
+            state: State::Steady,
+        }
+    }
+
+    /// The size that the peer relies on.
+    pub const fn announced(&self) -> u32 {
+        self.announced
+    }
+
+    /// The smallest size that a new Receive may have.
+    pub const fn floor(&self) -> u32 {
+        match self.state {
+            State::Steady => self.announced,
+            State::Growing { to, .. } => to,
+        }
+    }
+
+    /// Begins to post Receives of `to` bytes, while `smaller` posted ones are not as large.
+    /// Returns what to announce at once if there is none.
+    ///
+    /// # Errors
+    ///
+    /// See [`Refused`].
+    pub fn grow(&mut self, to: u32, smaller: u32) -> Result<Option<Announce>, Refused> {
+        self.start_growing(to, smaller, false)
+    }
+
+    fn start_growing(
+        &mut self,
+        to: u32,
+        smaller: u32,
+        asked: bool,
+    ) -> Result<Option<Announce>, Refused> {
+        if self.state != State::Steady {
+            return Err(Refused::Busy);
+        }
+        if to <= self.announced {
+            return Err(Refused::NotLarger);
+        }
+        // INVARIANT: `to` is larger than `announced`, by the comparison.
+        self.state = State::Growing { to, smaller, asked };
+        Ok(self.on_consumed(0))
+    }
+
+    /// `count` of the smaller Receives have completed or were flushed. Returns what to announce
+    /// when they are all gone.
+    pub fn on_consumed(&mut self, count: u32) -> Option<Announce> {
+        let State::Growing { to, smaller, asked } = self.state else {
+            return None;
+        };
+        let smaller = smaller.saturating_sub(count);
+        if smaller > 0 {
+            self.state = State::Growing { to, smaller, asked };
+            return None;
+        }
+        // INVARIANT: every posted Receive has `to` bytes.
+        self.announced = to;
+        self.state = State::Steady;
+        Some(Announce {
+            size: to,
+            pending_cleared: asked,
+        })
+    }
+
+    /// The peer asks for Receives of `want` bytes, by REQ_XCHAR. `min..=max` is what the local side
+    /// is willing to do, and `smaller` the number of posted Receives with less than `want` bytes.
+    ///
+    /// Returns what to answer in RESP_XCHAR, and an announcement to follow it if need be.
+    pub fn on_request(
+        &mut self,
+        want: u32,
+        smaller: u32,
+        (min, max): (u32, u32),
+    ) -> (Disposition, Option<Announce>) {
+        if want < min || want > max {
+            return (Disposition::Rejected, None);
+        }
+        if want <= self.announced {
+            // The peer sends no more than `want` from the moment it has asked. A growth
+            // under way is given up.
+            self.announced = want;
+            self.state = State::Steady;
+            return (Disposition::Done, None);
+        }
+        match self.start_growing(want, smaller, true) {
+            Ok(None) => (Disposition::Pending, None),
+            // No smaller Receive is left, so the change is in effect.
+            Ok(Some(_)) => (Disposition::Done, None),
+            Err(_) => (Disposition::Rejected, None),
+        }
+    }
+}
