@@ -1,5 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Wrappers of rust/glue/sunrpc.c: inlines and macros of SUNRPC, of the memory
+ * allocation scopes and of the page map that the room rust/sunrpc needs.
+ */
 #ifndef _RPCRDMA_GLUE_SUNRPC_H
 #define _RPCRDMA_GLUE_SUNRPC_H
 
-#endif
+#include <linux/mm_types.h>
+#include <linux/sunrpc/xprt.h>
+#include <linux/workqueue.h>
+
+bool rr_xprt_abandoned(const struct rpc_xprt *xprt);
+void rr_xprt_clear_connecting(struct rpc_xprt *xprt);
+unsigned int rr_nofs_save(void);
+void rr_nofs_restore(unsigned int flags);
+unsigned int rr_noreclaim_save(void);
+void rr_noreclaim_restore(unsigned int flags);
+void rr_init_work(struct work_struct *work, work_func_t func);
+void rr_init_delayed_work(struct delayed_work *work, work_func_t func);
+struct page *rr_virt_to_page(const void *addr);
+void *rr_page_to_virt(const struct page *page);
+
+#endif /* _RPCRDMA_GLUE_SUNRPC_H */

@@ -1,2 +1,59 @@
 // SPDX-License-Identifier: GPL-2.0
+/*
+ * What the room rust/sunrpc cannot call from Rust, because it is an inline
+ * function or a macro. Each does what its name says and nothing else.
+ */
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
 #include <rpcrdma/glue_sunrpc.h>
+
+/* The last reference is gone: xprt_destroy() has begun, or waits for XPRT_LOCKED. */
+bool rr_xprt_abandoned(const struct rpc_xprt *xprt)
+{
+	return kref_read(&xprt->kref) == 0;
+}
+
+void rr_xprt_clear_connecting(struct rpc_xprt *xprt)
+{
+	xprt_clear_connecting(xprt);
+}
+
+unsigned int rr_nofs_save(void)
+{
+	return memalloc_nofs_save();
+}
+
+void rr_nofs_restore(unsigned int flags)
+{
+	memalloc_nofs_restore(flags);
+}
+
+unsigned int rr_noreclaim_save(void)
+{
+	return memalloc_noreclaim_save();
+}
+
+void rr_noreclaim_restore(unsigned int flags)
+{
+	memalloc_noreclaim_restore(flags);
+}
+
+void rr_init_work(struct work_struct *work, work_func_t func)
+{
+	INIT_WORK(work, func);
+}
+
+void rr_init_delayed_work(struct delayed_work *work, work_func_t func)
+{
+	INIT_DELAYED_WORK(work, func);
+}
+
+struct page *rr_virt_to_page(const void *addr)
+{
+	return virt_to_page(addr);
+}
+
+void *rr_page_to_virt(const struct page *page)
+{
+	return page_to_virt(page);
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The connect protocol: how SUNRPC's wish for a connection becomes a call of
+//! [`Transport::connect`] in a worker.
+//!
+//! ```text
+//! xprt_connect(task)                               connect_work
+//!   task sleeps on xprt->pending
+//!   sets XPRT_CONNECTING
+//!   begin(): send lock passes from task to worker ──► (back-off)
+//!                                                     Transport::connect
+//!                                                     set connected, or Transport::close
+//!                                                     clear XPRT_CONNECTING
+//!                                                     give up the send lock
+//!                                                     wake xprt->pending
+//! ```
+//!
+//! # Back-off
+//!
+//! Attempts are at least `reestablish_timeout` apart, counted from start to start, so that time spent
+//! waiting for a dead peer is not waited for again. The timeout is 0 at first and after each reply,
+//! and doubles with each attempt from [`Transport::RECONNECT_MIN`] to at most
+//! `max_reconnect_timeout`. The worker holds the send lock all the time, as SUNRPC demands; while it
+//! waits it looks every second whether anybody still wants the connection, for an umount waits for
+//! the lock without being able to interrupt.
+
+use core::mem::offset_of;
+use core::ptr::NonNull;
+
+use kernel::bindings as k;
+use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
+
+use super::transport::{ConnectError, Transport};
+use super::xprt::{State, Xprt};
+use crate::raw;
+
+/// `HZ`, in the type of jiffies.
+const HZ: usize = k::HZ as usize;
+
+/// The time, in jiffies.
+#[inline]
+pub(super) fn now() -> usize {
+    // SAFETY: Always readable; changes under us, hence volatile.
+    unsafe { (&raw const k::jiffies).read_volatile() }
+}
+
+/// Jiffies from now until `then`; 0 if that has passed.
+fn until(then: usize) -> usize {
+    let left = then.wrapping_sub(now());
+    // Half the range is the past.
+    if left > usize::MAX / 2 {
+        0
+    } else {
+        left
+    }
+}
+
+/// 60 seconds, no retries: when RPCs of a new client time out. As the stock transport has it.
+pub(super) fn default_timeout() -> raw::rpc_timeout {
+    raw::rpc_timeout {
+        to_initval: 60 * HZ,
+        to_maxval: 60 * HZ,
+        ..Default::default()
+    }
+}
+
+/// The `connect` operation: passes the send lock to the worker and starts it. Does not sleep.
+///
+/// # Safety
+///
+/// `task` holds the send lock of `xprt`.
+pub(super) unsafe fn begin<T: Transport>(xprt: &Xprt<T>, task: NonNull<raw::rpc_task>) {
+    let raw_xprt = xprt.as_raw();
+    // SAFETY: By the safety requirements. The transport's address is a cookie no task has.
+    if !unsafe { raw::xprt_lock_connect(raw_xprt, task.as_ptr(), raw_xprt.cast()) } {
+        kernel::pr_warn_once!("rpcrdma: connect without the send lock\n");
+        return;
+    }
+    let state = xprt.state();
+    // SAFETY: The transport is alive. We hold the send lock, under which these change.
+    let wait = unsafe { (*raw_xprt).reestablish_timeout };
+    // SAFETY: As above.
+    unsafe { raw::xprt_reconnect_backoff(raw_xprt, T::RECONNECT_MIN as usize * HZ) };
+    let due = if wait == 0 {
+        now()
+    } else {
+        state.attempt.load(Relaxed).wrapping_add(wait)
+    };
+    state.due.store(due, Relaxed);
+    schedule(xprt);
+}
+
+/// Has the worker run when the attempt is due, or in a second if that is earlier.
+fn schedule<T: Transport>(xprt: &Xprt<T>) {
+    let state = xprt.state();
+    let delay = until(state.due.load(Relaxed)).min(HZ);
+    // SAFETY: The work is initialised, and cancelled before the transport or the queue goes.
+    unsafe {
+        k::queue_delayed_work_on(
+            k::wq_misc_consts_WORK_CPU_UNBOUND as i32,
+            state.class.connect_queue(),
+            state.connect_work.get(),
+            delay,
+        )
+    };
+}
+
+/// The worker. Process context, may sleep; the send lock is held in the worker's name.
+///
+/// # Safety
+///
+/// `work` is the `work` of `State<T>::connect_work` of a transport that is alive.
+pub(super) unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) {
+    let offset = offset_of!(Xprt<T>, state)
+        + offset_of!(State<T>, connect_work)
+        + offset_of!(k::delayed_work, work);
+    // SAFETY: By the safety requirements `work` lies at this offset in a transport.
+    let xprt = unsafe { Xprt::<T>::from_raw(work.byte_sub(offset).cast()) };
+
+    if xprt.is_abandoned() {
+        return finish(xprt, Err(ConnectError::Abandoned));
+    }
+    if until(xprt.state().due.load(Relaxed)) != 0 {
+        return schedule(xprt);
+    }
+    let scope = Scope::new(xprt);
+    xprt.state().attempt.store(now(), Relaxed);
+    xprt.state().strings.set_addr(xprt);
+    let result = xprt.transport().connect(xprt);
+    if result.is_err() {
+        xprt.transport().close(xprt);
+    }
+    finish(xprt, result);
+    drop(scope);
+}
+
+/// Ends an attempt: SUNRPC learns of the result, and gets the send lock back.
+fn finish<T: Transport>(xprt: &Xprt<T>, result: Result<(), ConnectError>) {
+    let raw_xprt = xprt.as_raw();
+    let status = match result {
+        // Those that wait look at the state again, find it connected, and send.
+        Ok(()) => {
+            account(xprt);
+            xprt.set(raw::XPRT_CONNECTED);
+            -(k::EAGAIN as i32)
+        }
+        Err(error) => error.to_errno(),
+    };
+    // SAFETY: The transport is alive: teardown takes the send lock first and then cancels this work,
+    // waiting for it to end. We hold the lock under the cookie we got it with.
+    unsafe {
+        raw::rr_xprt_clear_connecting(raw_xprt);
+        raw::xprt_unlock_connect(raw_xprt, raw_xprt.cast());
+        raw::xprt_wake_pending_tasks(raw_xprt, status);
+    }
+}
+
+/// Counts a new connection.
+fn account<T: Transport>(xprt: &Xprt<T>) {
+    let raw_xprt = xprt.as_raw();
+    // SAFETY: The transport is alive, and we hold the send lock, under which these change.
+    unsafe {
+        (*raw_xprt).connect_cookie = (*raw_xprt).connect_cookie.wrapping_add(1);
+        let stat = &mut (*raw_xprt).stat;
+        stat.connect_count += 1;
+        stat.connect_time += now().wrapping_sub(stat.connect_start);
+    }
+}
+
+/// Allocation scope of the worker: no recursion into a file system, and the reserves for a transport
+/// that somebody swaps over.
+struct Scope {
+    nofs: u32,
+    noreclaim: Option<u32>,
+}
+
+impl Scope {
+    fn new<T: Transport>(xprt: &Xprt<T>) -> Self {
+        // SAFETY: The transport is alive.
+        let swapping =
+            unsafe { (&raw const (*xprt.as_raw()).swapper.counter).read_volatile() } != 0;
+        // SAFETY: Undone in reverse order by `drop`, in the same thread: a `Scope` stays local.
+        unsafe {
+            Self {
+                nofs: raw::rr_nofs_save(),
+                noreclaim: swapping.then(|| raw::rr_noreclaim_save()),
+            }
+        }
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        // SAFETY: Undoes what `new` has done, in reverse order.
+        unsafe {
+            if let Some(flags) = self.noreclaim {
+                raw::rr_noreclaim_restore(flags);
+            }
+            raw::rr_nofs_restore(self.nofs);
+        }
+    }
+}
+
+impl<T: Transport> Xprt<T> {
+    /// A reply has come: the next attempt to connect need not wait.
+    #[inline]
+    pub(super) fn forget_backoff(&self) {
+        // SAFETY: The transport is alive. Written without a lock, as socket transports do: a race
+        // with the doubling can only make a wait longer or shorter.
+        unsafe {
+            let timeout = &raw mut (*self.as_raw()).reestablish_timeout;
+            if timeout.read_volatile() != 0 {
+                timeout.write_volatile(0);
+            }
+        }
+    }
+
+    /// Waits for a connect worker that may be running or queued, and keeps it from running again.
+    /// Send lock held by the teardown. Sleeps.
+    pub(super) fn cancel_connect(&self) {
+        // SAFETY: The work is initialised.
+        unsafe { k::cancel_delayed_work_sync(self.state().connect_work.get()) };
+    }
+
+    /// The `set_connect_timeout` operation: NFSv4 wants to know of a dead server within its lease.
+    /// Both in jiffies; they can only become shorter. Takes `transport_lock`.
+    pub(super) fn set_connect_timeout(&self, connect: usize, reconnect: usize) {
+        let raw_xprt = self.as_raw();
+        // SAFETY: The transport is alive; the lock protects the fields, and `timeout` as well.
+        unsafe {
+            k::spin_lock(&raw mut (*raw_xprt).transport_lock);
+            if connect < (*raw_xprt).connect_timeout {
+                let initval = connect.max(2 * T::RECONNECT_MIN as usize * HZ);
+                let timeout = self.state().timeout.get();
+                (*timeout).to_initval = initval;
+                (*timeout).to_maxval = initval;
+                (*raw_xprt).connect_timeout = connect;
+            }
+            if reconnect < (*raw_xprt).max_reconnect_timeout {
+                (*raw_xprt).max_reconnect_timeout = reconnect;
+            }
+            k::spin_unlock(&raw mut (*raw_xprt).transport_lock);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `struct rpc_xprt_ops`: how SUNRPC calls a [`Transport`].
+//!
+//! Each function here turns C pointers into the types of this room, and an outcome into an errno.
+//! Safety, common to all: SUNRPC calls the operations of a transport that `setup` has made for `T`, with
+//! tasks and requests that belong to it and are alive for the call. All requests are embedded in
+//! `Slot<T>`s, as SUNRPC has no others (there is no backward channel, whose requests would come from
+//! elsewhere).
+
+use core::ptr::NonNull;
+
+use kernel::bindings as k;
+use kernel::ffi::{c_int, c_uint, c_ulong, c_ushort};
+use kernel::seq_file::SeqFile;
+
+use super::rqst::Rqst;
+use super::slot::Slot;
+use super::stats::StatsWriter;
+use super::transport::{SendError, Transport};
+use super::xprt::Xprt;
+use super::{buffer, connect, setup};
+use crate::raw;
+
+/// The operations of `T`.
+pub(super) fn table<T: Transport>() -> &'static raw::rpc_xprt_ops {
+    &Table::<T>::OPS
+}
+
+struct Table<T>(core::marker::PhantomData<T>);
+
+impl<T: Transport> Table<T> {
+    const OPS: raw::rpc_xprt_ops = raw::rpc_xprt_ops {
+        set_buffer_size: None,
+        reserve_xprt: Some(raw::xprt_reserve_xprt_cong),
+        release_xprt: Some(raw::xprt_release_xprt_cong),
+        alloc_slot: Some(raw::xprt_alloc_slot),
+        free_slot: Some(free_slot::<T>),
+        rpcbind: Some(raw::rpcb_getport_async),
+        set_port: Some(set_port::<T>),
+        connect: Some(connect_op::<T>),
+        get_srcaddr: None,
+        get_srcport: None,
+        buf_alloc: Some(buf_alloc::<T>),
+        buf_free: Some(buf_free::<T>),
+        prepare_request: Some(prepare_request::<T>),
+        send_request: Some(send_request::<T>),
+        abort_send_request: None,
+        wait_for_reply_request: Some(raw::xprt_wait_for_reply_request_def),
+        timer: Some(timer::<T>),
+        release_request: Some(release_request::<T>),
+        close: Some(close::<T>),
+        destroy: Some(destroy::<T>),
+        set_connect_timeout: Some(set_connect_timeout::<T>),
+        print_stats: Some(print_stats::<T>),
+        enable_swap: Some(enable_swap),
+        disable_swap: Some(disable_swap),
+        inject_disconnect: Some(inject_disconnect::<T>),
+        bc_setup: Some(bc_setup),
+        bc_maxpayload: Some(bc_maxpayload::<T>),
+        bc_num_slots: Some(bc_num_slots::<T>),
+        bc_free_rqst: Some(bc_free_rqst),
+        bc_destroy: Some(bc_destroy),
+    };
+}
+
+/// The transport that a request belongs to, and the request.
+///
+/// # Safety
+///
+/// As the module says; the results are used for the duration of the call only.
+#[inline]
+unsafe fn parts<'a, T: Transport>(rqst: *mut raw::rpc_rqst) -> (&'a Xprt<T>, Rqst<'a, T>) {
+    // SAFETY: As the module says.
+    unsafe {
+        (
+            Xprt::from_raw((*rqst).rq_xprt),
+            Rqst::from_raw(NonNull::new_unchecked(rqst)),
+        )
+    }
+}
+
+/// Gives a slot back. Process context.
+unsafe extern "C" fn free_slot<T: Transport>(xprt: *mut raw::rpc_xprt, rqst: *mut raw::rpc_rqst) {
+    // SAFETY: As the module says.
+    let (xprt, slot) = unsafe {
+        (
+            Xprt::<T>::from_raw(xprt),
+            Slot::<T>::from_rqst(NonNull::new_unchecked(rqst)),
+        )
+    };
+    slot.retire(xprt);
+}
+
+/// rpcbind has told the port (host order). Process context.
+unsafe extern "C" fn set_port<T: Transport>(xprt: *mut raw::rpc_xprt, port: c_ushort) {
+    // SAFETY: As the module says.
+    unsafe { Xprt::<T>::from_raw(xprt) }.set_port(port);
+}
+
+/// A task wants a connection, and holds the send lock.
+unsafe extern "C" fn connect_op<T: Transport>(xprt: *mut raw::rpc_xprt, task: *mut raw::rpc_task) {
+    // SAFETY: As the module says; `xprt_connect()` has taken the send lock for the task.
+    unsafe { connect::begin(Xprt::<T>::from_raw(xprt), NonNull::new_unchecked(task)) };
+}
+
+/// Memory for call and reply. May sleep.
+unsafe extern "C" fn buf_alloc<T: Transport>(task: *mut raw::rpc_task) -> c_int {
+    // SAFETY: As the module says; SUNRPC calls this from the task itself.
+    match unsafe { buffer::allocate::<T>(NonNull::new_unchecked(task)) } {
+        Ok(()) => 0,
+        Err(error) => error.to_errno(),
+    }
+}
+
+/// The end of an RPC whose buffers were allocated. The request has left all queues. May sleep.
+unsafe extern "C" fn buf_free<T: Transport>(task: *mut raw::rpc_task) {
+    // SAFETY: As the module says.
+    let (xprt, rqst) = unsafe { parts::<T>((*task).tk_rqstp) };
+    let slot = rqst.slot();
+    xprt.transport().release(xprt, rqst);
+    // SAFETY: Called from the task that owns the request; `release` has fenced everything.
+    unsafe { buffer::free(slot) };
+}
+
+/// A call is encoded. SUNRPC calls this twice for an RPC with a reply: with the reply's buffer, just
+/// before a reply can be found; and then with the call's. The first is the time to prepare both, as
+/// nobody else can get at the request then. Without a reply there is only the second.
+unsafe extern "C" fn prepare_request<T: Transport>(
+    rqst: *mut raw::rpc_rqst,
+    buf: *mut raw::xdr_buf,
+) -> c_int {
+    // SAFETY: As the module says.
+    let (xprt, rqst) = unsafe { parts::<T>(rqst) };
+    // SAFETY: The address alone.
+    let for_call = core::ptr::eq(buf, unsafe { &raw const (*rqst.as_raw()).rq_snd_buf });
+    if for_call && rqst.reply_expected() {
+        return 0;
+    }
+    match xprt.transport().prepare(xprt, rqst) {
+        Ok(()) => 0,
+        Err(error) => error.to_errno(),
+    }
+}
+
+/// A call is to be sent. The send lock is held, the request pinned.
+unsafe extern "C" fn send_request<T: Transport>(rqst: *mut raw::rpc_rqst) -> c_int {
+    // SAFETY: As the module says.
+    let (xprt, rqst) = unsafe { parts::<T>(rqst) };
+    if !xprt.is_connected() {
+        return SendError::NotConnected.to_errno();
+    }
+    rqst.mark_start();
+    match xprt.transport().send(xprt, rqst) {
+        Ok(()) => 0,
+        Err(error) => {
+            if error == SendError::Dropped {
+                xprt.force_disconnect();
+            }
+            error.to_errno()
+        }
+    }
+}
+
+/// An RPC has waited long enough for its reply. Process context, from the task itself.
+unsafe extern "C" fn timer<T: Transport>(xprt: *mut raw::rpc_xprt, _task: *mut raw::rpc_task) {
+    // SAFETY: As the module says.
+    let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
+    xprt.transport().timer(xprt);
+}
+
+/// An RPC ends. `transport_lock` is held.
+unsafe extern "C" fn release_request<T: Transport>(task: *mut raw::rpc_task) {
+    // SAFETY: As the module says; the lock is held.
+    unsafe {
+        let (xprt, _) = parts::<T>((*task).tk_rqstp);
+        xprt.return_credit(NonNull::new_unchecked(task));
+    }
+}
+
+/// The connection is to be closed. The send lock is held, by SUNRPC's autoclose worker, in
+/// `memalloc_nofs` scope. May sleep.
+unsafe extern "C" fn close<T: Transport>(xprt: *mut raw::rpc_xprt) {
+    // SAFETY: As the module says.
+    let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
+    xprt.transport().close(xprt);
+    xprt.disconnect_done();
+}
+
+/// The transport is to be destroyed; nobody uses it any more.
+unsafe extern "C" fn destroy<T: Transport>(xprt: *mut raw::rpc_xprt) {
+    // SAFETY: As the module says.
+    setup::begin_destroy(unsafe { Xprt::<T>::from_raw(xprt) });
+}
+
+/// How long to wait, in jiffies. Process context.
+unsafe extern "C" fn set_connect_timeout<T: Transport>(
+    xprt: *mut raw::rpc_xprt,
+    connect: c_ulong,
+    reconnect: c_ulong,
+) {
+    // SAFETY: As the module says.
+    unsafe { Xprt::<T>::from_raw(xprt) }.set_connect_timeout(connect, reconnect);
+}
+
+/// A line of mountstats. May sleep.
+unsafe extern "C" fn print_stats<T: Transport>(xprt: *mut raw::rpc_xprt, out: *mut k::seq_file) {
+    // SAFETY: As the module says; the file is ours for the call.
+    let (xprt, out) = unsafe { (Xprt::<T>::from_raw(xprt), SeqFile::from_raw(out)) };
+    xprt.transport().stats(xprt, &StatsWriter { xprt, out });
+}
+
+/// Somebody will swap over this transport: nothing to prepare, see `connect::Scope`.
+unsafe extern "C" fn enable_swap(_xprt: *mut raw::rpc_xprt) -> c_int {
+    0
+}
+
+/// The opposite.
+unsafe extern "C" fn disable_swap(_xprt: *mut raw::rpc_xprt) {}
+
+/// Fault injection. Called with the send lock held.
+unsafe extern "C" fn inject_disconnect<T: Transport>(xprt: *mut raw::rpc_xprt) {
+    // SAFETY: As the module says.
+    let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
+    xprt.transport().inject_disconnect(xprt);
+}
+
+/// NFSv4.1 wants callbacks. It refuses a transport without this operation; see
+/// [`Transport::BACKWARD_SLOTS`].
+unsafe extern "C" fn bc_setup(_xprt: *mut raw::rpc_xprt, _min_reqs: c_uint) -> c_int {
+    0
+}
+
+/// Longest backward message. Called under RCU.
+unsafe extern "C" fn bc_maxpayload<T: Transport>(_xprt: *mut raw::rpc_xprt) -> usize {
+    T::BACKWARD_MAX_PAYLOAD
+}
+
+/// Backward calls at a time. Called under RCU.
+unsafe extern "C" fn bc_num_slots<T: Transport>(_xprt: *mut raw::rpc_xprt) -> c_uint {
+    T::BACKWARD_SLOTS
+}
+
+/// Never called: no backward request is ever allocated.
+unsafe extern "C" fn bc_free_rqst(_rqst: *mut raw::rpc_rqst) {}
+
+/// Nothing was set up.
+unsafe extern "C" fn bc_destroy(_xprt: *mut raw::rpc_xprt, _max_reqs: c_uint) {}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a transport has to provide.
+
+use kernel::bindings as k;
+use kernel::prelude::*;
+
+use super::rqst::Rqst;
+use super::slot::Slot;
+use super::stats::StatsWriter;
+use super::xprt::Xprt;
+use crate::mem::{NetRef, SockAddr};
+
+/// Why a connection could not be made. Decides what the waiting RPCs, and in the end `mount`, do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectError {
+    /// The peer refuses (`ECONNREFUSED`): fatal for a mount, otherwise tried again after 3 s.
+    Refused,
+    /// The peer, its network or the device cannot be reached (`ENETUNREACH`).
+    Unreachable,
+    /// The address cannot be used with this transport (`EPROTO`).
+    BadAddress,
+    /// No answer (`ETIMEDOUT`): tried again until the RPC's own timeout.
+    TimedOut,
+    /// Any failure that may pass (`ENOTCONN`): tried again at once, subject to back-off.
+    Lost,
+    /// No memory or other resource (`ENOBUFS`): tried again after a short delay.
+    NoResources,
+    /// The transport is going away: nobody wants the connection any more (`ENOTCONN`).
+    Abandoned,
+}
+
+impl ConnectError {
+    /// The errno that the RPCs waiting for the connection are woken with (negative).
+    ///
+    /// `call_connect_status()` of `net/sunrpc/clnt.c` says what each leads to.
+    pub(crate) fn to_errno(self) -> i32 {
+        // CAST: Errno constants are small.
+        -(match self {
+            Self::Refused => k::ECONNREFUSED,
+            Self::Unreachable => k::ENETUNREACH,
+            Self::BadAddress => k::EPROTO,
+            Self::TimedOut => k::ETIMEDOUT,
+            Self::Lost | Self::Abandoned => k::ENOTCONN,
+            Self::NoResources => k::ENOBUFS,
+        } as i32)
+    }
+}
+
+/// Why a call was not sent.
+///
+/// Beware: SUNRPC lets one task drain the whole send queue, and gives an error to the task that
+/// drains, not to the one whose call failed. Errors that are about one call alone
+/// ([`Self::TooBig`], [`Self::Io`]) therefore belong into [`Transport::prepare`], which runs in
+/// the right task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendError {
+    /// There is no connection (`ENOTCONN`): the task connects, and sends without encoding anew.
+    NotConnected,
+    /// No credit (`EBADSLT`): the task waits until the congestion window opens. Return this only
+    /// after [`Xprt::take_credit`] has said no.
+    NoCredit,
+    /// Something that will be announced by [`Xprt::wake_write_space`] is lacking (`EAGAIN`).
+    /// Call [`Xprt::wait_for_buffer_space`] before, and check again after it, or the task spins.
+    Again,
+    /// Something that nobody will announce is lacking (`ENOBUFS`): tried again after 250 ms.
+    NoResources,
+    /// The call must be encoded again (`EBADMSG`).
+    Reencode,
+    /// The call is larger than the transport can carry (`EMSGSIZE`): the RPC fails.
+    TooBig,
+    /// The call cannot be sent, and never will be (`EIO`): the RPC fails.
+    Io,
+    /// The connection must go: it is closed as soon as the send lock is released, and the call is
+    /// sent on the next one (`ENOTCONN`).
+    Dropped,
+}
+
+impl SendError {
+    /// The errno for `send_request` (negative). `call_transmit_status()` and `call_status()` of
+    /// `net/sunrpc/clnt.c` say what each leads to.
+    pub(crate) fn to_errno(self) -> i32 {
+        // CAST: Errno constants are small.
+        -(match self {
+            Self::NotConnected | Self::Dropped => k::ENOTCONN,
+            Self::NoCredit => k::EBADSLT,
+            Self::Again => k::EAGAIN,
+            Self::NoResources => k::ENOBUFS,
+            Self::Reencode => k::EBADMSG,
+            Self::TooBig => k::EMSGSIZE,
+            Self::Io => k::EIO,
+        } as i32)
+    }
+}
+
+/// What SUNRPC wants a transport for.
+pub(crate) struct CreateArgs {
+    /// The server's address; its port is 0 when it has yet to be asked of rpcbind.
+    pub(crate) dst: SockAddr,
+    /// The network namespace of the mount.
+    pub(crate) net: NetRef,
+}
+
+/// A client transport.
+///
+/// Every method runs in process context without any of SUNRPC's spinlocks held and may sleep,
+/// unless it says otherwise. What runs with the send lock or on behalf of a writeback must not
+/// allocate with `GFP_KERNEL` unless inside an allocation scope; the connect and close workers are
+/// in `memalloc_nofs` scope already.
+pub(crate) trait Transport: Send + Sync + Sized + 'static {
+    /// The transport's own part of a request slot.
+    type Slot: Send + Sync + 'static;
+
+    /// What every transport of the class is given when it is made, see
+    /// [`register`](super::class::register).
+    type Context: Send + Sync + 'static;
+
+    /// `XPRT_TRANSPORT_*`: identifies the transport to NFS.
+    const IDENT: i32;
+    /// Name of the class, at most 31 bytes.
+    const NAME: &'static CStr;
+    /// Netids for IPv4 and IPv6 addresses, as in `/etc/netconfig`.
+    const NETIDS: [&'static CStr; 2];
+    /// Protocol name shown for the transport (`RPC_DISPLAY_PROTO`).
+    const PROTO: &'static CStr;
+    /// Bytes for call and reply headers that each slot keeps for good. RPCs that need more get a
+    /// buffer of their own for their lifetime.
+    const BUFFER_SIZE: usize = 4096;
+    /// First back-off between two attempts to connect, in seconds; it doubles with each attempt up
+    /// to [`Self::RECONNECT_MAX`] and is forgotten when a reply arrives.
+    const RECONNECT_MIN: u32 = 5;
+    /// Longest back-off, in seconds.
+    const RECONNECT_MAX: u32 = 60;
+    /// Seconds of idleness after which SUNRPC closes the connection.
+    const IDLE_TIMEOUT: u32 = 300;
+    /// Longest message in the backward direction, as NFSv4.1 announces it in `CREATE_SESSION`.
+    ///
+    /// SUNRPC calls the hooks behind this and [`Self::BACKWARD_SLOTS`] without asking whether they
+    /// are there, and the NFS client refuses a minor version above 0 on a transport without
+    /// `bc_setup`; so they exist even for a transport that accepts no backward call. Linux's
+    /// nfsd takes less than about 500 bytes for an error, and 0 slots for the maximum.
+    const BACKWARD_MAX_PAYLOAD: usize = 4096;
+    /// Number of backward calls at a time, as NFSv4.1 announces it in `CREATE_SESSION`.
+    const BACKWARD_SLOTS: u32 = 1;
+
+    /// Number of request slots of a new transport: so many RPCs can be under way.
+    fn slots() -> u32;
+
+    /// Most bytes of payload in one RPC; bounds rsize and wsize.
+    fn max_payload() -> usize;
+
+    /// Makes the transport. No connection yet.
+    ///
+    /// Whatever has to find its way back to the transport later gets an
+    /// [`XprtHandle`](super::xprt::XprtHandle) from [`Xprt::handle`] when it is made.
+    fn new(args: &CreateArgs, context: &Self::Context) -> impl PinInit<Self, Error>;
+
+    /// Makes the transport's part of slot number `index`.
+    fn new_slot(index: u32) -> impl PinInit<Self::Slot, Error>;
+
+    /// Connects. Send lock held, `memalloc_nofs` scope.
+    ///
+    /// On success everything is in place for [`Self::send`], [`Xprt::reset_congestion`] has been
+    /// called, and the connection counts as connected when this returns. On failure
+    /// [`Self::close`] is called next, so it is fine to return half-way.
+    ///
+    /// Long waits should look at [`Xprt::is_abandoned`] now and then: an umount waits for this.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConnectError`].
+    fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError>;
+
+    /// Ends the connection, if there is one. Send lock held, `memalloc_nofs` scope.
+    ///
+    /// Afterwards nothing touches memory of any RPC any more, and every
+    /// [`Pinned`](super::reply::Pinned) and [`Parked`](super::reply::Parked) has been dropped or
+    /// completed. Pending RPCs are woken to be sent again by the caller. Must be idempotent.
+    fn close(&self, xprt: &Xprt<Self>);
+
+    /// The transport goes away; no RPC is left and nobody will call again. Like [`Self::close`],
+    /// and must also make sure that all [`XprtHandle`](super::xprt::XprtHandle)s are dropped soon,
+    /// the ones in `self` included: teardown waits for them before it drops `self`.
+    fn destroy(&self, xprt: &Xprt<Self>);
+
+    /// Gets a call ready to be sent: call and reply buffers are set up, and nobody else looks at
+    /// the request. Without the send lock; possibly without a connection.
+    ///
+    /// Called once each time the call is (re-)encoded. It is *not* called again when a call that
+    /// has not been sent goes to a new connection: [`Self::send`] must notice that.
+    /// At this time no reply can be found for the request, and what an earlier transmission left
+    /// behind has to be undone here.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` and `ENOMEM`: encoded and prepared again after 60 ms. Any other errno: the RPC
+    /// fails with it. Best effort is fine: what can be made up for in [`Self::send`], such as a
+    /// lack of connection, is no error.
+    fn prepare(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result;
+
+    /// Sends a call. Send lock held, request pinned. Must not wait for memory or for the peer.
+    ///
+    /// A reply may be found (in another thread) before this returns.
+    ///
+    /// # Errors
+    ///
+    /// See [`SendError`].
+    fn send(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result<(), SendError>;
+
+    /// The RPC is over: done, failed or given up. Nobody can find the request any more.
+    ///
+    /// When this returns, no peer and no device may reach the RPC's memory (call, pages, reply);
+    /// the slot itself may still be in use, see [`Self::slot_free`].
+    /// Called only if buffers had been allocated.
+    fn release(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>);
+
+    /// May the slot serve another RPC now? If not, [`Xprt::recycle`] must be called for it when it
+    /// may; calling that from another thread before this has returned `false` is fine.
+    fn slot_free(&self, xprt: &Xprt<Self>, slot: &Slot<Self>) -> bool;
+
+    /// An RPC timed out waiting for its reply.
+    fn timer(&self, xprt: &Xprt<Self>) {
+        xprt.force_disconnect();
+    }
+
+    /// Writes the transport's line of `/proc/self/mountstats`.
+    fn stats(&self, xprt: &Xprt<Self>, out: &StatsWriter<'_, Self>);
+
+    /// Breaks the connection from below, for fault injection. Must not sleep.
+    fn inject_disconnect(&self, xprt: &Xprt<Self>) {
+        xprt.force_disconnect();
+    }
+}

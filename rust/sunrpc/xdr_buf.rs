@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! XDR buffers: an RPC message as SUNRPC keeps it, a head, pages and a tail.
+//!
+//! C header: [`include/linux/sunrpc/xdr.h`](srctree/include/linux/sunrpc/xdr.h)
+
+mod pieces;
+mod place;
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+mod tests;
+
+pub(crate) use self::pieces::Pieces;
+pub(crate) use self::place::Placed;
+pub(super) use self::place::XdrBufMut;
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use kernel::bindings as k;
+use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
+use kernel::prelude::*;
+
+use crate::raw;
+
+/// Length as the C interface counts it. XDR buffers are far below 4 GiB.
+#[inline]
+fn narrow(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}
+
+/// A message buffer. Positions and lengths are in bytes; the message runs through head, pages and
+/// tail in this order, as if they were one.
+///
+/// # Invariants
+///
+/// For `'a`:
+///
+/// - The pointer is that of an initialised `xdr_buf`, in which nobody changes pointers or lengths.
+/// - `head` and `tail` describe memory of the direct map (`kmalloc`, or an allocated page) or have
+///   length 0; `pages` has room for `page_base + page_len` bytes, and null entries only where
+///   `XDRBUF_SPARSE_PAGES` is set.
+pub(crate) struct XdrBuf<'a> {
+    buf: NonNull<raw::xdr_buf>,
+    _lifetime: PhantomData<&'a raw::xdr_buf>,
+}
+
+impl<'a> XdrBuf<'a> {
+    /// Wraps `buf`.
+    ///
+    /// # Safety
+    ///
+    /// - `buf` is not null.
+    /// - The caller upholds the type invariants.
+    #[inline]
+    pub(super) unsafe fn from_raw(buf: *mut raw::xdr_buf) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self {
+            // SAFETY: By the safety requirements.
+            buf: unsafe { NonNull::new_unchecked(buf) },
+            _lifetime: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn raw(&self) -> &raw::xdr_buf {
+        // SAFETY: By the type invariants.
+        unsafe { self.buf.as_ref() }
+    }
+
+    #[inline]
+    fn head(&self) -> &raw::kvec {
+        let [head] = &self.raw().head;
+        head
+    }
+
+    #[inline]
+    fn tail(&self) -> &raw::kvec {
+        let [tail] = &self.raw().tail;
+        tail
+    }
+
+    /// Bytes in the head.
+    #[inline]
+    pub(crate) fn head_len(&self) -> u32 {
+        narrow(self.head().iov_len)
+    }
+
+    /// Bytes in the pages.
+    #[inline]
+    pub(crate) fn page_len(&self) -> u32 {
+        self.raw().page_len
+    }
+
+    /// Bytes in the tail.
+    #[inline]
+    pub(crate) fn tail_len(&self) -> u32 {
+        narrow(self.tail().iov_len)
+    }
+
+    /// Bytes of the encoded message.
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.raw().len
+    }
+
+    /// Room for the message: of a reply, the longest one that is acceptable.
+    #[inline]
+    pub(crate) fn buflen(&self) -> u32 {
+        self.raw().buflen
+    }
+
+    /// Bytes in head, pages and tail together.
+    #[inline]
+    pub(crate) fn capacity(&self) -> u32 {
+        self.head_len()
+            .saturating_add(self.page_len())
+            .saturating_add(self.tail_len())
+    }
+
+    #[inline]
+    fn has(&self, flag: u32) -> bool {
+        self.raw().flags & flag != 0
+    }
+
+    /// The pages are the target of a file read: they may be placed by a write chunk (`XDRBUF_READ`).
+    #[inline]
+    pub(crate) fn may_read(&self) -> bool {
+        self.has(raw::XDRBUF_READ)
+    }
+
+    /// The pages are the source of a file write: they may be fetched by a read chunk
+    /// (`XDRBUF_WRITE`).
+    #[inline]
+    pub(crate) fn may_write(&self) -> bool {
+        self.has(raw::XDRBUF_WRITE)
+    }
+
+    /// Some of the pages may be missing (`XDRBUF_SPARSE_PAGES`).
+    #[inline]
+    pub(crate) fn sparse(&self) -> bool {
+        self.has(raw::XDRBUF_SPARSE_PAGES)
+    }
+
+    /// Copies the `out.len()` bytes from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the buffer does not have so many.
+    #[inline]
+    pub(crate) fn copy_to(&self, offset: u32, out: &mut [u8]) -> Result {
+        let head = self.head();
+        // CAST: `usize` has at least 32 bits.
+        let from = offset as usize;
+        if from
+            .checked_add(out.len())
+            .is_some_and(|end| end <= head.iov_len)
+        {
+            // SAFETY: By the type invariants the head is that long, and the range lies within it;
+            // `out` is exclusively borrowed, so it is no part of the head.
+            unsafe {
+                core::ptr::copy_nonoverlapping(
+                    head.iov_base.cast::<u8>().add(from),
+                    out.as_mut_ptr(),
+                    out.len(),
+                );
+            }
+            return Ok(());
+        }
+        self.copy_scattered(offset, out)
+    }
+
+    /// [`Self::copy_to`] beyond the head.
+    fn copy_scattered(&self, offset: u32, out: &mut [u8]) -> Result {
+        let len = u32::try_from(out.len()).map_err(|_| EINVAL)?;
+        // The C side adds `offset` and lengths without a check, so make sure that they fit.
+        offset
+            .checked_add(len)
+            .filter(|&end| end <= self.capacity())
+            .ok_or(EINVAL)?;
+        // SAFETY: By the type invariants the buffer is well-formed, and the call does not change it;
+        // the range lies within it; `out` has room for `len` bytes.
+        let rc = unsafe {
+            raw::read_bytes_from_xdr_buf(self.buf.as_ptr(), offset, out.as_mut_ptr().cast(), len)
+        };
+        if rc == 0 {
+            Ok(())
+        } else {
+            Err(EINVAL)
+        }
+    }
+
+    /// The memory of the `len` bytes from `offset` on, in order, in as few pieces as possible:
+    /// adjacent pages are merged. Ends early where the buffer ends or a page is missing.
+    #[inline]
+    pub(crate) fn pieces(&self, offset: u32, len: u32) -> Pieces<'_> {
+        Pieces::new(self.raw(), offset, len)
+    }
+
+    /// Is a page missing?
+    #[inline]
+    fn lacks_pages(&self) -> bool {
+        self.sparse() && self.page_slots().iter().any(|slot| slot.get().is_null())
+    }
+
+    /// The entries of `pages` that the buffer uses.
+    fn page_slots(&self) -> &[core::cell::Cell<*mut k::page>] {
+        let buf = self.raw();
+        if buf.page_len == 0 || buf.pages.is_null() {
+            return &[];
+        }
+        // CAST: `usize` has at least 32 bits.
+        let base = buf.page_base as usize;
+        let within = base % PAGE_SIZE;
+        let count = (within + buf.page_len as usize).div_ceil(PAGE_SIZE);
+        // SAFETY: By the type invariants `pages` has so many entries from there on. Only the RPC
+        // that owns the buffer looks at them, in one thread at a time.
+        unsafe { core::slice::from_raw_parts(buf.pages.add(base >> PAGE_SHIFT).cast(), count) }
+    }
+}
+
+/// Allocates the pages that are missing in `buf`. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(super) fn fill_sparse(buf: &XdrBuf<'_>) -> Result {
+    for slot in buf.page_slots() {
+        if slot.get().is_null() {
+            // SAFETY: No preconditions. The mask suits the current task.
+            let page = unsafe { k::alloc_pages(raw::rpc_task_gfp_mask(), 0) };
+            if page.is_null() {
+                return Err(ENOMEM);
+            }
+            slot.set(page);
+        }
+    }
+    Ok(())
+}
