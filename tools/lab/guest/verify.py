@@ -5,7 +5,7 @@
 Contents are a function of the file's name alone, so that whoever reads can
 compare byte for byte without being told what the writer wrote.
 
-usage: verify.py (write|check) (sizes|direct|mmap|append|offsets|big|names|xattrs) DIRECTORY
+usage: verify.py (write|check) (sizes|direct|mmap|append|offsets|big|names|many|xattrs) DIRECTORY
 """
 
 import mmap
@@ -19,7 +19,8 @@ SIZES = (
     + [3800, 3900, 4000, 4095, 4096, 4097, 8191, 8192, 8193, 12345, 65535, 65536, 65537]
     + [131071, 262143, 262145, 524289, MIB - 1, MIB, MIB + 1, MIB + 4097, 3 * MIB + 17]
 )
-ENTRIES = 5000
+ENTRIES = 300
+MANY = 5000
 
 
 def contents(name: str, size: int) -> bytes:
@@ -187,9 +188,9 @@ def check_big(directory: str) -> None:
         same("big, end", file.read(1), b"")
 
 
-def entry_names():
+def entry_names(count: int):
     rng = random.Random("names")
-    for index in range(ENTRIES):
+    for index in range(count):
         length = rng.choice([1, 10, 20, 40, 80, 200, 255])
         yield f"{index:05d}{'n' * length}"[: max(5, length)]
 
@@ -199,20 +200,36 @@ def link_targets():
         yield f"link{length}", "t" * length
 
 
+def make_entries(directory: str, count: int) -> None:
+    os.makedirs(directory, exist_ok=True)
+    for name in entry_names(count):
+        os.close(os.open(f"{directory}/{name}", os.O_WRONLY | os.O_CREAT))
+
+
+def check_entries(directory: str, count: int) -> None:
+    found, wanted = sorted(os.listdir(directory)), sorted(entry_names(count))
+    if found != wanted:
+        sys.exit(f"{len(found)} entries, wanted {len(wanted)}")
+
+
+def write_many(directory: str) -> None:
+    make_entries(directory, MANY)
+
+
+def check_many(directory: str) -> None:
+    check_entries(directory, MANY)
+
+
 def write_names(directory: str) -> None:
-    os.makedirs(f"{directory}/many")
-    for name in entry_names():
-        os.close(os.open(f"{directory}/many/{name}", os.O_WRONLY | os.O_CREAT))
+    make_entries(f"{directory}/entries", ENTRIES)
     for name, target in link_targets():
         os.symlink(target, f"{directory}/{name}")
     os.rename(f"{directory}/link1", f"{directory}/renamed")
-    os.link(f"{directory}/many/{next(entry_names())}", f"{directory}/hard")
+    os.link(f"{directory}/entries/{next(entry_names(1))}", f"{directory}/hard")
 
 
 def check_names(directory: str) -> None:
-    found, wanted = sorted(os.listdir(f"{directory}/many")), sorted(entry_names())
-    if found != wanted:
-        sys.exit(f"{len(found)} entries, wanted {len(wanted)}")
+    check_entries(f"{directory}/entries", ENTRIES)
     for name, target in link_targets():
         path = f"{directory}/" + ("renamed" if name == "link1" else name)
         same(name, os.readlink(path).encode(), target.encode())

@@ -30,7 +30,10 @@ class JsonSocket:
 
     def send(self, message: dict[str, Any], prefix: bytes = b"") -> None:
         """Send one object."""
-        self._socket.sendall(prefix + json.dumps(message).encode() + b"\n")
+        try:
+            self._socket.sendall(prefix + json.dumps(message).encode() + b"\n")
+        except OSError as err:
+            raise GuestError(f"{self._path.name}: QEMU is gone: {err}") from err
 
     def receive(self, timeout: float) -> dict[str, Any]:
         """The next object; `TimeoutError` when none comes in time."""
@@ -40,7 +43,10 @@ class JsonSocket:
             if left <= 0:
                 raise TimeoutError
             self._socket.settimeout(left)
-            data = self._socket.recv(65536)
+            try:
+                data = self._socket.recv(65536)
+            except ConnectionError:
+                data = b""
             if not data:
                 raise GuestError(f"{self._path.name}: QEMU closed the connection")
             self._buffer += data

@@ -2,7 +2,8 @@
 """What tshark's dissectors say about a capture, as plain records.
 
 One pass over the file, fields only: frames that carry an RPC-over-RDMA
-message, start an RDMA Read or Write, or could not be dissected.
+message (or should: every Send to a queue pair that is not the connection
+manager's), start an RDMA Read or Write, or could not be dissected.
 """
 
 from __future__ import annotations
@@ -43,7 +44,15 @@ _FIELDS = (
 #: InfiniBand opcodes of the reliable connected service.
 _WRITE_STARTS = (0x06, 0x0A, 0x0B)
 _READ_REQUEST = 0x0C
-SEND_WITH_INVALIDATE = (0x16, 0x17)
+#: Those that complete a Receive: SEND LAST and ONLY, plain, with immediate, with invalidate.
+SENDS = (0x02, 0x03, 0x04, 0x05, 0x16, 0x17)
+SENDS_WITH_INVALIDATE = (0x16, 0x17)
+_SENDS_FILTER = "infiniband.bth.opcode in {" + ",".join(map(str, SENDS)) + "}"
+#: Queue pairs 0 and 1 are the connection manager's.
+_FILTER = (
+    "rpcordma || infiniband.reth || _ws.malformed"
+    f" || ({_SENDS_FILTER} && infiniband.bth.destqp > 1)"
+)
 
 
 @dataclass(frozen=True)
@@ -166,7 +175,7 @@ def read(pcap: Path) -> list[Frame]:
     `LabError` when tshark is missing or fails; a capture that was cut short
     in its last frame is accepted.
     """
-    args = ["tshark", "-n", "-r", str(pcap), "-Y", "rpcordma || infiniband.reth || _ws.malformed"]
+    args = ["tshark", "-n", "-r", str(pcap), "-Y", _FILTER]
     args += ["-T", "fields", "-E", "occurrence=a", "-E", "aggregator=,"]
     for field in _FIELDS:
         args += ["-e", field]

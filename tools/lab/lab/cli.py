@@ -18,6 +18,11 @@ from .errors import LabError
 COMMANDS = (
     ("deps", "deps", "install what the lab needs (Debian packages, bindgen, a venv with ruff)"),
     ("prepare", "prepare", "build kernel and guest image into the cache"),
+    ("run", "demo", "the whole way to a mount, shown step by step"),
+    ("shell", "shell", "an interactive client with the mount in place"),
+    ("check", "check", "the scenarios, on the plain and the debug kernel"),
+    ("bench", "bench", "our module against the stock one, as ratios"),
+    ("lint", "lint", "ruff and the lab's own host tests"),
     ("vm-run", "vmrun", "boot both guests and run one command on the client"),
 )
 

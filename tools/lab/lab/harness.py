@@ -12,7 +12,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import capture, module, settings, splat, wirecheck
+from . import accel, capture, module, settings, splat, wirecheck
 from .errors import LabError
 from .kernel import Kernel
 from .pair import CLIENT_ADDRESS, Guest, Pair, Setup
@@ -54,6 +54,7 @@ class Lab:
         self._options = Options()
         self._count = 0
         self._modules: module.Modules | None = None
+        self._provoker: Path | None = None
 
     @property
     def modules(self) -> module.Modules:
@@ -62,17 +63,39 @@ class Lab:
             self._modules = module.build(self.kernel)
         return self._modules
 
+    @property
+    def provoker(self) -> Path:
+        """The module that provokes reports, built on first use."""
+        if self._provoker is None:
+            self._provoker = module.build_provoker(self.kernel)
+        return self._provoker
+
+    def _sample_files(self) -> dict[str, Path]:
+        """Samples and the KUnit build of our module, as the client finds them in /lab."""
+        if settings.client() == "stock":
+            return {}
+        files = {path.name: path for path in self.modules.samples}
+        files["rpcrdma-kunit.ko"] = module.build(self.kernel, kunit=True).rpcrdma
+        return files
+
     def client_module(self) -> Path:
         """The module under test: ours or stock, as `CLIENT` says."""
         return self.kernel.stock_module if settings.client() == "stock" else self.modules.rpcrdma
 
     def begin(self, name: str, options: Options) -> Pair:
         """A pair for a scenario, with a capture running and the module loaded."""
-        if self._pair and self._options != options:
+        if self._pair and (self._options != options or not self._pair.alive):
             self.drop()
         if self._pair is None:
             self._pair = self._boot(options)
-        pair = self._pair
+        try:
+            return self._prepare(self._pair, name)
+        except LabError:
+            self.drop()
+            raise
+
+    def _prepare(self, pair: Pair, name: str) -> Pair:
+        """Load the module, note where the consoles stand, start the capture."""
         guests = (pair.server, pair.client)
         if pair.client.run("grep -q ^rpcrdma /proc/modules").status:
             pair.load()
@@ -83,7 +106,7 @@ class Lab:
         self._count += 1
         pcap = self.directory / f"{self._count:02d}.pcap"
         pair.capture(pcap)
-        self.scenario = Scenario(name, options, at, pcap)
+        self.scenario = Scenario(name, self._options, at, pcap)
         return pair
 
     def _boot(self, options: Options) -> Pair:
@@ -93,6 +116,8 @@ class Lab:
             client_module=self.client_module(),
             server_module=self.kernel.stock_module,
             link=settings.link(),
+            accel=accel.choose(self.kernel.image),
+            files={"lab_provoke.ko": self.provoker, **self._sample_files()},
             threads=options.threads,
             cmdline=options.cmdline,
             relay=options.relay,
@@ -113,6 +138,8 @@ class Lab:
         reports = self._reports(pair, scenario)
         if not expect_reports:
             faults += reports
+        elif not reports:
+            faults.append("nothing was reported, and something should have been")
         if scenario.options.wire and not failed and not expect_reports:
             faults += wire_faults(scenario.pcap)
         if failed or faults:
@@ -150,9 +177,9 @@ class Lab:
 
     def drop(self) -> None:
         """End the pair, if there is one."""
-        if self._pair:
-            self._pair.stop()
-            self._pair = None
+        pair, self._pair = self._pair, None
+        if pair:
+            pair.stop()
 
 
 def leaks(guest: Guest) -> str:

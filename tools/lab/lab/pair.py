@@ -6,7 +6,8 @@ from __future__ import annotations
 import shlex
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from . import image, paths
@@ -35,6 +36,8 @@ class Setup:
     threads: int = 8
     cmdline: str = ""
     client_extra: tuple[str, ...] = ()
+    #: Further files for the guests' /lab, by name.
+    files: Mapping[str, Path] = field(default_factory=dict)
     relay: bool = False
 
 
@@ -130,13 +133,18 @@ class Pair:
         self.directory.mkdir(parents=True, exist_ok=True)
         payload = self.directory / f"{name}-payload.tar"
         scripts = {p.name: p for p in paths.GUEST.iterdir() if p.name not in _IMAGE_ONLY}
-        image.payload(payload, {"rpcrdma.ko": module, **scripts})
+        image.payload(payload, {"rpcrdma.ko": module, **scripts, **self.setup.files})
         spec = self._spec(name, address, payload)
         if name == "client":
             spec = replace(spec, extra=self.setup.client_extra)
         vm = Vm(spec)
         self._vms.append(vm)
         return vm
+
+    @property
+    def alive(self) -> bool:
+        """Whether both guests still run."""
+        return all(vm.alive for vm in self._vms)
 
     def load(self) -> None:
         """Load rpcrdma.ko on the client."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from .capture import Frame, Message, Segment
+from .capture import SENDS, SENDS_WITH_INVALIDATE, Frame, Message, Segment
 
 RDMA_MSG, RDMA_NOMSG, RDMA_ERROR = 0, 1, 4
 
@@ -63,6 +63,8 @@ class Checker:
                 self._on_message(frame, frame.message)
             elif frame.malformed:
                 self._violation(frame, "malformed")
+            elif frame.opcode in SENDS:
+                self._violation(frame, "a Send that is no version-one message")
             if frame.access:
                 self._on_access(frame)
         return self.summary
@@ -79,8 +81,6 @@ class Checker:
         return True
 
     def _on_message(self, frame: Frame, message: Message) -> None:
-        if message.version != 1:
-            self._violation(frame, f"xid {message.xid:#x}: version {message.version}")
         if frame.source == self._client:
             self._from_client(frame, message)
         else:
@@ -123,7 +123,7 @@ class Checker:
         call = connection.pending.pop(message.xid)
         connection.answered.add(message.xid)
         self.summary.replies += 1
-        self.summary.invalidates += frame.opcode in (0x16, 0x17)
+        self.summary.invalidates += frame.opcode in SENDS_WITH_INVALIDATE
         # tshark cannot put placed data back into a READ's reply and calls that malformed.
         if frame.malformed and not message.writes:
             self._violation(frame, f"xid {message.xid:#x}: malformed reply")
@@ -134,7 +134,7 @@ class Checker:
             self._violation(frame, f"xid {message.xid:#x}: {text}")
 
     def _answering(self, queue: int, xid: int) -> Connection | None:
-        """The connection on which `xid` is unanswered, learning which queue pair is its other end."""
+        """The connection on which `xid` is unanswered; learns its other queue pair."""
         known = self._reply_queue.get(queue)
         if known is not None:
             return known if xid in known.pending else None

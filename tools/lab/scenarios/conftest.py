@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         (keep if _selected(item) else drop).append(item)
     config.hook.pytest_deselected(items=drop)
-    items[:] = keep
+    # Scenarios with the same kind of pair follow one another: a boot costs more than most.
+    items[:] = sorted(keep, key=_kind_of_pair)
+
+
+def _kind_of_pair(item: pytest.Item) -> str:
+    callspec = getattr(item, "callspec", None)
+    return repr(callspec.params.get("pair", "")) if callspec else repr("")
 
 
 def _selected(item: pytest.Item) -> bool:
@@ -75,15 +80,3 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
         outcome.force_exception(AssertionError("\n".join(faults)))
     if failed or faults:
         item.add_report_section("call", "lab", "\n".join([*faults, f"kept in {lab.kept}"]))
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """One line that scripts may rely on, whatever pytest's own says."""
-    stats = terminalreporter.stats
-    failed = len(stats.get("failed", [])) + len(stats.get("error", []))
-    passed = len(stats.get("passed", []))
-    name = f"lab ({settings.flavour()} kernel, {settings.client()} client, {settings.link()})"
-    terminalreporter.write_line(f"{name}: {passed} passed, {failed} failed")
-    kept = [path for path in RUN.glob("*") if path.is_dir()] if RUN.exists() else []
-    if failed and kept:
-        terminalreporter.write_line(f"logs and captures: {Path(RUN)}")

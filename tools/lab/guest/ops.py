@@ -1,0 +1,31 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Do one NFS operation a given number of times: ops.py (read|write|getattr) COUNT FILE."""
+
+import mmap
+import os
+import sys
+
+PAGE = 4096
+PAGES = 256
+
+
+def main() -> None:
+    verb, count, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    buffer = mmap.mmap(-1, PAGE)
+    if verb == "getattr":
+        # The mount has actimeo=0: each look goes to the server.
+        for _ in range(count):
+            os.stat(path)
+        return
+    fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+    for index in range(count):
+        offset = index % PAGES * PAGE
+        if verb == "read":
+            os.preadv(fd, [buffer], offset)
+        else:
+            os.pwrite(fd, buffer, offset)
+    os.close(fd)
+
+
+main()

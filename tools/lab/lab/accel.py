@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Whether KVM really runs a guest here, found out by running one.
+
+In nested clouds /dev/kvm may exist, even create a machine, and still not
+execute it; only a kernel that has printed something proves anything.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from . import paths, settings
+from .errors import LabError
+
+_PATIENCE = 15
+
+
+def choose(kernel: Path) -> str:
+    """`kvm` or `tcg`, as `ACCEL` asks and the machine allows.
+
+    # Errors
+    `LabError` when KVM was demanded and does not work.
+    """
+    asked = settings.accel()
+    works = asked != "tcg" and os.access("/dev/kvm", os.W_OK) and _probe_once(kernel)
+    if asked == "kvm" and not works:
+        raise LabError("ACCEL=kvm: KVM does not run a guest on this machine")
+    return "kvm" if works else "tcg"
+
+
+def _probe_once(kernel: Path) -> bool:
+    """The probe's verdict, remembered until the machine reboots."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    note = paths.sub("tmp") / f"kvm-{boot}"
+    if not note.exists():
+        note.write_text("works" if _boots(kernel) else "fails")
+    return note.read_text() == "works"
+
+
+def _boots(kernel: Path) -> bool:
+    args = ["qemu-system-x86_64", "-machine", "q35", "-accel", "kvm", "-cpu", "host", "-m", "512"]
+    args += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    args += ["-serial", "stdio", "-kernel", str(kernel), "-append", "console=ttyS0 panic=-1"]
+    try:
+        # Without a root file system the kernel panics, and QEMU ends.
+        done = subprocess.run(args, capture_output=True, timeout=_PATIENCE)
+    except (subprocess.TimeoutExpired, FileNotFoundError):
+        return False
+    return b"Linux version" in done.stdout

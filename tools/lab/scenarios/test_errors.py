@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Mounting what is not there gives mount's usual errors, in good time."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from lab.harness import Options
+from lab.pair import MOUNT_POINT, Pair
+
+
+def _fail_to_mount(pair: Pair, server: str, port: int = 20049, limit: float = 200) -> str:
+    """Try a mount without retries and return what mount said."""
+    options = f"vers=4.2,proto=rdma,port={port},retry=0"
+    began = time.monotonic()
+    done = pair.client.run(
+        f"mkdir -p {MOUNT_POINT}; mount -t nfs -o {options} {server}:/export {MOUNT_POINT}",
+        timeout=limit,
+    )
+    print(f"{server} port {port}: {time.monotonic() - began:.1f} s: {done.stderr.decode()}")
+    assert done.status not in (0, 124, 137), "mounted, or did not come back"
+    return done.stderr.decode()
+
+
+def _still_usable(pair: Pair) -> None:
+    """A failed attempt must not keep the next one, or rmmod, from working."""
+    pair.mount()
+    pair.umount()
+    pair.unload()
+    pair.load()
+
+
+def test_refused(pair: Pair) -> None:
+    """Nobody listens on that port."""
+    assert "refused" in _fail_to_mount(pair, "10.0.0.1", 20050)
+    _still_usable(pair)
+
+
+def test_no_route(pair: Pair) -> None:
+    """No way to that network."""
+    text = _fail_to_mount(pair, "192.168.77.1")
+    assert "unreachable" in text or "No route" in text
+    _still_usable(pair)
+
+
+def test_absent_host(pair: Pair) -> None:
+    """Nobody has that address. The stock module turns that into a protocol error."""
+    text = _fail_to_mount(pair, "10.0.0.99")
+    usual = ("timed out", "No route", "unreachable", "refused", "Protocol error")
+    assert any(word in text for word in usual)
+    _still_usable(pair)
+
+
+@pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
+def test_silent_server(pair: Pair) -> None:
+    """The server's address resolves, and nothing it is asked over RDMA is answered."""
+    assert pair.relay is not None
+    pair.relay.set("blackout", 1)
+    try:
+        text = _fail_to_mount(pair, "10.0.0.1", limit=300)
+    finally:
+        pair.relay.set("blackout", 0)
+    assert any(word in text for word in ("timed out", "unreachable", "refused", "mounting failed"))
+    _still_usable(pair)

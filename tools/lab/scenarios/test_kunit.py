@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The KUnit suites of our module, run by loading it, and the samples."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab import ktap
+from lab.harness import Lab
+from lab.pair import Pair
+
+
+@pytest.mark.needs_ours
+@pytest.mark.debug_kernel
+def test_kunit_suites(lab: Lab, pair: Pair) -> None:
+    """Every case passes; no case at all would be a failure too."""
+    pair.unload()
+    before = len(pair.client.console())
+    pair.client.sh("insmod /lab/rpcrdma-kunit.ko", timeout=120)
+    results = ktap.parse(lab.kernel.src, pair.client.console()[before:])
+    print(f"KUnit: {results.passed} passed, {results.failed} failed, {results.skipped} skipped")
+    pair.unload()
+    pair.load()
+    assert results.failed == 0, results.text
+    assert results.passed > 0
+
+
+@pytest.mark.needs_ours
+def test_samples_load_and_go(lab: Lab, pair: Pair) -> None:
+    """Each sample module does its work on load and leaves cleanly."""
+    assert lab.modules.samples, "the build made no samples"
+    for sample in lab.modules.samples:
+        pair.client.sh(f"insmod /lab/{sample.name}", timeout=60)
+        pair.client.sh(f"rmmod {sample.stem.replace('-', '_')}", timeout=60)

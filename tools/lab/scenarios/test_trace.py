@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The tracepoints of one connection and of single RPCs, under their stock names."""
+
+from __future__ import annotations
+
+import re
+
+from lab.pair import MOUNT_POINT, Pair
+
+TRACING = "/sys/kernel/tracing"
+FILE = f"{MOUNT_POINT}/traced"
+#: On the path of every RPC, whatever its chunks.
+EVERY_RPC = ("xprtrdma_marshal", "xprtrdma_post_send", "xprtrdma_wc_receive", "xprtrdma_reply")
+
+
+def _trace(pair: Pair, command: str) -> list[tuple[str, str]]:
+    """Run a command with the whole group enabled; (event, text) in order."""
+    pair.client.sh(f"echo > {TRACING}/trace; echo 'rpcrdma:*' > {TRACING}/set_event")
+    try:
+        pair.client.sh(command, timeout=120)
+    finally:
+        pair.client.sh(f"echo > {TRACING}/set_event")
+    events = []
+    for line in pair.client.read(f"{TRACING}/trace").splitlines():
+        found = re.search(r": (\w+): (.*)", line)
+        if found and not line.startswith("#"):
+            events.append((found[1], found[2]))
+    return events
+
+
+def _names(events: list[tuple[str, str]]) -> set[str]:
+    return {name for name, _ in events}
+
+
+def test_connection(pair: Pair) -> None:
+    """A mount shows its connection coming up, an umount its end."""
+    pair.client.sh(f"mkdir -p {MOUNT_POINT}")
+    mount = f"mount -t nfs -o vers=4.2,proto=rdma,port=20049 server:/export {MOUNT_POINT}"
+    seen = _names(_trace(pair, f"{mount} && umount {MOUNT_POINT} && sleep 1"))
+    wanted = {"xprtrdma_op_connect", "xprtrdma_connect", "xprtrdma_inline_thresh"}
+    assert wanted <= seen
+    assert "xprtrdma_disconnect" in seen or "xprtrdma_op_close" in seen
+    assert set(EVERY_RPC) <= seen
+
+
+def test_one_read(pair: Pair) -> None:
+    """A direct READ of 64 KiB: one Write chunk registered, offered, invalidated."""
+    pair.mount()
+    pair.client.sh(f"dd if=/dev/zero of={FILE} bs=64k count=1 oflag=direct")
+    events = _trace(pair, f"dd if={FILE} of=/dev/null bs=64k count=1 iflag=direct")
+    seen = _names(events)
+    assert {*EVERY_RPC, "xprtrdma_mr_map", "xprtrdma_chunk_write"} <= seen
+    chunks = [text for name, text in events if name == "xprtrdma_chunk_write"]
+    assert any("65536@0x" in text for text in chunks), chunks
+    pair.umount()
+
+
+def test_one_write(pair: Pair) -> None:
+    """A direct WRITE of 64 KiB: one Read chunk."""
+    pair.mount()
+    events = _trace(pair, f"dd if=/dev/zero of={FILE} bs=64k count=1 oflag=direct")
+    assert {*EVERY_RPC, "xprtrdma_mr_map", "xprtrdma_chunk_read"} <= _names(events)
+    chunks = [text for name, text in events if name == "xprtrdma_chunk_read"]
+    assert any("65536@0x" in text for text in chunks), chunks
+    pair.umount()

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# The lab's targets. Variables given to make reach the lab through the
+# environment: KERNEL_SRC KDIR LLVM JOBS KERNEL LINK CLIENT SERVER ACCEL FULL.
+
+LAB := $(dir $(lastword $(MAKEFILE_LIST)))python -m lab
+
+.PHONY: run shell bench lab-deps lab-lint lab-check
+
+## run: build everything, boot two machines, mount, copy files both ways, show it
+run:
+	@$(LAB) run
+
+## shell: the same machines, with an interactive shell on the client
+shell:
+	@$(LAB) shell
+
+## bench: this module against the stock one, as ratios
+bench:
+	@$(LAB) bench
+
+## lab-deps: install what the lab needs (Debian packages as root; bindgen; ruff)
+lab-deps:
+	@tools/lab/bootstrap
+
+## lab-lint: ruff and the lab's own host tests
+lab-lint: lab-deps
+	@$(LAB) lint
+
+## lab-check: the scenarios on the plain and the debug kernel; FULL=1 for all of them
+lab-check: lab-deps
+	@$(LAB) check
+
+#: KERNEL_SRC= kernel source to use in place of Debian's linux-source-7.3
+#: KERNEL=plain|debug which kernel the guests run; lab-check: both
+#: CLIENT=ours|stock whose rpcrdma.ko the client loads
+#: LINK=rxe|siw the guests' soft RDMA device
+#: ACCEL=auto|tcg|kvm how the guests are run
+#: FULL=1 every scenario, not only the selection for `make check`

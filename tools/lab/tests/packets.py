@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Small captures for the tests: RoCEv2 frames built byte by byte."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CLIENT, SERVER = "10.0.0.2", "10.0.0.1"
+CLIENT_QP, SERVER_QP = 0x11, 0x22
+SEND_ONLY, SEND_ONLY_INV, WRITE_ONLY, READ_REQUEST = 0x04, 0x17, 0x0A, 0x0C
+
+Segment = tuple[int, int, int]
+
+
+def _words(*values: int) -> bytes:
+    return struct.pack(f">{len(values)}I", *values)
+
+
+def _segment(segment: Segment) -> bytes:
+    return struct.pack(">IIQ", *segment)
+
+
+def _chunk(segments: list[Segment]) -> bytes:
+    return _words(1, len(segments)) + b"".join(map(_segment, segments))
+
+
+def header(
+    xid: int,
+    *,
+    grant: int = 32,
+    version: int = 1,
+    kind: int = 0,
+    reads: list[tuple[int, Segment]] | None = None,
+    writes: list[list[Segment]] | None = None,
+    reply: list[Segment] | None = None,
+) -> bytes:
+    """A version-one transport header."""
+    out = _words(xid, version, grant, kind)
+    for position, segment in reads or []:
+        out += _words(1, position) + _segment(segment)
+    out += _words(0)
+    out += b"".join(map(_chunk, writes or [])) + _words(0)
+    return out + (_chunk(reply) if reply is not None else _words(0))
+
+
+def null_call(xid: int) -> bytes:
+    """The RPC message of NFSv3's NULL procedure."""
+    return _words(xid, 0, 2, 100003, 3, 0, 0, 0, 0, 0)
+
+
+def null_reply(xid: int) -> bytes:
+    """Its accepted reply without results."""
+    return _words(xid, 1, 0, 0, 0, 0)
+
+
+@dataclass
+class Cable:
+    """Frames in the order they pass."""
+
+    frames: list[bytes] = field(default_factory=list)
+    _sequence: dict[str, int] = field(default_factory=dict)
+
+    def _packet(self, source: str, opcode: int, body: bytes) -> None:
+        sequence = self._sequence.get(source, 100)
+        self._sequence[source] = sequence + 1
+        to_server = source == CLIENT
+        queue = SERVER_QP if to_server else CLIENT_QP
+        base = struct.pack(">BBHII", opcode, 0x40, 0xFFFF, queue, sequence)
+        udp_body = base + body + bytes(4)
+        udp = struct.pack(">HHHH", 50000, 4791, 8 + len(udp_body), 0) + udp_body
+        addresses = bytes(map(int, source.split(".")))
+        addresses += bytes(map(int, (SERVER if to_server else CLIENT).split(".")))
+        ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0) + addresses
+        self.frames.append(bytes(12) + b"\x08\x00" + ip + udp)
+
+    def call(self, head: bytes, message: bytes = b"") -> None:
+        """A Send from the client."""
+        self._packet(CLIENT, SEND_ONLY, head + message)
+
+    def answer(self, head: bytes, message: bytes = b"", *, invalidate: int | None = None) -> None:
+        """A Send from the server, invalidating an R_key if given."""
+        if invalidate is None:
+            self._packet(SERVER, SEND_ONLY, head + message)
+        else:
+            self._packet(SERVER, SEND_ONLY_INV, _words(invalidate) + head + message)
+
+    def access(self, *, write: bool, address: int, handle: int, length: int) -> None:
+        """An RDMA Write (of zeros) or Read request from the server."""
+        reth = struct.pack(">QII", address, handle, length)
+        body = reth + bytes(length) if write else reth
+        self._packet(SERVER, WRITE_ONLY if write else READ_REQUEST, body)
+
+    def save(self, path: Path) -> Path:
+        """Write a pcap file."""
+        out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65536, 1)
+        for index, frame in enumerate(self.frames):
+            out += struct.pack("<IIII", index, 0, len(frame), len(frame)) + frame
+        path.write_bytes(out)
+        return path

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The report detector: kernel reports are found, ordinary lines are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab import splat
+
+REPORTS = (
+    "[    5.1] WARNING: CPU: 0 PID: 1 at net/sunrpc/xprt.c:100 xprt_foo+0x1/0x2",
+    "[    5.1] WARNING: net/sunrpc/xprt.c:100 at xprt_foo+0x1/0x2, CPU#0: insmod/80",
+    "[    5.1] WARNING: possible circular locking dependency detected",
+    "[    5.1] BUG: KASAN: slab-use-after-free in foo+0x1/0x2",
+    "[    5.1] BUG: sleeping function called from invalid context at mm/slab.h:1",
+    "[    5.1] Oops: general protection fault, probably for non-canonical address",
+    "[    5.1] rcu: INFO: rcu_preempt self-detected stall on CPU",
+    "[    5.1] INFO: task kworker/0:1:9 blocked for more than 120 seconds.",
+    "[    5.1] kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
+    "[    5.1] DMA-API: rxe0: device driver frees DMA memory it has not allocated",
+    "[    5.1] ODEBUG: free active (active state 0) object type: work_struct",
+    "[    5.1] rust_kernel: panicked at rust/client.rs:1:1",
+    "[    5.1] refcount_t: underflow; use-after-free.",
+    "[    5.1] Kernel panic - not syncing: Fatal exception",
+)
+
+ORDINARY = (
+    "[    0.1] DMA-API: preallocated 65536 debug entries",
+    "[    0.1] DMA-API: debugging enabled by kernel config",
+    "[    0.1] kmemleak: Kernel memory leak detector initialized (mem pool available: 39000)",
+    "[    0.1] kmemleak: Automatic memory scanning thread started",
+    "[    6.1] RPC: Registered rdma transport module.",
+    "[    6.1] rpcrdma: loading out-of-tree module taints kernel.",
+    "[    0.1] Debug: sleep inside atomic section checking is on",
+    "[    0.1] Lock dependency validator: Copyright (c) 2006 Red Hat, Inc., Ingo Molnar",
+)
+
+
+@pytest.mark.parametrize("line", REPORTS)
+def test_reports_are_found(line: str) -> None:
+    assert splat.find(f"[ 1.0] before\n{line}\n[ 9.0] after") != []
+
+
+@pytest.mark.parametrize("line", ORDINARY)
+def test_ordinary_lines_are_not(line: str) -> None:
+    assert splat.find(line) == []
+
+
+def test_one_report_with_its_trace_counts_once() -> None:
+    text = "\n".join(
+        [
+            "[ 1.0] ------------[ cut here ]------------",
+            "[ 1.0] WARNING: foo.c:1 at foo+0x1, CPU#0: insmod/1",
+            "[ 1.0] Call Trace:",
+            "[ 1.0] ---[ end trace 0000000000000000 ]---",
+            "[ 2.0] all quiet",
+        ]
+    )
+    (report,) = splat.find(text)
+    assert "foo.c:1" in report
+    assert "all quiet" not in report

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The wire check finds each kind of breach, on captures dissected by tshark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from packets import CLIENT, Cable, header, null_call, null_reply
+
+from lab import capture, wirecheck
+
+WRITE_SEGMENT = (0x100, 4096, 0x7000_0000_0000)
+READ_SEGMENT = (0x200, 8192, 0x6000_0000_0000)
+
+
+@pytest.fixture
+def cable() -> Cable:
+    return Cable()
+
+
+def verdict(cable: Cable, path: Path) -> wirecheck.Summary:
+    return wirecheck.check(capture.read(cable.save(path / "cable.pcap")), CLIENT)
+
+
+def test_clean_exchange(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1, writes=[[WRITE_SEGMENT]]), null_call(1))
+    cable.access(write=True, address=WRITE_SEGMENT[2], handle=0x100, length=1000)
+    used = (0x100, 1000, WRITE_SEGMENT[2])
+    cable.answer(header(1, writes=[[used]]), null_reply(1), invalidate=0x100)
+    cable.call(header(2, reads=[(40, READ_SEGMENT)]), null_call(2))
+    cable.access(write=False, address=READ_SEGMENT[2] + 4096, handle=0x200, length=4096)
+    cable.answer(header(2), null_reply(2))
+    summary = verdict(cable, tmp_path)
+    assert summary.violations == []
+    assert (summary.calls, summary.replies) == (2, 2)
+    assert (summary.read_chunks, summary.write_chunks) == (1, 1)
+    assert (summary.reads, summary.writes, summary.invalidates) == (1, 1, 1)
+
+
+def test_credits_exceeded_before_first_reply(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1), null_call(1))
+    cable.call(header(2), null_call(2))
+    assert "2 calls in flight, 1 granted" in verdict(cable, tmp_path).violations[0]
+
+
+def test_credits_within_grant(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1), null_call(1))
+    cable.answer(header(1, grant=2), null_reply(1))
+    for xid in (2, 3):
+        cable.call(header(xid), null_call(xid))
+    assert verdict(cable, tmp_path).violations == []
+    cable.call(header(4), null_call(4))
+    assert len(verdict(cable, tmp_path).violations) == 1
+
+
+def test_wrong_version(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1, version=7), null_call(1))
+    assert "no version-one message" in verdict(cable, tmp_path).violations[0]
+
+
+def test_second_reply(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1), null_call(1))
+    cable.answer(header(1), null_reply(1))
+    cable.answer(header(1), null_reply(1))
+    assert "without an unanswered call" in verdict(cable, tmp_path).violations[0]
+
+
+@pytest.mark.parametrize(
+    ("write", "address", "handle", "length"),
+    [
+        (True, WRITE_SEGMENT[2], 0x101, 8),  # an R_key nobody advertised
+        (True, WRITE_SEGMENT[2] - 4, 0x100, 8),  # starts before the segment
+        (True, WRITE_SEGMENT[2] + 4092, 0x100, 8),  # ends behind it
+        (False, WRITE_SEGMENT[2], 0x100, 8),  # reads what was offered for writing
+        (True, READ_SEGMENT[2], 0x200, 8),  # writes what was offered for reading
+    ],
+)
+def test_access_outside(
+    cable: Cable, tmp_path: Path, write: bool, address: int, handle: int, length: int
+) -> None:
+    offer = header(1, reads=[(40, READ_SEGMENT)], writes=[[WRITE_SEGMENT]])
+    cable.call(offer, null_call(1))
+    cable.access(write=write, address=address, handle=handle, length=length)
+    assert "outside every advertised segment" in verdict(cable, tmp_path).violations[0]
+
+
+def test_access_after_reply(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1, writes=[[WRITE_SEGMENT]]), null_call(1))
+    cable.answer(header(1, writes=[[WRITE_SEGMENT]]), null_reply(1))
+    cable.access(write=True, address=WRITE_SEGMENT[2], handle=0x100, length=8)
+    assert "outside every advertised segment" in verdict(cable, tmp_path).violations[0]
+
+
+def test_reply_claims_too_much(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1, writes=[[WRITE_SEGMENT]], reply=[READ_SEGMENT]), null_call(1))
+    more = (0x100, 4097, WRITE_SEGMENT[2])
+    cable.answer(header(1, kind=1, writes=[[more]], reply=[READ_SEGMENT, READ_SEGMENT]))
+    texts = " ".join(verdict(cable, tmp_path).violations)
+    assert "claims 4097 bytes of 4096" in texts
+    assert "Reply chunk of 2 segments for 1" in texts
+
+
+def test_reply_chunk_never_offered(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1), null_call(1))
+    cable.answer(header(1, kind=1, reply=[READ_SEGMENT]))
+    assert "Reply chunk of 1 segments for 0" in verdict(cable, tmp_path).violations[0]
