@@ -63,6 +63,13 @@ impl Cq {
         self.cq.as_ptr()
     }
 
+    /// Number of the queue, as resource tracking shows it (`rdma resource show cq`).
+    #[inline]
+    pub(crate) fn id(&self) -> u32 {
+        // SAFETY: By the type invariant; the number is constant.
+        unsafe { (*self.as_ptr()).res.id }
+    }
+
     /// The protection domain that was given.
     #[inline]
     pub(super) fn pd(&self) -> &Arc<Pd> {

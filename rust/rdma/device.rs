@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   ib_core: remove ──► every Lease's `Removal::device_removed` ──► wait until the last
-//!                                                                  Lease and Pd is gone
+//!                                                                  Lease is gone
 //! ```
 //!
 //! `ib_core` tells its clients last registered first, so this happens before the connection
@@ -95,6 +95,12 @@ impl Device<'_> {
         }
     }
 
+    /// For `ib_core`.
+    #[inline]
+    pub(super) fn as_ptr(&self) -> *mut bindings::ib_device {
+        self.device.as_ptr()
+    }
+
     /// What it can do.
     pub(crate) fn limits(&self) -> Limits {
         // SAFETY: By the type invariant; attributes do not change after registration.
@@ -132,11 +138,11 @@ impl Device<'_> {
 /// A device known to the [`Registration`], and who uses it.
 #[pin_data]
 struct Entry {
-    /// Valid until `idle`'s wait in [`Registration::remove`] is over.
+    /// Valid as long as there is a lease, and until [`Entry::clear`] returns.
     device: NonNull<bindings::ib_device>,
     #[pin]
-    users: Mutex<Users>,
-    /// Completed once the device is going and nobody holds it any more.
+    tenants: Mutex<Tenants>,
+    /// Completed once the device is going and the last lease is gone.
     #[pin]
     idle: Completion,
 }
@@ -146,9 +152,8 @@ unsafe impl Send for Entry {}
 // SAFETY: As above; the rest is behind a lock.
 unsafe impl Sync for Entry {}
 
-struct Users {
+struct Tenants {
     going: bool,
-    holds: usize,
     /// Number of the last lease.
     last: u64,
     leases: KVec<Tenant>,
@@ -162,41 +167,51 @@ struct Tenant {
 
 impl Entry {
     fn new(device: NonNull<bindings::ib_device>) -> Result<Arc<Self>> {
-        let users = Users {
+        let tenants = Tenants {
             going: false,
-            holds: 0,
             last: 0,
             leases: KVec::new(),
         };
         Arc::pin_init(
             pin_init!(Self {
                 device,
-                users <- new_mutex!(users, "rdma::Entry::users"),
+                tenants <- new_mutex!(tenants, "rdma::Entry::tenants"),
                 idle <- Completion::new(),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Adds a hold, unless the device is going.
-    fn hold(self: &Arc<Self>) -> Result<Hold> {
-        let mut users = self.users.lock();
-        if users.going {
+    /// Adds a lease, unless the device is going.
+    fn lease(self: Arc<Self>, who: Arc<dyn Removal>) -> Result<Lease> {
+        let mut tenants = self.tenants.lock();
+        if tenants.going {
             return Err(ENETUNREACH);
         }
-        users.holds += 1;
-        // INVARIANT: just counted.
-        Ok(Hold(self.clone()))
+        let number = tenants.last + 1;
+        let tenant = Tenant {
+            number,
+            told: false,
+            who,
+        };
+        tenants.leases.push(tenant, GFP_KERNEL)?;
+        tenants.last = number;
+        drop(tenants);
+        // INVARIANT: just added.
+        Ok(Lease {
+            number,
+            entry: self,
+        })
     }
 
-    /// Stops new holds, tells everybody, and waits until the last hold is gone.
+    /// Stops new leases, tells everybody, and waits until the last lease is gone.
     fn clear(&self) {
-        let mut users = self.users.lock();
-        users.going = true;
-        if users.holds == 0 {
+        let mut tenants = self.tenants.lock();
+        tenants.going = true;
+        if tenants.leases.is_empty() {
             self.idle.complete_all();
         }
-        drop(users);
+        drop(tenants);
         while let Some(who) = self.next_untold() {
             who.device_removed();
         }
@@ -204,70 +219,45 @@ impl Entry {
     }
 
     fn next_untold(&self) -> Option<Arc<dyn Removal>> {
-        let mut users = self.users.lock();
-        let tenant = users.leases.iter_mut().find(|t| !t.told)?;
+        let mut tenants = self.tenants.lock();
+        let tenant = tenants.leases.iter_mut().find(|t| !t.told)?;
         tenant.told = true;
         Some(tenant.who.clone())
     }
 }
 
-/// Keeps a device in place.
+/// The right to use a device, until [`Removal::device_removed`] asks for it back. It keeps the
+/// device in place.
+///
+/// Whoever is told of the removal must not be what owns the lease, directly or not: the two would
+/// keep each other. Drop it in process context; may sleep.
 ///
 /// # Invariants
 ///
-/// Counted in `holds` of the entry, so that the removal of the device waits for it.
-pub(super) struct Hold(Arc<Entry>);
-
-impl Hold {
-    /// The device, which is there as long as `self` is.
-    #[inline]
-    pub(super) fn device(&self) -> *mut bindings::ib_device {
-        self.0.device.as_ptr()
-    }
-
-    pub(super) fn as_device(&self) -> Device<'_> {
-        // SAFETY: It is held as long as `self` is borrowed.
-        unsafe { Device::new(self.0.device) }
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        let mut users = self.0.users.lock();
-        users.holds -= 1;
-        if users.going && users.holds == 0 {
-            self.0.idle.complete_all();
-        }
-    }
-}
-
-/// The right to use a device, until [`Removal::device_removed`] asks for it back.
-///
-/// Everything made from it keeps the device in place too. Whoever is told of the removal must not
-/// be what owns the lease (directly or not): the lease would never be dropped by itself.
+/// The entry lists it under `number`, so that the removal of the device waits for it.
 pub(crate) struct Lease {
     number: u64,
-    hold: Hold,
+    entry: Arc<Entry>,
 }
 
 impl Lease {
-    /// The device.
+    /// The device, which is there as long as the lease is.
+    #[inline]
     pub(crate) fn device(&self) -> Device<'_> {
-        self.hold.as_device()
-    }
-
-    /// One more hold on the device.
-    pub(super) fn hold(&self) -> Result<Hold> {
-        self.hold.0.hold()
+        // SAFETY: By the type invariant it cannot go as long as `self` is borrowed.
+        unsafe { Device::new(self.entry.device) }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let mut users = self.hold.0.users.lock();
-        let place = users.leases.iter().position(|t| t.number == self.number);
-        let tenant = place.and_then(|i| users.leases.remove(i).ok());
-        drop(users);
+        let mut tenants = self.entry.tenants.lock();
+        let place = tenants.leases.iter().position(|t| t.number == self.number);
+        let tenant = place.and_then(|i| tenants.leases.remove(i).ok());
+        if tenants.going && tenants.leases.is_empty() {
+            self.entry.idle.complete_all();
+        }
+        drop(tenants);
         // Not under the lock: it may be the last reference, and do anything.
         drop(tenant);
     }
@@ -349,25 +339,7 @@ impl Registration {
         let entry = devices.iter().find(|e| e.device == device.device);
         let entry = entry.ok_or(ENETUNREACH)?.clone();
         drop(devices);
-
-        let hold = entry.hold()?;
-        let mut users = entry.users.lock();
-        // Between the two locks the device may have started to go: it waits for the hold, but
-        // has told everybody, so `who` would not hear of it.
-        if users.going {
-            drop(users);
-            return Err(ENETUNREACH);
-        }
-        let number = users.last + 1;
-        let tenant = Tenant {
-            number,
-            told: false,
-            who,
-        };
-        users.leases.push(tenant, GFP_KERNEL)?;
-        users.last = number;
-        drop(users);
-        Ok(Lease { number, hold })
+        entry.lease(who)
     }
 
     /// A device has come.

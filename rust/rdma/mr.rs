@@ -75,7 +75,7 @@ impl MrPool {
     /// `EINVAL` for a depth of 0 or beyond what the device can do, `ENOMEM`, or what its driver
     /// says.
     pub(crate) fn new(pd: Arc<Pd>, depth: u32, count: u32) -> Result<Arc<Self>> {
-        let limits = pd.limits();
+        let limits = pd.as_device().limits();
         if depth == 0 || depth > limits.max_frmr_depth.min(MAX_DEPTH) {
             return Err(EINVAL);
         }
@@ -246,6 +246,24 @@ impl Mr {
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.region.len()
+    }
+
+    /// Scatterlist entries that are mapped.
+    #[inline]
+    pub(crate) fn nents(&self) -> u32 {
+        self.region.nents()
+    }
+
+    /// Who does what with the memory that was mapped last.
+    #[inline]
+    pub(crate) fn direction(&self) -> Direction {
+        self.region.direction()
+    }
+
+    /// Number of the region, as resource tracking shows it (`rdma resource show mr`).
+    #[inline]
+    pub(crate) fn id(&self) -> u32 {
+        self.region.id()
     }
 
     /// Whether a peer may be able to reach the memory: it was posted, and nothing is known to

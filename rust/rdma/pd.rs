@@ -9,17 +9,17 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::task::might_sleep;
 
-use super::device::{Hold, Lease, Limits};
+use super::device::{Device, Lease};
 use crate::raw as bindings;
 
 /// A protection domain: buffers, memory regions and queue pairs of the same one fit together.
 ///
 /// # Invariants
 ///
-/// `pd` is a protection domain of the held device; it is freed when this is dropped.
+/// `pd` is a protection domain of the leased device; it is freed when this is dropped.
 pub(crate) struct Pd {
     pd: NonNull<bindings::ib_pd>,
-    hold: Hold,
+    lease: Lease,
 }
 
 // SAFETY: Verbs may be called from any task, for one protection domain at the same time.
@@ -30,19 +30,18 @@ unsafe impl Sync for Pd {}
 impl Pd {
     /// Allocates one. Process context, may sleep.
     ///
-    /// The device cannot go away while it, or anything made from it, exists.
+    /// It keeps the lease, so the device cannot go away while it, or anything made from it, exists.
     ///
     /// # Errors
     ///
-    /// `ENETUNREACH` if the device is going; `ENOMEM`, or what the device driver says.
-    pub(crate) fn new(lease: &Lease) -> Result<Arc<Self>> {
-        let hold = lease.hold()?;
+    /// `ENOMEM`, or what the device driver says.
+    pub(crate) fn new(lease: Lease) -> Result<Arc<Self>> {
         let caller = c"rpcrdma".as_ptr().cast();
-        // SAFETY: The device is there as long as it is held. The name is static.
-        let pd = unsafe { bindings::__ib_alloc_pd(hold.device(), 0, caller) };
+        // SAFETY: The device is there as long as it is leased. The name is static.
+        let pd = unsafe { bindings::__ib_alloc_pd(lease.device().as_ptr(), 0, caller) };
         let pd = NonNull::new(from_err_ptr(pd)?).ok_or(ENOMEM)?;
         // INVARIANT: just allocated. If there is no memory left, the value is dropped.
-        Ok(Arc::new(Self { pd, hold }, GFP_KERNEL)?)
+        Ok(Arc::new(Self { pd, lease }, GFP_KERNEL)?)
     }
 
     /// For `ib_core`.
@@ -54,12 +53,12 @@ impl Pd {
     /// The device, which is there as long as `self` is.
     #[inline]
     pub(super) fn device(&self) -> *mut bindings::ib_device {
-        self.hold.device()
+        self.lease.device().as_ptr()
     }
 
-    /// What the device can do.
-    pub(super) fn limits(&self) -> Limits {
-        self.hold.as_device().limits()
+    /// The same, to be asked what it can do.
+    pub(super) fn as_device(&self) -> Device<'_> {
+        self.lease.device()
     }
 
     /// The key of local memory that is mapped for the device.

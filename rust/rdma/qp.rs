@@ -270,6 +270,12 @@ impl<C: Completions> Qp<C> {
         self.inner().drain();
     }
 
+    /// Number of the completion queue; see [`Cq::id`].
+    #[inline]
+    pub(crate) fn cq_id(&self) -> u32 {
+        self.inner().cq.id()
+    }
+
     /// The queue pair's number.
     pub(crate) fn number(&self) -> u32 {
         // SAFETY: By the type invariants; the number is constant.

@@ -30,6 +30,7 @@ pub(super) struct Slot {
     wr: bindings::ib_recv_wr,
     sge: bindings::ib_sge,
     buffer: KBox<Buffer>,
+    index: u32,
 }
 
 /// All Receives of a queue pair.
@@ -77,9 +78,9 @@ impl Ring {
     ) -> Result<impl PinInit<Self>> {
         // CAST: `usize` has at least 32 bits.
         let mut slots = KVec::with_capacity(count as usize, GFP_KERNEL)?;
-        for _ in 0..count {
+        for index in 0..count {
             let buffer = Buffer::new(pd, size, Way::In, GFP_KERNEL)?;
-            slots.push(Slot::new(buffer, pd.lkey(), done), GFP_KERNEL)?;
+            slots.push(Slot::new(index, buffer, pd.lkey(), done), GFP_KERNEL)?;
         }
         let mut idle = Idle {
             head: core::ptr::null_mut(),
@@ -152,7 +153,7 @@ impl Idle {
 }
 
 impl Slot {
-    fn new(buffer: KBox<Buffer>, lkey: u32, done: Done) -> Self {
+    fn new(index: u32, buffer: KBox<Buffer>, lkey: u32, done: Done) -> Self {
         Self {
             cqe: bindings::ib_cqe { done: Some(done) },
             wr: pin_init::zeroed(),
@@ -163,6 +164,7 @@ impl Slot {
                 lkey,
             },
             buffer,
+            index,
         }
     }
 
@@ -229,6 +231,13 @@ impl<'a, C: Completions> Received<'a, C> {
     #[inline]
     pub(crate) fn invalidated(&self) -> Option<u32> {
         self.invalidated
+    }
+
+    /// Number of the Receive, for traces.
+    #[inline]
+    pub(crate) fn index(&self) -> u32 {
+        // SAFETY: By the type invariant the slot is ours.
+        unsafe { (*self.slot.as_ptr()).index }
     }
 
     /// The queue pair that it came on.

@@ -133,6 +133,29 @@ impl Region {
         unsafe { (*self.mr.as_ptr()).length as u32 }
     }
 
+    /// Entries mapped.
+    #[inline]
+    pub(super) fn nents(&self) -> u32 {
+        self.mapped.unsigned_abs()
+    }
+
+    /// Direction of the last mapping.
+    #[inline]
+    pub(super) fn direction(&self) -> Direction {
+        if self.wr.access == ACCESS_READ {
+            Direction::ToPeer
+        } else {
+            Direction::FromPeer
+        }
+    }
+
+    /// Number in resource tracking.
+    #[inline]
+    pub(super) fn id(&self) -> u32 {
+        // SAFETY: By the type invariant; the number is constant.
+        unsafe { (*self.mr.as_ptr()).res.id }
+    }
+
     /// Maps what fits of `pieces`, and prepares the registration.
     ///
     /// # Errors
