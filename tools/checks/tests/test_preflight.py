@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """tools/preflight.sh against made-up kernel trees and tools: each thing that can be missing."""
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -120,7 +119,7 @@ class Preflight(unittest.TestCase):
         self.says("min-tool-version.sh", "KDIR=")
 
     def test_source_tree_apart_from_build_tree(self):
-        os.rename(self.tree / "scripts", self.dir / "scripts")
+        (self.tree / "scripts").rename(self.dir / "scripts")
         (self.tree / "source").symlink_to(self.dir)
         self.assertEqual(self.run_preflight().returncode, 0)
 
@@ -221,7 +220,7 @@ class Preflight(unittest.TestCase):
 
     def test_chosen_tools_are_used(self):
         for name in ("rustc", "bindgen"):
-            os.rename(self.bin / name, self.dir / f"my-{name}")
+            (self.bin / name).rename(self.dir / f"my-{name}")
         done = self.run_preflight(
             RUSTC=str(self.dir / "my-rustc"), BINDGEN=str(self.dir / "my-bindgen")
         )

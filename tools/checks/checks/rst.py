@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The documentation parses: docutils in strict mode, and every document is reachable.
+
+Sphinx's directives and roles that we use are made known to docutils, which is a quarter of a
+second a file instead of a whole tool chain.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+from .tree import Finding, Tree
+
+FOLDER = "Documentation"
+
+
+def _register() -> None:
+    from docutils import nodes
+    from docutils.parsers.rst import Directive, directives, roles
+
+    class TocTree(Directive):
+        has_content = True
+        option_spec = {"maxdepth": int, "caption": directives.unchanged}  # noqa: RUF012
+
+        def run(self) -> list[nodes.Node]:
+            return []
+
+    directives.register_directive("toctree", TocTree)
+
+    def role(
+        _name: str, rawtext: str, text: str, *_rest: object, **_options: object
+    ) -> tuple[list[nodes.Node], list[nodes.Node]]:
+        return [nodes.literal(rawtext, text)], []
+
+    for name in ("doc", "ref", "manpage"):
+        roles.register_local_role(name, role)
+
+
+def parse(path: str, text: str) -> list[Finding]:
+    """What docutils finds wrong in a document."""
+    from docutils.core import publish_doctree
+    from docutils.utils import Reporter
+
+    _register()
+    document = publish_doctree(
+        text,
+        source_path=path,
+        settings_overrides={"report_level": 5, "halt_level": 6, "input_encoding": "unicode"},
+    )
+    return [
+        Finding(path, int(m.get("line", 0)), m.astext())
+        for m in [*document.parse_messages, *document.transform_messages]
+        if m["level"] >= Reporter.WARNING_LEVEL
+    ]
+
+
+def _entries(index: str) -> set[str]:
+    """Documents that the index names in its toctrees."""
+    found: set[str] = set()
+    for tree in re.finditer(r"^\.\. toctree::\n((?:[ \t]+[^\n]*\n|\n)+)", index, re.MULTILINE):
+        found |= set(re.findall(r"^\s+([\w-]+)$", tree[1], re.MULTILINE))
+    return found
+
+
+def check_index(tree: Tree) -> list[Finding]:
+    """Documents that the index lacks, and entries without a document."""
+    index = f"{FOLDER}/index.rst"
+    there = {PurePath(f).stem for f in tree.under(FOLDER, ".rst")} - {"index"}
+    listed = _entries(tree.text(index)) if index in tree.files else set()
+    missing = [Finding(index, 0, f"{name} is not in a toctree") for name in there - listed]
+    return missing + [Finding(index, 0, f"no document {name}") for name in listed - there]
+
+
+def check_links(tree: Tree) -> list[Finding]:
+    """References `:doc:` to documents that do not exist."""
+    there = {PurePath(f).stem for f in tree.under(FOLDER, ".rst")}
+    findings = []
+    for path in tree.under(FOLDER, ".rst"):
+        for number, line in enumerate(tree.text(path).splitlines(), 1):
+            for target in re.findall(r":doc:`(?:[^`<]*<)?([\w-]+)>?`", line):
+                if target not in there:
+                    findings.append(Finding(path, number, f"no document {target}"))
+    return findings
+
+
+def check(tree: Tree) -> list[Finding]:
+    """All of it."""
+    paths = tree.under(FOLDER, ".rst")
+    parsed = [finding for path in paths for finding in parse(path, tree.text(path))]
+    return parsed + check_index(tree) + check_links(tree)

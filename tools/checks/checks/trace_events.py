@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Trace events: declared in C, wrapped in Rust, and used; none of the three alone."""
+
+from __future__ import annotations
+
+import re
+
+from . import rust
+from .tree import Finding, Tree, line_of
+
+NAME = "trace events"
+
+HEADER = "include/trace/events/rpcrdma_rs.h"
+SHARED = "include/rpcrdma/glue_trace.h"
+WRAPPERS = "rust/observe/trace"
+CALL = "rust/observe/trace/call.rs"
+
+# Events that nothing emits yet, and why they are there all the same.
+UNUSED: dict[str, str] = {}
+
+_TASK = ["task_id", "client_id"]
+_PEER = ["addr", "port"]
+
+
+def _prototype(text: str) -> list[str]:
+    """Parameter names of the first TP_PROTO in `text`."""
+    proto = re.search(r"TP_PROTO\(([^)]*)\)", text)
+    names: list[str] = []
+    for part in proto[1].replace("\\", "").split(",") if proto else []:
+        word = re.findall(r"\w+", part)
+        if word == ["RPCRDMA_TASK_PROTO"]:
+            names += _TASK
+        elif word == ["RPCRDMA_PEER_PROTO"]:
+            names += _PEER
+        elif word:
+            names.append(word[-1])
+    return names
+
+
+def declared(header: str) -> dict[str, tuple[int, list[str]]]:
+    """Events of the header: line, and parameters in order."""
+    shorthand = {}
+    for macro in re.finditer(r"#define (DEFINE_\w+)\(([^)]*)\)((?:.*\\\n)+.*)", header):
+        shorthand[macro[1]] = _prototype(macro[3])
+    events = {}
+    for match in re.finditer(r"^TRACE_EVENT\((\w+),", header, re.MULTILINE):
+        events[match[1]] = (line_of(header, match.start()), _prototype(header[match.start() :]))
+    for match in re.finditer(r"^DEFINE_EVENT\(\w+,\s*(\w+),", header, re.MULTILINE):
+        events[match[1]] = (line_of(header, match.start()), _prototype(header[match.start() :]))
+    for match in re.finditer(r"^(DEFINE_\w+)\((?:\w+,\s*)?(\w+)\);", header, re.MULTILINE):
+        if match[1] in shorthand:
+            events[match[2]] = (line_of(header, match.start()), shorthand[match[1]])
+    return events
+
+
+def wrapped(text: str) -> dict[str, tuple[str, int, list[str]]]:
+    """Events that a file wraps: name of the function, line, and parameters in order."""
+    found = {}
+    src = rust.code(text)
+    for match in re.finditer(r"\bfn (\w+)\([^)]*\)\s*=>\s*(\w+)\s*\{", src):
+        body = src[match.end() : rust.closing_brace(src, match.end() - 1)]
+        parameters = re.findall(r"^\s*(\w+):", body, re.MULTILINE)
+        found[match[2]] = (match[1], line_of(text, match.start()), parameters)
+    return found
+
+
+def _check_parameters(tree: Tree, events: dict[str, tuple[int, list[str]]]) -> list[Finding]:
+    findings = []
+    for path in tree.under(WRAPPERS, ".rs"):
+        for event, (name, line, parameters) in wrapped(tree.text(path)).items():
+            if event not in events:
+                findings.append(Finding(path, line, f"no event {event} in {HEADER}"))
+            elif parameters != events[event][1]:
+                wanted = ", ".join(events[event][1])
+                findings.append(Finding(path, line, f"{event} takes ({wanted}), in this order"))
+            if not event.endswith("_" + name):
+                findings.append(Finding(path, line, f"{name} does not match the event {event}"))
+    return findings
+
+
+def _check_uses(tree: Tree, events: dict[str, tuple[int, list[str]]]) -> list[Finding]:
+    names = {}
+    for path in tree.under(WRAPPERS, ".rs"):
+        names.update({e: n for e, (n, _, _) in wrapped(tree.text(path)).items()})
+    users = [f for f in tree.under("rust", ".rs") if not f.startswith("rust/observe/")]
+    source = "\n".join(rust.code(tree.text(f)) for f in users)
+    findings = []
+    for event, (line, _) in events.items():
+        if event not in names:
+            findings.append(Finding(HEADER, line, f"{event} has no wrapper in {WRAPPERS}"))
+            continue
+        used = re.search(rf"\btrace::{names[event]}\b", source) is not None
+        if not used and event not in UNUSED:
+            findings.append(Finding(HEADER, line, f"nothing emits {event}"))
+        if used and event in UNUSED:
+            findings.append(Finding(HEADER, line, f"{event} is used: take it off the list UNUSED"))
+    return findings
+
+
+def _check_forms(tree: Tree) -> list[Finding]:
+    """The numbers of the forms stand in C and in Rust."""
+    in_c = dict(re.findall(r"#define RPCRDMA_FORM_(\w+)\s+(\d+)", tree.text(SHARED)))
+    in_rust = dict(re.findall(r"const (\w+): u32 = (\d+);", tree.text(CALL)))
+    if in_c and in_c == in_rust:
+        return []
+    return [Finding(CALL, 0, f"numbers of the forms differ from {SHARED}")]
+
+
+def check(tree: Tree) -> list[Finding]:
+    """Events that are not declared, wrapped and used alike."""
+    events = declared(tree.text(HEADER))
+    if not events:
+        return [Finding(HEADER, 0, "no trace events found")]
+    return _check_parameters(tree, events) + _check_uses(tree, events) + _check_forms(tree)

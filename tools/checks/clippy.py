@@ -1,0 +1,125 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Builds the module with clippy in the compiler's place, and fails on any warning in our files.
+
+Usage: KDIR=tree RUSTC=... BINDGEN=... LLVM=... clippy.py
+
+Kbuild does not turn warnings into errors, so they are read from its output. The build is done
+in a copy of the tree, in the user's cache: objects of the work tree stay as they are. Without a
+KDIR that has CONFIG_RUST, the lab's plain kernel is used, and built if need be.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from checks.tree import Tree
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# All that can be compiled in: tests and samples are ours too.
+OPTIONS = ["CLIPPY=1", "RPCRDMA_KUNIT=y", "SAMPLES=y"]
+
+_WARNING = re.compile(
+    r"^(?P<what>(?:warning|error)[^\n]*)\n\s*--> (?P<place>(?!\S*(?:generated|closure)\.rs)\S+)",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Build:
+    """A kernel tree and the tools for it."""
+
+    kdir: Path
+    arguments: list[str]
+    path: str
+
+
+def _given() -> Build | None:
+    """The tree and tools of the environment, if they will do."""
+    kdir = Path(os.environ.get("KDIR", ""))
+    config = kdir / ".config"
+    if not config.is_file() or "CONFIG_RUST=y" not in config.read_text().splitlines():
+        return None
+    names = ("LLVM", "RUSTC", "BINDGEN")
+    arguments = [f"{name}={os.environ[name]}" for name in names if os.environ.get(name)]
+    return Build(kdir.resolve(), arguments, os.environ["PATH"])
+
+
+def _from_lab() -> Build:
+    sys.path.insert(0, str(ROOT / "tools/lab"))
+    from lab import kernel  # noqa: PLC0415 - only here, where the lab is wanted
+
+    built = kernel.ensure("plain")
+    return Build(built.obj, built.tools.make_args(), built.tools.env()["PATH"])
+
+
+def _driver(build: Build) -> str:
+    """The clippy-driver that belongs to the compiler: another build's cannot load its crates."""
+    rustc = next((a[6:] for a in build.arguments if a.startswith("RUSTC=")), "rustc")
+    found = shutil.which(rustc, path=build.path) or rustc
+    return os.environ.get("CLIPPY_DRIVER") or str(Path(found).parent / "clippy-driver")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Bring the copy up to date without touching what has not changed."""
+    files = Tree(source).files
+    for name in files:
+        old, new = target / name, source / name
+        if not old.exists() or old.read_bytes() != new.read_bytes():
+            old.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(new, old)
+    for stale in target.glob("rust/**/*.rs"):
+        name = str(stale.relative_to(target))
+        if name not in files and not name.startswith("rust/raw/"):
+            stale.unlink()
+
+
+def warnings(output: str) -> list[str]:
+    """Warnings and errors in our files: place and text, each once."""
+    found = {f"{m['place']}: {m['what']}" for m in _WARNING.finditer(output)}
+    return sorted(found)
+
+
+def main() -> int:
+    """Build, read, report."""
+    build = _given() or _from_lab()
+    driver = _driver(build)
+    if not shutil.which(driver):
+        print(
+            f"no {driver}: install rust-clippy (Debian 12: rust-web-clippy), or set CLIPPY_DRIVER="
+        )
+        return 1
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    copy = cache / "rpcrdma-lab/module" / f"{build.kdir.name}-clippy"
+    _copy(ROOT, copy)
+    # The crate is always looked at anew, or warnings would be seen only once.
+    for stale in copy.glob("**/*.o"):
+        stale.unlink()
+    command = ["make", "-C", build.kdir, f"M={copy}", *build.arguments, *OPTIONS]
+    environment = {**os.environ, "PATH": build.path, "MAKEFLAGS": "", "MAKELEVEL": "0"}
+    done = subprocess.run(
+        [*map(str, command), f"CLIPPY_DRIVER={driver}", "modules"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    found = warnings(done.stdout)
+    for line in found:
+        print(f"    {line}")
+    if done.returncode and not found:
+        print("\n".join(done.stdout.splitlines()[-20:]))
+    passed = not found and done.returncode == 0
+    print("1 passed, 0 failed" if passed else "0 passed, 1 failed")
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Runs the checks of the source tree, and says which failed where.
+
+Usage: run.py [--root DIR] [CHECK ...]
+
+Needs Python alone. Without names, all checks run. Exit status 0: all passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from checks import (
+    headers,
+    layering,
+    make_help,
+    sizes,
+    trace_events,
+    unsafe_budget,
+    words,
+)
+from checks.tree import Tree
+
+CHECKS = {
+    module.NAME.replace(" ", "-"): module
+    for module in (
+        layering,
+        unsafe_budget,
+        sizes,
+        headers,
+        words,
+        trace_events,
+        make_help,
+    )
+}
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2])
+    parser.add_argument("check", nargs="*", choices=[[], *CHECKS], help="which; default: all")
+    chosen = parser.parse_args()
+    tree = Tree(chosen.root)
+    failed = 0
+    names = chosen.check or list(CHECKS)
+    for name in names:
+        findings = sorted(CHECKS[name].check(tree))
+        failed += bool(findings)
+        print(f"{'FAIL' if findings else 'ok  '} {name}")
+        for finding in findings:
+            print(f"    {finding}")
+    print(f"{len(names) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

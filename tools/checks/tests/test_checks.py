@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Each check sees what it is there for: it passes a sound tree and fails a broken one."""
+
+import unittest
+
+from fixture import TreeTest
+
+from checks import headers, layering, make_help, sizes, trace_events, unsafe_budget, words
+
+FORBID = "#![forbid(unsafe_code)]\n"
+
+
+class Layering(TreeTest):
+    check = layering.check
+
+    def test_sound(self):
+        self.passes(
+            {
+                "rust/wire.rs": FORBID + "use core::fmt;\n",
+                "rust/proto.rs": FORBID + "use super::wire::Segment;\nuse self::plan::P;\n",
+                "rust/proto/plan.rs": "use super::super::wire::{len, Segment};\nuse super::x::Y;\n",
+                "rust/client.rs": FORBID + "use crate::rdma::Qp;\nuse kernel::prelude::*;\n",
+                "rust/rdma/qp.rs": "use crate::raw as bindings;\nfn f() { bindings::g() }\n",
+                "rust/rpcrdma.rs": "mod client;\nuse client::X;\nuse crate::raw::Y;\n",
+            }
+        )
+
+    def test_use_declaration(self):
+        files = {"rust/rdma/qp.rs": "//! Doc.\nuse crate::{mem::Piece, sunrpc::Xprt};\n"}
+        self.fails(files, ("rust/rdma/qp.rs:2", "`rdma` may not use `crate::sunrpc::Xprt`"))
+
+    def test_path_in_expression(self):
+        files = {"rust/client.rs": FORBID + "fn f() {\n    crate::raw::g();\n}\n"}
+        self.fails(files, ("rust/client.rs:3", "crate::raw::g"))
+
+    def test_super_out_of_the_room(self):
+        files = {"rust/proto/plan/extent.rs": "use super::super::super::rdma::Qp;\n"}
+        self.fails(files, ("rust/proto/plan/extent.rs:1", "super::super::super::rdma::Qp"))
+
+    def test_super_in_inline_module(self):
+        files = {
+            "rust/wire.rs": FORBID + "mod tests {\n    use super::Segment;\n"
+            "    use super::super::proto::X;\n}\n"
+        }
+        self.fails(files, ("rust/wire.rs:4", "super::super::proto::X"))
+
+    def test_kernel_in_wire(self):
+        files = {"rust/wire.rs": FORBID + "use kernel::prelude::*;\n"}
+        self.fails(files, ("rust/wire.rs:2", "kernel::prelude"))
+
+    def test_client_and_server_apart(self):
+        self.fails(
+            {
+                "rust/client.rs": FORBID + "use crate::server::X;\n",
+                "rust/server.rs": FORBID + "use crate::client::X;\n",
+            },
+            ("rust/client.rs:2", "crate::server::X"),
+            ("rust/server.rs:2", "crate::client::X"),
+        )
+
+    def test_bindings_in_client(self):
+        files = {"rust/client.rs": FORBID + "use kernel::bindings;\n"}
+        self.fails(files, ("rust/client.rs:2", "kernel::bindings"))
+
+    def test_forbid_is_missing(self):
+        self.fails({"rust/client.rs": "//! Doc.\n"}, ("rust/client.rs:1", "forbid"))
+
+    def test_unknown_room(self):
+        self.fails({"rust/attic.rs": ""}, ("rust/attic.rs:0", "not in the table"))
+
+    def test_glue(self):
+        files = {
+            "rust/glue/ib.c": "#include <rdma/ib_verbs.h>\n#include <linux/sunrpc/xprt.h>\n",
+            "rust/glue/sunrpc.c": "#include <rpcrdma/glue_sunrpc.h>\n#include <rdma/rw.h>\n",
+        }
+        self.fails(
+            files,
+            ("rust/glue/ib.c:2", "linux/sunrpc/xprt.h"),
+            ("rust/glue/sunrpc.c:2", "rdma/rw.h"),
+        )
+
+    def test_sample(self):
+        one = '#[path = "../rust/rdma.rs"]\nmod rdma;\n'
+        self.passes({"samples/ping.rs": one})
+        both = one + '#[path = "../rust/sunrpc.rs"]\nmod sunrpc;\n'
+        self.fails({"samples/ping.rs": both}, ("samples/ping.rs:1", "rdma, sunrpc"))
+
+
+class UnsafeBudget(TreeTest):
+    check = unsafe_budget.check
+
+    def test_sound(self):
+        text = (
+            "/// Text.\n///\n/// # Safety\n///\n/// Rule.\nunsafe fn f() {}\n"
+            "// SAFETY: Why.\nunsafe impl Send for X {}\n"
+            "fn g() {\n    // SAFETY: Why,\n    // at length.\n"
+            "    let x =\n        unsafe { f() };\n}\n"
+        )
+        self.passes({"rust/rdma.rs": text})
+
+    def test_block_without_reason(self):
+        text = "fn g() {\n    let a = 1;\n    unsafe { f(a) };\n}\n"
+        self.fails({"rust/rdma.rs": text}, ("rust/rdma.rs:3", "without a SAFETY comment"))
+
+    def test_reason_belongs_to_another_statement(self):
+        text = "fn g() {\n    // SAFETY: Why.\n    unsafe { f() };\n    unsafe { f() };\n}\n"
+        self.fails({"rust/rdma.rs": text}, ("rust/rdma.rs:4", "without a SAFETY comment"))
+
+    def test_function_without_contract(self):
+        self.fails(
+            {"rust/mem.rs": "/// Text.\nunsafe fn f() {}\n"},
+            ("rust/mem.rs:2", "unsafe fn f without"),
+        )
+
+    def test_callback_without_contract(self):
+        self.fails(
+            {"rust/mem.rs": '/// Text.\nunsafe extern "C" fn f() {}\n'},
+            ("rust/mem.rs:2", "unsafe fn f without"),
+        )
+
+    def test_room_without_budget(self):
+        text = "// SAFETY: Why.\nunsafe impl Send for X {}\n"
+        self.fails({"rust/client/x.rs": text}, ("rust/client.rs:0", "budget is 0"))
+
+    def test_budget_is_used_up(self):
+        text = "// SAFETY: Why.\nunsafe impl Send for X {}\n"
+        more = text * (unsafe_budget.BUDGET["observe"] + 1)
+        self.fails({"rust/observe.rs": more}, ("rust/observe.rs:0", "its budget is"))
+
+
+class Sizes(TreeTest):
+    check = sizes.check
+
+    def test_sound(self):
+        body = "    x();\n" * 58
+        self.passes({"rust/a.rs": f"fn f() {{\n{body}}}\n"})
+
+    def test_long_function(self):
+        body = "    x();\n" * 59
+        self.fails({"rust/a.rs": f"\nfn f() {{\n{body}}}\n"}, ("rust/a.rs:2", "f has 61 lines"))
+
+    def test_long_c_function(self):
+        body = "\tx();\n" * 60
+        text = f"static int f(int a,\n\t     int b)\n{{\n{body}}}\n"
+        self.fails({"rust/glue/a.c": text}, ("rust/glue/a.c:3", "f has 62 lines"))
+
+    def test_long_python_function(self):
+        body = "    x()\n" * 60
+        self.fails({"a.py": f"def f():\n{body}"}, ("a.py:1", "f has 61 lines"))
+
+    def test_long_file(self):
+        self.fails({"a.rs": "// x\n" * 601}, ("a.rs:0", "601 lines"))
+
+
+class Headers(TreeTest):
+    check = headers.check
+
+    def test_sound(self):
+        self.passes(
+            {
+                "a.rs": "// SPDX-License-Identifier: GPL-2.0\n",
+                "a.h": "/* SPDX-License-Identifier: GPL-2.0 */\n",
+                "a.py": "#!/usr/bin/python3\n# SPDX-License-Identifier: GPL-2.0\n",
+                "a.rst": ".. SPDX-License-Identifier: GPL-2.0\n",
+                "data.json": "{}",
+            }
+        )
+
+    def test_missing(self):
+        self.fails({"a.rs": "//! Doc.\n"}, ("a.rs:1", "must begin with"))
+
+    def test_wrong_comment(self):
+        text = "/* SPDX-License-Identifier: GPL-2.0 */\n"
+        self.fails({"a.c": text}, ("a.c:1", "// SPDX"))
+
+    def test_script_without_suffix(self):
+        self.fails({"tools/x": "#!/bin/sh\necho\n"}, ("tools/x:1", "must begin with"))
+
+
+class Words(TreeTest):
+    check = words.check
+
+    def test_sound(self):
+        text = (
+            "fn f() { x.unwrap_or(1); }\n"
+            "#[cfg(RPCRDMA_KUNIT)]\n#[kunit_tests(a)]\nmod tests { fn t() { x.unwrap(); } }\n"
+            "fn g() {\n    // PANIC: Cannot be.\n    panic!()\n}\n"
+        )
+        self.passes({"rust/client.rs": text, "a.md": "a work/around, ../tmp/x\n"})
+
+    def test_promise(self):
+        self.fails({"a.rs": "// TO" + "DO: later\n"}, ("a.rs:1", "promise"))
+
+    def test_unfinished(self):
+        self.fails({"a.rs": "fn f() { to" + "do!() }\n"}, ("a.rs:1", "unfinished"))
+
+    def test_registry(self):
+        self.fails({"a.sh": "x\ncurl https://cra" + "tes.io/x\n"}, ("a.sh:2", "registry"))
+
+    def test_mirror(self):
+        self.fails({"a.sh": "get http://deb.deb" + "ian.org/x\n"}, ("a.sh:1", "registry"))
+
+    def test_machine_path(self):
+        self.fails({"a.sh": "cd /wo" + "rk/main\n"}, ("a.sh:1", "one machine"))
+
+    def test_unwrap(self):
+        text = "\nfn f() { x.unwrap(); }\n"
+        self.fails({"rust/client/x.rs": text}, ("rust/client/x.rs:2", "may panic"))
+
+
+TRACE_HEADER = """\
+#define DEFINE_MR_EVENT(name) \\
+    DEFINE_EVENT(c, name, \\
+        TP_PROTO(RPCRDMA_TASK_PROTO, u32 id), \\
+        TP_ARGS(task_id, client_id, id))
+
+DEFINE_MR_EVENT(xprtrdma_mr_map);
+
+TRACE_EVENT(xprtrdma_reply,
+    TP_PROTO(RPCRDMA_PEER_PROTO, u32 xid,
+         const char *what),
+    TP_ARGS(addr, port, xid, what),
+);
+"""
+TRACE_WRAPPERS = """\
+mod form {
+    pub(super) const INLINE: u32 = 0;
+}
+events! {
+    fn mr_map(task: Task, id: u32) => xprtrdma_mr_map {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        id: id,
+    }
+
+    fn reply(peer: Peer<'_>, xid: u32, what: What) => xprtrdma_reply {
+        addr: peer.addr,
+        port: peer.port,
+        xid: xid,
+        what: what.name(),
+    }
+}
+"""
+
+
+class TraceEvents(TreeTest):
+    check = trace_events.check
+
+    def files(self, header=TRACE_HEADER, wrappers=TRACE_WRAPPERS, client="", form=0):
+        return {
+            trace_events.HEADER: header,
+            trace_events.SHARED: f"#define RPCRDMA_FORM_INLINE\t\t{form}\n",
+            trace_events.CALL: wrappers,
+            "rust/client.rs": client or "fn f() { trace::mr_map(t, 1); trace::reply(p, 1, w); }\n",
+        }
+
+    def test_sound(self):
+        self.passes(self.files())
+
+    def test_no_events(self):
+        self.fails(self.files(header=""), (trace_events.HEADER + ":0", "no trace events"))
+
+    def test_not_wrapped(self):
+        header = TRACE_HEADER + "DEFINE_MR_EVENT(xprtrdma_mr_unmap);\n"
+        place = trace_events.HEADER + ":13"
+        self.fails(self.files(header=header), (place, "xprtrdma_mr_unmap has no wrapper"))
+
+    def test_not_declared(self):
+        header = TRACE_HEADER.replace("DEFINE_MR_EVENT(xprtrdma_mr_map);\n", "")
+        self.fails(self.files(header=header), (trace_events.CALL + ":5", "no event"))
+
+    def test_parameters_in_another_order(self):
+        wrappers = TRACE_WRAPPERS.replace(
+            "        xid: xid,\n        what: what.name(),\n",
+            "        what: what.name(),\n        xid: xid,\n",
+        )
+        self.fails(
+            self.files(wrappers=wrappers),
+            (trace_events.CALL + ":11", "takes (addr, port, xid, what)"),
+        )
+
+    def test_never_emitted(self):
+        files = self.files(client="fn f() { trace::mr_map(t, 1); }\n")
+        self.fails(files, (trace_events.HEADER + ":8", "nothing emits xprtrdma_reply"))
+
+    def test_name_differs(self):
+        wrappers = TRACE_WRAPPERS.replace("fn mr_map(", "fn mapped(")
+        files = self.files(wrappers=wrappers, client="fn f() { trace::mapped(); trace::reply() }")
+        self.fails(files, (trace_events.CALL + ":5", "does not match"))
+
+    def test_forms_differ(self):
+        self.fails(self.files(form=1), (trace_events.CALL + ":0", "numbers of the forms"))
+
+
+class MakeHelp(TreeTest):
+    check = make_help.check
+
+    def test_sound(self):
+        text = "X := 1\n## all: text\nall: preflight\n\techo\npreflight:\n\techo\n"
+        more = "## check: text\ncheck: check-x\n## check-x: text\ncheck-x:\n"
+        self.passes({"Makefile": text, "tools/x/targets.mk": more})
+
+    def test_target_without_help(self):
+        self.fails({"Makefile": "all:\n\techo\n"}, ("Makefile:1", "target all"))
+
+    def test_help_without_target(self):
+        self.fails({"Makefile": "## gone: text\n"}, ("Makefile:0", "gone"))
+
+
+if __name__ == "__main__":
+    unittest.main()
