@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Putting the results into the header tree, and taking them out again.
+
+The record, a JSON file in the tree, is written before the first file and says
+which files are ours. Files arrive under temporary names and are renamed at the
+end, so that whatever interrupts us, the record leads the next run to
+everything that has to go.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import HeadersError, no_room
+from .progress import say
+from .tree import Tree
+
+RECORD = ".rust-headers.json"
+#: Bytes that stay in the header tree.
+ROOM_TO_INSTALL = 200 << 20
+_NEW = ".rust-headers-new"
+
+#: Kept in the flavour's own tree: crates, macros, generated code.
+_BUILT = (
+    "rust/*.rmeta",
+    "rust/*.so",
+    "rust/kernel/generated_*.rs",
+    "rust/bindings/bindings_generated.rs",
+)
+#: Read by module builds that generate bindings of their own.
+_SOURCES = ("rust/Makefile", "rust/bindgen_parameters")
+_SCRIPTS = ("min-tool-version.sh", "rust_is_available_bindgen_libclang.h")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was installed into a tree, and from what."""
+
+    complete: bool
+    version: str
+    rustc: str
+    files: dict[str, str]
+
+    @staticmethod
+    def load(build: Path) -> Record | None:
+        """The record of a tree, or None; an unreadable one counts as incomplete."""
+        path = build / RECORD
+        try:
+            fields = json.loads(path.read_text())
+            return Record(**fields)
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError):
+            return Record(False, "", "", {})
+
+    def store(self, build: Path) -> None:
+        """Write the record, whole or not at all."""
+        temporary = build / (RECORD + _NEW)
+        with temporary.open("w") as file:
+            json.dump(self.__dict__, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(build / RECORD)
+
+
+def is_prepared(tree: Tree) -> bool:
+    """Whether an earlier run's files are all there, unchanged, and of this version."""
+    record = Record.load(tree.build)
+    if not record or not record.complete or record.version != tree.version:
+        return False
+    rustc = tree.config.get("CONFIG_RUSTC_VERSION_TEXT", "")
+    if record.rustc != rustc:
+        return False
+    return all(Path(p).is_file() and digest(Path(p)) == d for p, d in record.files.items())
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def plan(tree: Tree, source: Path, objects: Path) -> Iterator[tuple[Path, Path]]:
+    """What goes where: pairs of a built file and its place in the installed tree."""
+    for pattern in _BUILT:
+        found = sorted(objects.glob(pattern))
+        if not found:
+            raise HeadersError(f"the build left no {pattern}: see kernel-range.rst")
+        for path in found:
+            yield path, tree.build / path.relative_to(objects)
+    for name in _SOURCES:
+        yield source / name, tree.source / name
+    for name in _SCRIPTS:
+        yield source / "scripts" / name, tree.scripts / name
+    target = objects / "scripts/target.json"
+    if target.exists():
+        yield target, tree.scripts / "target.json"
+
+
+def install(tree: Tree, source: Path, objects: Path) -> int:
+    """Install everything; all of it or nothing. Returns the bytes installed.
+
+    # Errors
+    `HeadersError`: a file of someone else's is in the way, or no room.
+    """
+    remove(tree.build)
+    ours = _recorded(tree)
+    pairs = [pair for pair in plan(tree, source, objects) if _needed(*pair, ours)]
+    files = {str(target): digest(path) for path, target in pairs}
+    rustc = tree.config.get("CONFIG_RUSTC_VERSION_TEXT", "")
+    try:
+        Record(False, tree.version, rustc, files).store(tree.build)
+        for path, target in pairs:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, _temporary(target))
+            shutil.copymode(path, _temporary(target))
+        for _, target in pairs:
+            _temporary(target).rename(target)
+        Record(True, tree.version, rustc, files).store(tree.build)
+    except BaseException as error:
+        remove(tree.build)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise no_room(tree.build) from error
+        raise
+    return sum(path.stat().st_size for path, _ in pairs)
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(target.name + _NEW)
+
+
+def _needed(path: Path, target: Path, ours: set[str]) -> bool:
+    """Whether a file is to be installed: not if the package brought the same one."""
+    if not target.exists() or str(target) in ours:
+        return True
+    if digest(path) == digest(target):
+        return False
+    raise HeadersError(f"{target} is in the way and not ours: move it away and run this again")
+
+
+def _recorded(tree: Tree) -> set[str]:
+    """Every file that some prepared tree on this machine counts as installed by us."""
+    return _files_of(_prepared_beside(tree.build))
+
+
+def _prepared_beside(build: Path) -> list[Path]:
+    """All trees with a record: the flavours of one kernel share some files."""
+    return [path.parent for path in sorted(build.parent.glob(f"*/{RECORD}"))]
+
+
+def _files_of(builds: list[Path]) -> set[str]:
+    records = [Record.load(build) for build in builds]
+    return {name for record in records if record for name in record.files}
+
+
+def remove(build: Path) -> int:
+    """Take our files out of a tree again, and say how many they were.
+
+    Files that another flavour shares stay until that one is removed. A shared
+    file that is no longer what we installed belongs to someone else now.
+    """
+    record = Record.load(build)
+    if record is None:
+        return 0
+    others = _files_of([other for other in _prepared_beside(build) if other != build])
+    gone = 0
+    for name, wanted in record.files.items():
+        target = Path(name)
+        _temporary(target).unlink(missing_ok=True)
+        if name in others or not target.is_file():
+            continue
+        if target.is_relative_to(build) or digest(target) == wanted:
+            target.unlink()
+            gone += 1
+    for directory in sorted({Path(name).parent for name in record.files}, reverse=True):
+        _prune(directory)
+    (build / (RECORD + _NEW)).unlink(missing_ok=True)
+    (build / RECORD).unlink()
+    return gone
+
+
+def _prune(directory: Path) -> None:
+    """Remove `directory` and its parents as far as they are empty."""
+    while True:
+        try:
+            directory.rmdir()
+        except OSError:
+            return
+        directory = directory.parent
+
+
+def remove_all(trees: Path) -> int:
+    """Take our files out of every tree below `trees`."""
+    return sum(remove(path.parent) for path in sorted(trees.glob(f"*/{RECORD}")))
+
+
+def remove_orphans(build: Path) -> None:
+    """Take our files out of trees whose header package has been removed meanwhile."""
+    for other in _prepared_beside(build):
+        if not (other / ".config").exists():
+            count = remove(other)
+            _prune(other)
+            say(f"removed {count} files left of {other.name}, whose package is gone")

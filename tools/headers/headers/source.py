@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kernel source that the headers were built from, fetched and unpacked.
+
+apt fetches it from the machine's own sources, and checks it as it checks every
+package: signed Release file, hash of the index, hash of the package.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from pathlib import Path
+
+from .errors import HeadersError, no_room
+from .progress import say, step
+from .run import logged, output, tail
+from .tree import Tree
+
+#: Left out when unpacking: a quarter of the tree is enough to build `rust/`.
+_UNNEEDED = (
+    *(f"{room}/*.c" for room in ("drivers", "fs", "net", "sound")),
+    "drivers/gpu/drm/amd/*.h",
+    "Documentation/*.rst",
+    "Documentation/*.yaml",
+    "tools/testing/*",
+    "tools/perf/*",
+)
+#: Bytes needed at the peak below the work directory: the package, the part of
+#: it we unpack, and the object tree.
+ROOM_TO_WORK = 900 << 20
+
+
+def require_room(directory: Path, needed: int) -> None:
+    """Fail before the first byte is fetched rather than after the last.
+
+    # Errors
+    `HeadersError` if the file system of `directory` has less than `needed` free.
+    """
+    free = shutil.disk_usage(directory).free
+    if free < needed:
+        raise HeadersError(
+            f"no room on the disk of {directory}: {free >> 20} MB free, {needed >> 20} MB needed;"
+            " free some, or give another directory with --work"
+        )
+
+
+class Apt:
+    """apt with the machine's own sources; `private` gives it lists of its own.
+
+    The machine's lists are only read. Where they lack the version, ours are
+    fetched beside them, so that nobody's `apt upgrade` changes under them.
+    """
+
+    def __init__(self, work: Path, log: Path) -> None:
+        """Nothing is fetched yet."""
+        self._work, self._log = work, log
+        self._options = ["-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=2"]
+        self._options += ["-o", "Acquire::Languages=none", "-o", "Acquire::http::Timeout=30"]
+
+    def lists(self, package: str, version: str) -> bool:
+        """Whether apt knows where to get this version."""
+        shown = output(["apt-cache", *self._options, "madison", package]) or ""
+        rows = [line.split("|") for line in shown.splitlines()]
+        return any(len(row) > 2 and row[1].strip() == version for row in rows)
+
+    def use_private_lists(self) -> None:
+        """Fetch lists into the work directory and use those from here on."""
+        home = self._work / "apt"
+        for part in ("lists/partial", "cache/archives/partial"):
+            (home / part).mkdir(parents=True, exist_ok=True)
+        self._options += ["-o", f"Dir::State::lists={home}/lists", "-o", f"Dir::Cache={home}/cache"]
+        # One unreachable source of many is no reason to stop: `lists` decides.
+        logged(["apt-get", *self._options, "-q", "update"], self._log, "apt-get update")
+
+    def download(self, package: str, version: str) -> Path:
+        """Fetch one package into the work directory."""
+        args = ["apt-get", *self._options, "-q", "download", f"{package}={version}"]
+        logged(args, self._log, f"downloading {package}", cwd=self._work)
+        return next(self._work.glob(f"{package}_*.deb"))
+
+
+def fetch(tree: Tree, work: Path, log: Path) -> Path:
+    """Download the source package of exactly the headers' version.
+
+    # Errors
+    `HeadersError`: no network, not in the machine's sources, or interrupted.
+    """
+    package, version = f"linux-source-{tree.series}", tree.version
+    apt = Apt(work, log)
+    fresh = not apt.lists(package, version)
+    if fresh:
+        _refresh(apt, log)
+    if not apt.lists(package, version):
+        raise HeadersError(_unknown(apt, package, version, tail(log)), tail(log, 6))
+    with step(f"downloading {package} {version}"):
+        try:
+            return apt.download(package, version)
+        except HeadersError as error:
+            raise _broken_off(package, error) from error
+
+
+def _refresh(apt: Apt, log: Path) -> None:
+    with step("fetching fresh package lists"):
+        try:
+            apt.use_private_lists()
+        except HeadersError as error:
+            say(f"    some package lists could not be fetched; see {log}")
+            if "room" in str(error):
+                raise
+
+
+def _unknown(apt: Apt, package: str, version: str, log: str) -> str:
+    unreachable = ("Could not resolve", "Temporary failure", "Could not connect", "Unable to connect")
+    if any(words in log for words in unreachable):
+        return f"no network: apt cannot reach its sources to fetch {package} {version}"
+    return (
+        f"apt's sources have no {package} {version}: add the suite that the headers came from,"
+        " or upgrade the kernel if that version is gone"
+    )
+
+
+def _broken_off(package: str, error: HeadersError) -> HeadersError:
+    if "room" in str(error):
+        return error
+    return HeadersError(
+        f"{package} could not be downloaded whole: check the network and run this again",
+        error.details,
+    )
+
+
+def unpack(deb: Path, target: Path, log: Path) -> None:
+    """Unpack the tarball inside the package, without what we do not need.
+
+    # Errors
+    `HeadersError`: not a kernel source package, damaged, or no room.
+    """
+    target.mkdir()
+    excluded = " ".join(f"--exclude='*/{pattern}'" for pattern in _UNNEEDED)
+    pipe = (
+        'dpkg-deb --fsys-tarfile "$0" | tar -xO --wildcards "./usr/src/linux-source-*.tar.xz"'
+        f' | tar -xJ --strip-components=1 --anchored {excluded} -C "$1"'
+    )
+    # The excluded patterns are anchored: the first `*` is the archive's own root.
+    args = ["bash", "-o", "pipefail", "-c", pipe, str(deb), str(target)]
+    with step("unpacking the source"):
+        try:
+            logged(args, log, "unpacking the source")
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise no_room(target) from error
+            raise
+    if not (target / "Makefile").is_file():
+        raise HeadersError(f"{deb} is not a kernel source package")

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The tools on this machine against those that built the kernel.
+
+All of it is looked at before anything is downloaded, and everything that is
+wrong is reported at once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import HeadersError
+from .run import output, search_path
+from .tree import Tree
+
+#: Program, Debian package. dpkg-deb, tar and apt-get belong to every Debian.
+_PROGRAMS = (
+    ("make", "make"),
+    ("flex", "flex"),
+    ("bison", "bison"),
+    ("bc", "bc"),
+    ("openssl", "openssl"),
+    ("python3", "python3"),
+    ("xz", "xz-utils"),
+    ("gcc", "gcc"),
+)
+_C_HEADERS = (
+    ("stdio.h", "libc6-dev"),
+    ("gelf.h", "libelf-dev"),
+    ("openssl/opensslv.h", "libssl-dev"),
+)
+_CORE = "lib/rustlib/src/rust/library/core/src/lib.rs"
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The programs to hand to make."""
+
+    rustc: str
+    bindgen: str
+    rustfmt: str
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong; `package` is empty if installing does not help."""
+
+    text: str
+    package: str = ""
+
+
+def candidates(name: str) -> Iterator[str]:
+    """The user's choice (`RUSTC=` …) alone, else every program of that name in PATH."""
+    given = os.environ.get(name.upper())
+    if given:
+        yield given
+        return
+    for directory in search_path().split(":"):
+        path = Path(directory) / name
+        if os.access(path, os.X_OK) and path.is_file():
+            yield str(path)
+
+
+def _version(program: str) -> str:
+    """The first line of `--version`, which is what Kconfig records."""
+    lines = (output([program, "--version"]) or "").splitlines()
+    return lines[0].strip() if lines else ""
+
+
+def _pick(name: str, wanted: str, package: str, faults: list[Fault]) -> str:
+    """The first program that says `wanted`; a fault if there is none."""
+    seen = ""
+    for path in candidates(name):
+        text = _version(path)
+        if text == wanted:
+            return path
+        seen = seen or (f"{path} is '{text}'" if text else f"{path} does not run")
+    if seen:
+        faults.append(
+            Fault(
+                f"{seen}, this kernel was built with '{wanted}':"
+                f" install that version of {package}, or set {name.upper()}= to it"
+            )
+        )
+    else:
+        faults.append(Fault(f"no {name}, this kernel was built with '{wanted}'", package))
+    return name
+
+
+def check(tree: Tree) -> Tools:
+    """Find the tools that built this kernel.
+
+    # Errors
+    `HeadersError` with one line for each thing that is wrong.
+    """
+    config, faults = tree.config, list[Fault]()
+    rustc = _pick("rustc", config.get("CONFIG_RUSTC_VERSION_TEXT", ""), "rustc", faults)
+    bindgen = _pick("bindgen", config.get("CONFIG_BINDGEN_VERSION_TEXT", ""), "bindgen", faults)
+    sysroot = (output([rustc, "--print", "sysroot"]) or "").strip()
+    if sysroot and not (Path(sysroot) / _CORE).is_file():
+        faults.append(Fault(f"{rustc} has no library sources", "rust-src"))
+    rustfmt = next((path for path in candidates("rustfmt") if _version(path)), "")
+    if not rustfmt:
+        # Without it bindgen writes one long line, in which nothing can be found.
+        faults.append(Fault("no rustfmt", "rustfmt"))
+    faults += _compiler(tree.compiler, config.get("CONFIG_CC_VERSION_TEXT", ""))
+    faults += [
+        Fault(f"no {program}", package)
+        for program, package in _PROGRAMS
+        if not shutil.which(program, path=search_path())
+    ]
+    faults += [
+        Fault(f"no C header {header}", package)
+        for header, package in _C_HEADERS
+        if not _has_header(header)
+    ]
+    if faults:
+        raise report(tree.release, faults)
+    return Tools(rustc, bindgen, rustfmt)
+
+
+def _compiler(name: str, wanted: str) -> list[Fault]:
+    """The C compiler decides parts of the configuration."""
+    if not shutil.which(name, path=search_path()):
+        package = name.rpartition("-gnu-")[2]
+        return [Fault(f"no C compiler {name}, which built this kernel", package)]
+    text = _version(name)
+    if wanted and text != wanted:
+        return [Fault(f"{name} is '{text}', this kernel was built with '{wanted}':"
+                      " install that version of it, or a newer kernel")]
+    return []
+
+
+def _has_header(header: str) -> bool:
+    include = Path("/usr/include")
+    return (include / header).exists() or any(include.glob(f"*-linux-gnu/{header}"))
+
+
+def report(release: str, faults: list[Fault]) -> HeadersError:
+    """All faults as one error: a line each, and one command for what is missing."""
+    lines = [fault.text for fault in faults]
+    packages = dict.fromkeys(fault.package for fault in faults if fault.package)
+    if packages:
+        lines.append("to install: apt-get install --no-install-recommends " + " ".join(packages))
+    if len(lines) == 1:
+        return HeadersError(lines[0])
+    count = len(faults)
+    head = f"{count} thing{'s' if count > 1 else ''} missing to prepare the headers of {release}:"
+    return HeadersError(head, "\n".join(lines))

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0
+"""An installed header tree: where its parts are, and what built its kernel."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import HeadersError
+from .run import output
+
+#: The first kernel the module's interfaces exist in; see Documentation/kernel-range.rst.
+OLDEST = (7, 3)
+MODULES = Path("/lib/modules")
+
+_RELEASE = re.compile(r"(\d+)\.(\d+)[A-Za-z0-9.+~_-]*")
+_ASSIGNMENT = re.compile(r'^(CONFIG_\w+)="?(.*?)"?$', re.M)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The headers of one kernel release, as Debian lays them out.
+
+    `build` is the flavour's own directory (what KDIR points to), `source` the
+    part common to several flavours, `scripts` the tools common to all of them.
+    """
+
+    release: str
+    build: Path
+    source: Path
+    scripts: Path
+    version: str
+
+    @property
+    def series(self) -> str:
+        """`7.3` of release `7.3.4+deb13-amd64`: the name of the source package."""
+        major, minor = parse_release(self.release)
+        return f"{major}.{minor}"
+
+    @property
+    def config(self) -> dict[str, str]:
+        """The kernel's configuration, by option."""
+        return dict(_ASSIGNMENT.findall((self.build / ".config").read_text()))
+
+    @property
+    def compiler(self) -> str:
+        """The C compiler that Debian's headers name for this kernel."""
+        text = (self.build / ".kernelvariables").read_text()
+        found = re.findall(r"^(?:override )?(CC|CROSS_COMPILE)\s*[:?]?=.*?([\w.+-]*)$", text, re.M)
+        values = dict(found)
+        return values.get("CROSS_COMPILE", "") + (values.get("CC") or "gcc")
+
+
+def parse_release(release: str) -> tuple[int, int]:
+    """Major and minor number of a kernel release."""
+    match = _RELEASE.fullmatch(release)
+    if not match:
+        raise HeadersError(f"'{release}' is not a kernel release: give one as `uname -r` prints it")
+    return int(match[1]), int(match[2])
+
+
+def find(release: str, modules: Path = MODULES) -> Tree:
+    """The header tree of a release.
+
+    # Errors
+    `HeadersError`: too old a kernel, no such kernel, no headers, half of them,
+    or a kernel without Rust.
+    """
+    numbers = parse_release(release)
+    if numbers < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise HeadersError(
+            f"kernel {release} is too old: rpcrdma needs {oldest} or newer;"
+            " install a newer kernel, for instance from backports"
+        )
+    build = modules / release / "build"
+    if not build.is_dir():
+        raise _absent(release, modules)
+    build = build.resolve()
+    for name in (".config", ".kernelvariables", "Makefile", "Module.symvers"):
+        if not (build / name).is_file():
+            raise HeadersError(
+                f"{build} has no {name}: apt-get install --reinstall linux-headers-{release}"
+            )
+    tree = Tree(release, build, _source(build), (build / "scripts").resolve(), _version(release))
+    if tree.config.get("CONFIG_RUST") != "y":
+        raise HeadersError(
+            f"kernel {release} was built without CONFIG_RUST: no Rust module fits it;"
+            " boot another kernel"
+        )
+    return tree
+
+
+def _absent(release: str, modules: Path) -> HeadersError:
+    if (modules / release / "kernel").is_dir() or (modules / release / "build").is_symlink():
+        return HeadersError(
+            f"no headers for kernel {release}: apt-get install linux-headers-{release}"
+        )
+    known = ", ".join(sorted(p.parent.name for p in modules.glob("*/build"))) or "none"
+    return HeadersError(
+        f"no kernel {release} on this machine (headers installed: {known}):"
+        " give one of those, or install its packages"
+    )
+
+
+def _source(build: Path) -> Path:
+    """The common part: the tree's Makefile is one `include` of that part's own."""
+    for line in (build / "Makefile").read_text().splitlines():
+        word, _, path = line.partition(" ")
+        if word == "include" and Path(path).name == "Makefile" and Path(path).is_file():
+            return Path(path).parent.resolve()
+    raise HeadersError(
+        f"{build}/Makefile is not that of a Debian header package:"
+        " a kernel you built yourself needs `make modules_prepare` instead"
+    )
+
+
+def _version(release: str) -> str:
+    """The version of the source package that the headers were built from."""
+    package = f"linux-headers-{release}"
+    fields = output(["dpkg-query", "-W", "-f", "${db:Status-Status} ${source:Version}", package])
+    status, _, version = (fields or "").partition(" ")
+    if status != "installed" or not version:
+        raise HeadersError(f"package {package} is not installed: apt-get install {package}")
+    return version

@@ -1,0 +1,29 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# Usage: switch.sh RELEASE [ROOT]
+#
+# After a module was installed or removed: run depmod, say which rpcrdma.ko
+# modprobe takes now, and what to do if another one is loaded.
+
+release=$1
+root=$2
+
+depmod ${root:+-b "$root"} "$release" || exit 1
+now=$(modinfo ${root:+-b "$root"} -k "$release" -n rpcrdma 2>/dev/null) || now='no rpcrdma.ko'
+echo "rpcrdma: modprobe on $release takes $now"
+[ -z "$root" ] && [ "$(uname -r)" = "$release" ] && [ -d /sys/module/rpcrdma ] || exit 0
+
+# The taint flag O marks a module from outside the kernel's tree.
+case $(cat /sys/module/rpcrdma/taint 2>/dev/null) in
+*O*) echo "rpcrdma: an rpcrdma.ko from outside the kernel's tree is loaded at present; to switch:" ;;
+*) echo "rpcrdma: the kernel's own rpcrdma.ko is loaded at present; to switch:" ;;
+esac
+mounts=$(awk '$3 ~ /^nfs4?$/ && $4 ~ /(^|,)proto=rdma6?(,|$)/ { print $2 }' /proc/mounts)
+for mount in $mounts; do
+	echo "    umount $mount"
+done
+if grep -q '^rdma' /proc/fs/nfsd/portlist 2>/dev/null; then
+	echo "    stop the NFS server: it listens on RDMA"
+fi
+echo "    modprobe -r rpcrdma && modprobe rpcrdma"
