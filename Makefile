@@ -25,8 +25,10 @@ preflight:
 	@KDIR='$(KDIR)' LLVM='$(LLVM)' sh tools/preflight.sh
 
 ## modules_install: install it under updates/, where modprobe and mount find it first
+# No signing here: the key that signed the kernel's own modules is not on this machine.
 modules_install: modules
-	+@$(KBUILD) INSTALL_MOD_DIR=updates modules_install
+	+@$(KBUILD) INSTALL_MOD_DIR=updates INSTALL_MOD_STRIP=1 CONFIG_MODULE_SIG_ALL= modules_install
+	@sh tools/headers/switch.sh '$(KRELEASE)' '$(INSTALL_MOD_PATH)'
 
 ## clean: remove what the module build left in this tree
 clean:

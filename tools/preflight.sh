@@ -34,9 +34,22 @@ check_tree() {
 	if [ ! -e "$KDIR/Makefile" ] || [ ! -e "$KDIR/.config" ]; then
 		die "$KDIR is not a kernel build tree (no Makefile or no .config): set KDIR= ($lab)"
 	fi
+	check_range
+	# Debian's header packages hold nothing of rust/, and not these scripts.
+	if [ -e "$KDIR/.kernelvariables" ] && ! [ -e "$KDIR/rust/libkernel.rmeta" ]; then
+		die "$KDIR has no Rust metadata yet: run 'make headers' as root (tools/prepare-headers, once per kernel)"
+	fi
 	scripts=$KDIR/scripts
 	[ -e "$scripts/min-tool-version.sh" ] || scripts=$KDIR/source/scripts
 	[ -e "$scripts/min-tool-version.sh" ] || die "$KDIR has no scripts/min-tool-version.sh: KDIR= needs a tree of Linux 7.3 or newer"
+}
+
+# The oldest kernel whose interfaces the module is written to; see
+# Documentation/kernel-range.rst. A tree that was only configured has no release yet.
+check_range() {
+	release=$(cat "$KDIR/include/config/kernel.release" 2>/dev/null)
+	[ -z "$release" ] || ! older "${release%%[-+~]*}" 7.3 ||
+		die "$KDIR is for kernel $release: rpcrdma needs Linux 7.3 or newer"
 }
 
 # has OPTION: is it y or m?
@@ -65,7 +78,8 @@ check_cc() {
 	esac
 	if [ -z "$LLVM" ]; then
 		! grep -q '^CONFIG_CC_IS_CLANG=y$' "$KDIR/.config" || die "$KDIR was built with clang: set LLVM=1, or LLVM=-N for version N"
-		command -v "${CC:-gcc}" >/dev/null || die "no C compiler: install $(package gcc)"
+		# A Debian header tree names its compiler itself.
+		[ -e "$KDIR/.kernelvariables" ] || command -v "${CC:-gcc}" >/dev/null || die "no C compiler: install $(package gcc)"
 		return
 	fi
 	! grep -q '^CONFIG_CC_IS_GCC=y$' "$KDIR/.config" || die "$KDIR was built with GCC: leave LLVM= out"
