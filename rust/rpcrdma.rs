@@ -6,10 +6,32 @@
 //! Documentation/architecture.rst says what each room is for and what it may use.
 
 use kernel::prelude::*;
+use kernel::sync::Arc;
 
+use client::transport::Client;
+use observe::debugfs::Debugfs;
+use rdma::device::Registration;
+use sunrpc::class::{self, ClassRegistration};
+
+mod client;
+mod mem;
+mod observe;
+mod proto;
 mod raw;
+mod rdma;
+mod sunrpc;
+mod wire;
 
-struct Module;
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+mod kunit;
+
+/// What the module has registered. Field order is the order of unregistration: when the class is
+/// gone no transport is left, and with them went every use of a device.
+struct Module {
+    _class: ClassRegistration<Client>,
+    _devices: Arc<Registration>,
+    _debugfs: Debugfs,
+}
 
 module! {
     type: Module,
@@ -21,7 +43,15 @@ module! {
 }
 
 impl kernel::Module for Module {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        Ok(Module)
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        let debugfs = Debugfs::new()?;
+        let devices = Registration::new(c"rpcrdma")?;
+        // Last: from now on there may be mounts.
+        let class = class::register::<Client>(module, devices.clone())?;
+        Ok(Self {
+            _class: class,
+            _devices: devices,
+            _debugfs: debugfs,
+        })
     }
 }

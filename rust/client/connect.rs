@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Making a connection.
+//!
+//! Runs in the connect worker, which holds SUNRPC's send lock, and may sleep. Whatever fails,
+//! what was made so far goes away by itself, in the order its owners are declared in.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::msecs_to_jiffies;
+use kernel::types::ScopeGuard;
+
+use super::config::{Config, Sizing, MAX_SEGMENTS};
+use super::endpoint::{Endpoint, Parts};
+use super::events::Events;
+use super::link::Link;
+use super::transport::{Client, Unplug};
+use super::{fence, names, request};
+use crate::observe::trace;
+use crate::proto::conn::{Event, Failure, State};
+use crate::proto::inline::Thresholds;
+use crate::rdma::cm::{CmId, ConnectParams};
+use crate::rdma::cq::Cq;
+use crate::rdma::device::Device;
+use crate::rdma::mr::MrPool;
+use crate::rdma::pd::Pd;
+use crate::rdma::qp::{Qp, QpConfig};
+use crate::rdma::send::SendBuf;
+use crate::sunrpc::transport::ConnectError;
+use crate::sunrpc::xprt::Xprt;
+use crate::wire::cm_private;
+
+/// Memory regions a connection starts with; [`super::supply`] adds more.
+const FIRST_REGIONS: u32 = 32;
+/// Times the device resends a packet before it gives up.
+const RETRIES: u8 = 6;
+
+/// Makes a connection to the transport's address. The caller makes it the current one.
+///
+/// # Errors
+///
+/// See [`ConnectError`].
+pub(super) fn connect(
+    client: &Client,
+    xprt: &Xprt<Client>,
+    epoch: u32,
+) -> Result<Arc<Endpoint>, ConnectError> {
+    let config = client.config();
+    let events = Arc::pin_init(Events::new(xprt.handle()), GFP_KERNEL).map_err(local)?;
+    let cm = CmId::new(xprt.net(), events.clone()).map_err(local)?;
+    resolve(&cm, &events, xprt, config)?;
+
+    let device = cm.device().ok_or(ConnectError::Unreachable)?;
+    let sizing = fit(config, &device)?;
+    let unplug =
+        Arc::new(Unplug(xprt.handle()), GFP_KERNEL).map_err(|_| ConnectError::NoResources)?;
+    let lease = client.devices().lease(&device, unplug).map_err(local)?;
+    let reads = device.limits().max_qp_rd_atom;
+    let pd = Pd::new(lease).map_err(local)?;
+    let pool = MrPool::new(pd.clone(), sizing.mr_depth, FIRST_REGIONS).map_err(local)?;
+    client.stats().mrs_allocated(FIRST_REGIONS);
+    let link = Link::new(xprt.handle(), epoch, sizing.credits).map_err(local)?;
+    let qp = queue_pair(&cm, &pd, config, &sizing, link.clone()).map_err(local)?;
+    outfit(xprt, &pd, config, epoch).map_err(local)?;
+    let outfitted = ScopeGuard::new(|| fence::sweep(xprt, epoch));
+
+    qp.post_receives().map_err(local)?;
+    shake_hands(&cm, &events, xprt, config, reads)?;
+    let thresholds = agree(xprt, &events, config);
+    link.established(thresholds.remote_invalidation);
+    let ep = Endpoint::new(Parts {
+        epoch,
+        thresholds,
+        sizing,
+        qp,
+        pd,
+        pool,
+        cm,
+        link,
+    })
+    .map_err(local)?;
+    outfitted.dismiss();
+    Ok(ep)
+}
+
+/// A failure on our side, which another attempt may not meet.
+fn local(error: Error) -> ConnectError {
+    match error {
+        ENETUNREACH => ConnectError::Unreachable,
+        ENOTCONN => ConnectError::Lost,
+        _ => ConnectError::NoResources,
+    }
+}
+
+/// Finds the device and the way to the peer.
+fn resolve(
+    cm: &CmId<Events>,
+    events: &Events,
+    xprt: &Xprt<Client>,
+    config: &Config,
+) -> Result<(), ConnectError> {
+    let wait = msecs_to_jiffies(config.resolve_ms);
+    events.on(Event::Start);
+    cm.resolve_addr(&xprt.addr(), config.resolve_ms)
+        .map_err(|_| why(Failure::Protocol, xprt))?;
+    events
+        .wait_past(State::Resolving, wait)
+        .map_err(|failure| why(failure, xprt))?;
+    cm.resolve_route(config.resolve_ms).map_err(local)?;
+    events
+        .wait_past(State::Routing, wait)
+        .map_err(|failure| why(failure, xprt))
+}
+
+/// What RPCs that wait for the connection are told.
+fn why(failure: Failure, xprt: &Xprt<Client>) -> ConnectError {
+    match failure {
+        Failure::Refused => ConnectError::Refused,
+        Failure::Unreachable => ConnectError::Unreachable,
+        Failure::NotConnected => ConnectError::Lost,
+        Failure::TimedOut => ConnectError::TimedOut,
+        // Once the address has worked, its device is merely gone, and may come back.
+        Failure::Protocol if xprt.counts().connects > 0 => ConnectError::Unreachable,
+        Failure::Protocol => ConnectError::BadAddress,
+    }
+}
+
+/// Sends the connection request and waits for the answer. `reads`: RDMA Reads that the device
+/// serves at a time.
+fn shake_hands(
+    cm: &CmId<Events>,
+    events: &Events,
+    xprt: &Xprt<Client>,
+    config: &Config,
+    reads: u8,
+) -> Result<(), ConnectError> {
+    let private_data = cm_private::encode(config.announce());
+    cm.connect(&ConnectParams {
+        private_data: &private_data,
+        // We never read the peer's memory; it reads ours.
+        initiator_depth: 0,
+        responder_resources: reads,
+        retry_count: RETRIES,
+        // A peer without a posted Receive has broken the credit rules.
+        rnr_retry_count: 0,
+        flow_control: false,
+    })
+    .map_err(local)?;
+    events
+        .wait_past(State::Connecting, msecs_to_jiffies(config.connect_ms))
+        .map_err(|failure| why(failure, xprt))
+}
+
+/// Settles the thresholds with what the peer has announced.
+fn agree(xprt: &Xprt<Client>, events: &Events, config: &Config) -> Thresholds {
+    let peer = events.peer();
+    trace::private_data(names::peer(xprt), peer.as_ref());
+    let agreed = Thresholds::for_client(&config.announce(), peer);
+    trace::inline_thresh(
+        &agreed,
+        agreed.max_inline_call(MAX_SEGMENTS),
+        agreed.max_inline_reply(MAX_SEGMENTS),
+        &[],
+        xprt.addr().bytes(),
+    );
+    agreed
+}
+
+/// Fits queues and regions to the device, or says why it will not do.
+fn fit(config: &Config, device: &Device<'_>) -> Result<Sizing, ConnectError> {
+    Sizing::new(config, &device.limits()).map_err(|unfit| {
+        let name = device.name();
+        pr_err!("device {} cannot be used: {}\n", name, unfit.reason());
+        ConnectError::BadAddress
+    })
+}
+
+fn queue_pair(
+    cm: &CmId<Events>,
+    pd: &Arc<Pd>,
+    config: &Config,
+    sizing: &Sizing,
+    link: Arc<Link>,
+) -> Result<Qp<Link>> {
+    let cq = Cq::new(pd, sizing.send_wr + sizing.receives)?;
+    let config = QpConfig {
+        send_wr: sizing.send_wr,
+        recv_wr: sizing.receives,
+        tags: request::tags(config.slots),
+        // CAST: `usize` has at least 32 bits.
+        recv_size: config.inline_receive as usize,
+        recv_batch: sizing.receive_batch,
+    };
+    Qp::new(cm, pd, cq, &config, link)
+}
+
+/// Gives every request slot a send buffer for this connection.
+fn outfit(xprt: &Xprt<Client>, pd: &Arc<Pd>, config: &Config, epoch: u32) -> Result {
+    for slot in xprt.slots() {
+        // CAST: as above.
+        let buf = SendBuf::new(pd, config.inline_send as usize, GFP_KERNEL)?;
+        slot.data().equip(buf, epoch);
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! No memory a peer can still reach goes back to its owner.
+//!
+//! Three occasions: a reply came and regions are left that the peer has not invalidated; SUNRPC
+//! gives up an RPC whose reply has not come; the connection is gone. In the first two a chain of
+//! LOCAL_INV is posted, the last of which completes after everything before it on the send
+//! queue, the call's Send included. In the third the queue pair is dead, and with it every way
+//! to the memory.
+
+use kernel::prelude::*;
+use kernel::sync::SpinLockGuard;
+
+use super::endpoint::Endpoint;
+use super::link::Link;
+use super::request::{Phase, Request, State};
+use super::transport::Client;
+use super::{names, reply};
+use crate::observe::trace::{self, Task};
+use crate::rdma::qp::Qp;
+use crate::rdma::send::SendBuf;
+use crate::sunrpc::reply::Pinned;
+use crate::sunrpc::rqst::Rqst;
+use crate::sunrpc::xprt::Xprt;
+
+/// Fences what is left of a request whose reply has come; [`invalidated`] will complete the RPC.
+/// Should posting fail, the sweep will. Completion worker; does not sleep.
+pub(super) fn before_completion(
+    link: &Link,
+    qp: &Qp<Link>,
+    request: &Request,
+    mut state: SpinLockGuard<'_, State>,
+    rqst: Pinned<'_, Client>,
+) {
+    let task = names::task(&rqst);
+    // INVARIANT: the phase becomes Fencing as the pin is parked.
+    state.phase = Phase::Fencing;
+    state.parked = Some(rqst.park());
+    let live = state.regions.iter().filter(|region| region.is_live());
+    link.xprt().data().stats().local_inv(live.count());
+    if post(qp, request, &mut state, task).is_err() {
+        link.give_up();
+    }
+}
+
+/// The last LOCAL_INV of a request has completed. Completion worker; does not sleep.
+pub(super) fn invalidated(link: &Link, request: &Request) {
+    let state = request.lock();
+    // Swept meanwhile?
+    if state.epoch != link.epoch || !matches!(state.phase, Phase::Fencing | Phase::Abandoned) {
+        return;
+    }
+    settle(link.xprt(), request, state);
+}
+
+/// Ends a request that nobody can reach any more: completes its RPC, or wakes who waits for it.
+fn settle(xprt: &Xprt<Client>, request: &Request, mut state: SpinLockGuard<'_, State>) {
+    state.fenced();
+    let (parked, verdict) = (state.parked.take(), state.verdict);
+    state.reset();
+    drop(state);
+    match parked {
+        Some(parked) => reply::complete(parked.resume(xprt), verdict),
+        None => request.wake(),
+    }
+}
+
+/// Fences a request that SUNRPC gives up, and waits until that is done. May sleep.
+pub(super) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
+    let request: &Request = rqst.slot().data();
+    let mut state = request.lock();
+    match state.phase {
+        Phase::Idle => return,
+        Phase::Prepared => return state.reset(),
+        Phase::Sent | Phase::Fencing | Phase::Abandoned => {}
+    }
+    let Some(ep) = client.endpoint().filter(|ep| ep.epoch == state.epoch) else {
+        // The connection is being closed: its sweep comes by, or has just been waiting for us.
+        state.phase = Phase::Abandoned;
+        drop(state);
+        return request.wait_idle();
+    };
+    ep.link.orphaned();
+    if state.exposed() {
+        trace::mrs_zap(names::task(rqst));
+        state.phase = Phase::Abandoned;
+        if post(&ep.qp, request, &mut state, names::task(rqst)).is_err() {
+            xprt.force_disconnect();
+        }
+        drop(state);
+        request.wait_idle();
+    } else {
+        let old = state.out.take();
+        state.reset();
+        drop(state);
+        replace_buffer(&ep, xprt, request, old);
+    }
+}
+
+/// Takes the send buffer away from a request whose Send the device may not have finished with.
+fn replace_buffer(ep: &Endpoint, xprt: &Xprt<Client>, request: &Request, old: Option<SendBuf>) {
+    match old.map(|buf| ep.exchange(buf)) {
+        Some(Ok(buf)) => request.refit(buf, ep),
+        // The next connection has one again.
+        Some(Err(_)) => xprt.force_disconnect(),
+        None => {}
+    }
+}
+
+/// Posts a chain of LOCAL_INV for all regions that are left.
+fn post(qp: &Qp<Link>, request: &Request, state: &mut State, task: Task) -> Result {
+    for region in state.regions.iter().filter(|region| region.is_live()) {
+        trace::mr_localinv(task, &names::region(region));
+    }
+    match qp.post_invalidate(request.fence_tag(), &mut state.regions) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let error = Error::from(error);
+            trace::post_linv_err(task, error.to_errno());
+            Err(error)
+        }
+    }
+}
+
+/// Takes every request of connection number `epoch`, which is closed and drained or has never been
+/// up, back to Idle. May sleep.
+pub(super) fn sweep(xprt: &Xprt<Client>, epoch: u32) {
+    for slot in xprt.slots() {
+        let request: &Request = slot.data();
+        let mut state = request.lock();
+        if state.epoch != epoch {
+            continue;
+        }
+        let buf: Option<SendBuf> = state.out.take();
+        settle(xprt, request, state);
+        // Unmapped outside the lock.
+        drop(buf);
+    }
+}

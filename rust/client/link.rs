@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completions of one connection.
+
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::Arc;
+
+use super::config::MAX_SEGMENTS;
+use super::request::{fenced_by, Request};
+use super::transport::Client;
+use super::{fence, names, reply};
+use crate::observe::stats::{breach, Breach};
+use crate::observe::trace::{self, WcStatus};
+use crate::proto::credits::Credits;
+use crate::rdma::qp::{Completions, Qp, Tag, WcError};
+use crate::rdma::recv::Received;
+use crate::sunrpc::xprt::{Xprt, XprtHandle};
+use crate::wire::Limits;
+
+/// What the completion worker needs to know of a connection and its transport.
+pub(super) struct Link {
+    xprt: XprtHandle<Client>,
+    /// Number of the connection.
+    pub(super) epoch: u32,
+    /// Credits asked for: more are never taken, whatever the peer grants.
+    pub(super) credits: u32,
+    /// The grant in force.
+    grant: Atomic<u32>,
+    /// RPCs that were sent and then given up: they occupy credits until the peer answers them.
+    orphans: Atomic<u32>,
+    /// The credits SUNRPC was last told of.
+    told: Atomic<u32>,
+    remote_invalidation: Atomic<bool>,
+}
+
+impl Link {
+    /// A connection before its first reply.
+    pub(super) fn new(xprt: XprtHandle<Client>, epoch: u32, credits: u32) -> Result<Arc<Self>> {
+        let first = Credits::new().limit();
+        let link = Self {
+            xprt,
+            epoch,
+            credits,
+            grant: Atomic::new(first),
+            orphans: Atomic::new(0),
+            told: Atomic::new(first),
+            remote_invalidation: Atomic::new(false),
+        };
+        Ok(Arc::new(link, GFP_KERNEL)?)
+    }
+
+    /// The peers have agreed.
+    pub(super) fn established(&self, remote_invalidation: bool) {
+        self.remote_invalidation.store(remote_invalidation, Relaxed);
+    }
+
+    /// Whether the peer may invalidate our R_keys.
+    #[inline]
+    pub(super) fn may_invalidate(&self) -> bool {
+        self.remote_invalidation.load(Relaxed)
+    }
+
+    /// The transport.
+    #[inline]
+    pub(super) fn xprt(&self) -> &Xprt<Client> {
+        &self.xprt
+    }
+
+    /// What a reply may hold: one chunk of the segments we offered.
+    #[inline]
+    pub(super) const fn limits() -> Limits {
+        Limits::requester(1, MAX_SEGMENTS)
+    }
+
+    /// Takes the grant of a reply, before anything else is done with the message.
+    #[inline]
+    pub(super) fn granted(&self, xid: u32, grant: u32) {
+        let mut credits = Credits::new();
+        credits.on_reply(grant, self.credits);
+        if grant == 0 {
+            trace::bad_credits(names::peer(&self.xprt), xid, grant, credits.limit());
+            breach(Breach::BadCredits);
+        }
+        self.grant.store(credits.limit(), Relaxed);
+        self.tell();
+    }
+
+    /// The grant in force.
+    #[inline]
+    pub(super) fn grant(&self) -> u32 {
+        self.grant.load(Relaxed)
+    }
+
+    /// An RPC that was sent is given up: the peer still works on it.
+    pub(super) fn orphaned(&self) {
+        self.orphans.add(1, Relaxed);
+        self.tell();
+    }
+
+    /// A reply that nobody waits for has come: an orphan's, if there are any.
+    pub(super) fn unclaimed(&self) {
+        // Replies are handled one at a time, so nobody else counts down.
+        if self.orphans.load(Relaxed) > 0 {
+            self.orphans.fetch_sub(1, Relaxed);
+            self.tell();
+        }
+    }
+
+    /// Tells SUNRPC how many RPCs may be in flight, if that has changed. Should orphans have used
+    /// up the whole grant, then only a new connection helps.
+    #[inline]
+    fn tell(&self) {
+        let orphans = self.orphans.load(Relaxed);
+        let credits = self.grant.load(Relaxed).saturating_sub(orphans);
+        if credits == self.told.load(Relaxed) {
+            return;
+        }
+        self.told.store(credits, Relaxed);
+        if credits == 0 {
+            self.xprt.force_disconnect();
+        } else {
+            self.xprt.set_credits(credits);
+        }
+    }
+
+    /// Request slot number `index`.
+    fn request(&self, index: u32) -> Option<&Request> {
+        self.xprt.slot(index).map(|slot| slot.data())
+    }
+
+    /// The connection cannot be trusted or used any more.
+    pub(super) fn give_up(&self) {
+        self.xprt.force_disconnect();
+    }
+}
+
+impl Completions for Link {
+    fn received(&self, qp: &Qp<Self>, msg: Received<'_, Self>) {
+        let cid = names::cid(qp, msg.index());
+        trace::wc_receive(cid, msg.bytes().len(), WcStatus::SUCCESS);
+        reply::handle(self, qp, &msg);
+    }
+
+    fn sent(&self, qp: &Qp<Self>, tag: Tag, outcome: Result<(), WcError>) {
+        match outcome {
+            // A Send is signalled only for the send queue's own bookkeeping.
+            Ok(()) => {
+                if let Some(request) = fenced_by(tag).and_then(|index| self.request(index)) {
+                    fence::invalidated(self, request);
+                }
+            }
+            // The queue pair is dead, and the sweep takes care of every request.
+            Err(error) if error.is_flush() => {}
+            Err(error) => {
+                trace::wc_send(names::cid(qp, tag.get()), names::status(&error));
+                self.give_up();
+            }
+        }
+    }
+
+    fn room(&self, _qp: &Qp<Self>) {
+        self.xprt.wake_write_space();
+    }
+
+    fn broken(&self, qp: &Qp<Self>, error: WcError) {
+        trace::wc_receive(names::cid(qp, u32::MAX), 0, names::status(&error));
+        self.give_up();
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How trace events name what they are about.
+
+use super::link::Link;
+use super::transport::Client;
+use crate::observe::trace::{Access, Cid, Peer, Region, Task, WcStatus};
+use crate::rdma::mr::{Direction, Mr};
+use crate::rdma::qp::{Qp, WcError};
+use crate::sunrpc::rqst::Rqst;
+use crate::sunrpc::xprt::Xprt;
+use crate::wire::Segment;
+
+/// The task of an RPC.
+#[inline]
+pub(super) fn task(rqst: &Rqst<'_, Client>) -> Task {
+    Task {
+        task_id: rqst.task_id(),
+        client_id: rqst.client_id(),
+    }
+}
+
+/// The peer of a transport.
+pub(super) fn peer(xprt: &Xprt<Client>) -> Peer<'_> {
+    Peer {
+        addr: xprt.display_addr(),
+        port: xprt.display_port(),
+    }
+}
+
+/// A work request of request slot number `index`.
+#[inline]
+pub(super) fn cid(qp: &Qp<Link>, index: u32) -> Cid {
+    Cid {
+        cq_id: qp.cq_id(),
+        completion_id: index,
+    }
+}
+
+/// A memory region and what it maps.
+pub(super) fn region(region: &Mr) -> Region {
+    Region {
+        mr_id: region.id(),
+        nents: region.nents(),
+        segment: segment(region),
+        access: match region.direction() {
+            Direction::ToPeer => Access::PeerReads,
+            Direction::FromPeer => Access::PeerWrites,
+        },
+    }
+}
+
+/// A memory region as the peer knows it.
+#[inline]
+pub(super) fn segment(region: &Mr) -> Segment {
+    Segment {
+        handle: region.rkey(),
+        length: region.len(),
+        offset: region.iova(),
+    }
+}
+
+/// How a work request failed.
+pub(super) fn status(error: &WcError) -> WcStatus {
+    WcStatus {
+        status: error.status,
+        vendor_err: error.vendor,
+    }
+}

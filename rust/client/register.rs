@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Registering the memory of one chunk.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::config::MAX_SEGMENTS;
+use super::names;
+use crate::mem::Piece;
+use crate::proto::plan::{Extents, Section};
+use crate::rdma::mr::{Direction, Mr, MrPool};
+use crate::sunrpc::xdr_buf::XdrBuf;
+use crate::wire::Segment;
+
+/// Why memory could not be registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RegisterError {
+    /// No memory region is free; there will be again.
+    NoRegions,
+    /// The memory is so scattered that a chunk would take more than [`MAX_SEGMENTS`] segments.
+    TooManySegments,
+    /// The memory could not be mapped for DMA.
+    Map(Error),
+}
+
+/// The memory of a chunk, in order.
+pub(super) fn pieces<'a>(
+    buf: &'a XdrBuf<'_>,
+    extents: &Extents,
+) -> impl Iterator<Item = Piece> + 'a {
+    let (head, pages) = (buf.head_len(), buf.page_len());
+    extents.iter().flat_map(move |e| {
+        let start = match e.section {
+            Section::Head => e.start,
+            Section::Pages => head + e.start,
+            Section::Tail => head + pages + e.start,
+        };
+        buf.pieces(start, e.len)
+    })
+}
+
+/// A segment that has been mapped, for the header and the trace.
+pub(super) struct Mapped<'a> {
+    pub(super) region: &'a Mr,
+    pub(super) segment: Segment,
+    /// No other segment of the chunk follows.
+    pub(super) last: bool,
+}
+
+/// Maps `pieces`, as many memory regions as that takes, and hands each to `encode`.
+/// The regions are appended to `regions`, within its capacity; on failure they stay there, and
+/// the caller gives them back.
+///
+/// # Errors
+///
+/// See [`RegisterError`]; also whatever `encode` returns, as [`RegisterError::Map`].
+pub(super) fn chunk(
+    pool: &Arc<MrPool>,
+    xid: u32,
+    pieces: impl Iterator<Item = Piece>,
+    direction: Direction,
+    regions: &mut KVec<Mr>,
+    mut encode: impl FnMut(Mapped<'_>) -> Result,
+) -> Result<(), RegisterError> {
+    let mut pieces = pieces.peekable();
+    let mut segments = 0;
+    while pieces.peek().is_some() {
+        if segments == MAX_SEGMENTS {
+            return Err(RegisterError::TooManySegments);
+        }
+        segments += 1;
+        let mut region = pool.get().ok_or(RegisterError::NoRegions)?;
+        let mapped = region.map(&mut pieces, direction, xid);
+        let done = mapped.and_then(|_| {
+            encode(Mapped {
+                segment: names::segment(&region),
+                last: pieces.peek().is_none(),
+                region: &region,
+            })
+        });
+        if regions.push_within_capacity(region).is_err() {
+            return Err(RegisterError::TooManySegments);
+        }
+        done.map_err(RegisterError::Map)?;
+    }
+    Ok(())
+}

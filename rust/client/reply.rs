@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From a received message to a completed RPC.
+//!
+//! Nothing in a message is believed before it was compared with what the call offered. A message
+//! that belongs to no RPC is dropped; one that breaks the protocol fails its RPC with `EIO`; one
+//! that invalidated memory it had no business with ends the connection. In every case the
+//! Receive goes back to the ring when the caller lets go of the message.
+
+use kernel::prelude::*;
+
+use super::link::Link;
+use super::request::{Offered, Phase, Request, State, Verdict};
+use super::transport::Client;
+use super::{fence, names};
+use crate::observe::stats::{breach, Breach};
+use crate::observe::trace;
+use crate::proto::invalidate::{self, Invalidated};
+use crate::proto::reply::{self, Offer, Outcome};
+use crate::rdma::mr::Mr;
+use crate::rdma::qp::Qp;
+use crate::rdma::recv::Received;
+use crate::sunrpc::reply::Pinned;
+use crate::wire::v1::{self, ErrorBody, Header};
+use crate::wire::{self, DecodeError, Prefix, What};
+
+/// Handles one message. Completion worker; does not sleep.
+pub(super) fn handle(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>) {
+    let bytes = msg.bytes();
+    let header = match v1::decode(bytes, &Link::limits()) {
+        Ok(header) => header,
+        Err(error) => return malformed(link, bytes, &error),
+    };
+    if is_call(&header) {
+        return unwanted(link, bytes);
+    }
+    link.granted(header.xid(), header.credits());
+    let Some(rqst) = link.xprt().find(header.xid()) else {
+        unmatched(link, bytes);
+        return link.unclaimed();
+    };
+    trace::reply(names::task(&rqst), header.xid(), link.grant());
+    accept(link, qp, &header, msg, rqst);
+}
+
+/// Whether a message is a call in the backward direction (RFC 8167), which we have not offered to
+/// serve. XIDs of the two directions are independent, so it must not be taken for a reply.
+fn is_call(header: &Header<'_>) -> bool {
+    matches!(header.payload(), [_, _, _, _, 0, 0, 0, 0, ..])
+}
+
+/// Drops a message with a header that cannot be decoded, and counts it.
+fn malformed(link: &Link, bytes: &[u8], error: &DecodeError) {
+    let peer = names::peer(link.xprt());
+    match wire::peek(bytes) {
+        Err(_) => trace::reply_short_err(Prefix::from_bytes(&[0; Prefix::LEN]), peer),
+        Ok(prefix) if matches!(error.what, What::Version(_)) => {
+            trace::reply_vers_err(prefix, peer);
+        }
+        Ok(prefix) => trace::reply_hdr_err(prefix, peer),
+    }
+    let xid = wire::peek(bytes).map_or(0, |prefix| prefix.xid);
+    trace::malformed_hdr(peer, xid, error, bytes.len());
+    breach(Breach::MalformedHeader);
+    link.xprt().data().stats().bad_reply();
+}
+
+/// Drops a backward call.
+fn unwanted(link: &Link, bytes: &[u8]) {
+    unmatched(link, bytes);
+    link.xprt().data().stats().bad_reply();
+}
+
+/// Notes that no call waits for this message.
+fn unmatched(link: &Link, bytes: &[u8]) {
+    if let Ok(prefix) = wire::peek(bytes) {
+        trace::reply_rqst_err(prefix, names::peer(link.xprt()));
+    }
+}
+
+/// Settles the RPC a message belongs to.
+fn accept(
+    link: &Link,
+    qp: &Qp<Link>,
+    header: &Header<'_>,
+    msg: &Received<'_, Link>,
+    mut rqst: Pinned<'_, Client>,
+) {
+    let request: &Request = rqst.slot().data();
+    let mut state = request.lock();
+    if state.phase != Phase::Sent || state.epoch != link.epoch {
+        // A second reply, or one to an RPC that has not been sent over this connection.
+        return unmatched(link, msg.bytes());
+    }
+    if !note_invalidated(link, &mut state, &rqst, msg) {
+        return link.give_up();
+    }
+    state.verdict = judge(link, header, &state, &mut rqst);
+    if !state.exposed() {
+        let verdict = state.verdict;
+        state.reset();
+        drop(state);
+        complete(rqst, verdict);
+    } else {
+        fence::before_completion(link, qp, request, state, rqst);
+    }
+}
+
+/// Completes an RPC whose memory nobody can reach any more.
+pub(super) fn complete(rqst: Pinned<'_, Client>, verdict: Verdict) {
+    match verdict {
+        Verdict::Length(len) => rqst.complete(len),
+        Verdict::Failed => rqst.fail(EIO),
+    }
+}
+
+/// Takes note of the R_key that the peer has invalidated. `false`: it was none of this RPC's.
+fn note_invalidated(
+    link: &Link,
+    state: &mut State,
+    rqst: &Pinned<'_, Client>,
+    msg: &Received<'_, Link>,
+) -> bool {
+    let handles = state.regions.iter().map(Mr::rkey);
+    match invalidate::match_rkey(handles, msg.invalidated(), link.may_invalidate()) {
+        Invalidated::None => true,
+        Invalidated::Match(index) => state.regions.get_mut(index).is_some_and(|region| {
+            trace::mr_reminv(names::task(rqst), &names::region(region));
+            region.remotely_invalidated(msg)
+        }),
+        Invalidated::Foreign(rkey) => {
+            trace::reminv_foreign(names::peer(link.xprt()), rqst.xid(), rkey);
+            breach(Breach::ForeignRkey);
+            false
+        }
+    }
+}
+
+/// Compares a reply with what was offered and puts its inline part into place.
+fn judge(
+    link: &Link,
+    header: &Header<'_>,
+    state: &State,
+    rqst: &mut Pinned<'_, Client>,
+) -> Verdict {
+    let stats = link.xprt().data().stats();
+    let segments = Some(&state.offered[..]);
+    let offer = match state.offer {
+        Offered::Nothing => Offer::default(),
+        Offered::WriteChunk => Offer {
+            write_chunk: segments,
+            reply_chunk: None,
+        },
+        Offered::ReplyChunk => Offer {
+            write_chunk: None,
+            reply_chunk: segments,
+        },
+    };
+    match reply::check(header.body(), &offer) {
+        Ok(Outcome::Inline { write_len, .. }) => {
+            stats.reply_bytes(write_len);
+            let chunk = header
+                .lists()
+                .is_some_and(|l| l.write_list().next().is_some());
+            let placed = rqst.place_reply(header.payload(), chunk.then_some(write_len));
+            stats.fixup(placed.copied);
+            Verdict::Length(placed.len)
+        }
+        Ok(Outcome::ReplyChunk {
+            reply_chunk_len, ..
+        }) => {
+            stats.reply_bytes(reply_chunk_len);
+            Verdict::Length(reply_chunk_len)
+        }
+        Ok(Outcome::Error(body)) => {
+            refused(rqst, body);
+            stats.bad_reply();
+            Verdict::Failed
+        }
+        Err(violation) => {
+            trace::reply_violation(names::task(rqst), header.xid(), violation);
+            stats.bad_reply();
+            breach(Breach::ReplyClaim);
+            Verdict::Failed
+        }
+    }
+}
+
+/// Notes which error the responder has answered with.
+fn refused(rqst: &Pinned<'_, Client>, error: ErrorBody) {
+    let (task, xid) = (names::task(rqst), rqst.xid());
+    match error {
+        ErrorBody::Vers { low, high } => trace::err_vers(task, xid, low, high),
+        ErrorBody::Chunk => trace::err_chunk(task, xid),
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A request slot: what one RPC owns on the RDMA side.
+//!
+//! ```text
+//!           marshal            send               reply
+//!   Idle ──────────► Prepared ──────► Sent ───────────────────► Idle
+//!    ▲                  │              │ │ regions left to fence
+//!    │      discard     │      release │ └────────► Fencing ──┐
+//!    ├──────────────────┘              ▼                      │ LOCAL_INV done,
+//!    │                             Abandoned                  │ RPC completed
+//!    │            LOCAL_INV done       │                      │
+//!    └─────────────────────────────────┴──────────────────────┘
+//! ```
+//!
+//! When the connection goes, [`super::fence::sweep`] takes every slot back to Idle.
+
+use kernel::prelude::*;
+use kernel::sync::{new_condvar, new_spinlock, CondVar, SpinLock};
+
+use super::config::MAX_SEGMENTS;
+use super::endpoint::Endpoint;
+use super::transport::Client;
+use crate::rdma::mr::Mr;
+use crate::rdma::qp::Tag;
+use crate::rdma::send::SendBuf;
+use crate::sunrpc::reply::Parked;
+use crate::wire::Segment;
+
+/// Kinds of work requests that a request is told about: a Send, and a chain of LOCAL_INV. Their tags
+/// differ, since a signalled Send may complete after the LOCAL_INV chain was posted.
+const KINDS: u32 = 2;
+
+/// Tags that `slots` requests use.
+pub(super) const fn tags(slots: u32) -> u32 {
+    slots * KINDS
+}
+
+/// Number of the request that a tag belongs to, if it is that of a LOCAL_INV chain.
+#[inline]
+pub(super) fn fenced_by(tag: Tag) -> Option<u32> {
+    let index = tag.get();
+    (index % KINDS == 1).then_some(index / KINDS)
+}
+
+/// Where a slot's RPC stands, as far as RDMA is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// No memory is mapped or exposed.
+    Idle,
+    /// Memory is mapped and the header is encoded; nothing was posted.
+    Prepared,
+    /// Posted: the peer may reach the memory, and no reply has come.
+    Sent,
+    /// The reply has come; local invalidation is under way, and then the RPC will be completed.
+    Fencing,
+    /// The RPC was given up; local invalidation is under way, and somebody waits for it.
+    Abandoned,
+}
+
+/// Which answer the call has made room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offered {
+    /// Inline only.
+    Nothing,
+    /// A write chunk of the segments in [`State::offered`].
+    WriteChunk,
+    /// A reply chunk of these segments.
+    ReplyChunk,
+}
+
+/// How a completed RPC ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// A reply of so many bytes, chunks included.
+    Length(u32),
+    /// The responder could not process the call, or its reply was not acceptable (`EIO`).
+    Failed,
+}
+
+/// The client's part of a request slot.
+#[pin_data]
+pub(crate) struct Request {
+    /// Number of the slot.
+    index: u32,
+    #[pin]
+    state: SpinLock<State>,
+    /// Signalled when an abandoned request becomes idle.
+    #[pin]
+    idle: CondVar,
+}
+
+/// What a [`Request`]'s lock protects.
+///
+/// # Invariants
+///
+/// - `regions` is empty in phase Idle.
+/// - In phase Fencing, and in no other, `parked` holds the RPC's pin.
+/// - What is in `regions` and `out` belongs to the connection with number `epoch`.
+pub(super) struct State {
+    pub(super) phase: Phase,
+    /// Number of the connection that `regions` and `out` belong to.
+    pub(super) epoch: u32,
+    /// Where the message is assembled; none without a connection.
+    pub(super) out: Option<SendBuf>,
+    /// Bytes of `out` to send.
+    pub(super) out_len: usize,
+    /// Registered memory of call and reply. Room for all was reserved when the slot was made.
+    pub(super) regions: KVec<Mr>,
+    /// Segments offered for the reply, as encoded.
+    pub(super) offered: KVec<Segment>,
+    pub(super) offer: Offered,
+    /// What the RPC will be completed with once it is fenced.
+    pub(super) verdict: Verdict,
+    pub(super) parked: Option<Parked<Client>>,
+}
+
+impl Request {
+    /// Slot number `index`, idle.
+    pub(super) fn new(index: u32) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            index,
+            state <- new_spinlock!(State::new()?, "rpcrdma::Request::state"),
+            idle <- new_condvar!("rpcrdma::Request::idle"),
+        })
+    }
+
+    /// Number of the slot.
+    #[inline]
+    pub(super) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Tag of the request's Send.
+    #[inline]
+    pub(super) fn send_tag(&self) -> Tag {
+        Tag::new(self.index * KINDS)
+    }
+
+    /// Tag of the request's LOCAL_INV chain.
+    #[inline]
+    pub(super) fn fence_tag(&self) -> Tag {
+        Tag::new(self.index * KINDS + 1)
+    }
+
+    /// Takes the slot's lock. It nests inside nothing of SUNRPC's but the send lock, which is not
+    /// a spinlock.
+    #[inline]
+    pub(super) fn lock(&self) -> kernel::sync::SpinLockGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Waits until an abandoned request is idle. May sleep.
+    pub(super) fn wait_idle(&self) {
+        let mut state = self.state.lock();
+        while state.phase == Phase::Abandoned {
+            self.idle.wait(&mut state);
+        }
+    }
+
+    /// Gives the request a send buffer for connection number `epoch`.
+    pub(super) fn equip(&self, buf: SendBuf, epoch: u32) {
+        let mut state = self.state.lock();
+        state.epoch = epoch;
+        state.out = Some(buf);
+    }
+
+    /// Gives the request another send buffer, unless its connection is gone meanwhile.
+    pub(super) fn refit(&self, buf: SendBuf, ep: &Endpoint) {
+        let mut state = self.state.lock();
+        if !ep.is_closed() && state.epoch == ep.epoch {
+            state.out = Some(buf);
+        }
+    }
+
+    /// Wakes who waits in [`Self::wait_idle`].
+    pub(super) fn wake(&self) {
+        self.idle.notify_all();
+    }
+}
+
+impl State {
+    fn new() -> Result<Self> {
+        // A chunk for the call and one for the reply.
+        let regions = 2 * MAX_SEGMENTS as usize;
+        Ok(Self {
+            phase: Phase::Idle,
+            epoch: 0,
+            out: None,
+            out_len: 0,
+            regions: KVec::with_capacity(regions, GFP_KERNEL)?,
+            offered: KVec::with_capacity(MAX_SEGMENTS as usize, GFP_KERNEL)?,
+            offer: Offered::Nothing,
+            verdict: Verdict::Failed,
+            parked: None,
+        })
+    }
+
+    /// Notes that the peer cannot reach any region any more.
+    pub(super) fn fenced(&mut self) {
+        for region in self.regions.iter_mut().filter(|region| region.is_live()) {
+            region.invalidated();
+        }
+    }
+
+    /// Gives the regions back: nobody can reach the memory any more, or never could.
+    pub(super) fn reset(&mut self) {
+        self.regions.clear();
+        self.offered.clear();
+        self.offer = Offered::Nothing;
+        self.out_len = 0;
+        self.phase = Phase::Idle;
+    }
+
+    /// Whether a region can still be reached by the peer.
+    #[inline]
+    pub(super) fn exposed(&self) -> bool {
+        self.regions.iter().any(Mr::is_live)
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Posting a call. The caller holds SUNRPC's send lock.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::endpoint::Endpoint;
+use super::marshal::{self, MarshalError};
+use super::request::{Phase, Request, State};
+use super::transport::Client;
+use super::{names, supply};
+use crate::observe::trace;
+use crate::rdma::qp::PostError;
+use crate::sunrpc::rqst::Rqst;
+use crate::sunrpc::transport::SendError;
+use crate::sunrpc::xprt::Xprt;
+
+/// Sends a call over the current connection.
+///
+/// # Errors
+///
+/// See [`SendError`]; nothing was posted then, or the connection is on its way down.
+pub(super) fn send(
+    client: &Client,
+    xprt: &Xprt<Client>,
+    rqst: &Rqst<'_, Client>,
+) -> Result<(), SendError> {
+    let Some(ep) = client.endpoint() else {
+        return Err(SendError::NotConnected);
+    };
+    if !xprt.take_credit(rqst) {
+        return Err(SendError::NoCredit);
+    }
+    post(client, xprt, &ep, rqst)?;
+    rqst.mark_sent();
+    // Without a reply the peer's credits would never come back.
+    if rqst.reply_expected() {
+        Ok(())
+    } else {
+        Err(SendError::Dropped)
+    }
+}
+
+/// Posts registrations and Send in one chain.
+fn post(
+    client: &Client,
+    xprt: &Xprt<Client>,
+    ep: &Arc<Endpoint>,
+    rqst: &Rqst<'_, Client>,
+) -> Result<(), SendError> {
+    let request: &Request = rqst.slot().data();
+    let mut state = request.lock();
+    if ep.is_closed() || state.epoch != ep.epoch {
+        return Err(SendError::NotConnected);
+    }
+    if state.phase != Phase::Prepared {
+        marshal::prepare(ep, rqst, &mut state, client.stats())
+            .map_err(|error| refuse(xprt, ep, error))?;
+    }
+    // Still on its way, or being fenced. The peer counts credits, so the same RPC must not be
+    // sent twice over one connection: only a new one can carry it again.
+    if state.phase != Phase::Prepared {
+        return Err(SendError::Dropped);
+    }
+    let mut posted = launch(ep, request, &mut state);
+    if posted == Err(PostError::Full) {
+        // Announced first and tried again, so that no word of room is missed in between.
+        client.stats().send_queue_full();
+        xprt.wait_for_buffer_space();
+        posted = launch(ep, request, &mut state);
+        if posted.is_ok() {
+            xprt.wake_write_space();
+        }
+    }
+    drop(state);
+    conclude(ep, rqst, posted)
+}
+
+/// Hands registrations and Send to the device.
+fn launch(ep: &Endpoint, request: &Request, state: &mut State) -> Result<u64, PostError> {
+    let State {
+        regions,
+        out,
+        out_len,
+        phase,
+        ..
+    } = state;
+    let Some(out) = out.as_mut() else {
+        return Err(PostError::Invalid);
+    };
+    let posted = ep
+        .qp
+        .post_send(request.send_tag(), regions, out, *out_len, false);
+    if matches!(posted, Ok(_) | Err(PostError::Broken(_))) {
+        // After a failure half-way, too: the peer may reach some of the regions.
+        *phase = Phase::Sent;
+    }
+    posted
+}
+
+/// Traces what has become of a call, and says it in SUNRPC's terms.
+fn conclude(
+    ep: &Endpoint,
+    rqst: &Rqst<'_, Client>,
+    posted: Result<u64, PostError>,
+) -> Result<(), SendError> {
+    let (task, index) = (names::task(rqst), rqst.slot().index());
+    match posted {
+        Ok(_) => {
+            trace::post_send(names::cid(&ep.qp, index), task, 1, false);
+            Ok(())
+        }
+        Err(PostError::Full) => Err(SendError::Again),
+        Err(error) => {
+            trace::post_send_err(ep.qp.cq_id(), task, Error::from(error).to_errno());
+            Err(SendError::Dropped)
+        }
+    }
+}
+
+/// What SUNRPC is told when a call could not be prepared.
+fn refuse(xprt: &Xprt<Client>, ep: &Arc<Endpoint>, error: MarshalError) -> SendError {
+    match error {
+        MarshalError::NoRegions | MarshalError::NoBuffer => wait(xprt, ep),
+        MarshalError::Impossible => SendError::TooBig,
+        MarshalError::Map(_) => SendError::Io,
+    }
+}
+
+/// Has SUNRPC try again after the next delivery of [`supply`], which always comes.
+fn wait(xprt: &Xprt<Client>, ep: &Arc<Endpoint>) -> SendError {
+    xprt.wait_for_buffer_space();
+    supply::order(ep);
+    SendError::Again
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! More memory regions when they run low.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::workqueue::{self, WorkItem};
+
+use super::endpoint::Endpoint;
+use super::names;
+use crate::observe::trace;
+
+/// Regions added at a time.
+const BATCH: u32 = 32;
+
+/// Orders more regions; RPCs that wait for some are woken when they are there, and also when the
+/// order could not be filled: what is in use then comes back in time. Any context.
+pub(super) fn order(ep: &Arc<Endpoint>) {
+    // Refused only when it is queued already.
+    let _ = workqueue::system_unbound().enqueue(ep.clone());
+}
+
+impl WorkItem for Endpoint {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        if !this.is_closed() && this.pool.available() == 0 {
+            if this.pool.grow(BATCH).is_ok() {
+                trace::createmrs(names::peer(this.link.xprt()), BATCH);
+            }
+        }
+        this.link.xprt().wake_write_space();
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The operations SUNRPC calls.
+
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::{new_spinlock, Arc, SpinLock};
+
+use super::config::{Config, MAX_PAYLOAD};
+use super::endpoint::Endpoint;
+use super::marshal::{self, MarshalError};
+use super::request::Request;
+use super::{connect, fence, names, send};
+use crate::observe::stats::{write_xprt_line, Generic, Stats};
+use crate::observe::trace;
+use crate::rdma::device::{Registration, Removal};
+use crate::sunrpc::rqst::Rqst;
+use crate::sunrpc::slot::Slot;
+use crate::sunrpc::stats::StatsWriter;
+use crate::sunrpc::transport::{ConnectError, CreateArgs, SendError, Transport};
+use crate::sunrpc::xprt::{Xprt, XprtHandle};
+
+/// One RDMA transport of SUNRPC: at most one connection at a time.
+#[pin_data]
+pub(crate) struct Client {
+    config: Config,
+    stats: Stats,
+    /// Number of the latest attempt to connect.
+    epoch: Atomic<u32>,
+    /// The connection, once it is established and until it is closed.
+    #[pin]
+    endpoint: SpinLock<Option<Arc<Endpoint>>>,
+    devices: Arc<Registration>,
+}
+
+impl Client {
+    /// The connection, if there is one.
+    #[inline]
+    pub(super) fn endpoint(&self) -> Option<Arc<Endpoint>> {
+        self.endpoint.lock().clone()
+    }
+
+    /// What was fixed when the transport was made.
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Counters of this transport.
+    #[inline]
+    pub(super) fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The registration through which we hear of devices that go away.
+    pub(super) fn devices(&self) -> &Arc<Registration> {
+        &self.devices
+    }
+
+    /// A number that no connection of late has had. Never zero.
+    fn next_epoch(&self) -> u32 {
+        // One connection is made at a time, so nobody else counts.
+        match self.epoch.fetch_add(1, Relaxed).wrapping_add(1) {
+            0 => self.next_epoch(),
+            epoch => epoch,
+        }
+    }
+}
+
+impl Transport for Client {
+    type Slot = Request;
+    type Context = Arc<Registration>;
+
+    /// `XPRT_TRANSPORT_RDMA`.
+    const IDENT: i32 = 256;
+    const NAME: &'static CStr = c"rdma";
+    const NETIDS: [&'static CStr; 2] = [c"rdma", c"rdma6"];
+    const PROTO: &'static CStr = c"rdma";
+
+    fn slots() -> u32 {
+        Config::DEFAULT.slots
+    }
+
+    fn max_payload() -> usize {
+        MAX_PAYLOAD
+    }
+
+    fn new(_args: &CreateArgs, devices: &Arc<Registration>) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            config: Config::DEFAULT,
+            stats: Stats::new(),
+            epoch: Atomic::new(0),
+            endpoint <- new_spinlock!(None, "rpcrdma::Client::endpoint"),
+            devices: devices.clone(),
+        })
+    }
+
+    fn new_slot(index: u32) -> impl PinInit<Request, Error> {
+        Request::new(index)
+    }
+
+    fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
+        let epoch = self.next_epoch();
+        let ep = connect::connect(self, xprt, epoch)?;
+        // The credits of the last connection are void before anything can be sent on this one.
+        xprt.reset_congestion();
+        *self.endpoint.lock() = Some(ep);
+        Ok(())
+    }
+
+    fn close(&self, xprt: &Xprt<Self>) {
+        let Some(ep) = self.endpoint.lock().take() else {
+            return;
+        };
+        ep.close();
+        fence::sweep(xprt, ep.epoch);
+    }
+
+    fn destroy(&self, xprt: &Xprt<Self>) {
+        self.close(xprt);
+    }
+
+    fn prepare(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result {
+        rqst.fill_sparse()?;
+        let Some(ep) = self.endpoint() else {
+            return Ok(());
+        };
+        let mut state = rqst.slot().data().lock();
+        if ep.is_closed() || state.epoch != ep.epoch {
+            return Ok(());
+        }
+        match marshal::prepare(&ep, &rqst, &mut state, &self.stats) {
+            Err(MarshalError::Impossible) => Err(EMSGSIZE),
+            Err(MarshalError::Map(_)) => Err(EAGAIN),
+            // Sending makes up for it.
+            Err(MarshalError::NoRegions | MarshalError::NoBuffer) | Ok(()) => Ok(()),
+        }
+    }
+
+    fn send(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result<(), SendError> {
+        send::send(self, xprt, &rqst)
+    }
+
+    fn release(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
+        fence::release(self, xprt, &rqst);
+    }
+
+    fn slot_free(&self, _xprt: &Xprt<Self>, _slot: &Slot<Self>) -> bool {
+        // The release has seen to it that nothing refers to the slot any more.
+        true
+    }
+
+    fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>) {
+        let counts = xprt.counts();
+        let generic = Generic {
+            bind_count: counts.binds,
+            connect_count: counts.connects,
+            connect_secs: counts.connect_secs,
+            idle_secs: counts.idle_secs,
+            sends: counts.sends,
+            recvs: counts.recvs,
+            bad_xids: counts.bad_xids,
+            req_u: counts.req_u,
+            bklog_u: counts.bklog_u,
+        };
+        // The writer never fails.
+        let _ = write_xprt_line(out, &generic, &self.stats);
+    }
+
+    fn inject_disconnect(&self, xprt: &Xprt<Self>) {
+        trace::op_inject_dsc(names::peer(xprt));
+        xprt.force_disconnect();
+    }
+}
+
+/// Told when the device of a connection goes away.
+pub(super) struct Unplug(pub(super) XprtHandle<Client>);
+
+impl Removal for Unplug {
+    fn device_removed(&self) {
+        self.0.force_disconnect();
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! KUnit suites of the rooms that know nothing of the kernel.
+//!
+//! The same cases run on the host (tools/host); here they run as compiled for the kernel. Built
+//! with `make RPCRDMA_KUNIT=y` only; results go to the console as KTAP at every insmod.
+
+use kernel::prelude::*;
+
+/// Says which case failed, and fails the test.
+fn report(outcome: core::result::Result<(), &'static str>) -> Result {
+    outcome.map_err(|case| {
+        pr_err!("{}\n", case);
+        EINVAL
+    })
+}
+
+#[kunit_tests(rpcrdma_wire)]
+mod wire {
+    use super::report;
+    use crate::wire::vectors::{cm_private, v1};
+    use kernel::prelude::*;
+
+    #[test]
+    fn v1_decodes_golden_bytes() -> Result {
+        report(v1::check_decode())
+    }
+
+    #[test]
+    fn v1_encodes_golden_bytes() -> Result {
+        report(v1::check_encode())
+    }
+
+    #[test]
+    fn v1_refuses_bad_input() -> Result {
+        report(v1::check_refuse())
+    }
+
+    #[test]
+    fn v1_predicts_lengths() -> Result {
+        report(v1::check_lengths())
+    }
+
+    #[test]
+    fn cm_private_data() -> Result {
+        report(cm_private::check())
+    }
+}
+
+#[kunit_tests(rpcrdma_proto)]
+mod proto {
+    use super::report;
+    use crate::proto::cases::{conn, flow, plan, reply};
+    use kernel::prelude::*;
+
+    #[test]
+    fn credits() -> Result {
+        report(flow::check_credits())
+    }
+
+    #[test]
+    fn inline_thresholds() -> Result {
+        report(flow::check_inline())
+    }
+
+    #[test]
+    fn backoff() -> Result {
+        report(flow::check_backoff())
+    }
+
+    #[test]
+    fn connection_states() -> Result {
+        report(conn::check())
+    }
+
+    #[test]
+    fn chunk_planning() -> Result {
+        report(plan::check())
+    }
+
+    #[test]
+    fn replies_against_offers() -> Result {
+        report(reply::check())
+    }
+
+    #[test]
+    fn remote_invalidation() -> Result {
+        report(reply::check_invalidate())
+    }
+}
