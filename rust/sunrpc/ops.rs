@@ -207,7 +207,7 @@ unsafe extern "C" fn set_connect_timeout<T: Transport>(
 unsafe extern "C" fn print_stats<T: Transport>(xprt: *mut raw::rpc_xprt, out: *mut k::seq_file) {
     // SAFETY: As the module says; the file is ours for the call.
     let (xprt, out) = unsafe { (Xprt::<T>::from_raw(xprt), SeqFile::from_raw(out)) };
-    xprt.transport().stats(xprt, &StatsWriter { xprt, out });
+    xprt.transport().stats(xprt, &mut StatsWriter(out));
 }
 
 /// Somebody will swap over this transport: nothing to prepare, see `connect::Scope`.

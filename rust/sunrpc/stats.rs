@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The transport's line of `/proc/self/mountstats`.
+//! The transport's line of `/proc/self/mountstats`, and what SUNRPC counts for it.
+
+use core::fmt;
 
 use kernel::bindings as k;
 use kernel::seq_file::SeqFile;
@@ -9,46 +11,59 @@ use kernel::seq_print;
 use super::transport::Transport;
 use super::xprt::Xprt;
 
-/// Where a transport writes its statistics; see [`Transport::stats`].
-pub(crate) struct StatsWriter<'a, T: Transport> {
-    pub(super) xprt: &'a Xprt<T>,
-    pub(super) out: &'a SeqFile,
+/// What SUNRPC counts for every transport (`struct rpc_xprt`, member `stat`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    /// Times that rpcbind was asked for the port.
+    pub(crate) binds: u64,
+    /// Connections made.
+    pub(crate) connects: u64,
+    /// Seconds spent waiting for connections.
+    pub(crate) connect_secs: u64,
+    /// Seconds since the last use; zero while not connected.
+    pub(crate) idle_secs: u64,
+    /// Calls sent.
+    pub(crate) sends: u64,
+    /// Replies received.
+    pub(crate) recvs: u64,
+    /// Replies for which no call was waiting.
+    pub(crate) bad_xids: u64,
+    /// Sum over all calls sent of the number of calls on the wire.
+    pub(crate) req_u: u64,
+    /// Sum over all calls sent of the length of the backlog.
+    pub(crate) bklog_u: u64,
 }
 
-impl<T: Transport> StatsWriter<'_, T> {
-    /// Writes the line: `xprt:`, the transport's name, the ten numbers that all transports have, and
-    /// `more`.
-    ///
-    /// The ten: local port (0), binds, connects, seconds spent connecting, seconds of idleness,
-    /// calls sent, replies received, replies without a call, and the sums over all calls sent of the
-    /// number of calls on the wire and of the length of the backlog.
-    pub(crate) fn line(&self, more: &[u64]) {
-        let xprt = self.xprt.as_raw();
+impl<T: Transport> Xprt<T> {
+    /// SUNRPC's counters. Each is true by itself; they may be of slightly different moments.
+    pub(crate) fn counts(&self) -> Counts {
+        let xprt = self.as_raw();
         // SAFETY: The transport is alive. These are counters that SUNRPC, too, reads without a lock.
         let (stat, last_used) = unsafe { (&(*xprt).stat, (*xprt).last_used) };
         let hz = u64::from(k::HZ);
-        let idle = if self.xprt.is_connected() {
-            super::connect::now().wrapping_sub(last_used) as u64 / hz
-        } else {
-            0
-        };
-        seq_print!(
-            self.out,
-            "\txprt:\t{} 0 {} {} {} {} {} {} {} {} {}",
-            T::PROTO,
-            stat.bind_count,
-            stat.connect_count,
-            stat.connect_time as u64 / hz,
-            idle,
-            stat.sends,
-            stat.recvs,
-            stat.bad_xids,
-            stat.req_u,
-            stat.bklog_u
-        );
-        for value in more {
-            seq_print!(self.out, " {}", value);
+        // CAST: `unsigned long` has 64 bits at most.
+        let idle = super::connect::now().wrapping_sub(last_used) as u64 / hz;
+        Counts {
+            binds: stat.bind_count as u64,
+            connects: stat.connect_count as u64,
+            connect_secs: stat.connect_time as u64 / hz,
+            idle_secs: if self.is_connected() { idle } else { 0 },
+            sends: stat.sends as u64,
+            recvs: stat.recvs as u64,
+            bad_xids: stat.bad_xids as u64,
+            req_u: stat.req_u,
+            bklog_u: stat.bklog_u,
         }
-        seq_print!(self.out, "\n");
+    }
+}
+
+/// Where a transport writes its statistics, see [`Transport::stats`].
+pub(crate) struct StatsWriter<'a>(pub(super) &'a SeqFile);
+
+impl fmt::Write for StatsWriter<'_> {
+    /// Never fails: `seq_file` tries again with a larger buffer by itself.
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        seq_print!(self.0, "{}", text);
+        Ok(())
     }
 }

@@ -224,7 +224,7 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     }
 
     /// Writes the transport's line of `/proc/self/mountstats`.
-    fn stats(&self, xprt: &Xprt<Self>, out: &StatsWriter<'_, Self>);
+    fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>);
 
     /// Breaks the connection from below, for fault injection. Must not sleep.
     fn inject_disconnect(&self, xprt: &Xprt<Self>) {

@@ -25,7 +25,7 @@ pub(crate) struct Placed {
 ///
 /// For `'a`: both pointers uphold the invariants of [`XdrBuf`], the two describe the same memory,
 /// and nobody else uses either or that memory.
-pub(in crate::sunrpc) struct XdrBufMut<'a> {
+pub(in super::super) struct XdrBufMut<'a> {
     rcv: *mut raw::xdr_buf,
     private: *mut raw::xdr_buf,
     _lifetime: PhantomData<&'a mut raw::xdr_buf>,
@@ -38,7 +38,7 @@ impl XdrBufMut<'_> {
     ///
     /// The caller upholds the type invariants.
     #[inline]
-    pub(in crate::sunrpc) unsafe fn from_raw(
+    pub(in super::super) unsafe fn from_raw(
         rcv: *mut raw::xdr_buf,
         private: *mut raw::xdr_buf,
     ) -> Self {
@@ -64,7 +64,7 @@ impl XdrBufMut<'_> {
     /// more have come than fits the head, the rest goes behind the payload and its XDR padding.
     ///
     /// What does not fit is dropped: the decoder then finds the message too short.
-    pub(in crate::sunrpc) fn place(&mut self, inline: &[u8], chunk: u32) -> Placed {
+    pub(in super::super) fn place(&mut self, inline: &[u8], chunk: u32) -> Placed {
         // XDR pads to four bytes. No chunk reaches beyond the pages it was offered for.
         let chunk = chunk.min(self.buf().page_len());
         let payload = chunk.checked_next_multiple_of(4).unwrap_or(chunk);
