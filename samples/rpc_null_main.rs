@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A client transport for SUNRPC in one page: it answers by itself.
+//!
+//! Every call of procedure 0 (NULL, the "ping" with which a mount begins) gets an empty success, every
+//! other one "procedure unavailable". Nothing leaves the machine. It shows what a transport has to do,
+//! and that the room `sunrpc` needs nothing of `rdma`: only `raw`, `mem` and `sunrpc` are used here.
+//!
+//! ```text
+//! insmod rpc_null.ko
+//! mount -o vers=4.2,proto=rdma 192.0.2.1:/ /mnt       # pings fine, then: Operation not supported
+//! rmmod rpc_null
+//! insmod rpc_null.ko refuse=1
+//! mount -o vers=4.2,proto=rdma 192.0.2.1:/ /mnt       # Connection refused
+//! ```
+//!
+//! It takes the place of the RDMA transport, which must not be loaded: NFS has no name for another.
+
+#![allow(dead_code, unused_imports)]
+
+use core::fmt::Write;
+
+use kernel::prelude::*;
+
+#[path = "../rust/mem.rs"]
+mod mem;
+#[path = "../rust/raw.rs"]
+mod raw;
+#[path = "../rust"]
+mod rooms {
+    pub(crate) mod sunrpc;
+}
+use rooms::sunrpc;
+
+use sunrpc::class::{self, ClassRegistration};
+use sunrpc::rqst::Rqst;
+use sunrpc::slot::Slot;
+use sunrpc::stats::StatsWriter;
+use sunrpc::transport::{ConnectError, CreateArgs, SendError, Transport};
+use sunrpc::xprt::Xprt;
+
+/// Words of an RPC call that matter here: XID, direction, RPC version, program, version, procedure.
+const CALL_WORDS: usize = 6;
+/// `SUCCESS` and `PROC_UNAVAIL` of RFC 5531.
+const SUCCESS: u32 = 0;
+const PROC_UNAVAIL: u32 = 3;
+
+/// The transport. There is nothing to it.
+struct Null {
+    refuse: bool,
+}
+
+impl Transport for Null {
+    type Slot = ();
+    /// Refuse all connections?
+    type Context = bool;
+
+    /// `XPRT_TRANSPORT_RDMA`.
+    const IDENT: i32 = 256;
+    const NAME: &'static CStr = c"rdma";
+    const NETIDS: [&'static CStr; 2] = [c"rdma", c"rdma6"];
+    const PROTO: &'static CStr = c"rdma";
+
+    fn slots() -> u32 {
+        4
+    }
+
+    fn max_payload() -> usize {
+        65536
+    }
+
+    fn new(_args: &CreateArgs, refuse: &bool) -> impl PinInit<Self, Error> {
+        Ok(Self { refuse: *refuse })
+    }
+
+    fn new_slot(_index: u32) -> impl PinInit<(), Error> {
+        Ok(())
+    }
+
+    fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
+        if self.refuse {
+            return Err(ConnectError::Refused);
+        }
+        xprt.reset_congestion();
+        Ok(())
+    }
+
+    fn close(&self, _xprt: &Xprt<Self>) {}
+
+    fn destroy(&self, _xprt: &Xprt<Self>) {}
+
+    fn prepare(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) -> Result {
+        Ok(())
+    }
+
+    fn send(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result<(), SendError> {
+        if !xprt.take_credit(&rqst) {
+            return Err(SendError::NoCredit);
+        }
+        let mut call = [0; CALL_WORDS * 4];
+        rqst.send_buf()
+            .copy_to(0, &mut call)
+            .map_err(|_| SendError::Io)?;
+        rqst.mark_sent();
+        xprt.set_credits(Self::slots());
+        if let Some(mut pending) = xprt.find(rqst.xid()) {
+            let placed = pending.place_reply(&answer(&call), None);
+            pending.complete(placed.len);
+        }
+        Ok(())
+    }
+
+    fn release(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
+
+    fn slot_free(&self, _xprt: &Xprt<Self>, _slot: &Slot<Self>) -> bool {
+        true
+    }
+
+    fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>) {
+        let counts = xprt.counts();
+        let _ = writeln!(out, "\txprt:\trpc_null {} {}", counts.sends, counts.recvs);
+    }
+}
+
+/// The reply to a call: accepted, no verifier.
+fn answer(call: &[u8; CALL_WORDS * 4]) -> [u8; 24] {
+    let [a, b, c, d, .., w, x, y, z] = *call;
+    let stat = if u32::from_be_bytes([w, x, y, z]) == 0 {
+        SUCCESS
+    } else {
+        PROC_UNAVAIL
+    };
+    // XID, REPLY, MSG_ACCEPTED, AUTH_NONE, length 0, status.
+    let words = [u32::from_be_bytes([a, b, c, d]), 1, 0, 0, 0, stat];
+    let mut reply = [0; 24];
+    for (to, word) in reply.chunks_exact_mut(4).zip(words) {
+        to.copy_from_slice(&word.to_be_bytes());
+    }
+    reply
+}
+
+struct NullModule {
+    _class: ClassRegistration<Null>,
+}
+
+module! {
+    type: NullModule,
+    name: "rpc_null",
+    authors: ["The rpcrdma-rust developers"],
+    description: "Sample: an RPC transport that answers by itself",
+    license: "GPL",
+    params: {
+        refuse: u8 {
+            default: 0,
+            description: "Refuse all connections (default 0)",
+        },
+    },
+}
+
+impl kernel::Module for NullModule {
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        let refuse = module_parameters::refuse.value() != 0;
+        Ok(Self {
+            _class: class::register::<Null>(module, refuse)?,
+        })
+    }
+}
