@@ -16,9 +16,9 @@ pub struct Configuration {
     pub max_call: u32,
     /// Longest inline reply in bytes that the server may send.
     pub max_reply: u32,
-    /// Most RDMA Reads that the server may have active at the client.
+    /// Most RDMA Reads that may be active at the client.
     pub max_reads_here: u32,
-    /// Most RDMA Reads that the client may have active at the server.
+    /// Most RDMA Reads that may be active at the server.
     pub max_reads_there: u32,
     /// The padding that the server recommends, if it can be followed.
     pub padding: Option<Padding>,
@@ -50,16 +50,12 @@ impl Configuration {
         }
     }
 
-    /// Whether the client may send calls with read chunks, which the server satisfies by RDMA Read:
-    /// not if it has announced that none can be active at it (section 6.2).
+    /// Whether read chunks may be offered, in calls or in replies: not if either side has
+    /// announced that no RDMA Read can be active at it (section 6.2). The text leaves open whether
+    /// the number bounds the Reads issued by a side or those it serves; either way, a transfer
+    /// takes both.
     pub const fn may_offer_read_chunks(&self) -> bool {
-        self.max_reads_here != 0
-    }
-
-    /// Whether the server may send replies with read chunks, which the client satisfies by RDMA
-    /// Read.
-    pub const fn may_accept_read_chunks(&self) -> bool {
-        self.max_reads_there != 0
+        self.max_reads_here != 0 && self.max_reads_there != 0
     }
 }
 

@@ -10,7 +10,7 @@
 //! Handles and offsets of the returned segments are not compared: the requester goes by its own.
 
 use super::super::wire::v1::{Body, ErrorBody};
-use super::super::wire::{Lists, Segment};
+use super::super::wire::{message, Lists, Message, Segment};
 
 /// What a call had offered for its reply. At most one write chunk, as [`super::plan`] decides;
 /// see [`check_lists`] for more.
@@ -42,6 +42,20 @@ pub enum Outcome {
     },
     /// RDMA_ERROR: the responder could not process the call. Nothing was written.
     Error(ErrorBody),
+}
+
+impl Outcome {
+    /// Bytes written into the write chunk and into the reply chunk.
+    pub const fn lengths(&self) -> (u32, u32) {
+        match *self {
+            Self::Inline { write_len, .. } => (write_len, 0),
+            Self::ReplyChunk {
+                reply_chunk_len,
+                write_len,
+            } => (write_len, reply_chunk_len),
+            Self::Error(_) => (0, 0),
+        }
+    }
 }
 
 /// What is wrong with a reply. None of these can be answered; the RPC fails.
@@ -76,24 +90,54 @@ pub enum Violation {
 /// The first [`Violation`] found. Nothing of such a reply may be used.
 #[inline]
 pub fn check(body: &Body<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
-    match *body {
-        Body::Msg { ref lists, payload } => {
-            let lens = check_offer(lists, offer)?;
-            Ok(Outcome::Inline {
-                inline_len: u32::try_from(payload.len()).map_err(|_| Violation::Overflow)?,
-                write_len: lens.write,
-            })
-        }
-        Body::Nomsg { ref lists } => {
-            let lens = check_offer(lists, offer)?;
-            Ok(Outcome::ReplyChunk {
-                reply_chunk_len: lens.reply.ok_or(Violation::NoMessage)?,
-                write_len: lens.write,
-            })
-        }
-        Body::Error(error) => Ok(Outcome::Error(error)),
+    match body {
+        Body::Msg { lists, payload } => inline(lists, payload, offer),
+        Body::Nomsg { lists } => long(lists, offer),
+        Body::Error(error) => Ok(Outcome::Error(*error)),
         Body::Msgp { .. } | Body::Done => Err(Violation::MessageType),
     }
+}
+
+/// Checks a decoded reply of either version against the offer of its call.
+///
+/// # Errors
+///
+/// The first [`Violation`] found. Nothing of such a reply may be used.
+pub fn check_message(reply: &Message<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
+    match reply.body() {
+        message::Body::Msg { lists, payload } => inline(lists, payload, offer),
+        message::Body::Nomsg { lists } => long(lists, offer),
+        message::Body::Error(message::ErrorBody::Vers { low, high }) => {
+            Ok(Outcome::Error(ErrorBody::Vers {
+                low: *low,
+                high: *high,
+            }))
+        }
+        message::Body::Error(message::ErrorBody::BadHeader) => Ok(Outcome::Error(ErrorBody::Chunk)),
+        // An RPC call is no optional operation.
+        message::Body::Error(message::ErrorBody::InvalidOption)
+        | message::Body::Msgp { .. }
+        | message::Body::Done
+        | message::Body::Optional { .. } => Err(Violation::MessageType),
+    }
+}
+
+#[inline]
+fn inline(lists: &Lists<'_>, payload: &[u8], offer: &Offer<'_>) -> Result<Outcome, Violation> {
+    let lens = check_offer(lists, offer)?;
+    Ok(Outcome::Inline {
+        inline_len: u32::try_from(payload.len()).map_err(|_| Violation::Overflow)?,
+        write_len: lens.write,
+    })
+}
+
+#[inline]
+fn long(lists: &Lists<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
+    let lens = check_offer(lists, offer)?;
+    Ok(Outcome::ReplyChunk {
+        reply_chunk_len: lens.reply.ok_or(Violation::NoMessage)?,
+        write_len: lens.write,
+    })
 }
 
 /// Lengths found in a reply's lists.
@@ -113,6 +157,9 @@ fn check_offer(lists: &Lists<'_>, offer: &Offer<'_>) -> Result<Lengths, Violatio
             reply: None,
         });
     }
+    if lists.read_list().next().is_some() {
+        return Err(Violation::ReadList);
+    }
     let write = offer.write_chunk.map(|c| c.iter().copied());
     let reply = offer.reply_chunk.map(|c| c.iter().copied());
     check_against(lists, write.into_iter(), reply)
@@ -124,6 +171,20 @@ fn check_offer(lists: &Lists<'_>, offer: &Offer<'_>) -> Result<Lengths, Violatio
 ///
 /// The first [`Violation`] found.
 pub fn check_lists(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths, Violation> {
+    if returned.read_list().next().is_some() {
+        return Err(Violation::ReadList);
+    }
+    check_lists_5666(returned, offered)
+}
+
+/// As [`check_lists`], for a responder of RFC 5666 that may put read chunks into its replies.
+/// Once they have been read, RDMA_DONE is due ([`super::done`]); how they fit into the
+/// message, [`super::reassembly`] finds out.
+///
+/// # Errors
+///
+/// The first [`Violation`] found.
+pub fn check_lists_5666(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths, Violation> {
     let write = offered.write_list().map(|c| c.segments());
     let reply = offered.reply_chunk().map(|c| c.segments());
     check_against(returned, write, reply)
@@ -134,9 +195,6 @@ fn check_against<C: Iterator<Item = Segment>>(
     mut write_chunks: impl Iterator<Item = C>,
     reply_chunk: Option<C>,
 ) -> Result<Lengths, Violation> {
-    if returned.read_list().next().is_some() {
-        return Err(Violation::ReadList);
-    }
     let mut write: u32 = 0;
     let mut any = false;
     for chunk in returned.write_list() {

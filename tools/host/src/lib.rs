@@ -3,7 +3,7 @@
 //! The rooms `wire` and `proto` of `rpcrdma.ko`, compiled for the host from the same sources.
 #![no_std]
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 extern crate std;
 
 #[path = "../../../rust"]
@@ -14,5 +14,7 @@ mod tree {
 
 pub use tree::{proto, wire};
 
+#[cfg(any(test, fuzzing))]
+pub mod model;
 #[cfg(test)]
 mod tests;

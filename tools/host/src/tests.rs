@@ -5,4 +5,5 @@
 mod decisions;
 mod gen;
 mod golden;
+mod models;
 mod v1;

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! State machines driven by arbitrary bytes, beside a model that knows what must hold.
+//!
+//! Each function is the body of a property test and of a fuzz target.
+
+use std::collections::VecDeque;
+use std::vec::Vec;
+
+mod lists;
+mod peers;
+
+pub use lists::{plan, reassembly, reply};
+pub use peers::{characteristics, negotiation};
+
+use crate::proto::backoff::Backoff;
+use crate::proto::conn::{Conn, Event, State, Step};
+use crate::proto::credits::Flow;
+use crate::proto::done::{Exposure, Window};
+
+/// Takes numbers off a string of bytes; zeros when it is used up.
+pub(crate) struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    pub(crate) fn new(data: &'a [u8]) -> Self {
+        Self(data)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn byte(&mut self) -> u8 {
+        let Some((&byte, rest)) = self.0.split_first() else {
+            return 0;
+        };
+        self.0 = rest;
+        byte
+    }
+
+    pub(crate) fn word(&mut self) -> u32 {
+        u32::from_be_bytes([self.byte(), self.byte(), self.byte(), self.byte()])
+    }
+
+    /// A number that is often small, often near a power of two, and sometimes anything.
+    pub(crate) fn number(&mut self) -> u32 {
+        match self.byte() {
+            n @ 0..=99 => u32::from(n),
+            n @ 100..=199 => (1u32 << (n % 32))
+                .wrapping_add(u32::from(self.byte() % 8))
+                .wrapping_sub(4),
+            _ => self.word(),
+        }
+    }
+}
+
+/// Credits, RDMA_DONEs and connections: never beyond the limit, never stuck.
+pub fn windows(data: &[u8]) {
+    let mut input = Input::new(data);
+    let (mut flow, mut window) = (Flow::new(), Window::new());
+    let mut stamps = VecDeque::new();
+    let mut exposure = Exposure::new(u32::from(input.byte()));
+    let mut exposed = 0u32;
+    while !input.is_empty() {
+        match input.byte() % 8 {
+            0 => {
+                let before = flow.available();
+                assert_eq!(flow.try_take(), before > 0);
+                assert!(before == 0 || flow.in_flight() <= flow.credits().limit());
+            }
+            1 => {
+                let (grant, max) = (input.number(), input.number());
+                let news = flow.on_reply(grant, max);
+                assert!(!news || flow.available() > 0);
+                assert!((1..=max.max(1)).contains(&flow.credits().limit()));
+            }
+            2 => flow.on_unanswered(),
+            3 => {
+                let room = window.available();
+                if let Some(stamp) = window.try_call() {
+                    assert!(room > 0);
+                    stamps.push_back(stamp);
+                }
+            }
+            4 => window.done_due(),
+            5 => {
+                let (room, unheard) = (window.available(), window.unheard());
+                if window.try_done() {
+                    assert!(room > 0 && window.unheard() == unheard + 1);
+                }
+            }
+            6 => {
+                // Replies come in any order.
+                let at = usize::from(input.byte()) % stamps.len().max(1);
+                if let Some(stamp) = stamps.remove(at) {
+                    let before = window.unheard();
+                    window.on_reply(stamp, input.number(), input.number());
+                    assert!(window.unheard() <= before);
+                }
+            }
+            _ => {
+                if input.byte() % 2 == 0 {
+                    exposed += u32::from(exposure.try_expose());
+                } else {
+                    assert_eq!(exposure.release(), exposed > 0);
+                    exposed = exposed.saturating_sub(1);
+                }
+                let credits = input.number();
+                assert_eq!(
+                    exposure.grant(credits),
+                    credits.saturating_sub(exposed).max(1)
+                );
+            }
+        }
+        assert!(flow.in_flight() > 0 || flow.available() > 0, "flow stuck");
+        assert_eq!(window.calls() as usize, stamps.len());
+        assert!(window.calls() > 0 || window.available() > 0, "window stuck");
+    }
+}
+
+/// Connections: final when dead, first reason kept, back-off within its bounds.
+pub fn connections(data: &[u8]) {
+    let mut input = Input::new(data);
+    let (min, max) = (u64::from(input.number()) + 1, u64::from(input.number()));
+    let mut backoff = Backoff::new(min, max);
+    let mut conn = Conn::new();
+    let mut path = Vec::new();
+    while !input.is_empty() {
+        let event = Event::ALL[usize::from(input.byte()) % Event::ALL.len()];
+        let before = conn;
+        let step = conn.on(event);
+        assert_eq!(matches!(step, Step::To(_)), conn.state() != before.state());
+        assert_eq!(conn.failure().is_some(), conn.state().is_ended());
+        assert!(before.failure().is_none() || before.failure() == conn.failure());
+        path.push(conn.state());
+        match conn.state() {
+            State::Dead => {
+                // A connection lives once; the next attempt waits.
+                assert!(path.len() > 1 && path[path.len() - 2].is_ended());
+                let delay = backoff.on_failure();
+                assert!(delay >= min && delay <= max.max(min));
+                let jittered = backoff.delay_jittered(input.word());
+                assert!(jittered <= delay && jittered >= delay - delay / 4);
+                conn = Conn::new();
+            }
+            State::Up if input.byte() % 2 == 0 => {
+                backoff.on_reply();
+                assert_eq!(backoff.delay(), 0);
+            }
+            _ => {}
+        }
+    }
+}

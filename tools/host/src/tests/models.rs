@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The state machines of `model`, driven at random; `make fuzz` drives them with guidance.
+
+use proptest::prelude::*;
+use std::vec::Vec;
+
+use super::gen;
+use crate::model;
+use crate::wire::v1::{self, ListProc};
+
+fn script() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![3 => 0..8u8, 1 => any::<u8>()];
+    prop::collection::vec(byte, 0..400)
+}
+
+fn header(lists: &gen::OwnedLists, nomsg: bool) -> Vec<u8> {
+    let mut buf = std::vec![0; 16 + lists.len()];
+    let proc = if nomsg {
+        ListProc::Nomsg
+    } else {
+        ListProc::Msg
+    };
+    lists
+        .encode(v1::begin(&mut buf, 1, 1, proc).unwrap())
+        .unwrap();
+    buf
+}
+
+proptest! {
+    #[test]
+    fn windows(data in script()) {
+        model::windows(&data);
+    }
+
+    #[test]
+    fn connections(data in script()) {
+        model::connections(&data);
+    }
+
+    #[test]
+    fn negotiation(data in script()) {
+        model::negotiation(&data);
+    }
+
+    #[test]
+    fn characteristics(data in prop::collection::vec(any::<u8>(), 0..400)) {
+        model::characteristics(&data);
+    }
+
+    #[test]
+    fn plan(data in prop::collection::vec(any::<u8>(), 0..100)) {
+        model::plan(&data);
+    }
+
+    /// Read lists at random, most of them in order.
+    #[test]
+    fn reassembly(
+        mut steps in prop::collection::vec((0..40u32, 0..3usize, 0..50u32), 0..6),
+        nomsg in any::<bool>(),
+        inline in 0..200usize,
+        back in any::<bool>(),
+    ) {
+        let mut lists = gen::OwnedLists::default();
+        let mut position = 0;
+        for (gap, segments, length) in steps.drain(..) {
+            position += gap * 4;
+            for n in 0..=segments {
+                let segment = crate::wire::Segment { handle: 1, length: length + n as u32, offset: 0 };
+                lists.reads.push(crate::wire::ReadSegment { position, segment });
+            }
+            if !back {
+                position += (segments as u32 + 1) * length + 3;
+                position &= !3;
+            }
+        }
+        let mut message = header(&lists, nomsg);
+        message.resize(message.len() + inline, 0);
+        model::reassembly(&message);
+    }
+
+    #[test]
+    fn reply(a in gen::lists(), b in gen::lists(), same in any::<bool>(), nomsg in any::<bool>()) {
+        let call = header(&a, false);
+        let reply = header(if same { &a } else { &b }, nomsg);
+        if let Ok(split) = u8::try_from(call.len()) {
+            let data: Vec<u8> = core::iter::once(split).chain(call).chain(reply).collect();
+            model::reply(&data);
+        }
+    }
+}
