@@ -15,26 +15,38 @@ from .tree import Finding, Tree
 FOLDER = "Documentation"
 
 
-def _register() -> None:
+def register() -> None:
+    """Teach docutils what we use of Sphinx: toctrees and references become links."""
     from docutils import nodes
     from docutils.parsers.rst import Directive, directives, roles
+
+    def link(text: str, target: str) -> nodes.reference:
+        return nodes.reference(text, text, refuri=f"{target}.html")
 
     class TocTree(Directive):
         has_content = True
         option_spec = {"maxdepth": int, "caption": directives.unchanged}  # noqa: RUF012
 
         def run(self) -> list[nodes.Node]:
-            return []
+            names = [line.strip() for line in self.content if line.strip()]
+            items = [nodes.list_item("", nodes.paragraph("", "", link(n, n))) for n in names]
+            return [nodes.bullet_list("", *items)]
 
     directives.register_directive("toctree", TocTree)
 
-    def role(
-        _name: str, rawtext: str, text: str, *_rest: object, **_options: object
+    def doc(
+        _name: str, _raw: str, text: str, *_rest: object, **_options: object
     ) -> tuple[list[nodes.Node], list[nodes.Node]]:
-        return [nodes.literal(rawtext, text)], []
+        titled = re.match(r"^(.*?)\s*<([\w-]+)>$", text)
+        return [link(titled[1], titled[2]) if titled else link(text, text)], []
 
-    for name in ("doc", "ref", "manpage"):
-        roles.register_local_role(name, role)
+    def manpage(
+        _name: str, raw: str, text: str, *_rest: object, **_options: object
+    ) -> tuple[list[nodes.Node], list[nodes.Node]]:
+        return [nodes.emphasis(raw, text)], []
+
+    roles.register_local_role("doc", doc)
+    roles.register_local_role("manpage", manpage)
 
 
 def parse(path: str, text: str) -> list[Finding]:
@@ -42,7 +54,7 @@ def parse(path: str, text: str) -> list[Finding]:
     from docutils.core import publish_doctree
     from docutils.utils import Reporter
 
-    _register()
+    register()
     document = publish_doctree(
         text,
         source_path=path,
