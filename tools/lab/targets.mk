@@ -3,7 +3,7 @@
 # The lab's targets. Variables given to make reach the lab through the
 # environment: KERNEL_SRC KDIR LLVM JOBS KERNEL LINK CLIENT SERVER ACCEL FULL.
 
-LAB := $(dir $(lastword $(MAKEFILE_LIST)))python -m lab
+LAB := tools/lab/python -m lab
 
 .PHONY: run shell bench lab-deps lab-lint lab-check
 
@@ -37,3 +37,6 @@ lab-check: lab-deps
 #: LINK=rxe|siw the guests' soft RDMA device
 #: ACCEL=auto|tcg|kvm how the guests are run
 #: FULL=1 every scenario, not only the selection for `make check`
+
+.PHONY: check
+check: lab-lint lab-check

@@ -30,6 +30,7 @@ class JsonSocket:
 
     def send(self, message: dict[str, Any], prefix: bytes = b"") -> None:
         """Send one object."""
+        self._socket.settimeout(30)
         try:
             self._socket.sendall(prefix + json.dumps(message).encode() + b"\n")
         except OSError as err:
@@ -107,7 +108,7 @@ class Agent:
             request = {"execute": "guest-sync", "arguments": {"id": token}}
             self._json.send(request, prefix=b"\xff")
             try:
-                while self._json.receive(0.5).get("return") != token:
+                while self._json.receive(1.0).get("return") != token:
                     pass
                 return
             except TimeoutError:

@@ -88,7 +88,7 @@ def count(
 ) -> dict[str, dict[str, list[float]]]:
     """Instructions per operation by verb and module, on a client with one processor."""
     counts = paths.sub("tmp") / f"insncount-{time.time_ns()}"
-    plugin = f"{instructions.build_plugin()},file={counts}"
+    plugin = f"{instructions.build_plugin()},out={counts}"
     counted = replace(setup, cpus=1, client_extra=("-plugin", plugin))
     figures: dict[str, dict[str, list[float]]] = {}
     try:

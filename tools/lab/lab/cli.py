@@ -18,6 +18,7 @@ from .errors import LabError
 COMMANDS = (
     ("deps", "deps", "install what the lab needs (Debian packages, bindgen, a venv with ruff)"),
     ("prepare", "prepare", "build kernel and guest image into the cache"),
+    ("kdir", "kdir", "print the build tree of a lab kernel"),
     ("run", "demo", "the whole way to a mount, shown step by step"),
     ("shell", "shell", "an interactive client with the mount in place"),
     ("check", "check", "the scenarios, on the plain and the debug kernel"),

@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from . import aptstate, debian, paths, settings, toolchain
@@ -175,6 +176,7 @@ def configure(src: Path, obj: Path, flavour: str, tools: toolchain.Toolchain, lo
         raise LabError(f"{FRAGMENT.name}: these lines did not survive: " + " ".join(lost))
 
 
+@cache
 def ensure(flavour: str = "plain") -> Kernel:
     """The kernel of this flavour, built if the cache does not hold it."""
     if flavour not in ("plain", "debug"):

@@ -95,7 +95,7 @@ class Pair:
             self.server = Guest(self._boot("server", SERVER_ADDRESS, setup.server_module))
             self.client = Guest(self._boot("client", CLIENT_ADDRESS, setup.client_module))
             for vm in self._vms:
-                vm.wait_boot(300 if setup.kernel.flavour == "debug" else 120)
+                vm.wait_boot()
             self.boot_seconds = time.monotonic() - began
             self.client.sh("/lab/client-up")
             self.server.sh(f"/lab/server-up {setup.threads}", timeout=120)

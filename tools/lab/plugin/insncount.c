@@ -85,7 +85,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 							 qemu_plugin_tb_n_insns(tb));
 }
 
-/* Argument: file=PATH */
+/* Argument: out=PATH */
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info_t *info,
 			       int argc, char **argv)
 {
@@ -93,11 +93,11 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info_t *in
 	int fd;
 
 	(void)info;
-	if (argc != 1 || strncmp(argv[0], "file=", 5) != 0) {
-		fprintf(stderr, "insncount: needs file=PATH\n");
+	if (argc != 1 || strncmp(argv[0], "out=", 4) != 0) {
+		fprintf(stderr, "insncount: needs out=PATH\n");
 		return 1;
 	}
-	fd = open(argv[0] + 5, O_RDWR | O_CREAT | O_TRUNC, 0644);
+	fd = open(argv[0] + 4, O_RDWR | O_CREAT | O_TRUNC, 0644);
 	if (fd < 0 || ftruncate(fd, size) < 0) {
 		perror("insncount");
 		return 1;
