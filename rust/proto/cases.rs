@@ -6,8 +6,12 @@
 
 pub mod conn;
 pub mod flow;
+pub mod legacy;
 pub mod plan;
+pub mod reassembly;
 pub mod reply;
+pub mod version;
+pub mod xchar;
 
 /// Fails with a message unless a condition holds.
 macro_rules! ensure {
@@ -31,5 +35,12 @@ pub fn check_all() -> Result<(), &'static str> {
     conn::check()?;
     plan::check()?;
     reply::check()?;
-    reply::check_invalidate()
+    reply::check_invalidate()?;
+    reassembly::check()?;
+    version::check()?;
+    xchar::check_peer()?;
+    xchar::check_receives()?;
+    legacy::check_done()?;
+    legacy::check_padding()?;
+    legacy::check_conf()
 }

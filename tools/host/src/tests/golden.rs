@@ -30,5 +30,12 @@ groups! {
     plan: cases::plan::check;
     reply: cases::reply::check;
     invalidate: cases::reply::check_invalidate;
+    reassembly: cases::reassembly::check;
+    version: cases::version::check;
+    xchar_peer: cases::xchar::check_peer;
+    xchar_receives: cases::xchar::check_receives;
+    done: cases::legacy::check_done;
+    padding: cases::legacy::check_padding;
+    conf: cases::legacy::check_conf;
     all_cases: cases::check_all;
 }

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Characteristics of a peer, and changes of our own Receives.
+
+use super::super::super::wire::v2;
+use super::super::super::wire::xchar::{
+    init, request, respond, update, BackwardSupport, Characteristic, Disposition, Id, Initial,
+    Operation,
+};
+use super::super::super::wire::{Direction, EncodeError, Limits};
+use super::super::xchar::{Announce, BadResponse, Known, Peer, Receives, Refused};
+use super::ensure;
+
+type Check = Result<(), &'static str>;
+
+/// Encodes an operation, decodes it, and lets the peer's record take it.
+fn hear(
+    peer: &mut Peer,
+    xid: u32,
+    encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>,
+) -> Result<Result<(), BadResponse>, &'static str> {
+    let mut buf = [0; 128];
+    let len = encode(&mut buf).map_err(|_| "no room")?;
+    let header = v2::decode(buf.get(..len).ok_or("buffer")?, &Limits::NONE);
+    let Ok(v2::Body::Optional {
+        opttype, optinfo, ..
+    }) = header.map(|h| *h.body())
+    else {
+        return Err("not an optional operation");
+    };
+    match Operation::decode(opttype, optinfo, &Limits::NONE) {
+        Ok(Some(op)) => Ok(peer.on_operation(xid, &op)),
+        _ => Err("not an operation"),
+    }
+}
+
+fn says(peer: &mut Peer, now: Characteristic<'_>, cleared: bool) -> Check {
+    let result = hear(peer, 1, |b| update(b, 1, 1, Direction::Call, &now, cleared))?;
+    result.map_err(|_| "update refused")
+}
+
+fn answers(
+    peer: &mut Peer,
+    xid: u32,
+    what: &[Disposition],
+) -> Result<Result<(), BadResponse>, &'static str> {
+    hear(peer, xid, |b| respond(b, xid, 1, what))
+}
+
+/// What a peer says, and what is asked of it.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+pub fn check_peer() -> Check {
+    check_defaults()?;
+    check_init()?;
+    check_requests()?;
+    check_responses()?;
+    check_backward()
+}
+
+//~ XC-3-1 V2-2.3-2
+fn check_defaults() -> Check {
+    let p = Peer::default();
+    ensure!(p.send_limit() == 4096, "default size");
+    ensure!(!p.may_invalidate(), "default: plain Send");
+    let level = p.backward_support(false);
+    ensure!(
+        level == BackwardSupport::SizeLimited,
+        "default: size limited"
+    );
+    Ok(())
+}
+
+//~ XC-2.1-4 XC-3.2-1 XC-3.2-2 XC-4.1-3
+fn check_init() -> Check {
+    let mut p = Peer::new();
+    let start = [
+        Characteristic::Other {
+            id: Id(0xffff_ff00),
+            data: &[1],
+        },
+        Characteristic::ReceiveBufferSize(16384),
+        Characteristic::RemoteInvalidation(true),
+    ]
+    .map(|value| Initial {
+        value,
+        fixed: false,
+    });
+    let ok = hear(&mut p, 1, |b| init(b, 1, 1, Direction::Reply, &start))?;
+    ensure!(ok.is_ok() && p.send_limit() == 16384, "init: size");
+    ensure!(p.may_invalidate(), "init: remote invalidation");
+    says(&mut p, Characteristic::RemoteInvalidation(false), false)?;
+    ensure!(!p.may_invalidate(), "update: plain Send");
+    says(&mut p, Characteristic::ReceiveBufferSize(3), false)?;
+    ensure!(p.send_limit() == 1024, "update: absurd size");
+    Ok(())
+}
+
+//~ XC-3.1-3 XC-4.4-1 XC-4.3-3
+fn check_requests() -> Check {
+    let mut p = Peer::new();
+    let (less, more) = (
+        Known::ReceiveBufferSize(2048),
+        Known::ReceiveBufferSize(9000),
+    );
+    ensure!(p.try_request(5, less) && p.send_limit() == 2048, "at once");
+    ensure!(!p.try_request(6, more), "one at a time");
+    ensure!(
+        answers(&mut p, 5, &[Disposition::Rejected])? == Ok(()),
+        "rejected"
+    );
+    ensure!(
+        p.send_limit() == 4096 && p.request().is_none(),
+        "until rejected"
+    );
+    ensure!(p.try_request(6, less), "asked again");
+    ensure!(
+        answers(&mut p, 6, &[Disposition::Pending])? == Ok(()),
+        "pending"
+    );
+    ensure!(p.send_limit() == 2048, "while pending");
+    says(&mut p, Characteristic::ReceiveBufferSize(8192), false)?;
+    ensure!(p.send_limit() == 2048, "larger, still pending");
+    says(&mut p, Characteristic::RemoteInvalidation(true), true)?;
+    ensure!(p.send_limit() == 2048, "cleared another");
+    says(&mut p, Characteristic::ReceiveBufferSize(8192), true)?;
+    ensure!(p.send_limit() == 8192 && p.request().is_none(), "cleared");
+    ensure!(p.try_request(7, more), "asked for more");
+    ensure!(p.send_limit() == 8192, "not before it is done");
+    ensure!(answers(&mut p, 7, &[Disposition::Done])? == Ok(()), "done");
+    ensure!(p.send_limit() == 9000, "done");
+    let unchanged = p;
+    let asked = hear(&mut p, 8, |b| request(b, 8, 1, &[less.value()]))?;
+    ensure!(
+        asked.is_ok() && p == unchanged,
+        "its requests change nothing"
+    );
+    p.on_unsupported();
+    ensure!(!p.try_request(9, less), "unsupported");
+    Ok(())
+}
+
+//~ XC-4.3-1 XC-4.3-2 XC-4.3-4
+fn check_responses() -> Check {
+    let mut p = Peer::new();
+    let unasked = Err(BadResponse::Unasked);
+    ensure!(
+        answers(&mut p, 5, &[Disposition::Done])? == unasked,
+        "unasked"
+    );
+    ensure!(p.try_request(5, Known::RemoteInvalidation(true)), "asked");
+    ensure!(
+        answers(&mut p, 4, &[Disposition::Done])? == unasked,
+        "another XID"
+    );
+    let uncovered = Err(BadResponse::Coverage(0));
+    ensure!(answers(&mut p, 5, &[])? == uncovered, "not covered");
+    let two = [Disposition::Done, Disposition::Done];
+    let exceeding = Err(BadResponse::Coverage(1));
+    ensure!(answers(&mut p, 5, &two)? == exceeding, "more than asked");
+    ensure!(!p.may_invalidate(), "nothing changed");
+    ensure!(
+        answers(&mut p, 5, &[Disposition::Pending])? == Ok(()),
+        "pending"
+    );
+    ensure!(
+        answers(&mut p, 5, &[Disposition::Done])? == unasked,
+        "answered twice"
+    );
+    Ok(())
+}
+
+//~ XC-3.3-1 XC-3.3-2
+fn check_backward() -> Check {
+    let mut p = Peer::new();
+    let unknown = Characteristic::BackwardSupport(BackwardSupport::Unknown);
+    says(&mut p, unknown, false)?;
+    ensure!(
+        p.backward_support(false) == BackwardSupport::None,
+        "unknown"
+    );
+    let presumed = p.backward_support(true);
+    ensure!(presumed == BackwardSupport::SizeLimited, "presumed");
+    p.on_backward_request(false);
+    let shown = p.backward_support(false);
+    ensure!(shown == BackwardSupport::SizeLimited, "shown");
+    p.on_backward_request(true);
+    p.on_backward_request(false);
+    ensure!(
+        p.backward_support(false) == BackwardSupport::General,
+        "general"
+    );
+    let none = Characteristic::BackwardSupport(BackwardSupport::None);
+    says(&mut p, none, false)?;
+    ensure!(p.backward_support(true) == BackwardSupport::None, "said so");
+    Ok(())
+}
+
+/// Our own Receives.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+pub fn check_receives() -> Check {
+    check_growth()?;
+    check_asked()
+}
+
+//~ XC-3.1-1 XC-3.1-2
+fn check_growth() -> Check {
+    let mut r = Receives::new(4096);
+    ensure!(r.grow(4096, 0) == Err(Refused::NotLarger), "not larger");
+    ensure!(r.grow(2048, 0) == Err(Refused::NotLarger), "never shrinks");
+    ensure!(r.grow(8192, 2) == Ok(None), "begins to grow");
+    ensure!(r.announced() == 4096 && r.floor() == 8192, "not announced");
+    ensure!(r.grow(16384, 1) == Err(Refused::Busy), "one at a time");
+    ensure!(r.on_consumed(1).is_none(), "one is left");
+    let told = Some(Announce {
+        size: 8192,
+        pending_cleared: false,
+    });
+    ensure!(
+        r.on_consumed(1) == told && r.announced() == 8192,
+        "announced"
+    );
+    ensure!(r.on_consumed(1).is_none(), "announced once");
+    let value = Characteristic::ReceiveBufferSize(8192);
+    ensure!(told.map(|a| a.value()) == Some(value), "value");
+    Ok(())
+}
+
+//~ XC-3.1-4 XC-4.2-1 XC-4.4-2
+fn check_asked() -> Check {
+    const RANGE: (u32, u32) = (2048, 16384);
+    let mut r = Receives::new(4096);
+    let rejected = (Disposition::Rejected, None);
+    let done = (Disposition::Done, None);
+    ensure!(r.on_request(1024, 0, RANGE) == rejected, "too small");
+    ensure!(r.on_request(32768, 0, RANGE) == rejected, "too large");
+    ensure!(r.on_request(2048, 0, RANGE) == done, "smaller on request");
+    ensure!(r.announced() == 2048 && r.floor() == 2048, "smaller");
+    let pending = (Disposition::Pending, None);
+    ensure!(r.on_request(8192, 3, RANGE) == pending, "larger, in time");
+    ensure!(r.on_request(9216, 3, RANGE) == rejected, "busy");
+    let told = Some(Announce {
+        size: 8192,
+        pending_cleared: true,
+    });
+    ensure!(r.on_consumed(5) == told, "no longer pending");
+    ensure!(r.on_request(8192, 0, RANGE) == done, "as it is");
+    ensure!(r.on_request(16384, 0, RANGE) == done, "larger at once");
+    ensure!(r.announced() == 16384, "larger");
+    // A request for less while a growth of our own is under way.
+    let mut r = Receives::new(4096);
+    ensure!(r.grow(8192, 3) == Ok(None), "grows");
+    ensure!(r.on_request(2048, 0, RANGE) == done, "gives it up");
+    ensure!(r.on_consumed(3).is_none() && r.floor() == 2048, "given up");
+    Ok(())
+}
