@@ -120,6 +120,13 @@ impl NetRef {
         Self(net)
     }
 
+    /// The initial namespace.
+    pub(crate) fn init() -> Self {
+        // INVARIANT: it is never freed.
+        // SAFETY: The address of a static is not null.
+        Self(unsafe { NonNull::new_unchecked(&raw mut bindings::init_net) })
+    }
+
     /// The namespace itself; referenced by the type invariant.
     #[inline]
     pub(crate) fn as_ptr(&self) -> *mut bindings::net {

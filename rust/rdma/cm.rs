@@ -202,7 +202,7 @@ impl PinnedDrop for Ident {
 /// The methods are called in process context and may sleep.
 pub(crate) struct CmId<H: CmHandler> {
     ident: Arc<Ident>,
-    handler: PhantomData<Arc<H>>,
+    handler: PhantomData<fn(&H)>,
 }
 
 impl<H: CmHandler> CmId<H> {

@@ -188,6 +188,8 @@ pub(crate) struct Qp<C: Completions> {
 unsafe impl<C: Completions> Send for Qp<C> {}
 // SAFETY: As above.
 unsafe impl<C: Completions> Sync for Qp<C> {}
+// What must not move is in the box.
+impl<C: Completions> Unpin for Qp<C> {}
 
 impl<C: Completions> Qp<C> {
     /// Makes a queue pair for an identifier whose address is resolved, or that came with a

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RDMA ping: both ends of a connection in one module, over the room `rdma` alone.
+//!
+//! Each round trip uses what RPC-over-RDMA uses. The client registers memory and sends a message that
+//! says where; the server reads that memory (RDMA Read), writes other memory (RDMA Write) and answers
+//! with a Send that invalidates one of the two regions (Send With Invalidate); the client
+//! invalidates the other one itself. Every byte is compared. At the end the server tries a key that
+//! was invalidated, which has to fail, and a connection to a port where nobody listens, which has to be
+//! refused.
+//!
+//! ```text
+//! rdma link add rxe0 type rxe netdev eth0
+//! insmod rdma_ping.ko addr=0x0a000002          # an address of eth0
+//! ```
+//!
+//! Results go to the console as KTAP; `insmod` fails if one of them is not ok. With `hold=1` a
+//! connection is kept until the module or the device is removed.
+//!
+//! Only `raw`, `mem` and `rdma` are used here: the room `rdma` needs nothing of RPC.
+
+#![allow(dead_code, unused_imports)]
+
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc, Mutex};
+
+#[path = "../rust/mem.rs"]
+mod mem;
+#[path = "../rust/raw.rs"]
+mod raw;
+#[path = "../rust"]
+mod rooms {
+    pub(crate) mod rdma;
+}
+use rooms::rdma;
+
+mod rdma_ping {
+    pub(crate) mod block;
+    pub(crate) mod end;
+    pub(crate) mod pair;
+    pub(crate) mod wire;
+}
+
+use mem::{NetRef, SockAddr};
+use rdma::device::{Registration, Removal};
+use rdma_ping::pair::Pair;
+
+module! {
+    type: Ping,
+    name: "rdma_ping",
+    authors: ["The rpcrdma-rust developers"],
+    description: "RDMA ping with Read, Write and Send With Invalidate",
+    license: "GPL",
+    params: {
+        addr: u32 {
+            default: 0x7f00_0001,
+            description: "IPv4 address of an RDMA device here, as a number (0x0a000002)",
+        },
+        port: u16 {
+            default: 20050,
+            description: "port to listen on",
+        },
+        rounds: u32 {
+            default: 200,
+            description: "number of round trips",
+        },
+        hold: u32 {
+            default: 0,
+            description: "1: keep a connection until the module or the device is removed",
+        },
+    },
+}
+
+/// The module. Field order is teardown order: the connection goes before the device client, whose
+/// removal would wait for it.
+struct Ping {
+    kept: Arc<Kept>,
+    _devices: Arc<Registration>,
+}
+
+impl kernel::Module for Ping {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        let devices = Registration::new(c"rdma_ping")?;
+        let kept = Arc::pin_init(Kept::new(), GFP_KERNEL)?;
+        let test = Test {
+            addr: module_parameters::addr.value().to_be_bytes(),
+            port: module_parameters::port.value(),
+            rounds: module_parameters::rounds.value(),
+            devices: devices.clone(),
+            kept: kept.clone(),
+        };
+        test.run()?;
+        if module_parameters::hold.value() != 0 {
+            kept.keep(test.connect()?);
+        }
+        Ok(Self {
+            kept,
+            _devices: devices,
+        })
+    }
+}
+
+impl Drop for Ping {
+    fn drop(&mut self) {
+        self.kept.release();
+    }
+}
+
+/// The connection that is kept, and whether its device is going.
+#[pin_data]
+struct Kept {
+    #[pin]
+    inner: Mutex<(Option<Pair>, bool)>,
+}
+
+impl Kept {
+    fn new() -> impl PinInit<Self> {
+        pin_init!(Self { inner <- new_mutex!((None, false), "rdma_ping::Kept::inner") })
+    }
+
+    fn keep(&self, pair: Pair) {
+        let mut inner = self.inner.lock();
+        if !inner.1 {
+            inner.0 = Some(pair);
+        }
+    }
+
+    /// Tears the connection down. May sleep.
+    fn release(&self) {
+        let pair = self.inner.lock().0.take();
+        drop(pair);
+    }
+}
+
+impl Removal for Kept {
+    fn device_removed(&self) {
+        pr_info!("the device is going away\n");
+        self.inner.lock().1 = true;
+        self.release();
+    }
+}
+
+/// What the tests need.
+struct Test {
+    addr: [u8; 4],
+    port: u16,
+    rounds: u32,
+    devices: Arc<Registration>,
+    kept: Arc<Kept>,
+}
+
+/// A test, by name.
+type Case = (&'static str, fn(&Test) -> Result);
+
+impl Test {
+    /// Runs all tests; fails with the error of the first that did.
+    fn run(&self) -> Result {
+        const CASES: [Case; 4] = [
+            ("refused_where_nobody_listens", Test::refused),
+            ("round_trips", Test::round_trips),
+            ("invalidated_key_is_of_no_use", Test::stale_key),
+            ("dropped_in_mid_flight", Test::dropped_in_mid_flight),
+        ];
+        pr_info!("KTAP version 1\n");
+        pr_info!("1..{}\n", CASES.len());
+        let mut outcome = Ok(());
+        for (i, (name, case)) in CASES.iter().enumerate() {
+            match case(self) {
+                Ok(()) => pr_info!("ok {} {}\n", i + 1, name),
+                Err(error) => {
+                    pr_info!("not ok {} {} # {:?}\n", i + 1, name, error);
+                    outcome = outcome.and(Err(error));
+                }
+            }
+        }
+        outcome
+    }
+
+    fn connect(&self) -> Result<Pair> {
+        let addr = SockAddr::v4(self.addr, self.port);
+        Pair::connect(NetRef::init(), &addr, &self.devices, &self.kept)
+    }
+
+    fn round_trips(&self) -> Result {
+        let mut pair = self.connect()?;
+        for n in 1..=self.rounds {
+            pair.round(n)?;
+        }
+        pair.disconnect()
+    }
+
+    fn stale_key(&self) -> Result {
+        let mut pair = self.connect()?;
+        pair.round(1)?;
+        pair.try_stale_key()
+    }
+
+    fn dropped_in_mid_flight(&self) -> Result {
+        let mut pair = self.connect()?;
+        pair.round(1)?;
+        pair.drop_in_mid_flight()
+    }
+
+    fn refused(&self) -> Result {
+        let addr = SockAddr::v4(self.addr, self.port.wrapping_add(1));
+        Pair::refused(NetRef::init(), &addr, &self.devices, &self.kept)
+    }
+}
