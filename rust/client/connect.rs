@@ -67,7 +67,9 @@ pub(super) fn connect(
     qp.post_receives().map_err(local)?;
     shake_hands(&cm, &events, xprt, config, reads)?;
     let thresholds = agree(xprt, &events, config);
-    link.established(thresholds.remote_invalidation);
+    // RFC 8797 section 4.1 wants both peers to have set R, but Linux's server invalidates without
+    // having set it. What we have announced is what we must be ready for.
+    link.established(config.announce().remote_invalidation);
     let ep = Endpoint::new(Parts {
         epoch,
         thresholds,

@@ -13,7 +13,7 @@ use super::request::Request;
 use super::{connect, fence, names, send};
 use crate::observe::stats::{write_xprt_line, Generic, Stats};
 use crate::observe::trace;
-use crate::rdma::device::{Registration, Removal};
+use crate::rdma::device::{Name, Registration, Removal};
 use crate::sunrpc::rqst::Rqst;
 use crate::sunrpc::slot::Slot;
 use crate::sunrpc::stats::StatsWriter;
@@ -100,7 +100,10 @@ impl Transport for Client {
 
     fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
         let epoch = self.next_epoch();
-        let ep = connect::connect(self, xprt, epoch)?;
+        let made = connect::connect(self, xprt, epoch);
+        let rc = made.as_ref().err().map_or(0, |error| error.to_errno());
+        trace::connect(names::peer(xprt), rc, if rc == 0 { 1 } else { rc });
+        let ep = made?;
         // The credits of the last connection are void before anything can be sent on this one.
         xprt.reset_congestion();
         *self.endpoint.lock() = Some(ep);
@@ -111,6 +114,7 @@ impl Transport for Client {
         let Some(ep) = self.endpoint.lock().take() else {
             return;
         };
+        trace::disconnect(names::peer(xprt), 0, 1);
         ep.close();
         fence::sweep(xprt, ep.epoch);
     }
@@ -173,10 +177,15 @@ impl Transport for Client {
 }
 
 /// Told when the device of a connection goes away.
-pub(super) struct Unplug(pub(super) XprtHandle<Client>);
+pub(super) struct Unplug {
+    pub(super) xprt: XprtHandle<Client>,
+    /// What the device is called.
+    pub(super) device: Name,
+}
 
 impl Removal for Unplug {
     fn device_removed(&self) {
-        self.0.force_disconnect();
+        trace::device_removal(&self.device, self.xprt.addr().bytes());
+        self.xprt.force_disconnect();
     }
 }
