@@ -8,10 +8,11 @@ rust-src. Each candidate is put to the kernel's `make rustavailable`.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from . import paths
@@ -55,7 +56,8 @@ def cached_bindgen() -> Path:
 
 def _candidates(variable: str, program: str, extra: list[Path]) -> list[str]:
     """Every `program` worth trying, the user's choice first, without duplicates."""
-    found = [os.environ[variable]] if os.environ.get(variable) else []
+    given = shutil.which(os.environ.get(variable) or "")
+    found = [given] if given else []
     found += [str(path) for path in extra if path.exists()]
     for directory in [*os.environ.get("PATH", "").split(":"), "/usr/bin"]:
         path = shutil.which(program, path=directory) if directory else None
@@ -75,14 +77,25 @@ def _accepted(src: Path, tools: Toolchain) -> str:
 def choose(src: Path, llvm: str) -> Toolchain:
     """The first rustc and bindgen that `make rustavailable` of `src` accepts.
 
+    The verdict is remembered for the same candidates, unchanged on disk: the
+    kernel's check takes seconds.
+
     # Errors
     `LabError` with the kernel's last complaint when none will do.
     """
+    rustcs = _candidates("RUSTC", "rustc", [])
+    bindgens = _candidates("BINDGEN", "bindgen", [cached_bindgen()])
+    stamps = [(path, Path(path).stat().st_mtime_ns) for path in rustcs + bindgens]
+    key = hashlib.sha256(repr((str(src), llvm, stamps)).encode()).hexdigest()[:12]
+    note = paths.sub("tmp") / f"toolchain-{key}.json"
+    if note.exists():
+        return Toolchain(**json.loads(note.read_text()))
     complaint = "no rustc or bindgen found"
-    for rustc in _candidates("RUSTC", "rustc", []):
-        for bindgen in _candidates("BINDGEN", "bindgen", [cached_bindgen()]):
+    for rustc in rustcs:
+        for bindgen in bindgens:
             tools = Toolchain(llvm, rustc, bindgen)
             complaint = _accepted(src, tools)
             if not complaint:
+                note.write_text(json.dumps(asdict(tools)))
                 return tools
     raise LabError(f"no Rust toolchain fit for the kernel; run tools/lab/bootstrap\n{complaint}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The KUnit suites of our module, run by loading it, and the samples."""
+"""The KUnit suites of our module, run by loading it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,3 @@ def test_kunit_suites(lab: Lab, pair: Pair) -> None:
     pair.load()
     assert results.failed == 0, results.text
     assert results.passed > 0
-
-
-@pytest.mark.needs_ours
-def test_samples_load_and_go(lab: Lab, pair: Pair) -> None:
-    """Each sample module does its work on load and leaves cleanly."""
-    assert lab.modules.samples, "the build made no samples"
-    for sample in lab.modules.samples:
-        pair.client.sh(f"insmod /lab/{sample.name}", timeout=60)
-        pair.client.sh(f"rmmod {sample.stem.replace('-', '_')}", timeout=60)
