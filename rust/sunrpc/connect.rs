@@ -74,7 +74,9 @@ pub(super) unsafe fn begin<T: Transport>(xprt: &Xprt<T>, task: NonNull<raw::rpc_
     let raw_xprt = xprt.as_raw();
     // SAFETY: By the safety requirements. The transport's address is a cookie no task has.
     if !unsafe { raw::xprt_lock_connect(raw_xprt, task.as_ptr(), raw_xprt.cast()) } {
-        kernel::pr_warn_once!("rpcrdma: connect without the send lock\n");
+        kernel::pr_warn_once!("connect without the send lock\n");
+        // SAFETY: The transport is alive; nobody else connects while this bit is set.
+        unsafe { raw::rr_xprt_clear_connecting(raw_xprt) };
         return;
     }
     let state = xprt.state();
@@ -88,6 +90,7 @@ pub(super) unsafe fn begin<T: Transport>(xprt: &Xprt<T>, task: NonNull<raw::rpc_
         state.attempt.load(Relaxed).wrapping_add(wait)
     };
     state.due.store(due, Relaxed);
+    xprt.transport().connect_ordered(xprt, until(due));
     schedule(xprt);
 }
 

@@ -81,6 +81,10 @@ unsafe fn parts<'a, T: Transport>(rqst: *mut raw::rpc_rqst) -> (&'a Xprt<T>, Rqs
 }
 
 /// Gives a slot back. Process context.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn free_slot<T: Transport>(xprt: *mut raw::rpc_xprt, rqst: *mut raw::rpc_rqst) {
     // SAFETY: As the module says.
     let (xprt, slot) = unsafe {
@@ -93,18 +97,30 @@ unsafe extern "C" fn free_slot<T: Transport>(xprt: *mut raw::rpc_xprt, rqst: *mu
 }
 
 /// rpcbind has told the port (host order). Process context.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn set_port<T: Transport>(xprt: *mut raw::rpc_xprt, port: c_ushort) {
     // SAFETY: As the module says.
     unsafe { Xprt::<T>::from_raw(xprt) }.set_port(port);
 }
 
 /// A task wants a connection, and holds the send lock.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn connect_op<T: Transport>(xprt: *mut raw::rpc_xprt, task: *mut raw::rpc_task) {
     // SAFETY: As the module says; `xprt_connect()` has taken the send lock for the task.
     unsafe { connect::begin(Xprt::<T>::from_raw(xprt), NonNull::new_unchecked(task)) };
 }
 
 /// Memory for call and reply. May sleep.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn buf_alloc<T: Transport>(task: *mut raw::rpc_task) -> c_int {
     // SAFETY: As the module says; SUNRPC calls this from the task itself.
     match unsafe { buffer::allocate::<T>(NonNull::new_unchecked(task)) } {
@@ -114,6 +130,10 @@ unsafe extern "C" fn buf_alloc<T: Transport>(task: *mut raw::rpc_task) -> c_int 
 }
 
 /// The end of an RPC whose buffers were allocated. The request has left all queues. May sleep.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn buf_free<T: Transport>(task: *mut raw::rpc_task) {
     // SAFETY: As the module says.
     let (xprt, rqst) = unsafe { parts::<T>((*task).tk_rqstp) };
@@ -126,6 +146,10 @@ unsafe extern "C" fn buf_free<T: Transport>(task: *mut raw::rpc_task) {
 /// A call is encoded. SUNRPC calls this twice for an RPC with a reply: with the reply's buffer, just
 /// before a reply can be found; and then with the call's. The first is the time to prepare both, as
 /// nobody else can get at the request then. Without a reply there is only the second.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn prepare_request<T: Transport>(
     rqst: *mut raw::rpc_rqst,
     buf: *mut raw::xdr_buf,
@@ -144,6 +168,10 @@ unsafe extern "C" fn prepare_request<T: Transport>(
 }
 
 /// A call is to be sent. The send lock is held, the request pinned.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn send_request<T: Transport>(rqst: *mut raw::rpc_rqst) -> c_int {
     // SAFETY: As the module says.
     let (xprt, rqst) = unsafe { parts::<T>(rqst) };
@@ -163,6 +191,10 @@ unsafe extern "C" fn send_request<T: Transport>(rqst: *mut raw::rpc_rqst) -> c_i
 }
 
 /// An RPC has waited long enough for its reply. Process context, from the task itself.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn timer<T: Transport>(xprt: *mut raw::rpc_xprt, _task: *mut raw::rpc_task) {
     // SAFETY: As the module says.
     let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
@@ -170,6 +202,10 @@ unsafe extern "C" fn timer<T: Transport>(xprt: *mut raw::rpc_xprt, _task: *mut r
 }
 
 /// An RPC ends. `transport_lock` is held.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn release_request<T: Transport>(task: *mut raw::rpc_task) {
     // SAFETY: As the module says; the lock is held.
     unsafe {
@@ -180,6 +216,10 @@ unsafe extern "C" fn release_request<T: Transport>(task: *mut raw::rpc_task) {
 
 /// The connection is to be closed. The send lock is held, by SUNRPC's autoclose worker, in
 /// `memalloc_nofs` scope. May sleep.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn close<T: Transport>(xprt: *mut raw::rpc_xprt) {
     // SAFETY: As the module says.
     let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
@@ -188,22 +228,36 @@ unsafe extern "C" fn close<T: Transport>(xprt: *mut raw::rpc_xprt) {
 }
 
 /// The transport is to be destroyed; nobody uses it any more.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn destroy<T: Transport>(xprt: *mut raw::rpc_xprt) {
     // SAFETY: As the module says.
     setup::begin_destroy(unsafe { Xprt::<T>::from_raw(xprt) });
 }
 
 /// How long to wait, in jiffies. Process context.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn set_connect_timeout<T: Transport>(
     xprt: *mut raw::rpc_xprt,
     connect: c_ulong,
     reconnect: c_ulong,
 ) {
     // SAFETY: As the module says.
-    unsafe { Xprt::<T>::from_raw(xprt) }.set_connect_timeout(connect, reconnect);
+    let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
+    xprt.transport().timeouts_set(xprt, connect, reconnect);
+    xprt.set_connect_timeout(connect, reconnect);
 }
 
 /// A line of mountstats. May sleep.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn print_stats<T: Transport>(xprt: *mut raw::rpc_xprt, out: *mut k::seq_file) {
     // SAFETY: As the module says; the file is ours for the call.
     let (xprt, out) = unsafe { (Xprt::<T>::from_raw(xprt), SeqFile::from_raw(out)) };
@@ -211,14 +265,26 @@ unsafe extern "C" fn print_stats<T: Transport>(xprt: *mut raw::rpc_xprt, out: *m
 }
 
 /// Somebody will swap over this transport: nothing to prepare, see `connect::Scope`.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn enable_swap(_xprt: *mut raw::rpc_xprt) -> c_int {
     0
 }
 
 /// The opposite.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn disable_swap(_xprt: *mut raw::rpc_xprt) {}
 
 /// Fault injection. Called with the send lock held.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn inject_disconnect<T: Transport>(xprt: *mut raw::rpc_xprt) {
     // SAFETY: As the module says.
     let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
@@ -227,22 +293,42 @@ unsafe extern "C" fn inject_disconnect<T: Transport>(xprt: *mut raw::rpc_xprt) {
 
 /// NFSv4.1 wants callbacks. It refuses a transport without this operation; see
 /// [`Transport::BACKWARD_SLOTS`].
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn bc_setup(_xprt: *mut raw::rpc_xprt, _min_reqs: c_uint) -> c_int {
     0
 }
 
 /// Longest backward message. Called under RCU.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn bc_maxpayload<T: Transport>(_xprt: *mut raw::rpc_xprt) -> usize {
     T::BACKWARD_MAX_PAYLOAD
 }
 
 /// Backward calls at a time. Called under RCU.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn bc_num_slots<T: Transport>(_xprt: *mut raw::rpc_xprt) -> c_uint {
     T::BACKWARD_SLOTS
 }
 
 /// Never called: no backward request is ever allocated.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn bc_free_rqst(_rqst: *mut raw::rpc_rqst) {}
 
 /// Nothing was set up.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn bc_destroy(_xprt: *mut raw::rpc_xprt, _max_reqs: c_uint) {}

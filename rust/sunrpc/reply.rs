@@ -43,6 +43,9 @@ impl<T: Transport> Xprt<T> {
         // SAFETY: All requests of this transport come from its slots, see `setup`.
         let slot = unsafe { Slot::<T>::from_rqst(rqst) };
         if slot.claimed.load(Relaxed) {
+            // A second reply is one too many, like a reply to nothing.
+            // SAFETY: The transport is alive; SUNRPC counts these under `queue_lock`.
+            unsafe { (*xprt).stat.bad_xids += 1 };
             return None;
         }
         // INVARIANT: Under `queue_lock`, together with the pin that comes into being.
@@ -188,15 +191,16 @@ unsafe impl<T: Transport> Send for Parked<T> {}
 unsafe impl<T: Transport> Sync for Parked<T> {}
 
 impl<T: Transport> Parked<T> {
-    /// Takes up the work on the request again. `xprt` is the transport it belongs to.
+    /// Takes up the work on the request again. `xprt` is the transport it belongs to: it must outlive
+    /// the pin, as its lock is released after the pin is gone.
     #[inline]
     pub(crate) fn resume(self, xprt: &Xprt<T>) -> Pinned<'_, T> {
-        debug_assert!(core::ptr::eq(self.xprt.as_ptr(), xprt));
+        // PANIC: Only if a transport mixes up its requests with those of another.
+        assert!(core::ptr::eq(self.xprt.as_ptr(), xprt));
         let this = ManuallyDrop::new(self);
         // INVARIANT: The pin and the claim move over.
         Pinned {
-            // SAFETY: By the type invariants, for as long as the pin exists, which the result owns.
-            xprt: unsafe { this.xprt.as_ref() },
+            xprt,
             // SAFETY: Pinned by us.
             rqst: unsafe { Rqst::from_raw(this.rqst) },
         }
@@ -205,10 +209,13 @@ impl<T: Transport> Parked<T> {
 
 impl<T: Transport> Drop for Parked<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants. The pin moves over, and is given up there.
+        // SAFETY: By the type invariants, as long as the pin exists. When it is gone the handle keeps
+        // the transport until its lock is released.
+        let handle = unsafe { self.xprt.as_ref() }.handle();
         drop(Pinned {
-            xprt: unsafe { self.xprt.as_ref() },
-            rqst: unsafe { Rqst::<T>::from_raw(self.rqst) },
+            xprt: &*handle,
+            // SAFETY: Pinned by us. The pin moves over, and is given up there.
+            rqst: unsafe { Rqst::from_raw(self.rqst) },
         });
     }
 }

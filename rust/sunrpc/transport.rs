@@ -226,6 +226,14 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// Writes the transport's line of `/proc/self/mountstats`.
     fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>);
 
+    /// SUNRPC has asked for a connection; [`Self::connect`] will be called in `delay` jiffies. Send
+    /// lock held; must not sleep.
+    fn connect_ordered(&self, _xprt: &Xprt<Self>, _delay: usize) {}
+
+    /// SUNRPC has shortened its time-outs for connecting and reconnecting, in jiffies. Must not
+    /// sleep.
+    fn timeouts_set(&self, _xprt: &Xprt<Self>, _connect: usize, _reconnect: usize) {}
+
     /// Breaks the connection from below, for fault injection. Must not sleep.
     fn inject_disconnect(&self, xprt: &Xprt<Self>) {
         xprt.force_disconnect();

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! KUnit: XDR buffers made by hand, taken apart and filled in.
+
+use kernel::bindings as k;
+use kernel::page::{Page, PAGE_SIZE};
+use kernel::prelude::*;
+
+use super::{Placed, XdrBuf, XdrBufMut};
+use crate::raw;
+
+/// What nothing has written to.
+const BLANK: u8 = 0xee;
+
+/// Byte number `at` of the test message.
+fn pattern(at: usize) -> u8 {
+    // CAST: The remainder is below 251.
+    (at % 251) as u8
+}
+
+/// An `xdr_buf` and the memory it describes, twice described as in an `rpc_rqst`.
+struct Fixture {
+    head: KVec<u8>,
+    tail: KVec<u8>,
+    pages: KVec<Page>,
+    entries: KVec<*mut k::page>,
+    rcv: raw::xdr_buf,
+    private: raw::xdr_buf,
+}
+
+/// `len` bytes that nothing has written to.
+fn blank(len: usize) -> Result<KVec<u8>> {
+    Ok(KVec::from_elem(BLANK, len, GFP_KERNEL)?)
+}
+
+impl Fixture {
+    /// `head` bytes, then `page_len` bytes in pages from byte `page_base` on, then `tail` bytes.
+    fn new(head: usize, page_base: usize, page_len: usize, tail: usize) -> Result<Self> {
+        let mut this = Self {
+            head: blank(head)?,
+            tail: blank(tail)?,
+            pages: KVec::new(),
+            entries: KVec::new(),
+            rcv: raw::xdr_buf::default(),
+            private: raw::xdr_buf::default(),
+        };
+        for _ in 0..(page_base + page_len).div_ceil(PAGE_SIZE) {
+            let page = Page::alloc_page(GFP_KERNEL)?;
+            this.entries.push(page.as_ptr(), GFP_KERNEL)?;
+            this.pages.push(page, GFP_KERNEL)?;
+        }
+        this.describe(page_base, page_len);
+        for at in 0..this.len() {
+            this.poke(at, BLANK);
+        }
+        Ok(this)
+    }
+
+    fn describe(&mut self, page_base: usize, page_len: usize) {
+        let buf = |this: &mut Self| raw::xdr_buf {
+            head: [kvec(&mut this.head)],
+            tail: [kvec(&mut this.tail)],
+            pages: this.entries.as_mut_ptr(),
+            page_base: super::narrow(page_base),
+            page_len: super::narrow(page_len),
+            buflen: super::narrow(this.head.len() + page_len + this.tail.len()),
+            ..Default::default()
+        };
+        self.rcv = buf(self);
+        self.private = buf(self);
+    }
+
+    /// Bytes in all, as made.
+    fn len(&self) -> usize {
+        self.head.len() + self.rcv.page_len as usize + self.tail.len()
+    }
+
+    fn buf(&mut self) -> XdrBuf<'_> {
+        // SAFETY: The fixture owns what the buffer describes.
+        unsafe { XdrBuf::from_raw(&mut self.rcv) }
+    }
+
+    fn place(&mut self, inline: &[u8], chunk: u32) -> Placed {
+        // SAFETY: The fixture owns what both describe.
+        unsafe { XdrBufMut::from_raw(&mut self.rcv, &mut self.private) }.place(inline, chunk)
+    }
+
+    /// Where byte `at` of the pages lies: page, and offset in it.
+    fn spot(&self, at: usize) -> (&Page, usize) {
+        let at = self.rcv.page_base as usize + at;
+        (&self.pages[at / PAGE_SIZE], at % PAGE_SIZE)
+    }
+
+    /// Writes byte `at` of head, pages and tail.
+    fn poke(&mut self, at: usize, byte: u8) {
+        let (head, pages) = (self.head.len(), self.rcv.page_len as usize);
+        if at < head {
+            self.head[at] = byte;
+        } else if at < head + pages {
+            let (page, offset) = self.spot(at - head);
+            // SAFETY: One byte of a page that nobody else uses.
+            let _ = unsafe { page.write_raw(&byte, offset, 1) };
+        } else {
+            self.tail[at - head - pages] = byte;
+        }
+    }
+
+    /// Reads it back.
+    fn peek(&self, at: usize) -> u8 {
+        let (head, pages) = (self.head.len(), self.rcv.page_len as usize);
+        if at < head {
+            return self.head[at];
+        }
+        if at >= head + pages {
+            return self.tail[at - head - pages];
+        }
+        let (page, offset) = self.spot(at - head);
+        let mut byte = 0;
+        // SAFETY: One byte of a page that nobody else uses.
+        let _ = unsafe { page.read_raw(&mut byte, offset, 1) };
+        byte
+    }
+
+    fn fill(&mut self) {
+        for at in 0..self.len() {
+            self.poke(at, pattern(at));
+        }
+    }
+
+    /// Do the bytes from `at` on equal `bytes`?
+    fn holds(&self, at: usize, bytes: &[u8]) -> bool {
+        bytes
+            .iter()
+            .enumerate()
+            .all(|(i, byte)| self.peek(at + i) == *byte)
+    }
+
+    /// Is everything from `at` to `end` untouched?
+    fn untouched(&self, at: usize, end: usize) -> bool {
+        (at..end).all(|i| self.peek(i) == BLANK)
+    }
+
+    /// Do the two descriptions agree? `call_decode()` warns when they do not.
+    fn agree(&self) -> bool {
+        let same =
+            |a: &raw::kvec, b: &raw::kvec| a.iov_base == b.iov_base && a.iov_len == b.iov_len;
+        same(&self.rcv.head[0], &self.private.head[0])
+            && same(&self.rcv.tail[0], &self.private.tail[0])
+            && self.rcv.page_len == self.private.page_len
+            && self.rcv.buflen == self.private.buflen
+    }
+
+    /// The bytes that the pieces of a range name.
+    fn through_pieces(&mut self, offset: usize, len: usize) -> Result<(KVec<u8>, usize)> {
+        let (mut bytes, mut count) = (KVec::new(), 0);
+        let (offset, len) = (super::narrow(offset), super::narrow(len));
+        for piece in self.buf().pieces(offset, len) {
+            // SAFETY: The memory the piece names is the fixture's and in the direct map.
+            let found = unsafe {
+                let start = raw::rr_page_to_virt(piece.page().as_ptr()).cast::<u8>();
+                core::slice::from_raw_parts(
+                    start.add(piece.offset() as usize),
+                    piece.len() as usize,
+                )
+            };
+            bytes.extend_from_slice(found, GFP_KERNEL)?;
+            count += 1;
+        }
+        Ok((bytes, count))
+    }
+}
+
+fn kvec(bytes: &mut KVec<u8>) -> raw::kvec {
+    raw::kvec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    }
+}
+
+/// A message of `len` bytes.
+fn message(len: usize) -> Result<KVec<u8>> {
+    let mut bytes = KVec::with_capacity(len, GFP_KERNEL)?;
+    for at in 0..len {
+        bytes.push(pattern(at), GFP_KERNEL)?;
+    }
+    Ok(bytes)
+}
+
+#[kunit_tests(rpcrdma_sunrpc_xdr_buf)]
+mod cases {
+    use super::*;
+
+    /// Ranges that begin and end in every combination of head, pages and tail.
+    const RANGES: [(usize, usize); 10] = [
+        (0, 0),
+        (0, 100),
+        (40, 61),
+        (99, 2),
+        (100, 4096),
+        (150, 9000),
+        (0, 10151),
+        (10099, 2),
+        (10100, 51),
+        (10150, 1),
+    ];
+
+    #[test]
+    fn copies_any_range() -> Result {
+        let mut f = Fixture::new(100, 1234, 10_000, 51)?;
+        f.fill();
+        for (offset, len) in RANGES {
+            let mut out = blank(len)?;
+            f.buf().copy_to(offset as u32, &mut out)?;
+            assert!(out
+                .iter()
+                .enumerate()
+                .all(|(i, b)| *b == pattern(offset + i)));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn copies_nothing_beyond_the_end() -> Result {
+        let mut f = Fixture::new(100, 0, 5000, 20)?;
+        let mut out = blank(21)?;
+        assert!(f.buf().copy_to(5100, &mut out).is_err());
+        assert!(f.buf().copy_to(u32::MAX, &mut out).is_err());
+        assert!(f.buf().copy_to(5121, &mut out[..0]).is_err());
+        assert!(f.buf().copy_to(5120, &mut out[..0]).is_ok());
+        Ok(())
+    }
+
+    #[test]
+    fn pieces_name_any_range() -> Result {
+        let mut f = Fixture::new(100, 1234, 10_000, 51)?;
+        f.fill();
+        for (offset, len) in RANGES {
+            let (bytes, _) = f.through_pieces(offset, len)?;
+            assert_eq!(bytes.len(), len);
+            assert!(bytes
+                .iter()
+                .enumerate()
+                .all(|(i, b)| *b == pattern(offset + i)));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn pieces_end_with_the_buffer() -> Result {
+        let mut f = Fixture::new(8, 4000, 200, 4)?;
+        assert_eq!(f.through_pieces(0, 1000)?.0.len(), 212);
+        assert_eq!(f.through_pieces(212, 1)?.0.len(), 0);
+        assert_eq!(f.through_pieces(u32::MAX as usize, 1)?.0.len(), 0);
+        let mut empty = Fixture::new(0, 0, 0, 0)?;
+        assert_eq!(empty.through_pieces(0, 1)?.0.len(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn pieces_merge_adjacent_pages() -> Result {
+        let mut f = Fixture::new(16, 100, 3 * PAGE_SIZE, 0)?;
+        // SAFETY: No preconditions; the pages are freed below.
+        let block = unsafe { k::alloc_pages(k::GFP_KERNEL, 2) };
+        assert!(!block.is_null());
+        for (i, entry) in f.entries.iter_mut().enumerate() {
+            *entry = block.wrapping_add(i);
+        }
+        let pieces = f.buf().pieces(16, 3 * 4096).count();
+        // The other way round there is nothing to merge.
+        f.entries.reverse();
+        let reversed = f.buf().pieces(16, 3 * 4096).count();
+        // SAFETY: Allocated above with this order.
+        unsafe { k::__free_pages(block, 2) };
+        assert_eq!(pieces, 1);
+        assert_eq!(reversed, 4);
+        Ok(())
+    }
+
+    #[test]
+    fn pieces_stop_at_a_missing_page() -> Result {
+        let mut f = Fixture::new(16, 0, 3 * PAGE_SIZE, 16)?;
+        f.entries[1] = core::ptr::null_mut();
+        let len: u32 = f.buf().pieces(0, 100_000).map(|p| p.len()).sum();
+        assert_eq!(len, 16 + 4096);
+        Ok(())
+    }
+
+    #[test]
+    fn missing_pages_are_filled_in() -> Result {
+        let mut f = Fixture::new(16, 4000, 5000, 16)?;
+        let kept = f.entries[1];
+        f.entries[0] = core::ptr::null_mut();
+        f.entries[2] = core::ptr::null_mut();
+        f.rcv.flags = raw::XDRBUF_SPARSE_PAGES;
+        assert_eq!(f.place(&message(5000)?, 0).copied, 0);
+        super::super::fill_sparse(&f.buf())?;
+        assert!(f.entries.iter().all(|page| !page.is_null()));
+        assert_eq!(f.entries[1], kept);
+        let added = [f.entries[0], f.entries[2]];
+        assert_eq!(f.place(&message(5016)?, 0).copied, 5000);
+        for page in added {
+            // SAFETY: Allocated by `fill_sparse`, and ours.
+            unsafe { k::__free_pages(page, 0) };
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn places_inline_replies() -> Result {
+        for len in [1, 99, 100, 101, 5000, 10_099, 10_100, 10_151] {
+            let mut f = Fixture::new(100, 1234, 10_000, 51)?;
+            let bytes = message(len)?;
+            let placed = f.place(&bytes, 0);
+            assert_eq!(placed.len as usize, len);
+            assert_eq!(placed.copied, len.saturating_sub(100).min(10_000));
+            assert!(f.holds(0, &bytes) && f.untouched(len, f.len()));
+            assert!(f.agree());
+            assert_eq!(f.rcv.head[0].iov_len, 100);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn drops_what_does_not_fit() -> Result {
+        let mut f = Fixture::new(10, 0, 20, 5)?;
+        let placed = f.place(&message(100)?, 0);
+        assert_eq!(placed.len, 35);
+        assert!(f.holds(0, &message(35)?));
+        let mut headless = Fixture::new(0, 0, 0, 0)?;
+        assert_eq!(headless.place(&message(9)?, 0).len, 0);
+        Ok(())
+    }
+
+    #[test]
+    fn cuts_the_head_before_a_chunk() -> Result {
+        let mut f = Fixture::new(100, 0, 8192, 40)?;
+        let (bytes, total) = (message(60)?, f.rcv.buflen);
+        let placed = f.place(&bytes, 4098);
+        assert_eq!(placed.len, 60 + 4100);
+        assert_eq!(placed.copied, 0);
+        assert_eq!(f.rcv.head[0].iov_len, 60);
+        assert_eq!(f.rcv.buflen, total - 40);
+        assert!(f.agree());
+        assert!(f.holds(0, &bytes) && f.untouched(60, f.len()));
+        Ok(())
+    }
+
+    #[test]
+    fn puts_the_rest_behind_a_chunk() -> Result {
+        // The chunk covers the pages but for its padding, which opens the tail.
+        let mut f = Fixture::new(100, 0, 4097, 40)?;
+        let bytes = message(112)?;
+        let placed = f.place(&bytes, 4097);
+        assert_eq!(placed.len, 112 + 4100);
+        assert_eq!(placed.copied, 0);
+        assert_eq!(f.rcv.head[0].iov_len, 100);
+        assert!(f.holds(0, &bytes[..100]) && f.holds(100 + 4100, &bytes[100..]));
+        assert!(f.untouched(100, 100 + 4100) && f.agree());
+
+        // A short chunk: what follows it is in the pages.
+        let mut f = Fixture::new(100, 0, 8192, 40)?;
+        let placed = f.place(&bytes, 1001);
+        assert_eq!(placed.len, 112 + 1004);
+        assert_eq!(placed.copied, 12);
+        assert!(f.holds(100 + 1004, &bytes[100..]) && f.untouched(100, 100 + 1004));
+        Ok(())
+    }
+
+    #[test]
+    fn no_chunk_is_larger_than_the_pages() -> Result {
+        let mut f = Fixture::new(100, 0, 4096, 40)?;
+        let placed = f.place(&message(50)?, u32::MAX);
+        assert_eq!(placed.len, 50 + 4096);
+        assert!(f.agree());
+        Ok(())
+    }
+}
