@@ -52,8 +52,11 @@ pub(super) fn connect(
 
     let device = cm.device().ok_or(ConnectError::Unreachable)?;
     let sizing = fit(config, &device)?;
-    let unplug =
-        Arc::new(Unplug(xprt.handle()), GFP_KERNEL).map_err(|_| ConnectError::NoResources)?;
+    let unplug = Unplug {
+        xprt: xprt.handle(),
+        device: device.name(),
+    };
+    let unplug = Arc::new(unplug, GFP_KERNEL).map_err(|_| ConnectError::NoResources)?;
     let lease = client.devices().lease(&device, unplug).map_err(local)?;
     let reads = device.limits().max_qp_rd_atom;
     let pd = Pd::new(lease).map_err(local)?;
@@ -64,9 +67,9 @@ pub(super) fn connect(
     outfit(xprt, &pd, config, epoch).map_err(local)?;
     let outfitted = ScopeGuard::new(|| fence::sweep(xprt, epoch));
 
-    qp.post_receives().map_err(local)?;
+    receive(xprt, &qp, &sizing).map_err(local)?;
     shake_hands(&cm, &events, xprt, config, reads)?;
-    let thresholds = agree(xprt, &events, config);
+    let thresholds = agree(xprt, &cm, &events, config);
     // RFC 8797 section 4.1 wants both peers to have set R, but Linux's server invalidates without
     // having set it. What we have announced is what we must be ready for.
     link.established(config.announce().remote_invalidation);
@@ -154,7 +157,12 @@ fn shake_hands(
 }
 
 /// Settles the thresholds with what the peer has announced.
-fn agree(xprt: &Xprt<Client>, events: &Events, config: &Config) -> Thresholds {
+fn agree(
+    xprt: &Xprt<Client>,
+    cm: &CmId<Events>,
+    events: &Events,
+    config: &Config,
+) -> Thresholds {
     let peer = events.peer();
     trace::private_data(names::peer(xprt), peer.as_ref());
     let agreed = Thresholds::for_client(&config.announce(), peer);
@@ -162,7 +170,7 @@ fn agree(xprt: &Xprt<Client>, events: &Events, config: &Config) -> Thresholds {
         &agreed,
         agreed.max_inline_call(MAX_SEGMENTS),
         agreed.max_inline_reply(MAX_SEGMENTS),
-        &[],
+        cm.local_addr().bytes(),
         xprt.addr().bytes(),
     );
     agreed
@@ -194,6 +202,17 @@ fn queue_pair(
         recv_batch: sizing.receive_batch,
     };
     Qp::new(cm, pd, cq, &config, link)
+}
+
+/// Posts all Receives; the queue pair posts them again as they are used.
+fn receive(xprt: &Xprt<Client>, qp: &Qp<Link>, sizing: &Sizing) -> Result {
+    let posted = qp.post_receives();
+    let (peer, cq) = (names::peer(xprt), qp.cq_id());
+    match posted {
+        Ok(()) => trace::post_recvs(peer, cq, sizing.receives, sizing.receives),
+        Err(error) => trace::post_recvs_err(peer, cq, error.to_errno()),
+    }
+    posted
 }
 
 /// Gives every request slot a send buffer for this connection.

@@ -45,8 +45,16 @@ impl Events {
 
     /// Lets a local event happen.
     pub(super) fn on(&self, event: Event) {
-        self.life.lock().conn.on(event);
+        self.step(&mut self.life.lock(), event);
         self.changed.notify_all();
+    }
+
+    /// What an event does to the connection.
+    fn step(&self, life: &mut Life, event: Event) -> Step {
+        let before = life.conn.state();
+        let step = life.conn.on(event);
+        trace::conn_state(names::peer(&self.xprt), event, before, life.conn.state());
+        step
     }
 
     /// Whether the connection is established and nothing has ended it.
@@ -68,7 +76,7 @@ impl Events {
         let mut life = self.life.lock();
         while life.conn.state() == state {
             if left == 0 {
-                life.conn.on(Event::Timeout);
+                self.step(&mut life, Event::Timeout);
                 break;
             }
             // A kernel worker gets no signals, so this ends by a wake-up or by time alone.
@@ -102,8 +110,7 @@ impl CmHandler for Events {
         let Some(event) = translate(&event) else {
             return;
         };
-        let step = life.conn.on(event);
-        trace::conn_state(names::peer(&self.xprt), event, before, life.conn.state());
+        let step = self.step(&mut life, event);
         drop(life);
         self.changed.notify_all();
         if matches!(step, Step::To(State::Draining)) {

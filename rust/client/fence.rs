@@ -16,7 +16,7 @@ use super::link::Link;
 use super::request::{Phase, Request, State};
 use super::transport::Client;
 use super::{names, reply};
-use crate::observe::trace::{self, Task};
+use crate::observe::trace::{self, Task, WcStatus};
 use crate::rdma::qp::Qp;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::reply::Pinned;
@@ -44,11 +44,17 @@ pub(super) fn before_completion(
 }
 
 /// The last LOCAL_INV of a request has completed. Completion worker; does not sleep.
-pub(super) fn invalidated(link: &Link, request: &Request) {
+pub(super) fn invalidated(link: &Link, qp: &Qp<Link>, request: &Request) {
     let state = request.lock();
     // Swept meanwhile?
-    if state.epoch != link.epoch || !matches!(state.phase, Phase::Fencing | Phase::Abandoned) {
+    if state.epoch != link.epoch {
         return;
+    }
+    let cid = names::cid(qp, request.index());
+    match state.phase {
+        Phase::Fencing => trace::wc_li_done(cid, WcStatus::SUCCESS),
+        Phase::Abandoned => trace::wc_li_wake(cid, WcStatus::SUCCESS),
+        Phase::Idle | Phase::Prepared | Phase::Sent => return,
     }
     settle(link.xprt(), request, state);
 }

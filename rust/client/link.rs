@@ -147,13 +147,17 @@ impl Completions for Link {
             // A Send is signalled only for the send queue's own bookkeeping.
             Ok(()) => {
                 if let Some(request) = fenced_by(tag).and_then(|index| self.request(index)) {
-                    fence::invalidated(self, request);
+                    fence::invalidated(self, qp, request);
                 }
             }
             // The queue pair is dead, and the sweep takes care of every request.
             Err(error) if error.is_flush() => {}
             Err(error) => {
-                trace::wc_send(names::cid(qp, tag.get()), names::status(&error));
+                let (cid, status) = (names::cid(qp, tag.get()), names::status(&error));
+                match fenced_by(tag) {
+                    Some(_) => trace::wc_li(cid, status),
+                    None => trace::wc_send(cid, status),
+                }
                 self.give_up();
             }
         }

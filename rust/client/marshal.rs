@@ -9,13 +9,13 @@ use kernel::prelude::*;
 
 use super::config::MAX_SEGMENTS;
 use super::endpoint::Endpoint;
-use super::names;
 use super::register::{self, Mapped, RegisterError};
 use super::request::{Offered, Phase, State};
 use super::transport::Client;
+use super::{names, reply};
 use crate::observe::stats::Stats;
 use crate::observe::trace;
-use crate::proto::plan::{CallKind, CallShape, Conditions, Plan, ReplyKind, ReplyShape, Section};
+use crate::proto::plan::{CallKind, CallShape, Conditions, Plan, ReplyKind, Section};
 use crate::rdma::mr::Direction;
 use crate::sunrpc::rqst::Rqst;
 use crate::sunrpc::xdr_buf::XdrBuf;
@@ -120,13 +120,7 @@ fn plan(
     reply: &XdrBuf<'_>,
 ) -> Result<Plan, MarshalError> {
     let call = shape(call);
-    let reply = ReplyShape {
-        head_len: reply.head_len(),
-        page_len: reply.page_len(),
-        tail_len: reply.tail_len(),
-        buflen: reply.buflen(),
-        payload_in_pages: reply.may_read(),
-    };
+    let reply = reply::shape(reply);
     let conditions = Conditions {
         thresholds: ep.thresholds,
         data_touch: rqst.data_touch(),

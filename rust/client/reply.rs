@@ -16,11 +16,13 @@ use super::{fence, names};
 use crate::observe::stats::{breach, Breach};
 use crate::observe::trace;
 use crate::proto::invalidate::{self, Invalidated};
+use crate::proto::plan::ReplyShape;
 use crate::proto::reply::{self, Offer, Outcome};
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::Qp;
 use crate::rdma::recv::Received;
 use crate::sunrpc::reply::Pinned;
+use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::wire::v1::{self, ErrorBody, Header};
 use crate::wire::{self, DecodeError, Prefix, What};
 
@@ -156,6 +158,9 @@ fn judge(
             reply_chunk: segments,
         },
     };
+    if let Some(lists) = header.lists() {
+        trace::decode_segs(lists);
+    }
     match reply::check(header.body(), &offer) {
         Ok(Outcome::Inline { write_len, .. }) => {
             stats.reply_bytes(write_len);
@@ -164,6 +169,7 @@ fn judge(
                 .is_some_and(|l| l.write_list().next().is_some());
             let placed = rqst.place_reply(header.payload(), chunk.then_some(write_len));
             stats.fixup(placed.copied);
+            trace::fixup(names::task(rqst), placed.copied, &shape(&rqst.recv_buf()));
             Verdict::Length(placed.len)
         }
         Ok(Outcome::ReplyChunk {
@@ -183,6 +189,18 @@ fn judge(
             breach(Breach::ReplyClaim);
             Verdict::Failed
         }
+    }
+}
+
+/// Lengths of the buffer a reply goes to.
+#[inline]
+pub(super) fn shape(buf: &XdrBuf<'_>) -> ReplyShape {
+    ReplyShape {
+        head_len: buf.head_len(),
+        page_len: buf.page_len(),
+        tail_len: buf.tail_len(),
+        buflen: buf.buflen(),
+        payload_in_pages: buf.may_read(),
     }
 }
 

@@ -20,7 +20,9 @@ use kernel::sync::{new_condvar, new_spinlock, CondVar, SpinLock};
 
 use super::config::MAX_SEGMENTS;
 use super::endpoint::Endpoint;
+use super::names;
 use super::transport::Client;
+use crate::observe::trace;
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::Tag;
 use crate::rdma::send::SendBuf;
@@ -205,6 +207,9 @@ impl State {
 
     /// Gives the regions back: nobody can reach the memory any more, or never could.
     pub(super) fn reset(&mut self) {
+        for region in &self.regions {
+            trace::mr_unmap(&names::region(region));
+        }
         self.regions.clear();
         self.offered.clear();
         self.offer = Offered::Nothing;

@@ -63,6 +63,9 @@ fn post(
     if state.phase != Phase::Prepared {
         return Err(SendError::Dropped);
     }
+    for region in &state.regions {
+        trace::mr_fastreg(names::task(rqst), &names::region(region));
+    }
     let mut posted = launch(ep, request, &mut state);
     if posted == Err(PostError::Full) {
         // Announced first and tried again, so that no word of room is missed in between.

@@ -170,6 +170,14 @@ impl Transport for Client {
         let _ = write_xprt_line(out, &generic, &self.stats);
     }
 
+    fn connect_ordered(&self, xprt: &Xprt<Self>, delay: usize) {
+        trace::op_connect(names::peer(xprt), delay);
+    }
+
+    fn timeouts_set(&self, xprt: &Xprt<Self>, connect: usize, reconnect: usize) {
+        trace::op_set_cto(names::peer(xprt), connect, reconnect);
+    }
+
     fn inject_disconnect(&self, xprt: &Xprt<Self>) {
         trace::op_inject_dsc(names::peer(xprt));
         xprt.force_disconnect();

@@ -166,7 +166,7 @@ pub(crate) struct Generic {
     /// Seconds spent waiting for connections.
     pub(crate) connect_secs: u64,
     /// Seconds since the last use; zero while not connected.
-    pub(crate) idle_secs: i64,
+    pub(crate) idle_secs: u64,
     /// Calls sent.
     pub(crate) sends: u64,
     /// Replies received.

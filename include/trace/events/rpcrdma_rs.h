@@ -268,7 +268,6 @@ DECLARE_EVENT_CLASS(rpcrdma_rs_write_chunk_class,
 
 DEFINE_WRITE_CHUNK_EVENT(xprtrdma_chunk_write);
 DEFINE_WRITE_CHUNK_EVENT(xprtrdma_chunk_reply);
-DEFINE_WRITE_CHUNK_EVENT(xprtrdma_chunk_wp);
 
 TRACE_EVENT(xprtrdma_marshal,
 	TP_PROTO(RPCRDMA_TASK_PROTO, u32 xid, unsigned int hdrlen,
@@ -304,7 +303,7 @@ TRACE_EVENT(xprtrdma_marshal,
 		rpcrdma_show_form(__entry->wtype))
 );
 
-DECLARE_EVENT_CLASS(rpcrdma_rs_call_err_class,
+TRACE_EVENT(xprtrdma_marshal_failed,
 	TP_PROTO(RPCRDMA_TASK_PROTO, u32 xid, int ret),
 	TP_ARGS(task_id, client_id, xid, ret),
 	TP_STRUCT__entry(
@@ -320,14 +319,6 @@ DECLARE_EVENT_CLASS(rpcrdma_rs_call_err_class,
 	TP_printk(SUNRPC_TRACE_TASK_SPECIFIER " xid=0x%08x ret=%d",
 		RPCRDMA_TASK_PRINT, __entry->xid, __entry->ret)
 );
-
-DEFINE_EVENT(rpcrdma_rs_call_err_class, xprtrdma_marshal_failed,
-	TP_PROTO(RPCRDMA_TASK_PROTO, u32 xid, int ret),
-	TP_ARGS(task_id, client_id, xid, ret));
-
-DEFINE_EVENT(rpcrdma_rs_call_err_class, xprtrdma_prepsend_failed,
-	TP_PROTO(RPCRDMA_TASK_PROTO, u32 xid, int ret),
-	TP_ARGS(task_id, client_id, xid, ret));
 
 TRACE_EVENT(xprtrdma_post_send,
 	TP_PROTO(u32 cq_id, int completion_id, RPCRDMA_TASK_PROTO,
@@ -349,8 +340,8 @@ TRACE_EVENT(xprtrdma_post_send,
 	),
 	TP_printk(SUNRPC_TRACE_TASK_SPECIFIER " cq.id=%u cid=%d (%d SGE%s) %s",
 		RPCRDMA_TASK_PRINT, __entry->cq_id, __entry->completion_id,
-		__entry->num_sge, __entry->num_sge == 1 ? "" : "s",
-		__entry->signaled ? "signaled" : "")
+		__entry->num_sge, (__entry->num_sge == 1 ? "" : "s"),
+		(__entry->signaled ? "signaled" : ""))
 );
 
 TRACE_EVENT(xprtrdma_post_send_err,
@@ -568,7 +559,6 @@ DECLARE_EVENT_CLASS(rpcrdma_rs_mr_wc_class,
 		TP_ARGS(cq_id, completion_id, status, vendor_err))
 
 DEFINE_WC_EVENT(rpcrdma_rs_wc_class, xprtrdma_wc_send);
-DEFINE_WC_EVENT(rpcrdma_rs_mr_wc_class, xprtrdma_wc_fastreg);
 DEFINE_WC_EVENT(rpcrdma_rs_mr_wc_class, xprtrdma_wc_li);
 DEFINE_WC_EVENT(rpcrdma_rs_mr_wc_class, xprtrdma_wc_li_wake);
 DEFINE_WC_EVENT(rpcrdma_rs_mr_wc_class, xprtrdma_wc_li_done);
@@ -657,23 +647,6 @@ TRACE_EVENT(xprtrdma_err_chunk,
 	),
 	TP_printk(SUNRPC_TRACE_TASK_SPECIFIER " xid=0x%08x",
 		RPCRDMA_TASK_PRINT, __entry->xid)
-);
-
-TRACE_EVENT(xprtrdma_err_unrecognized,
-	TP_PROTO(RPCRDMA_TASK_PROTO, u32 xid, u32 procedure),
-	TP_ARGS(task_id, client_id, xid, procedure),
-	TP_STRUCT__entry(
-		RPCRDMA_TASK_ENTRY
-		__field(u32, xid)
-		__field(u32, procedure)
-	),
-	TP_fast_assign(
-		RPCRDMA_TASK_ASSIGN;
-		__entry->xid = xid;
-		__entry->procedure = procedure;
-	),
-	TP_printk(SUNRPC_TRACE_TASK_SPECIFIER " xid=0x%08x procedure=%u",
-		RPCRDMA_TASK_PRINT, __entry->xid, __entry->procedure)
 );
 
 TRACE_EVENT(xprtrdma_fixup,

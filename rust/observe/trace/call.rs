@@ -70,18 +70,6 @@ events! {
         is_last: last,
     }
 
-    /// A segment for the XDR padding after the payload went into the write chunk.
-    fn chunk_wp(task: Task, segment: &Segment, nents: u32, last: bool)
-        => xprtrdma_chunk_wp {
-        task_id: task.task_id,
-        client_id: task.client_id,
-        nents: nents.cast_signed(),
-        handle: segment.handle,
-        length: segment.length,
-        offset: segment.offset,
-        is_last: last,
-    }
-
     /// A call is ready to be sent, with a transport header of `hdr_len` bytes.
     fn marshal(
         task: Task,
@@ -104,14 +92,6 @@ events! {
 
     /// A call could not be prepared: `ret` is the negative errno.
     fn marshal_failed(task: Task, xid: u32, ret: i32) => xprtrdma_marshal_failed {
-        task_id: task.task_id,
-        client_id: task.client_id,
-        xid: xid,
-        ret: ret,
-    }
-
-    /// The Send's buffers could not be set up: `ret` is the negative errno.
-    fn prepsend_failed(task: Task, xid: u32, ret: i32) => xprtrdma_prepsend_failed {
         task_id: task.task_id,
         client_id: task.client_id,
         xid: xid,

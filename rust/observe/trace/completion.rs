@@ -22,14 +22,6 @@ events! {
         vendor_err: wc.vendor_err,
     }
 
-    /// A registration failed, or was flushed.
-    fn wc_fastreg(cid: Cid, wc: WcStatus) => xprtrdma_wc_fastreg {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id.cast_signed(),
-        status: wc.status as usize,
-        vendor_err: wc.vendor_err,
-    }
-
     /// A LOCAL_INV that is not the last of its RPC completed.
     fn wc_li(cid: Cid, wc: WcStatus) => xprtrdma_wc_li {
         cq_id: cid.cq_id,

@@ -2,8 +2,10 @@
 
 //! Events in the life of a connection.
 
+use kernel::fmt;
 use kernel::prelude::*;
 
+use super::text::Text;
 use super::{Peer, SockAddrBytes};
 use crate::proto::conn::{Event, State};
 use crate::proto::inline::Thresholds;
@@ -59,8 +61,8 @@ events! {
     }
 
     /// The device of a connection to `dst` is going away.
-    fn device_removal(device: &CStr, dst: &[u8]) => xprtrdma_device_removal {
-        name: device,
+    fn device_removal(device: &dyn fmt::Display, dst: &[u8]) => xprtrdma_device_removal {
+        name: Text::new(&fmt!("{}", device)),
         dst: SockAddrBytes::new(dst),
     }
 

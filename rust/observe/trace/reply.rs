@@ -4,7 +4,7 @@
 
 use super::{Peer, Task};
 use crate::proto::plan::ReplyShape;
-use crate::wire::{Prefix, Segment};
+use crate::wire::{Lists, Prefix, Segment};
 
 events! {
     /// A reply was matched with its call. `credits`: the grant, after bounds.
@@ -69,14 +69,6 @@ events! {
         xid: xid,
     }
 
-    /// The responder answered with an error code that the version does not define.
-    fn err_unrecognized(task: Task, xid: u32, code: u32) => xprtrdma_err_unrecognized {
-        task_id: task.task_id,
-        client_id: task.client_id,
-        xid: xid,
-        procedure: code,
-    }
-
     /// `bytes` of a reply were copied from the Receive buffer to where the upper layer wants them.
     fn fixup(task: Task, bytes: usize, buffer: &ReplyShape) => xprtrdma_fixup {
         task_id: task.task_id,
@@ -87,10 +79,27 @@ events! {
         taillen: buffer.tail_len as usize,
     }
 
-    /// A segment was decoded from a reply; its length is what the responder wrote.
+    /// A segment was decoded from a reply; its length is what the responder wrote. See
+    /// [`decode_segs`].
     fn decode_seg(segment: &Segment) => xprtrdma_decode_seg {
         handle: segment.handle,
         length: segment.length,
         offset: segment.offset,
     }
+}
+
+/// Emits [`decode_seg`] for every segment of a reply's lists.
+#[inline(always)]
+pub(crate) fn decode_segs(lists: &Lists<'_>) {
+    #[cfg(CONFIG_TRACEPOINTS)]
+    if event_enabled!(crate::raw::__tracepoint_xprtrdma_decode_seg) {
+        for segment in lists.write_list().flat_map(|chunk| chunk.segments()) {
+            decode_seg(&segment);
+        }
+        for segment in lists.reply_chunk().into_iter().flat_map(|c| c.segments()) {
+            decode_seg(&segment);
+        }
+    }
+    #[cfg(not(CONFIG_TRACEPOINTS))]
+    let _ = lists;
 }
