@@ -33,7 +33,7 @@ def test_transport_line(pair: Pair) -> None:
     assert read["write_chunks"] - wrote["write_chunks"] == FILES
     # What is called request bytes counts the memory offered for replies.
     assert read["rdma_request_bytes"] - wrote["rdma_request_bytes"] >= FILES * 65536
-    assert read["rdma_reply_bytes"] - wrote["rdma_reply_bytes"] == FILES * 65536
+    assert read["rdma_reply_bytes"] - wrote["rdma_reply_bytes"] >= FILES * 65536
     for name in ("bad_xids", "failed_marshal", "bad_reply"):
         assert read[name] == 0, name
     assert read["recvs"] <= read["sends"]
