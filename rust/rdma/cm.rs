@@ -307,12 +307,27 @@ impl<H: CmHandler> CmId<H> {
         Some(unsafe { Device::new(NonNull::new(device)?) })
     }
 
+    /// The address on our side, once that of the peer is resolved.
+    pub(crate) fn local_addr(&self) -> SockAddr {
+        let id = self.ident.as_ptr();
+        // SAFETY: By `Ident`'s invariant; all of the storage is initialised. The address does not
+        // change once it is resolved; before that, the copy may be of a half-written one.
+        let bytes = unsafe {
+            (&raw const (*id).route.addr.src_addr)
+                .cast::<[u8; size_of::<bindings::__kernel_sockaddr_storage>()]>()
+                .read()
+        };
+        SockAddr::from_bytes(&bytes).unwrap_or(SockAddr::v4([0; 4], 0))
+    }
+
     /// Requests a connection; needs a queue pair. The outcome is one of [`CmEvent::Established`],
     /// [`CmEvent::ConnectError`], [`CmEvent::Unreachable`], [`CmEvent::Rejected`].
     ///
     /// # Errors
     ///
-    /// `EINVAL` unless the route was resolved last, or if the private data is too long.
+    /// `EINVAL` unless the route was resolved last, or if the private data is too long; devices that
+    /// connect at once (iWARP) say here what others report by an event: `ECONNREFUSED`,
+    /// `ETIMEDOUT`, `EHOSTUNREACH`.
     pub(crate) fn connect(&self, params: &ConnectParams<'_>) -> Result {
         let mut params = params.raw()?;
         // SAFETY: Both are valid, and the parameters are copied.

@@ -75,8 +75,8 @@ impl Packer {
     }
 }
 
-#[cfg(RPCRDMA_KUNIT)]
-#[kunit_tests(rpcrdma_rdma_pack)]
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_rdma_pack)]
 mod tests {
     use super::*;
     use kernel::prelude::*;

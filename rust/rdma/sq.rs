@@ -140,8 +140,8 @@ impl Books {
     }
 }
 
-#[cfg(RPCRDMA_KUNIT)]
-#[kunit_tests(rpcrdma_rdma_sq)]
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_rdma_sq)]
 mod tests {
     use super::*;
 
