@@ -93,6 +93,9 @@ fn local(error: Error) -> ConnectError {
     match error {
         ENETUNREACH => ConnectError::Unreachable,
         ENOTCONN => ConnectError::Lost,
+        // From devices that connect at once (iWARP).
+        ECONNREFUSED => ConnectError::Refused,
+        ETIMEDOUT => ConnectError::TimedOut,
         _ => ConnectError::NoResources,
     }
 }
@@ -157,12 +160,7 @@ fn shake_hands(
 }
 
 /// Settles the thresholds with what the peer has announced.
-fn agree(
-    xprt: &Xprt<Client>,
-    cm: &CmId<Events>,
-    events: &Events,
-    config: &Config,
-) -> Thresholds {
+fn agree(xprt: &Xprt<Client>, cm: &CmId<Events>, events: &Events, config: &Config) -> Thresholds {
     let peer = events.peer();
     trace::private_data(names::peer(xprt), peer.as_ref());
     let agreed = Thresholds::for_client(&config.announce(), peer);

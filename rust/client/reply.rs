@@ -31,7 +31,7 @@ pub(super) fn handle(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>) {
     let bytes = msg.bytes();
     let header = match v1::decode(bytes, &Link::limits()) {
         Ok(header) => header,
-        Err(error) => return malformed(link, bytes, &error),
+        Err(error) => return malformed(link, qp, msg, &error),
     };
     if is_call(&header) {
         return unwanted(link, bytes);
@@ -42,7 +42,9 @@ pub(super) fn handle(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>) {
         return link.unclaimed();
     };
     trace::reply(names::task(&rqst), header.xid(), link.grant());
-    accept(link, qp, &header, msg, rqst);
+    accept(link, qp, msg, rqst, |state, rqst| {
+        judge(link, &header, state, rqst)
+    });
 }
 
 /// Whether a message is a call in the backward direction (RFC 8167), which we have not offered to
@@ -51,20 +53,25 @@ fn is_call(header: &Header<'_>) -> bool {
     matches!(header.payload(), [_, _, _, _, 0, 0, 0, 0, ..])
 }
 
-/// Drops a message with a header that cannot be decoded, and counts it.
-fn malformed(link: &Link, bytes: &[u8], error: &DecodeError) {
-    let peer = names::peer(link.xprt());
-    match wire::peek(bytes) {
-        Err(_) => trace::reply_short_err(Prefix::from_bytes(&[0; Prefix::LEN]), peer),
-        Ok(prefix) if matches!(error.what, What::Version(_)) => {
-            trace::reply_vers_err(prefix, peer);
-        }
-        Ok(prefix) => trace::reply_hdr_err(prefix, peer),
-    }
-    let xid = wire::peek(bytes).map_or(0, |prefix| prefix.xid);
-    trace::malformed_hdr(peer, xid, error, bytes.len());
+/// A message with a header that cannot be decoded: fails the RPC it names, if there is one, rather
+/// than let it wait for a timeout. The grant in such a header does not count.
+fn malformed(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>, error: &DecodeError) {
+    let (bytes, peer) = (msg.bytes(), names::peer(link.xprt()));
     breach(Breach::MalformedHeader);
     link.xprt().data().stats().bad_reply();
+    let Ok(prefix) = wire::peek(bytes) else {
+        trace::malformed_hdr(peer, 0, error, bytes.len());
+        return trace::reply_short_err(Prefix::from_bytes(&[0; Prefix::LEN]), peer);
+    };
+    trace::malformed_hdr(peer, prefix.xid, error, bytes.len());
+    if matches!(error.what, What::Version(_)) {
+        return trace::reply_vers_err(prefix, peer);
+    }
+    trace::reply_hdr_err(prefix, peer);
+    match link.xprt().find(prefix.xid) {
+        Some(rqst) => accept(link, qp, msg, rqst, |_, _| Verdict::Failed),
+        None => link.unclaimed(),
+    }
 }
 
 /// Drops a backward call.
@@ -80,13 +87,14 @@ fn unmatched(link: &Link, bytes: &[u8]) {
     }
 }
 
-/// Settles the RPC a message belongs to.
-fn accept(
-    link: &Link,
+/// Settles the RPC a message belongs to: takes note of what was invalidated, has the message
+/// judged, and completes the RPC as soon as nobody can reach its memory.
+fn accept<'a>(
+    link: &'a Link,
     qp: &Qp<Link>,
-    header: &Header<'_>,
     msg: &Received<'_, Link>,
-    mut rqst: Pinned<'_, Client>,
+    mut rqst: Pinned<'a, Client>,
+    judge: impl FnOnce(&State, &mut Pinned<'a, Client>) -> Verdict,
 ) {
     let request: &Request = rqst.slot().data();
     let mut state = request.lock();
@@ -97,7 +105,7 @@ fn accept(
     if !note_invalidated(link, &mut state, &rqst, msg) {
         return link.give_up();
     }
-    state.verdict = judge(link, header, &state, &mut rqst);
+    state.verdict = judge(&state, &mut rqst);
     if !state.exposed() {
         let verdict = state.verdict;
         state.reset();

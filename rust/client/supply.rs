@@ -2,9 +2,8 @@
 
 //! More memory regions when they run low.
 
-use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel::workqueue::{self, WorkItem};
+use kernel::workqueue::WorkItem;
 
 use super::endpoint::Endpoint;
 use super::names;
@@ -17,7 +16,7 @@ const BATCH: u32 = 32;
 /// order could not be filled: what is in use then comes back in time. Any context.
 pub(super) fn order(ep: &Arc<Endpoint>) {
     // Refused only when it is queued already.
-    let _ = workqueue::system_unbound().enqueue(ep.clone());
+    let _ = ep.link.xprt().queue().enqueue(ep.clone());
 }
 
 impl WorkItem for Endpoint {

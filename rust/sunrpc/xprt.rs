@@ -4,8 +4,6 @@
 //!
 //! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 
-pub(crate) use super::reply::{Parked, Pinned};
-
 use core::cell::UnsafeCell;
 use core::ops::Deref;
 use core::pin::Pin;
@@ -16,6 +14,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::Completion;
 use kernel::types::Opaque;
+use kernel::workqueue::Queue;
 
 use super::address::Strings;
 use super::class::Class;
@@ -155,6 +154,13 @@ impl<T: Transport> Xprt<T> {
             // before it has set `data`, and teardown waits for all of them before it clears it.
             None => panic!("rpcrdma: transport used outside its lifetime"),
         }
+    }
+
+    /// A queue for the transport's own work. It has a rescuer, and unloading the module waits for all
+    /// that was queued until the functions have returned.
+    pub(crate) fn queue(&self) -> &Queue {
+        // SAFETY: The queue lives as long as the class, which outlives its transports.
+        unsafe { Queue::from_raw(self.state.class.connect_queue()) }
     }
 
     /// A counted pointer, for objects that outlive a call.
