@@ -8,15 +8,15 @@ LAB := tools/lab/python -m lab
 .PHONY: run shell bench lab-deps lab-lint lab-check
 
 ## run: build everything, boot two machines, mount, copy files both ways, show it
-run:
+run: lab-deps
 	@$(LAB) run
 
 ## shell: the same machines, with an interactive shell on the client
-shell:
+shell: lab-deps
 	@$(LAB) shell
 
 ## bench: this module against the stock one, as ratios
-bench:
+bench: lab-deps
 	@$(LAB) bench
 
 ## lab-deps: install what the lab needs (Debian packages as root; bindgen; ruff)

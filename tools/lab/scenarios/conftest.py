@@ -31,9 +31,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = sorted(keep, key=_kind_of_pair)
 
 
-def _kind_of_pair(item: pytest.Item) -> str:
+def _kind_of_pair(item: pytest.Item) -> tuple[str, bool, bool]:
+    """Leaks are looked for when a pair has done everything else; provoked reports end it."""
     callspec = getattr(item, "callspec", None)
-    return repr(callspec.params.get("pair", "")) if callspec else repr("")
+    kind = repr(callspec.params.get("pair", "")) if callspec else repr("")
+    last = item.get_closest_marker("provokes") is not None
+    return kind, last, item.get_closest_marker("after_all") is not None
 
 
 def _selected(item: pytest.Item) -> bool:
