@@ -85,13 +85,14 @@ impl Buffers {
         Ok(start)
     }
 
-    /// Frees what an RPC had borrowed.
+    /// Frees what an RPC had borrowed: `buf_free`, second half, after the transport has released the
+    /// request.
     ///
     /// # Safety
     ///
     /// The caller runs in the task that owns the slot's request, and neither a device nor anybody
     /// else uses the buffers any more.
-    unsafe fn give_back(&self) {
+    pub(super) unsafe fn give_back(&self) {
         // SAFETY: By the safety requirements and the type invariants nobody else has access.
         unsafe { *self.borrowed.get() = None };
     }
@@ -112,13 +113,13 @@ fn aligned(len: usize) -> Option<usize> {
 ///
 /// `task` is a live task, run by the caller, whose `tk_rqstp` is embedded in a `Slot<T>`.
 pub(super) unsafe fn allocate<T: Transport>(task: NonNull<raw::rpc_task>) -> Result {
-    // SAFETY: By the safety requirements.
-    let rqst = NonNull::new(unsafe { (*task.as_ptr()).tk_rqstp }).ok_or(EIO)?;
-    // SAFETY: By the safety requirements. The slot outlives the task's use of it.
-    let slot = unsafe { Slot::<T>::from_rqst(rqst) };
-    let rqst = rqst.as_ptr();
-    // SAFETY: The request is the caller's.
-    let (call, reply) = unsafe { ((*rqst).rq_callsize, (*rqst).rq_rcvsize) };
+    // SAFETY: By the safety requirements the request is the caller's. The slot outlives its use.
+    let (rqst, slot, call, reply) = unsafe {
+        let rqst = NonNull::new((*task.as_ptr()).tk_rqstp).ok_or(EIO)?;
+        let slot = Slot::<T>::from_rqst(rqst);
+        let rqst = rqst.as_ptr();
+        (rqst, slot, (*rqst).rq_callsize, (*rqst).rq_rcvsize)
+    };
     let call = aligned(call).ok_or(ENOMEM)?;
     let total = aligned(reply)
         .and_then(|r| r.checked_add(call))
@@ -131,15 +132,4 @@ pub(super) unsafe fn allocate<T: Transport>(task: NonNull<raw::rpc_task>) -> Res
         (*rqst).rq_rbuffer = start.add(call).as_ptr().cast();
     }
     Ok(())
-}
-
-/// `buf_free`, second half: the transport has released the request.
-///
-/// # Safety
-///
-/// The caller runs in the task that owns the slot's request, and neither a device nor anybody
-/// else uses the buffers any more.
-pub(super) unsafe fn free<T: Transport>(slot: &Slot<T>) {
-    // SAFETY: By the safety requirements.
-    unsafe { slot.buffers.give_back() };
 }

@@ -109,10 +109,12 @@ impl Class {
         REGISTERED.iter().find_map(|entry| {
             let class = NonNull::new(entry.load(Acquire))?;
             // SAFETY: By the type invariants: the caller is about to make a transport of a class, or
-            // has one.
-            let class = unsafe { class.as_ref() };
-            // SAFETY: Constant.
-            (unsafe { (*class.as_raw()).ident } == ident).then_some(class)
+            // has one. The ident is constant.
+            let (class, found) = unsafe {
+                let class = class.as_ref();
+                (class, (*class.as_raw()).ident)
+            };
+            (found == ident).then_some(class)
         })
     }
 
@@ -151,7 +153,7 @@ pub(crate) fn register<T: Transport>(
         assert!(!T::NAME.is_empty() && T::NAME.count_bytes() < 32);
     };
     let context = KBox::new(context, GFP_KERNEL)?;
-    let mut class = KBox::pin(
+    let class = KBox::pin(
         Class {
             raw: UnsafeCell::new(raw_class::<T>(module)),
             module: module.as_ptr(),
@@ -161,8 +163,8 @@ pub(crate) fn register<T: Transport>(
         },
         GFP_KERNEL,
     )?;
-    // SAFETY: Not moved.
-    let entry = core::ptr::from_mut(unsafe { class.as_mut().get_unchecked_mut() });
+    // Never written through.
+    let entry = core::ptr::from_ref(&*class).cast_mut();
     Class::enter(entry)?;
     let registration = ClassRegistration {
         class,

@@ -80,10 +80,12 @@ pub(super) unsafe fn begin<T: Transport>(xprt: &Xprt<T>, task: NonNull<raw::rpc_
         return;
     }
     let state = xprt.state();
-    // SAFETY: The transport is alive. We hold the send lock, under which these change.
-    let wait = unsafe { (*raw_xprt).reestablish_timeout };
-    // SAFETY: As above.
-    unsafe { raw::xprt_reconnect_backoff(raw_xprt, T::RECONNECT_MIN as usize * HZ) };
+    // SAFETY: The transport is alive. We hold the send lock, under which its timeout changes.
+    let wait = unsafe {
+        let wait = (*raw_xprt).reestablish_timeout;
+        raw::xprt_reconnect_backoff(raw_xprt, T::RECONNECT_MIN as usize * HZ);
+        wait
+    };
     let due = if wait == 0 {
         now()
     } else {
@@ -180,11 +182,10 @@ struct Scope {
 
 impl Scope {
     fn new<T: Transport>(xprt: &Xprt<T>) -> Self {
-        // SAFETY: The transport is alive.
-        let swapping =
-            unsafe { (&raw const (*xprt.as_raw()).swapper.counter).read_volatile() } != 0;
-        // SAFETY: Undone in reverse order by `drop`, in the same thread: a `Scope` stays local.
+        // SAFETY: The transport is alive. What is saved is restored in reverse order by `drop`, in the
+        // same thread: a `Scope` stays local.
         unsafe {
+            let swapping = (&raw const (*xprt.as_raw()).swapper.counter).read_volatile() != 0;
             Self {
                 nofs: raw::rr_nofs_save(),
                 noreclaim: swapping.then(|| raw::rr_noreclaim_save()),

@@ -140,7 +140,7 @@ unsafe extern "C" fn buf_free<T: Transport>(task: *mut raw::rpc_task) {
     let slot = rqst.slot();
     xprt.transport().release(xprt, rqst);
     // SAFETY: Called from the task that owns the request; `release` has fenced everything.
-    unsafe { buffer::free(slot) };
+    unsafe { slot.buffers.give_back() };
 }
 
 /// A call is encoded. SUNRPC calls this twice for an RPC with a reply: with the reply's buffer, just
@@ -265,20 +265,12 @@ unsafe extern "C" fn print_stats<T: Transport>(xprt: *mut raw::rpc_xprt, out: *m
 }
 
 /// Somebody will swap over this transport: nothing to prepare, see `connect::Scope`.
-///
-/// # Safety
-///
-/// To be called by SUNRPC, as the module says.
-unsafe extern "C" fn enable_swap(_xprt: *mut raw::rpc_xprt) -> c_int {
+extern "C" fn enable_swap(_xprt: *mut raw::rpc_xprt) -> c_int {
     0
 }
 
 /// The opposite.
-///
-/// # Safety
-///
-/// To be called by SUNRPC, as the module says.
-unsafe extern "C" fn disable_swap(_xprt: *mut raw::rpc_xprt) {}
+extern "C" fn disable_swap(_xprt: *mut raw::rpc_xprt) {}
 
 /// Fault injection. Called with the send lock held.
 ///
@@ -293,42 +285,22 @@ unsafe extern "C" fn inject_disconnect<T: Transport>(xprt: *mut raw::rpc_xprt) {
 
 /// NFSv4.1 wants callbacks. It refuses a transport without this operation; see
 /// [`Transport::BACKWARD_SLOTS`].
-///
-/// # Safety
-///
-/// To be called by SUNRPC, as the module says.
-unsafe extern "C" fn bc_setup(_xprt: *mut raw::rpc_xprt, _min_reqs: c_uint) -> c_int {
+extern "C" fn bc_setup(_xprt: *mut raw::rpc_xprt, _min_reqs: c_uint) -> c_int {
     0
 }
 
 /// Longest backward message. Called under RCU.
-///
-/// # Safety
-///
-/// To be called by SUNRPC, as the module says.
-unsafe extern "C" fn bc_maxpayload<T: Transport>(_xprt: *mut raw::rpc_xprt) -> usize {
+extern "C" fn bc_maxpayload<T: Transport>(_xprt: *mut raw::rpc_xprt) -> usize {
     T::BACKWARD_MAX_PAYLOAD
 }
 
 /// Backward calls at a time. Called under RCU.
-///
-/// # Safety
-///
-/// To be called by SUNRPC, as the module says.
-unsafe extern "C" fn bc_num_slots<T: Transport>(_xprt: *mut raw::rpc_xprt) -> c_uint {
+extern "C" fn bc_num_slots<T: Transport>(_xprt: *mut raw::rpc_xprt) -> c_uint {
     T::BACKWARD_SLOTS
 }
 
 /// Never called: no backward request is ever allocated.
-///
-/// # Safety
-///
-/// To be called by SUNRPC, as the module says.
-unsafe extern "C" fn bc_free_rqst(_rqst: *mut raw::rpc_rqst) {}
+extern "C" fn bc_free_rqst(_rqst: *mut raw::rpc_rqst) {}
 
 /// Nothing was set up.
-///
-/// # Safety
-///
-/// To be called by SUNRPC, as the module says.
-unsafe extern "C" fn bc_destroy(_xprt: *mut raw::rpc_xprt, _max_reqs: c_uint) {}
+extern "C" fn bc_destroy(_xprt: *mut raw::rpc_xprt, _max_reqs: c_uint) {}

@@ -66,11 +66,13 @@ struct QueueLock(*mut k::spinlock_t);
 impl QueueLock {
     #[inline]
     fn new<T: Transport>(xprt: &Xprt<T>) -> Self {
-        // SAFETY: The transport is alive, and its lock initialised.
-        let lock = unsafe { &raw mut (*xprt.as_raw()).queue_lock };
-        // SAFETY: As above; all users are in process context, and none of ours holds it already.
-        unsafe { k::spin_lock(lock) };
-        Self(lock)
+        // SAFETY: The transport is alive, and its lock initialised. All users are in process context,
+        // and none of ours holds it already.
+        unsafe {
+            let lock = &raw mut (*xprt.as_raw()).queue_lock;
+            k::spin_lock(lock);
+            Self(lock)
+        }
     }
 }
 

@@ -92,10 +92,11 @@ unsafe fn create<T: Transport>(args: &raw::xprt_create) -> Result<*mut raw::rpc_
     // INVARIANT: `state` is initialised. From here on `dismantle` is the way to undo everything.
     // SAFETY: As above.
     let undo = ScopeGuard::new(|| unsafe { dismantle(xprt) });
-    // SAFETY: As above.
-    unsafe { furnish(xprt.as_ref(), &dst, class) }?;
-    // SAFETY: Nobody else has access to the transport yet.
-    unsafe { install(xprt.as_ref(), args, dst) }?;
+    // SAFETY: As above: nobody else has access to the transport yet.
+    unsafe {
+        furnish(xprt.as_ref(), &dst, class)?;
+        install(xprt.as_ref(), args, dst)?;
+    }
     undo.dismiss();
     module.dismiss();
     Ok(raw_xprt)
@@ -164,10 +165,12 @@ unsafe fn furnish<T: Transport>(xprt: &Xprt<T>, dst: &SockAddr, class: &'static 
 ///
 /// The transport is furnished; nobody else has access to it. `args` as for [`setup`].
 unsafe fn install<T: Transport>(xprt: &Xprt<T>, args: &raw::xprt_create, dst: SockAddr) -> Result {
-    // SAFETY: By the safety requirements the namespace is valid; the transport holds a reference.
-    let net = unsafe { NetRef::new(NonNull::new(args.net).ok_or(EINVAL)?) };
-    // SAFETY: The class is that of `T`, whose ident it was found by.
-    let context = unsafe { xprt.state().class.context::<T>() };
+    // SAFETY: By the safety requirements the namespace is valid; the transport holds a reference. The
+    // class is that of `T`, whose ident it was found by.
+    let (net, context) = unsafe {
+        let net = NetRef::new(NonNull::new(args.net).ok_or(EINVAL)?);
+        (net, xprt.state().class.context::<T>())
+    };
     let data = KBox::try_pin_init(T::new(&CreateArgs { dst, net }, context), GFP_KERNEL)?;
     // SAFETY: By the safety requirements this is the only access.
     unsafe { *xprt.state().data.get() = Some(data) };
@@ -194,10 +197,12 @@ pub(super) fn begin_destroy<T: Transport>(xprt: &Xprt<T>) {
 /// `work` is the `State<T>::destroy_work` of a transport of which SUNRPC has let go.
 pub(super) unsafe extern "C" fn destroy_worker<T: Transport>(work: *mut k::work_struct) {
     let offset = offset_of!(Xprt<T>, state) + offset_of!(State<T>, destroy_work);
-    // SAFETY: By the safety requirements `work` lies at this offset in a transport.
-    let xprt = unsafe { NonNull::new_unchecked(work.byte_sub(offset).cast::<Xprt<T>>()) };
-    // SAFETY: As above; the reference is not used after `dismantle`.
-    let this = unsafe { xprt.as_ref() };
+    // SAFETY: By the safety requirements `work` lies at this offset in a transport. The reference is
+    // not used after `dismantle`.
+    let (xprt, this) = unsafe {
+        let xprt = NonNull::new_unchecked(work.byte_sub(offset).cast::<Xprt<T>>());
+        (xprt, xprt.as_ref())
+    };
     let module = this.state().class.module();
     // SAFETY: SUNRPC has initialised this work, and is running it or has just run it.
     unsafe { k::flush_work(&raw mut (*this.as_raw()).task_cleanup) };
