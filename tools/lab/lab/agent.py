@@ -108,7 +108,7 @@ class Agent:
             request = {"execute": "guest-sync", "arguments": {"id": token}}
             self._json.send(request, prefix=b"\xff")
             try:
-                while self._json.receive(1.0).get("return") != token:
+                while self._json.receive(10.0).get("return") != token:
                     pass
                 return
             except TimeoutError:

@@ -50,8 +50,7 @@ def test_both_ways(pair: Pair, version: str, suite: str) -> None:
     pair.umount()
 
 
-@pytest.mark.parametrize("version", ["3", "4.2"])
-@pytest.mark.debug_kernel
+@pytest.mark.parametrize("version", ["3", pytest.param("4.2", marks=pytest.mark.debug_kernel)])
 def test_large_directory(pair: Pair, version: str) -> None:
     """A directory of 5,000 entries, names up to 255 bytes, as the client lists it."""
     pair.server.sh("rm -rf /srv/export/*", timeout=LIMIT)
@@ -61,8 +60,7 @@ def test_large_directory(pair: Pair, version: str) -> None:
     pair.umount()
 
 
-@pytest.mark.parametrize("version", ["3", "4.2"])
-@pytest.mark.debug_kernel
+@pytest.mark.parametrize("version", ["3", pytest.param("4.2", marks=pytest.mark.debug_kernel)])
 def test_small_inline_thresholds(pair: Pair, version: str) -> None:
     """Names and small files with 1 KiB inline thresholds: more of everything is chunked."""
     knobs = "/proc/sys/sunrpc/rdma_max_inline"

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Two guests with Debian's own kernel: a stock server, and a client with our package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import accel, debian_root, initrd, paths, settings
+from .pair import Pair, Setup
+from .vm import Spec
+
+STOCK = "kernel/net/sunrpc/xprtrdma/rpcrdma.ko.xz"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the guests boot: the distribution's image, a RAM disk, and a root image.
+
+    It stands where the lab's own kernels stand (`kernel.Kernel`).
+    """
+
+    release: str
+    image: Path
+    initrd: Path
+    root: Path
+    stock_module: Path
+    log: Path
+    flavour: str = "debian"
+
+
+class DebianPair(Pair):
+    """A pair whose guests boot a `Machine`."""
+
+    def _spec(self, name: str, address: str, payload: Path) -> Spec:
+        machine = self.setup.kernel
+        spec = super()._spec(name, address, payload)
+        return replace(spec, image=machine.root, extra=("-initrd", str(machine.initrd)))
+
+
+@contextmanager
+def machine(directory: Path) -> Iterator[Machine]:
+    """Bootstrap the machine (cached), install our package, make the images."""
+    log = paths.log_file("debian-package")
+    log.unlink(missing_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
+    with paths.locked():
+        base, release = debian_root.base()
+        modules = base / "lib/modules" / release
+        stock = directory / "stock-rpcrdma.ko"
+        stock.write_bytes(initrd.plain(modules / STOCK))
+        disk = directory / "initrd"
+        initrd.build(base, release, debian_root.HERE / "initrd-init", disk)
+        root = directory / "root.sqfs"
+        with debian_root.overlay(base, "with-package") as merged:
+            debian_root.install_package(merged, log)
+            debian_root.squash(merged, root, log)
+    try:
+        yield Machine(release, modules / "vmlinuz.unsigned", disk, root, stock, log)
+    finally:
+        root.unlink(missing_ok=True)
+
+
+def boot(machine: Machine, directory: Path) -> DebianPair:
+    """Both guests, up and serving; nothing of ours is loaded yet."""
+    up = debian_root.HERE / "server-up"
+    setup = Setup(
+        kernel=machine,
+        client_module=machine.stock_module,
+        server_module=machine.stock_module,
+        link=settings.link(),
+        accel=accel.choose(machine.image),
+        client_extra=("-initrd", str(machine.initrd)),
+        files={"server-up": up, "server-up-nfs": paths.GUEST / "server-up"},
+    )
+    return DebianPair(setup, directory)

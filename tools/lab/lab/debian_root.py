@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A stock Debian machine as a directory: its own kernel, then our package on top.
+
+The machine is bootstrapped once for each kernel version and kept. Our package
+is built and installed in an overlay over it, by apt, as a user would: DKMS
+prepares the headers and builds the module there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import aptstate, debian, paths
+from .command import capture, logged
+from .errors import LabError
+from .progress import step
+
+HERE = paths.LAB / "debian"
+#: The suites that the machine runs and that its kernel comes from.
+SUITE, KERNELS = "trixie", "trixie-backports"
+_HEADERS = r"linux-headers-7\.\d+\.\d+\+deb\d+-amd64"
+_SKIPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/lib/llvm-*", "var/cache/apt")
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A machine with our package: the file system, and what it took to get there."""
+
+    root: Path
+    release: str
+    log: Path
+
+
+def newest_kernel(log: Path) -> tuple[str, str]:
+    """Release and version of the newest kernel in backports, 7.3 or later."""
+    state = aptstate.open_suite(debian.mirror(), KERNELS, log)
+    found = [
+        (numbers(version), name.removeprefix("linux-headers-"), version)
+        for name, version in state.versions(_HEADERS)
+        if numbers(version)[:2] >= [7, 3]
+    ]
+    if not found:
+        raise LabError(f"{KERNELS} has no kernel of 7.3 or later")
+    _, release, version = max(found)
+    return release, version
+
+
+def numbers(version: str) -> list[int]:
+    """The numbers in a version, to compare by."""
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
+def packages() -> list[str]:
+    """The package names in debian/packages.txt."""
+    lines = (HERE / "packages.txt").read_text().splitlines()
+    return [line for line in map(str.strip, lines) if line and not line.startswith("#")]
+
+
+def base() -> tuple[Path, str]:
+    """The machine before our package: its root directory and its kernel's release."""
+    log = paths.log_file("debian-base")
+    log.unlink(missing_ok=True)
+    with step("debian machine: asking for its newest kernel", log):
+        release, version = newest_kernel(log)
+    text = "\n".join([release, version, *packages()])
+    key = hashlib.sha256(text.encode()).hexdigest()[:12]
+    root = paths.sub("debian") / f"{release}-{key}"
+    if not root.exists():
+        with step(f"debian machine: bootstrapping {SUITE} with {release}", log):
+            _bootstrap(root, release, log)
+    return root, release
+
+
+def _bootstrap(root: Path, release: str, log: Path) -> None:
+    """Under a temporary name until whole."""
+    partial = root.with_name(root.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    mirror = debian.mirror()
+    # libelf-dev goes with the libelf that the kernel's packages bring.
+    kinds = ("headers", "modules", "binary-unsigned")
+    words = " ".join([f"linux-{kind}-{release}" for kind in kinds] + ["libelf-dev"])
+    install = "DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends"
+    hooks = [
+        f'chroot "$1" sh -c "{install} -t {KERNELS} {words}"',
+        f'cp {paths.GUEST / "stage1"} "$1/sbin/stage1"',
+        r'printf "#!/bin/sh\nexit 101\n" > "$1/usr/sbin/policy-rc.d"',
+        'chmod 755 "$1/usr/sbin/policy-rc.d"',
+    ]
+    args = ["mmdebstrap", "--format=directory", "--variant=apt", "--skip=cleanup/apt/lists"]
+    args += ["--include=" + ",".join(packages())]
+    args += [f"--customize-hook={hook}" for hook in hooks]
+    args += [SUITE, str(partial), *map(str.strip, map(mirror.source_line, (SUITE, KERNELS)))]
+    logged(args, log)
+    partial.rename(root)
+
+
+@contextmanager
+def overlay(lower: Path, name: str) -> Iterator[Path]:
+    """A writable copy of `lower` that costs nothing, gone at the end.
+
+    `/proc` is there too: compilers look for their own files through it.
+    """
+    if os.geteuid() != 0:
+        raise LabError("the debian machine is built in a chroot: run this as root")
+    home = paths.sub("debian") / name
+    merged = home / "merged"
+    _detach(home)
+    for part in ("upper", "work", "merged"):
+        (home / part).mkdir(parents=True)
+    layers = f"lowerdir={lower},upperdir={home / 'upper'},workdir={home / 'work'}"
+    capture(["mount", "-t", "overlay", "-o", layers, "overlay", merged])
+    capture(["mount", "-t", "proc", "proc", merged / "proc"])
+    capture(["mount", "--bind", "/dev", merged / "dev"])
+    shutil.copy("/etc/resolv.conf", merged / "etc/resolv.conf")
+    try:
+        yield merged
+    finally:
+        _detach(home)
+
+
+def _detach(home: Path) -> None:
+    """Unmount what an earlier run may have left, and only then remove it."""
+    merged = home / "merged"
+    for path in (merged / "dev", merged / "proc", merged):
+        if path.is_mount():
+            capture(["umount", "-l", path])
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def copy_sources(target: Path) -> None:
+    """What git tracks, as a user's clone has it."""
+    listed = capture(["git", "-C", paths.ROOT, "ls-files", "-z"])
+    for name in filter(None, listed.split("\0")):
+        source = paths.ROOT / name
+        if source.is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target / name)
+
+
+def install_package(merged: Path, log: Path) -> Path:
+    """Build our package in the machine, look it over with lintian, and install it with apt."""
+    sources = merged / "root/rpcrdma"
+    copy_sources(sources)
+    inside = ["chroot", merged, "env", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"]
+    with step("debian machine: building the package", log):
+        logged([*inside, "make", "-C", "/root/rpcrdma", "deb"], log)
+    deb = next((sources / "build/deb").glob("rpcrdma-dkms_*_all.deb"))
+    changes = next((sources / "build/deb").glob("*.changes"))
+    name = f"/root/rpcrdma/build/deb/{deb.name}"
+    with step("debian machine: lintian, errors only", log):
+        fail = ["--fail-on", "error", "--allow-root", f"/root/rpcrdma/build/deb/{changes.name}"]
+        logged([*inside, "lintian", *fail], log)
+    with step(f"debian machine: apt-get install {deb.name} ({deb.stat().st_size} bytes)", log):
+        apt = ["apt-get", "install", "-y", "--no-install-recommends", name]
+        logged([*inside, *apt], log)
+    return deb
+
+
+def squash(merged: Path, target: Path, log: Path) -> None:
+    """The machine as an image; compilers' large files stay out, they would only be read."""
+    args = ["mksquashfs", merged, target, "-noI", "-noD", "-noF", "-noX", "-b", "64K"]
+    args += ["-noappend", "-no-progress", "-wildcards", "-e", *_SKIPPED]
+    args += ["proc/*", "dev/*", "root/rpcrdma/.git"]
+    with step("debian machine: image", log):
+        logged(args, log)

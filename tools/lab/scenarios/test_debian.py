@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Debian's own kernel, our package, and a user who installs it, mounts, and removes it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import debian_pair, mountstats, splat
+from lab.pair import MOUNT_POINT, Pair
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.plain_only,
+    pytest.mark.needs_ours,
+    pytest.mark.timeout(3600),
+]
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[debian_pair.Machine]:
+    """The stock machine with our package installed."""
+    with debian_pair.machine(tmp_path_factory.mktemp("debian")) as machine:
+        yield machine
+
+
+@pytest.fixture
+def stock_pair(machine: debian_pair.Machine, tmp_path: Path) -> Iterator[Pair]:
+    """Two guests of that machine, consoles clean to the end."""
+    with debian_pair.boot(machine, tmp_path) as pair:
+        yield pair
+        reports = [r for guest in (pair.server, pair.client) for r in splat.find(guest.console())]
+        assert not reports, "\n".join(reports)
+
+
+def is_ours(pair: Pair) -> bool:
+    """Whether the loaded rpcrdma comes from outside the kernel's tree."""
+    return "O" in pair.client.read("/sys/module/rpcrdma/taint")
+
+
+def exchange(pair: Pair, suite: str) -> None:
+    """Write known contents on the client and check them on the server, and back."""
+    for writer, reader, name in (
+        (pair.client, pair.server, f"from-client-{suite}"),
+        (pair.server, pair.client, f"from-server-{suite}"),
+    ):
+        places = {pair.client.name: MOUNT_POINT, pair.server.name: "/srv/export"}
+        writer.sh(f"/lab/verify.py write {suite} {places[writer.name]}/{name}", timeout=300)
+        writer.sh("sync")
+        reader.sh(f"/lab/verify.py check {suite} {places[reader.name]}/{name}", timeout=300)
+
+
+def unload(pair: Pair) -> None:
+    """`modprobe -r`, which teardown may refuse for a moment."""
+    for _ in range(40):
+        if not pair.client.run("modprobe -r rpcrdma").status:
+            return
+        time.sleep(0.1)
+    pair.client.sh("modprobe -r rpcrdma")
+
+
+def test_install_mount_reload_remove(stock_pair: Pair) -> None:
+    """The whole life of the package on one machine."""
+    pair, client = stock_pair, stock_pair.client
+    print(client.sh("uname -r; dkms status; modinfo rpcrdma"))
+    assert "/updates/" in client.sh("modinfo -n rpcrdma")
+
+    # Nobody loads the module by hand: mount asks for it.
+    pair.mount("4.2")
+    assert is_ours(pair)
+    print(client.sh(f"findmnt -no SOURCE,FSTYPE,OPTIONS {MOUNT_POINT}"))
+    for suite in ("sizes", "direct", "mmap", "big"):
+        exchange(pair, suite)
+    stats = mountstats.parse(client.read("/proc/self/mountstats"), MOUNT_POINT)
+    assert stats["sends"] > 0
+    pair.umount()
+
+    unload(pair)
+    client.sh("modprobe rpcrdma")
+    assert is_ours(pair)
+    pair.mount("3")
+    exchange(pair, "offsets")
+    pair.umount()
+
+    unload(pair)
+    client.sh("apt-get purge -y rpcrdma-dkms", timeout=300)
+    assert "/updates/" not in client.sh("modinfo -n rpcrdma")
+    assert not client.sh("ls -d /usr/src/rpcrdma-* /usr/src/*/.rust-headers.json || true").strip()
+    pair.mount("4.2")
+    assert not is_ours(pair)
+    exchange(pair, "append")
+    pair.umount()
