@@ -121,6 +121,7 @@ impl NetRef {
     }
 
     /// The initial namespace.
+    #[allow(dead_code, reason = "for samples")]
     pub(crate) fn init() -> Self {
         // INVARIANT: it is never freed.
         // SAFETY: The address of a static is not null.

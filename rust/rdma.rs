@@ -35,6 +35,14 @@
 //! Completion queues are polled from a workqueue, so nothing here runs in softirq context, and
 //! plain spinlocks do. Making and destroying objects may sleep. Posting does not.
 
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "a requester alone does not need all of it; samples and a responder do"
+)]
+
+use kernel::str::CStrExt;
+
 pub(crate) mod cm;
 pub(crate) mod cq;
 pub(crate) mod device;
@@ -51,3 +59,8 @@ mod pack;
 mod region;
 mod sq;
 mod stack;
+
+/// The module's name, for resource tracking (`rdma resource show`); static.
+fn caller() -> *const kernel::ffi::c_char {
+    <crate::LocalModule as kernel::ModuleMetadata>::NAME.as_char_ptr()
+}

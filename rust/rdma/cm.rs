@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use kernel::error::{from_err_ptr, to_result};
 use kernel::ffi::{c_int, c_void};
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, AtomicFlag, Full, Relaxed};
+use kernel::sync::atomic::{Atomic, AtomicFlag, Full, Relaxed, Release};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use super::device::Device;
@@ -173,7 +173,7 @@ impl Ident {
 
     /// Undoes [`Self::attach`].
     pub(super) fn detach(&self) {
-        self.has_queue_pair.store(false, Relaxed);
+        self.has_queue_pair.store(false, Release);
     }
 
     /// The queue pair's creation and destruction take part in the order of calls.
@@ -222,7 +222,7 @@ impl<H: CmHandler> CmId<H> {
                 context,
                 bindings::rdma_ucm_port_space_RDMA_PS_TCP,
                 bindings::ib_qp_type_IB_QPT_RC,
-                c"rpcrdma".as_ptr().cast(),
+                super::caller(),
             )
         };
         let id = NonNull::new(from_err_ptr(id)?).ok_or(ENOMEM)?;

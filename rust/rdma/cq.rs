@@ -49,7 +49,7 @@ impl Cq {
                 core::ptr::null_mut(),
                 i32::try_from(entries).map_err(|_| EINVAL)?,
                 bindings::ib_poll_context_IB_POLL_WORKQUEUE,
-                c"rpcrdma".as_ptr().cast(),
+                super::caller(),
             )
         };
         let cq = NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?;

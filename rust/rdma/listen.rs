@@ -76,7 +76,8 @@ struct Queue {
 }
 
 /// Listens for connection requests on an address, until it is dropped. Requests that nobody has
-/// taken are refused then.
+/// taken are refused then. They keep their device from going away, so drop the listener, or take
+/// them, when that is about to happen ([`Removal`](super::device::Removal)).
 ///
 /// # Invariants
 ///
@@ -121,7 +122,7 @@ impl Listener {
                 Arc::as_ptr(&queue).cast_mut().cast::<c_void>(),
                 bindings::rdma_ucm_port_space_RDMA_PS_TCP,
                 bindings::ib_qp_type_IB_QPT_RC,
-                c"rpcrdma".as_ptr().cast(),
+                super::caller(),
             )
         };
         let id = NonNull::new(from_err_ptr(id)?).ok_or(ENOMEM)?;
@@ -205,6 +206,10 @@ unsafe extern "C" fn on_event(
 }
 
 /// Events of a request that nobody has taken yet. What they mean shows when it is accepted.
+///
+/// # Safety
+///
+/// None; this is what the connection manager wants to call.
 unsafe extern "C" fn on_event_unanswered(
     _: *mut bindings::rdma_cm_id,
     _: *mut bindings::rdma_cm_event,

@@ -6,13 +6,17 @@ use core::ptr::NonNull;
 
 use kernel::error::from_err_ptr;
 use kernel::prelude::*;
+use kernel::sync::atomic::{AtomicFlag, Full, Release};
 use kernel::sync::Arc;
 use kernel::task::might_sleep;
 
 use super::device::{Device, Lease};
 use crate::raw as bindings;
 
-/// A protection domain: buffers, memory regions and queue pairs of the same one fit together.
+/// A protection domain: buffers, memory regions and a queue pair of the same one fit together.
+///
+/// One queue pair, not more: a peer can reach the regions of a protection domain through any of its
+/// queue pairs, so only with a single one does draining it mean that regions are out of reach.
 ///
 /// # Invariants
 ///
@@ -20,6 +24,7 @@ use crate::raw as bindings;
 pub(crate) struct Pd {
     pd: NonNull<bindings::ib_pd>,
     lease: Lease,
+    has_queue_pair: AtomicFlag,
 }
 
 // SAFETY: Verbs may be called from any task, for one protection domain at the same time.
@@ -36,12 +41,35 @@ impl Pd {
     ///
     /// `ENOMEM`, or what the device driver says.
     pub(crate) fn new(lease: Lease) -> Result<Arc<Self>> {
-        let caller = c"rpcrdma".as_ptr().cast();
         // SAFETY: The device is there as long as it is leased. The name is static.
-        let pd = unsafe { bindings::__ib_alloc_pd(lease.device().as_ptr(), 0, caller) };
+        let pd = unsafe { bindings::__ib_alloc_pd(lease.device().as_ptr(), 0, super::caller()) };
         let pd = NonNull::new(from_err_ptr(pd)?).ok_or(ENOMEM)?;
         // INVARIANT: just allocated. If there is no memory left, the value is dropped.
-        Ok(Arc::new(Self { pd, lease }, GFP_KERNEL)?)
+        Ok(Arc::new(
+            Self {
+                pd,
+                lease,
+                has_queue_pair: AtomicFlag::new(false),
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Marks that the queue pair is being made.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if there is one.
+    pub(super) fn attach(&self) -> Result {
+        match self.has_queue_pair.cmpxchg(false, true, Full) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(EBUSY),
+        }
+    }
+
+    /// Undoes [`Self::attach`].
+    pub(super) fn detach(&self) {
+        self.has_queue_pair.store(false, Release);
     }
 
     /// For `ib_core`.

@@ -111,7 +111,8 @@ pub(crate) trait Completions: Sized + Send + Sync + 'static {
 /// Sizes of a queue pair. What draining needs is added.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QpConfig {
-    /// Work requests on the send queue.
+    /// Work requests on the send queue. A chain may take three quarters of it at most: longer ones
+    /// might find it full when nothing is outstanding that makes room.
     pub(crate) send_wr: u32,
     /// Receives, all of them with a buffer.
     pub(crate) recv_wr: u32,
@@ -152,7 +153,7 @@ struct Inner<C: Completions> {
     books: SpinLock<Sending>,
     #[pin]
     draining: Mutex<()>,
-    /// An event said that the queue pair is in error, and nobody has been told.
+    /// The queue pair is in error, other than by a work request, and nobody has been told.
     fatal: AtomicFlag,
     tags: KVec<TagEntry>,
     cq: Cq,
@@ -197,7 +198,7 @@ impl<C: Completions> Qp<C> {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the identifier has one; `EINVAL` if `cq`, `pd` and the identifier are not of the
+    /// `EBUSY` if the identifier or `pd` has one; `EINVAL` if `cq`, `pd` and the identifier are not of the
     /// same device, or the device has no queues that long; `ENOMEM`, or what its driver says.
     pub(crate) fn new<H: CmHandler>(
         cm: &CmId<H>,
@@ -299,13 +300,12 @@ impl<C: Completions> Qp<C> {
         &self.inner().ring
     }
 
-    /// Receives could not be posted: the connection is of no use.
+    /// Receives could not be posted: the connection is of no use. Called while one is handled.
     #[cold]
     pub(super) fn receives_lost(&self) {
-        self.inner().gate.break_off();
-        if !self.is_drained() {
-            self.inner().consumer.broken(self, WcError::general());
-        }
+        let inner = self.inner();
+        inner.gate.break_off();
+        inner.fatal.store(true, Relaxed);
     }
 }
 
@@ -318,6 +318,7 @@ impl<C: Completions> Drop for Qp<C> {
             .ident
             .exclusively(|id| unsafe { bindings::rdma_destroy_qp(id) });
         inner.ident.detach();
+        inner.pd.detach();
         // SAFETY: By the type invariant, and `self` is not used again. The box was pinned, and is
         // dropped in place. Nothing refers to it: the queue pair is gone, and the completion queue
         // waits for its worker.
@@ -397,7 +398,8 @@ impl<C: Completions> Inner<C> {
         };
         // SAFETY: The completion queue is ours, and nothing completes on it yet.
         unsafe { (*cq).cq_context = this.cast() };
-        inner.ident.attach()?;
+        inner.pd.attach()?;
+        inner.ident.attach().inspect_err(|_| inner.pd.detach())?;
         let made = inner.ident.exclusively(|id| {
             // SAFETY: All are valid. The connection manager compares the devices.
             to_result(unsafe {
@@ -415,9 +417,16 @@ impl<C: Completions> Inner<C> {
             }
             Err(error) => {
                 inner.ident.detach();
+                inner.pd.detach();
                 Err(error)
             }
         }
+    }
+
+    /// Whether somebody is to be told of an error.
+    #[inline]
+    fn take_fatal(&self) -> bool {
+        self.fatal.load(Relaxed) && self.fatal.xchg(false, FullOrder)
     }
 
     fn drain(&self) {
@@ -475,11 +484,14 @@ impl<C: Completions> Inner<C> {
             // SAFETY: This is a successful completion, and `ib_core` calls once for each.
             let msg = unsafe { Received::new(&qp, wc) };
             inner.consumer.received(&qp, msg);
+            if inner.take_fatal() {
+                inner.consumer.broken(&qp, WcError::general());
+            }
             return;
         }
         let error = WcError::of(wc);
         inner.gate.break_off();
-        if !error.is_flush() || inner.fatal.xchg(false, FullOrder) {
+        if !error.is_flush() || inner.take_fatal() {
             inner.consumer.broken(&qp, error);
         }
     }

@@ -206,10 +206,12 @@ impl<'a, C: Completions> Received<'a, C> {
         buffer.take(len);
         // CAST: a flag.
         let with_invalidate = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE as i32;
-        let invalidated = (wc.wc_flags & with_invalidate != 0).then(|| {
+        let invalidated = if wc.wc_flags & with_invalidate != 0 {
             // SAFETY: The flag says that this field is in use.
-            unsafe { wc.ex.invalidate_rkey }
-        });
+            Some(unsafe { wc.ex.invalidate_rkey })
+        } else {
+            None
+        };
         // INVARIANT: as the caller promises.
         Self {
             qp,
@@ -253,6 +255,8 @@ impl<C: Completions> Drop for Received<'_, C> {
         // SAFETY: By the type invariant.
         unsafe { (*self.slot.as_ptr()).buffer.give(self.len) };
         if self.qp.ring().put(self.qp.as_ptr(), self.slot).is_err() {
+            // `broken` is called when the message has been handled, not from in here: the
+            // consumer may hold a lock.
             self.qp.receives_lost();
         }
     }

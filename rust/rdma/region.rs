@@ -43,7 +43,7 @@ pub(super) enum State {
 /// - In state Posted and Invalidating `gate` is that of the queue pair that it was posted on.
 /// - `wr.mr` is `mr`.
 pub(super) struct Region {
-    /// First, so that a work request leads back to its region.
+    /// Registers the region, or invalidates it.
     pub(super) wr: bindings::ib_reg_wr,
     mr: NonNull<bindings::ib_mr>,
     entries: KVec<bindings::scatterlist>,

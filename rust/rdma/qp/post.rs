@@ -9,8 +9,7 @@ use crate::rdma::region::{Region, State};
 use crate::rdma::send::{ReadBuf, SendBuf};
 use crate::rdma::sq::Full;
 
-// CAST: a flag.
-const SIGNALED: i32 = bindings::ib_send_flags_IB_SEND_SIGNALED as i32;
+const SIGNALED: i32 = bindings::ib_send_flags_IB_SEND_SIGNALED;
 
 /// Why a chain was not posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +82,7 @@ impl Chain {
     fn for_each(&self, mut f: impl FnMut(&mut Region)) {
         let mut wr = self.first;
         for _ in 0..self.count {
-            // SAFETY: By the type invariant. The work request is the first field of the first
-            // field of its region.
+            // SAFETY: By the type invariant it is a region's work request.
             let region = unsafe { &mut *kernel::container_of!(wr, Region, wr.wr) };
             let next = region.wr.wr.next;
             f(region);
