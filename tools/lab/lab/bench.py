@@ -145,7 +145,7 @@ def main(arguments: Sequence[str]) -> int:
     args = parser.parse_args(arguments)
     modules = ("stock",) if args.stock_only else MODULES
     built, ours = demo.prepare("stock" if args.stock_only else "ours", "plain")
-    directory = paths.sub("runs") / time.strftime("%m%d-%H%M%S-bench")
+    directory = paths.run_directory("bench")
     setup = _setup(built, ours)
     figures = count(setup, modules, directory)
     if not args.counts_only:

@@ -37,7 +37,7 @@ def prepare(client: str, flavour: str) -> tuple[kernel.Kernel, Path]:
 
 def boot(built: kernel.Kernel, client_module: Path, name: str) -> Pair:
     """A pair with the module loaded on the client, its mount in place."""
-    directory = paths.sub("runs") / time.strftime(f"%m%d-%H%M%S-{name}")
+    directory = paths.run_directory(name)
     setup = Setup(
         built,
         client_module,

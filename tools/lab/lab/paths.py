@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,7 @@ from pathlib import Path
 LAB = Path(__file__).resolve().parent.parent
 ROOT = LAB.parent.parent
 GUEST = LAB / "guest"
+_KEEP_RUNS = 7 * 86400.0
 
 
 def cache() -> Path:
@@ -37,6 +40,20 @@ def sub(name: str) -> Path:
 def log_file(name: str) -> Path:
     """The log of one build step; each run of the step overwrites the last."""
     return sub("log") / f"{name}.log"
+
+
+def run_directory(name: str) -> Path:
+    """A new directory for the consoles and captures of one run.
+
+    Those of runs more than a week old are removed.
+    """
+    runs = sub("runs")
+    for old in runs.iterdir():
+        if time.time() - old.stat().st_mtime > _KEEP_RUNS:
+            shutil.rmtree(old, ignore_errors=True)
+    path = runs / time.strftime(f"%m%d-%H%M%S-{name}-{os.getpid()}")
+    path.mkdir()
+    return path
 
 
 @contextmanager

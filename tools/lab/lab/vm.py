@@ -87,8 +87,10 @@ class Vm:
         self.spec = spec
         spec.directory.mkdir(parents=True, exist_ok=True)
         self._log = (spec.directory / f"{spec.name}-qemu.log").open("w")
+        # However we end, QEMU ends with us.
+        args = ["setpriv", "--pdeathsig", "TERM", *command_line(spec)]
         self._process = subprocess.Popen(
-            command_line(spec), stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
+            args, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
         )
         try:
             self._await_socket("qmp")

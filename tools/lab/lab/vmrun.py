@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -49,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         cpus=args.cpus,
         cmdline=args.cmdline,
     )
-    directory = paths.sub("runs") / time.strftime("%m%d-%H%M%S-vm-run")
+    directory = paths.run_directory("vm-run")
     say(f"logs in {directory}")
     with Pair(setup, directory) as pair:
         say(f"both guests up after {pair.boot_seconds:.1f} s of booting")

@@ -9,7 +9,6 @@ logs and capture of a failed scenario are kept and their place printed.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -17,8 +16,6 @@ import pytest
 
 from lab import kernel, paths, settings
 from lab.harness import Lab, Options
-
-RUN = paths.sub("runs") / time.strftime("%m%d-%H%M%S-check")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -54,7 +51,7 @@ def _selected(item: pytest.Item) -> bool:
 def lab() -> Iterator[Lab]:
     """Kernel, modules and the pair that scenarios share."""
     built = kernel.ensure(settings.flavour())
-    lab = Lab(built, RUN)
+    lab = Lab(built, paths.run_directory("check"))
     yield lab
     lab.drop()
 
