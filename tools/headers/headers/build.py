@@ -79,7 +79,9 @@ def require_same_exports(tree: Tree, objects: Path) -> None:
     headers = sorted((objects / "rust").glob("exports_*_generated.h"))
     ours = {name for header in headers for name in _EXPORT.findall(header.read_text())}
     if not ours:
-        raise HeadersError(f"the source of {tree.series} exports no Rust symbol: see kernel-range.rst")
+        raise HeadersError(
+            f"the source of {tree.series} exports no Rust symbol: see kernel-range.rst"
+        )
     missing = sorted(ours - image)
     if missing:
         raise HeadersError(

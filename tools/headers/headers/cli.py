@@ -64,7 +64,9 @@ def main(arguments: Sequence[str]) -> int:
         print("prepare-headers: interrupted; nothing was installed, run it again", file=sys.stderr)
         return 130
     except PermissionError as error:
-        print(f"prepare-headers: {error.filename}: no permission: run this as root", file=sys.stderr)
+        print(
+            f"prepare-headers: {error.filename}: no permission: run this as root", file=sys.stderr
+        )
         return 1
     return 0
 
@@ -117,7 +119,7 @@ def _prepare(found: tree.Tree, args: argparse.Namespace) -> None:
         source.require_room(found.build, install.ROOM_TO_INSTALL)
         log = work / "log"
         deb = args.source.resolve() if args.source else source.fetch(found, work, log)
-        source.unpack(deb, work / "source", log)
+        source.unpack(deb, found, work / "source", log)
         build.build(found, tools, work / "source", work / "objects", log)
         with step("installing"):
             size = install.install(found, work / "source", work / "objects")

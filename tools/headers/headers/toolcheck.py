@@ -130,8 +130,12 @@ def _compiler(name: str, wanted: str) -> list[Fault]:
         return [Fault(f"no C compiler {name}, which built this kernel", package)]
     text = _version(name)
     if wanted and text != wanted:
-        return [Fault(f"{name} is '{text}', this kernel was built with '{wanted}':"
-                      " install that version of it, or a newer kernel")]
+        return [
+            Fault(
+                f"{name} is '{text}', this kernel was built with '{wanted}':"
+                " install that version of it, or a newer kernel"
+            )
+        ]
     return []
 
 

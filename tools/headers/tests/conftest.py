@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A machine in miniature for the preparation tool.
+
+The tool is the real one, and so are dpkg, apt, tar and make around it. What is
+small is the kernel: its `olddefconfig` and `modules_prepare` are a Makefile of
+a few lines, its compilers are scripts that print a version. So each fault can
+be brought about exactly, in a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+TOOL = Path(__file__).resolve().parents[2] / "prepare-headers"
+RELEASE = "7.3.4+toy-amd64"
+VERSION = "7.3.4-1~toy1"
+RUSTC = "rustc 1.85.1 (4eb161250 2025-03-15) (toy)"
+BINDGEN = "bindgen 0.71.1"
+GCC = "toy-gcc-14 (Toy 14.2.0-19) 14.2.0"
+SYMBOL = "_RNvToy_6kernel4init"
+
+CONFIG = f"""CONFIG_RUST=y
+CONFIG_CC_VERSION_TEXT="{GCC}"
+CONFIG_RUSTC_VERSION_TEXT="{RUSTC}"
+CONFIG_BINDGEN_VERSION_TEXT="{BINDGEN}"
+# CONFIG_TOY is not set
+"""
+
+MAKEFILE = f"""
+olddefconfig:
+	hook config $(O)
+modules_prepare:
+	hook build $(O)
+	mkdir -p $(O)/rust/kernel $(O)/rust/bindings $(O)/scripts
+	echo 'EXPORT_SYMBOL_RUST_GPL({SYMBOL});' > $(O)/rust/exports_kernel_generated.h
+	for f in libkernel.rmeta libcore.rmeta libmacros.so; do echo $$f > $(O)/rust/$$f; done
+	echo gen > $(O)/rust/kernel/generated_arch.rs
+	echo 'pub struct a;' > $(O)/rust/bindings/bindings_generated.rs
+	echo '{{}}' > $(O)/scripts/target.json
+"""
+
+
+@dataclass
+class Machine:
+    """Header trees, tools and package state below one directory."""
+
+    root: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def build(self) -> Path:
+        """The header tree of the toy kernel."""
+        return self.root / f"src/linux-headers-{RELEASE}"
+
+    @property
+    def bin(self) -> Path:
+        """Where the toy compilers are."""
+        return self.root / "bin"
+
+    @property
+    def work(self) -> Path:
+        """Where the tool works."""
+        return self.root / "work"
+
+    def program(self, name: str, text: str) -> None:
+        """Put a shell script on the tool's PATH."""
+        path = self.bin / name
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+
+    def command(self, *arguments: str, source: bool = True) -> list[str]:
+        """The command line of a run."""
+        args = [sys.executable, str(TOOL), RELEASE, f"--modules={self.root / 'modules'}"]
+        args += [f"--work={self.work}"]
+        if source:
+            args += [f"--source={self.root / 'source.deb'}"]
+        return [*args, *arguments]
+
+    def start(self, *arguments: str, source: bool = True) -> subprocess.Popen[str]:
+        """Start a run in the background."""
+        return subprocess.Popen(
+            self.command(*arguments, source=source),
+            env={**os.environ, **self.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *arguments: str, source: bool = True) -> tuple[int, str]:
+        """Run to the end: exit status, and everything it said."""
+        child = self.start(*arguments, source=source)
+        text, _ = child.communicate(timeout=60)
+        return child.returncode, text
+
+    def snapshot(self) -> Mapping[str, bytes]:
+        """Every file and directory of the header trees, with contents."""
+        found = {}
+        for top in (self.root / "src", self.root / "kbuild"):
+            for path in sorted(top.rglob("*")):
+                found[str(path)] = path.read_bytes() if path.is_file() else b"directory"
+        return found
+
+    def succeeds(self) -> None:
+        """A run that must prepare the tree."""
+        status, text = self.run()
+        assert status == 0, text
+        assert (self.build / "rust/libkernel.rmeta").read_text() == "libkernel.rmeta\n"
+        assert not self.work.exists() or not any(self.work.iterdir())
+
+
+def add_tree(machine: Machine, release: str) -> Path:
+    """A header tree as Debian's packages lay it out; flavours share source and scripts."""
+    build = machine.root / f"src/linux-headers-{release}"
+    common = machine.root / "src/linux-headers-common"
+    kbuild = machine.root / "kbuild/scripts"
+    for path in (build / "arch/x86", common, kbuild, machine.root / f"modules/{release}/kernel"):
+        path.mkdir(parents=True, exist_ok=True)
+    (common / "Makefile").touch()
+    (build / ".config").write_text(CONFIG)
+    cc = "CC = $(if $(CACHE),$(CCACHE)) $(CROSS_COMPILE)gcc-14\noverride CROSS_COMPILE = toy-\n"
+    (build / ".kernelvariables").write_text(cc)
+    (build / "Makefile").write_text(f"include {common}/Makefile\n")
+    (build / "Module.symvers").write_text(f"0x0\t{SYMBOL}\tvmlinux\tEXPORT_SYMBOL_GPL\t\n")
+    (build / "scripts").symlink_to(kbuild)
+    (machine.root / f"modules/{release}/build").symlink_to(build)
+    status = machine.root / "dpkg/status"
+    status.parent.mkdir(exist_ok=True)
+    (status.parent / "info").mkdir(exist_ok=True)
+    (status.parent / "updates").mkdir(exist_ok=True)
+    with status.open("a") as file:
+        file.write(
+            f"Package: linux-headers-{release}\nStatus: install ok installed\nVersion: {VERSION}\n"
+            "Source: linux\nArchitecture: amd64\nMaintainer: Toy <toy@toy.invalid>\n"
+            "Description: toy\n\n"
+        )
+    return build
+
+
+def source_package(root: Path, name: str = "linux-source-7.3") -> Path:
+    """A package with a kernel source of a few files."""
+    tree = root / "package/tree/linux-source-7.3"
+    files = {
+        "Makefile": MAKEFILE,
+        "rust/Makefile": "# toy\n",
+        "rust/bindgen_parameters": "# toy\n",
+        "rust/helpers/net/genetlink.c": "/* wanted */\n",
+        "net/socket.c": "/* unwanted */\n",
+        "scripts/min-tool-version.sh": "echo 1\n",
+        "scripts/rust_is_available_bindgen_libclang.h": "\n",
+    }
+    for path, text in files.items():
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).write_text(text)
+    package = root / "package/deb"
+    (package / "DEBIAN").mkdir(parents=True)
+    (package / "usr/src").mkdir(parents=True)
+    tarball = package / "usr/src/linux-source-7.3.tar.xz"
+    subprocess.run(["tar", "-C", tree.parent, "-cJf", tarball, tree.name], check=True)
+    (package / "DEBIAN/control").write_text(
+        f"Package: {name}\nVersion: {VERSION}\nArchitecture: all\n"
+        "Maintainer: Toy <toy@toy.invalid>\nDescription: toy\n"
+    )
+    deb = root / "source.deb"
+    subprocess.run(["dpkg-deb", "-Znone", "-b", package, deb], check=True, capture_output=True)
+    return deb
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """A machine on which a run succeeds."""
+    machine = Machine(tmp_path)
+    machine.bin.mkdir()
+    sysroot = tmp_path / "sysroot"
+    core = sysroot / "lib/rustlib/src/rust/library/core/src/lib.rs"
+    core.parent.mkdir(parents=True)
+    core.touch()
+    machine.program("rustc", f'[ "$1" = --print ] && echo {sysroot} || echo "{RUSTC}"')
+    machine.program("bindgen", f'echo "{BINDGEN}"')
+    machine.program("rustfmt", "echo rustfmt toy")
+    machine.program("toy-gcc-14", f'echo "{GCC}"')
+    for name in ("flex", "bison", "bc", "openssl", "make", "gcc", "xz"):
+        if not any((Path(part) / name).exists() for part in ("/usr/bin", "/bin")):
+            machine.program(name, "exit 0")
+    add_tree(machine, RELEASE)
+    source_package(tmp_path)
+    machine.environment = {
+        "PATH": f"{machine.bin}:/usr/bin:/bin",
+        "DPKG_ADMINDIR": str(tmp_path / "dpkg"),
+        "HOME": str(tmp_path),
+    }
+    for name in ("RUSTC", "BINDGEN", "RUSTFMT"):
+        machine.environment[name] = ""
+    hook(machine, "")
+    return machine
+
+
+def hook(machine: Machine, script: str) -> None:
+    """What the toy kernel's make does besides: `$1` is config or build, `$2` the object tree."""
+    (machine.bin / "hook").write_text(f"#!/bin/sh\n{script}\n")
+    (machine.bin / "hook").chmod(0o755)
