@@ -62,6 +62,7 @@ pub(super) fn connect(
     let pd = Pd::new(lease).map_err(local)?;
     let pool = MrPool::new(pd.clone(), sizing.mr_depth, FIRST_REGIONS).map_err(local)?;
     client.stats().mrs_allocated(FIRST_REGIONS);
+    trace::createmrs(names::peer(xprt), FIRST_REGIONS);
     let link = Link::new(xprt.handle(), epoch, sizing.credits).map_err(local)?;
     let qp = queue_pair(&cm, &pd, config, &sizing, link.clone()).map_err(local)?;
     outfit(xprt, &pd, config, epoch).map_err(local)?;

@@ -9,7 +9,7 @@ use kernel::prelude::*;
 
 use super::config::MAX_SEGMENTS;
 use super::endpoint::Endpoint;
-use super::register::{self, Mapped, RegisterError};
+use super::register::{self, RegisterError, Registrar};
 use super::request::{Offered, Phase, State};
 use super::transport::Client;
 use super::{names, reply};
@@ -20,7 +20,7 @@ use crate::rdma::mr::Direction;
 use crate::sunrpc::rqst::Rqst;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::wire::v1;
-use crate::wire::{EncodeError, ReadSegment};
+use crate::wire::{EncodeError, ReadListWriter, ReadSegment, Segment};
 
 /// Why a call could not be prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,38 +145,60 @@ fn encode(
         offer,
         ..
     } = state;
-    let (xid, task) = (rqst.xid(), names::task(rqst));
+    let xid = rqst.xid();
+    let mut registrar = Registrar {
+        pool: &ep.pool,
+        xid,
+        task: names::task(rqst),
+        regions,
+    };
     let buf = out.as_mut().ok_or(MarshalError::NoBuffer)?.as_mut_slice();
     let mut header = v1::begin(buf, xid, ep.sizing.credits, plan.proc())?;
-    if let Some(position) = read_position(plan) {
-        let pieces = register::pieces(call, &plan.read_chunk());
-        register::chunk(&ep.pool, xid, pieces, Direction::ToPeer, regions, |m| {
-            let segment = m.segment;
-            trace::chunk_read(
-                task,
-                &ReadSegment { position, segment },
-                m.region.nents(),
-                m.last,
-            );
-            trace::mr_map(task, &names::region(m.region));
-            header.segment(position, segment).map_err(|_| EMSGSIZE)
-        })?;
-    }
-    let mut take = |m: &Mapped<'_>| {
-        trace::mr_map(task, &names::region(m.region));
-        offered
-            .push_within_capacity(m.segment)
-            .map_err(|_| EMSGSIZE)
+    encode_read_chunk(&mut registrar, plan, call, &mut header)?;
+    encode_reply_room(&mut registrar, plan, reply, header, (offer, offered))
+}
+
+/// Registers what the responder is to read, and lists it.
+fn encode_read_chunk(
+    registrar: &mut Registrar<'_>,
+    plan: &Plan,
+    call: &XdrBuf<'_>,
+    header: &mut ReadListWriter<'_>,
+) -> Result<(), MarshalError> {
+    let Some(position) = read_position(plan) else {
+        return Ok(());
     };
+    let (task, pieces) = (registrar.task, register::pieces(call, &plan.read_chunk()));
+    registrar.chunk(pieces, Direction::ToPeer, |m| {
+        let entry = ReadSegment {
+            position,
+            segment: m.segment,
+        };
+        trace::chunk_read(task, &entry, m.region.nents(), m.last);
+        header.segment(position, m.segment).map_err(|_| EMSGSIZE)
+    })?;
+    Ok(())
+}
+
+/// Registers what the responder is to write, and ends the header with it. Returns its length.
+fn encode_reply_room(
+    registrar: &mut Registrar<'_>,
+    plan: &Plan,
+    reply: &XdrBuf<'_>,
+    header: ReadListWriter<'_>,
+    (offer, offered): (&mut Offered, &mut KVec<Segment>),
+) -> Result<usize, MarshalError> {
+    let task = registrar.task;
+    let mut note = |segment| offered.push_within_capacity(segment).map_err(|_| EMSGSIZE);
     match plan.reply() {
         ReplyKind::Inline => Ok(header.finish()?),
         ReplyKind::WriteChunk { .. } => {
             *offer = Offered::WriteChunk;
             let mut chunk = header.write_list()?.chunk()?;
             let pieces = register::pieces(reply, &plan.write_chunk());
-            register::chunk(&ep.pool, xid, pieces, Direction::FromPeer, regions, |m| {
+            registrar.chunk(pieces, Direction::FromPeer, |m| {
                 trace::chunk_write(task, &m.segment, m.region.nents(), m.last);
-                take(&m)?;
+                note(m.segment)?;
                 chunk.segment(m.segment).map_err(|_| EMSGSIZE)
             })?;
             Ok(chunk.end().finish()?)
@@ -185,9 +207,9 @@ fn encode(
             *offer = Offered::ReplyChunk;
             let mut chunk = header.write_list()?.reply_chunk()?.chunk()?;
             let pieces = register::pieces(reply, &plan.reply_chunk());
-            register::chunk(&ep.pool, xid, pieces, Direction::FromPeer, regions, |m| {
+            registrar.chunk(pieces, Direction::FromPeer, |m| {
                 trace::chunk_reply(task, &m.segment, m.region.nents(), m.last);
-                take(&m)?;
+                note(m.segment)?;
                 chunk.segment(m.segment).map_err(|_| EMSGSIZE)
             })?;
             Ok(chunk.finish())

@@ -8,6 +8,7 @@ use kernel::sync::Arc;
 use super::config::MAX_SEGMENTS;
 use super::names;
 use crate::mem::Piece;
+use crate::observe::trace::{self, Task};
 use crate::proto::plan::{Extents, Section};
 use crate::rdma::mr::{Direction, Mr, MrPool};
 use crate::sunrpc::xdr_buf::XdrBuf;
@@ -48,41 +49,52 @@ pub(super) struct Mapped<'a> {
     pub(super) last: bool,
 }
 
-/// Maps `pieces`, as many memory regions as that takes, and hands each to `encode`.
-/// The regions are appended to `regions`, within its capacity; on failure they stay there, and
-/// the caller gives them back.
-///
-/// # Errors
-///
-/// See [`RegisterError`]; also whatever `encode` returns, as [`RegisterError::Map`].
-pub(super) fn chunk(
-    pool: &Arc<MrPool>,
-    xid: u32,
-    pieces: impl Iterator<Item = Piece>,
-    direction: Direction,
-    regions: &mut KVec<Mr>,
-    mut encode: impl FnMut(Mapped<'_>) -> Result,
-) -> Result<(), RegisterError> {
-    let mut pieces = pieces.peekable();
-    let mut segments = 0;
-    while pieces.peek().is_some() {
-        if segments == MAX_SEGMENTS {
-            return Err(RegisterError::TooManySegments);
+/// What registering for one call takes.
+pub(super) struct Registrar<'a> {
+    pub(super) pool: &'a Arc<MrPool>,
+    /// The call's transaction; part of the addresses that the peer is given.
+    pub(super) xid: u32,
+    /// For the trace.
+    pub(super) task: Task,
+    /// Where the regions go, within its capacity.
+    pub(super) regions: &'a mut KVec<Mr>,
+}
+
+impl Registrar<'_> {
+    /// Maps `pieces`, as many memory regions as that takes, and hands each to `encode`. After a
+    /// failure the regions are the caller's to give back.
+    ///
+    /// # Errors
+    ///
+    /// See [`RegisterError`]; also whatever `encode` returns, as [`RegisterError::Map`].
+    pub(super) fn chunk(
+        &mut self,
+        pieces: impl Iterator<Item = Piece>,
+        direction: Direction,
+        mut encode: impl FnMut(Mapped<'_>) -> Result,
+    ) -> Result<(), RegisterError> {
+        let mut pieces = pieces.peekable();
+        let mut segments = 0;
+        while pieces.peek().is_some() {
+            if segments == MAX_SEGMENTS {
+                return Err(RegisterError::TooManySegments);
+            }
+            segments += 1;
+            let mut region = self.pool.get().ok_or(RegisterError::NoRegions)?;
+            let mapped = region.map(&mut pieces, direction, self.xid);
+            let done = mapped.and_then(|_| {
+                trace::mr_map(self.task, &names::region(&region));
+                encode(Mapped {
+                    segment: names::segment(&region),
+                    last: pieces.peek().is_none(),
+                    region: &region,
+                })
+            });
+            if self.regions.push_within_capacity(region).is_err() {
+                return Err(RegisterError::TooManySegments);
+            }
+            done.map_err(RegisterError::Map)?;
         }
-        segments += 1;
-        let mut region = pool.get().ok_or(RegisterError::NoRegions)?;
-        let mapped = region.map(&mut pieces, direction, xid);
-        let done = mapped.and_then(|_| {
-            encode(Mapped {
-                segment: names::segment(&region),
-                last: pieces.peek().is_none(),
-                region: &region,
-            })
-        });
-        if regions.push_within_capacity(region).is_err() {
-            return Err(RegisterError::TooManySegments);
-        }
-        done.map_err(RegisterError::Map)?;
+        Ok(())
     }
-    Ok(())
 }

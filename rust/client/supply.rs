@@ -25,6 +25,7 @@ impl WorkItem for Endpoint {
     fn run(this: Arc<Self>) {
         if !this.is_closed() && this.pool.available() == 0 {
             if this.pool.grow(BATCH).is_ok() {
+                this.link.xprt().data().stats().mrs_allocated(BATCH);
                 trace::createmrs(names::peer(this.link.xprt()), BATCH);
             }
         }

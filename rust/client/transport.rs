@@ -170,6 +170,10 @@ impl Transport for Client {
         let _ = write_xprt_line(out, &generic, &self.stats);
     }
 
+    fn outgrown(&self, len: usize) {
+        self.stats.hardway(len);
+    }
+
     fn connect_ordered(&self, xprt: &Xprt<Self>, delay: usize) {
         trace::op_connect(names::peer(xprt), delay);
     }
