@@ -15,7 +15,7 @@ KBUILD = $(MAKE) -C '$(KDIR)' M='$(CURDIR)' -j$(JOBS) \
 	$(if $(SAMPLES),SAMPLES=$(SAMPLES)) $(if $(RPCRDMA_KUNIT),RPCRDMA_KUNIT=$(RPCRDMA_KUNIT))
 
 .DEFAULT_GOAL := modules
-.PHONY: modules modules_install clean help preflight
+.PHONY: modules modules_install check clean help preflight
 
 ## modules: build rpcrdma.ko against KDIR (default: the running kernel's build tree)
 modules: preflight
@@ -29,6 +29,10 @@ preflight:
 modules_install: modules
 	+@$(KBUILD) INSTALL_MOD_DIR=updates INSTALL_MOD_STRIP=1 CONFIG_MODULE_SIG_ALL= modules_install
 	@sh tools/headers/switch.sh '$(KRELEASE)' '$(INSTALL_MOD_PATH)'
+
+# What is needed first; each tool's targets.mk adds its own, in the order of the includes below.
+## check: all that decides whether a change is good; FULL=1 for the long form
+check: lab-deps
 
 ## clean: remove what the module build left in this tree
 clean:
