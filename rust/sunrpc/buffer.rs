@@ -13,10 +13,12 @@ use kernel::prelude::*;
 
 use super::slot::Slot;
 use super::transport::Transport;
+use super::xprt::Xprt;
 use crate::raw;
 
-/// Alignment of call and reply inside a buffer, in bytes.
-const ALIGN: usize = 8;
+/// Alignment of call and reply inside a buffer, in bytes: a cache line of any machine. A peer may write
+/// into the one by DMA while the processor works on the other.
+const ALIGN: usize = 128;
 
 /// Memory from `kmalloc()`: physically contiguous, in the direct map, so that it can be mapped for
 /// DMA page by page. Its contents belong to SUNRPC; nothing here looks at them.
@@ -26,7 +28,8 @@ struct Memory {
 }
 
 impl Memory {
-    /// `len` bytes, uninitialised unless `gfp` has `__GFP_ZERO`. Context according to `gfp`.
+    /// `len` bytes, a multiple of [`ALIGN`], which makes `kmalloc()` align them so. Uninitialised
+    /// unless `gfp` has `__GFP_ZERO`. Context according to `gfp`.
     fn new(len: usize, gfp: u32) -> Result<Self> {
         // SAFETY: With a null pointer this is an allocation, for which any size is fine.
         let p = unsafe {
@@ -62,7 +65,10 @@ impl Buffers {
     /// `ENOMEM`.
     pub(super) fn new(len: usize) -> Result<Self> {
         Ok(Self {
-            own: Memory::new(len, k::GFP_KERNEL | k::__GFP_ZERO)?,
+            own: Memory::new(
+                aligned(len).ok_or(ENOMEM)?,
+                k::GFP_KERNEL | k::__GFP_ZERO,
+            )?,
             borrowed: UnsafeCell::new(None),
         })
     }
@@ -114,11 +120,12 @@ fn aligned(len: usize) -> Option<usize> {
 /// `task` is a live task, run by the caller, whose `tk_rqstp` is embedded in a `Slot<T>`.
 pub(super) unsafe fn allocate<T: Transport>(task: NonNull<raw::rpc_task>) -> Result {
     // SAFETY: By the safety requirements the request is the caller's. The slot outlives its use.
-    let (rqst, slot, call, reply) = unsafe {
+    let (xprt, rqst, slot, call, reply) = unsafe {
         let rqst = NonNull::new((*task.as_ptr()).tk_rqstp).ok_or(EIO)?;
         let slot = Slot::<T>::from_rqst(rqst);
         let rqst = rqst.as_ptr();
-        (rqst, slot, (*rqst).rq_callsize, (*rqst).rq_rcvsize)
+        let xprt = Xprt::<T>::from_raw((*rqst).rq_xprt);
+        (xprt, rqst, slot, (*rqst).rq_callsize, (*rqst).rq_rcvsize)
     };
     let call = aligned(call).ok_or(ENOMEM)?;
     let total = aligned(reply)
@@ -126,6 +133,9 @@ pub(super) unsafe fn allocate<T: Transport>(task: NonNull<raw::rpc_task>) -> Res
         .ok_or(ENOMEM)?;
     // SAFETY: By the safety requirements.
     let start = unsafe { slot.buffers.provide(total) }?;
+    if total > T::BUFFER_SIZE {
+        xprt.transport().outgrown(total);
+    }
     // SAFETY: The request is the caller's; `start` has room for `call` bytes and then the reply.
     unsafe {
         (*rqst).rq_buffer = start.as_ptr().cast();

@@ -226,6 +226,10 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// Writes the transport's line of `/proc/self/mountstats`.
     fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>);
 
+    /// An RPC needs `len` bytes for its headers, more than [`Self::BUFFER_SIZE`], and has got them.
+    /// Must not sleep.
+    fn outgrown(&self, _len: usize) {}
+
     /// SUNRPC has asked for a connection; [`Self::connect`] will be called in `delay` jiffies. Send
     /// lock held; must not sleep.
     fn connect_ordered(&self, _xprt: &Xprt<Self>, _delay: usize) {}
