@@ -45,7 +45,7 @@ def boot(built: kernel.Kernel, client_module: Path, name: str) -> Pair:
         link=settings.link(),
         accel=accel.choose(built.image),
     )
-    with step(f"booting a server and a client joined over {setup.link} (consoles: {directory})"):
+    with step(f"booting a server and a client joined over {setup.link}", directory):
         pair = Pair(setup, directory)
     try:
         began = time.monotonic()
