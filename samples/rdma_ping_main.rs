@@ -125,6 +125,10 @@ impl Kept {
         }
     }
 
+    fn device_is_going(&self) -> bool {
+        self.inner.lock().1
+    }
+
     /// Tears the connection down. May sleep.
     fn release(&self) {
         let pair = self.inner.lock().0.take();
@@ -184,6 +188,10 @@ impl Test {
     fn round_trips(&self) -> Result {
         let mut pair = self.connect()?;
         for n in 1..=self.rounds {
+            // The removal of the device waits for us.
+            if self.kept.device_is_going() {
+                return Err(ENODEV);
+            }
             pair.round(n)?;
         }
         pair.disconnect()
