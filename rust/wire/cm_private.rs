@@ -18,6 +18,7 @@ pub const MAGIC: u32 = 0xf6ab_0e18;
 pub const FORMAT_VERSION: u8 = 1;
 
 /// Length of the message in bytes.
+//= 8797-4-4
 pub const LEN: usize = 8;
 
 /// Smallest size that can be announced, and the one of a silent peer, in bytes.
@@ -41,6 +42,7 @@ pub struct Settings {
 
 impl Settings {
     /// What must be assumed of a peer that sends no valid message (section 5.1).
+    //= 8797-5.1-1
     pub const DEFAULT: Self = Self {
         remote_invalidation: false,
         send: Size::MIN,
@@ -67,6 +69,7 @@ impl Size {
 
     /// The largest expressible size not above `bytes`, but at least [`Size::MIN`], which every
     /// version-one peer must support.
+    //= 8797-4.2-1
     pub const fn from_bytes(bytes: u32) -> Self {
         let kilo = bytes / 1024;
         if kilo == 0 {
@@ -97,6 +100,7 @@ impl Size {
 }
 
 /// Encodes a version-one message.
+//= 8797-4-2
 pub const fn encode(settings: Settings) -> [u8; LEN] {
     let [m0, m1, m2, m3] = MAGIC.to_be_bytes();
     let flags = if settings.remote_invalidation {
@@ -114,10 +118,12 @@ pub const fn encode(settings: Settings) -> [u8; LEN] {
 /// `private_data` counts; an identifier that occurs by accident in other layers' data in front
 /// of it, followed by another version, is passed over (sections 5.2 and 7). Reserved
 /// flags are ignored. `None` means that [`Settings::DEFAULT`] applies.
+//= 8797-5.2-1 8797-5.2-2 8797-6-1
 pub fn decode(private_data: &[u8]) -> Option<Settings> {
     private_data.windows(LEN).find_map(decode_here)
 }
 
+//= 8797-4-3 8797-5.2-3
 fn decode_here(window: &[u8]) -> Option<Settings> {
     let &[m0, m1, m2, m3, version, flags, send, receive] = window else {
         return None;

@@ -10,6 +10,7 @@ use super::cursor::Cursor;
 use super::DecodeError;
 
 /// RPC program number, CONFIG_RDMA_PROG.
+//= 5666-6-2
 pub const PROGRAM: u32 = 100_417;
 
 /// Version of the program.

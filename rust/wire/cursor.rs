@@ -95,6 +95,7 @@ impl<'a> Cursor<'a> {
     /// The next counted opaque data, without its padding. What the padding holds is not
     /// checked; it is nobody's data.
     #[inline]
+    //= XC-2.1-1
     pub(super) fn opaque(&mut self) -> Result<&'a [u8], DecodeError> {
         // CAST: as in `lists::segments`: any length beyond the input is refused.
         let len = self.word()? as usize;

@@ -151,13 +151,12 @@ impl<'a> Message<'a> {
     /// [`Mismatch`] when header and RPC message disagree (version two, section 4.2.2), or
     /// when the XID of an inline RPC message differs from the header's (RFC 5666 section 4.1), or when
     /// a message that must carry an RPC message carries none (section 4.2.1).
+    //= 5666-4.1-1 5666-4.1-6 V2-4.2.1-1 V2-4.2.2-2
     pub fn check_direction(&self) -> Result<Option<Direction>, Mismatch> {
         let rpc = match self.body {
             Body::Msg { payload, .. } | Body::Msgp { payload, .. } => payload,
-            // A part of a message cannot be told from a whole one that has another XID.
-            Body::Optional { .. } | Body::Nomsg { .. } | Body::Done | Body::Error(_) => {
-                return Ok(self.direction);
-            }
+            Body::Optional { payload, .. } => return self.check_partial(payload),
+            Body::Nomsg { .. } | Body::Done | Body::Error(_) => return Ok(self.direction),
         };
         let xid = rpc.first_chunk().ok_or(Mismatch::NoMessage)?;
         if u32::from_be_bytes(*xid) != self.xid {
@@ -167,6 +166,19 @@ impl<'a> Message<'a> {
         match self.direction {
             Some(said) if said != direction => Err(Mismatch::Direction),
             _ => Ok(Some(direction)),
+        }
+    }
+}
+
+impl Message<'_> {
+    /// Direction of an optional operation, behind which there may be the beginning of an RPC
+    /// message, or any other part of one. It is a beginning if it starts with the same XID.
+    //= V2-4.2.2-4
+    fn check_partial(&self, rpc: &[u8]) -> Result<Option<Direction>, Mismatch> {
+        let begins = rpc.first_chunk().map(|xid| u32::from_be_bytes(*xid)) == Some(self.xid);
+        match (self.direction, Direction::of_rpc(rpc)) {
+            (Some(said), Some(found)) if begins && said != found => Err(Mismatch::Direction),
+            _ => Ok(self.direction),
         }
     }
 }
@@ -267,6 +279,7 @@ impl From<v2::ErrorBody> for ErrorBody {
 impl DecodeError {
     /// What a responder answers to a message that it could not decode. `versions` is the
     /// inclusive range it supports.
+    //= 5666-4.2-2 5666-4.2-5 V2-4.2.3-1
     pub const fn answer(&self, versions: (u32, u32)) -> ErrorBody {
         match self.what {
             What::Version(_) => ErrorBody::Vers {
@@ -306,6 +319,7 @@ impl Version {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
+    //= 5666-4.2-4
     pub fn error(
         self,
         buf: &mut [u8],

@@ -9,6 +9,7 @@ use super::{DecodeError, What};
 
 /// `rdma_xid`, `rdma_vers`, `rdma_credit`, `rdma_proc`, unchecked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+//= 5666-4.1-5
 pub struct Prefix {
     /// Transaction ID of the RPC.
     pub xid: u32,
@@ -56,6 +57,7 @@ impl Prefix {
 ///
 /// [`What::Truncated`] when there are fewer than sixteen bytes.
 #[inline]
+//= 5666-4.1-2
 pub const fn peek(bytes: &[u8]) -> Result<Prefix, DecodeError> {
     match bytes.first_chunk() {
         Some(words) => Ok(Prefix::from_bytes(words)),

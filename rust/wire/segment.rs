@@ -7,6 +7,7 @@
 
 /// A stretch of registered memory: `struct xdr_rdma_segment`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+//= 5666-2-1
 pub struct Segment {
     /// Steering tag (R_key) of the registration.
     pub handle: u32,

@@ -67,6 +67,7 @@ impl Direction {
 
     /// The direction of an RPC message, from its second word; `None` if it is too short or no RPC
     /// message.
+    //= 8167-4-2
     pub const fn of_rpc(message: &[u8]) -> Option<Self> {
         match message.first_chunk() {
             Some(&[_, _, _, _, m0, m1, m2, m3]) => {

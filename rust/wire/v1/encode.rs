@@ -22,6 +22,7 @@ pub enum ListProc {
 ///
 /// [`EncodeError::NoRoom`].
 #[inline]
+//= 5666-3.3-1
 pub fn begin(
     buf: &mut [u8],
     xid: u32,
@@ -68,6 +69,7 @@ pub fn inline(buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeErr
 /// # Errors
 ///
 /// [`EncodeError::NoRoom`].
+//= 5666-4.1-7
 pub fn done(buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeError> {
     Ok(start(buf, xid, credits, Proc::Done)?.written())
 }

@@ -37,6 +37,7 @@ pub enum Body<'a> {
     /// RDMA2_ERROR; its direction is always [`Direction::Reply`].
     Error(ErrorBody),
     /// RDMA2_OPTIONAL.
+    //= V2-4.2.1-3
     Optional {
         /// Direction of the RPC message if there is one, else of the operation.
         direction: Direction,
@@ -97,6 +98,7 @@ impl<'a> Header<'a> {
 
     /// Direction of the message; that of an error is always Reply (section 4.2.2).
     #[inline]
+    //= V2-3.2-1 V2-4.2.2-3
     pub const fn direction(&self) -> Direction {
         match self.body {
             Body::Msg { direction, .. }

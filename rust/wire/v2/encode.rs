@@ -37,6 +37,7 @@ pub fn begin(
 /// # Errors
 ///
 /// [`EncodeError::NoRoom`].
+//= V2-4.2.1-2
 pub fn error(
     buf: &mut [u8],
     xid: u32,
@@ -61,6 +62,7 @@ pub fn error(
 /// # Errors
 ///
 /// [`EncodeError::NoRoom`].
+//= V2-3.1-2
 pub fn optional(
     buf: &mut [u8],
     xid: u32,

@@ -32,6 +32,7 @@ const TWO_FORMATS: [u8; 16] = [
 /// # Errors
 ///
 /// The name of the first vector that fails.
+//~ 8797-4-2 8797-4-3 8797-6-1
 pub fn check() -> Result<(), &'static str> {
     ensure!(encode(SETTINGS) == PLAIN, "encode");
     ensure!(decode(&PLAIN) == Some(SETTINGS), "plain");
@@ -50,6 +51,7 @@ pub fn check() -> Result<(), &'static str> {
     check_sizes()
 }
 
+//~ 8797-4-4 8797-5.1-1 8797-5.2-3
 fn check_absent() -> Result<(), &'static str> {
     ensure!(decode(&[]).is_none(), "no private data");
     ensure!(decode(&[0; 56]).is_none(), "only padding");
@@ -63,6 +65,7 @@ fn check_absent() -> Result<(), &'static str> {
     Ok(())
 }
 
+//~ 8797-4.2-1
 fn check_sizes() -> Result<(), &'static str> {
     const CASES: [(u32, u8, u32); 9] = [
         (0, 0, 1024),

@@ -131,6 +131,7 @@ pub fn check_decode() -> Check {
     decode_errors()
 }
 
+//~ 5666-4.1-2
 fn decode_inline() -> Check {
     let h = decode(&MSG_INLINE)?;
     let prefix = Prefix {
@@ -151,6 +152,7 @@ fn decode_inline() -> Check {
     Ok(())
 }
 
+//~ 5666-3.4-6
 fn decode_reads() -> Check {
     let h = decode(&MSG_READ)?;
     let lists = h.lists().ok_or("read lists")?;
@@ -165,6 +167,7 @@ fn decode_reads() -> Check {
     Ok(())
 }
 
+//~ 5666-2-1
 fn decode_writes() -> Check {
     let h = decode(&MSG_WRITE)?;
     let lists = h.lists().ok_or("write lists")?;
@@ -204,6 +207,7 @@ fn decode_long() -> Check {
     Ok(())
 }
 
+//~ 5666-4.1-7
 fn decode_others() -> Check {
     let h = decode(&MSGP)?;
     ensure!(h.proc() == Proc::Msgp && h.header_len() == 36, "msgp");
@@ -222,6 +226,7 @@ fn decode_others() -> Check {
     Ok(())
 }
 
+//~ 5666-4.3-1
 fn decode_errors() -> Check {
     let vers = Body::Error(ErrorBody::Vers { low: 1, high: 2 });
     let chunk = Body::Error(ErrorBody::Chunk);
@@ -239,6 +244,7 @@ fn decode_errors() -> Check {
 /// # Errors
 ///
 /// The name of the first vector that fails.
+//~ 5666-3.3-1
 pub fn check_encode() -> Check {
     encode_one(&MSG_INLINE, 28, |b| v1::inline(b, 0x1234_5678, 32))?;
     encode_one(&MSG_READ, 76, |b| {
@@ -300,6 +306,7 @@ fn encode_one(
 /// # Errors
 ///
 /// The name of the first vector that is accepted or refused for another reason.
+//~ 5666-4.2-1
 pub fn check_refuse() -> Check {
     const HEADERS: [(&[u8], usize); 8] = [
         (&MSG_INLINE, 28),

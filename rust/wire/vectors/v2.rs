@@ -83,6 +83,7 @@ pub fn check() -> Check {
 /// # Errors
 ///
 /// The name of the first vector that fails.
+//~ V2-3.1-2 V2-3.2-1 V2-4.2.1-2 V2-4.2.1-3 V2-4.2.2-3
 pub fn check_decode() -> Check {
     let h = decode(&MSG_INLINE)?;
     ensure!(h.xid() == 0x1234_5678 && h.credits() == 32, "v2 prefix");
@@ -220,6 +221,7 @@ fn any(bytes: &[u8]) -> Result<Message<'_>, &'static str> {
 /// # Errors
 ///
 /// The name of the first vector that fails.
+//~ 5666-4.1-5 5666-4.2-2 5666-4.2-5 V2-4.2.3-1
 pub fn check_message() -> Check {
     let (a, b) = (any(&one::MSG_INLINE)?, any(&MSG_INLINE)?);
     ensure!(
@@ -265,6 +267,7 @@ pub fn check_message() -> Check {
     check_neutral_encode()
 }
 
+//~ 5666-4.2-4
 fn check_neutral_encode() -> Check {
     let mut buf = [0; 64];
     for (version, golden) in [
@@ -300,6 +303,7 @@ fn check_neutral_encode() -> Check {
 }
 
 /// Headers that disagree with the RPC message behind them.
+//~ 5666-4.1-1 5666-4.1-6 8167-4-2 V2-4.2.1-1 V2-4.2.2-2 V2-4.2.2-4
 fn check_mismatch() -> Check {
     ensure!(
         any(&MSG_INLINE)?.check_direction() == Ok(Some(Direction::Call)),
@@ -321,6 +325,13 @@ fn check_mismatch() -> Check {
         any(&OPTIONAL)?.check_direction() == Ok(Some(Direction::Reply)),
         "optional"
     );
+    let call_in_reply = [
+        0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0, 77, 0, 0, 0,
+        0, //
+        0, 0, 0, 1, 0, 0, 0, 0, // the same XID, CALL
+    ];
+    let got = any(&call_in_reply)?.check_direction();
+    ensure!(got == Err(Mismatch::Direction), "call in an optional reply");
     mismatch(19, 1, Mismatch::Direction)?;
     mismatch(39, 1, Mismatch::Direction)?;
     mismatch(39, 2, Mismatch::Direction)?;

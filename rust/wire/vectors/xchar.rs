@@ -95,6 +95,7 @@ pub fn check() -> Check {
     check_refuse()
 }
 
+//~ XC-2.1-6
 fn check_decode() -> Check {
     let Operation::Init { start, no_change } = operation(&INIT)? else {
         return Err("xchar: init");
@@ -142,6 +143,7 @@ fn check_decode() -> Check {
     Ok(())
 }
 
+//~ V2-4.2.2-5 XC-4.1-2
 fn check_encode() -> Check {
     let start = VALUES.map(|value| Initial { value, fixed: true });
     ensure!(init_len(&start) == INIT_OURS.len(), "xchar: init length");
@@ -169,52 +171,57 @@ fn encode_one(golden: &[u8], encode: impl Fn(&mut [u8]) -> Result<usize, EncodeE
     Ok(())
 }
 
-/// One UPD_XCHAR for every kind of value: id, data, value.
+/// Values: id, data, what they mean.
+const GOOD: [(u32, &[u8], Characteristic<'_>); 7] = [
+    (1, &[0xff; 4], Characteristic::ReceiveBufferSize(u32::MAX)),
+    (2, &[0, 0, 0, 0], Characteristic::RemoteInvalidation(false)),
+    (
+        3,
+        &[0, 0, 0, 0],
+        Characteristic::BackwardSupport(BackwardSupport::Unknown),
+    ),
+    (
+        3,
+        &[0, 0, 0, 1],
+        Characteristic::BackwardSupport(BackwardSupport::None),
+    ),
+    (
+        3,
+        &[0, 0, 0, 2],
+        Characteristic::BackwardSupport(BackwardSupport::SizeLimited),
+    ),
+    (
+        4,
+        &[],
+        Characteristic::Other {
+            id: Id(4),
+            data: &[],
+        },
+    ),
+    (
+        0,
+        &[1],
+        Characteristic::Other {
+            id: Id(0),
+            data: &[1],
+        },
+    ),
+];
+
+/// Data that does not fit its id.
+const BAD: [(u32, &[u8]); 7] = [
+    (1, &[]),
+    (1, &[0, 0, 0]),
+    (1, &[0, 0, 0, 0, 0]),
+    (2, &[0, 0, 0, 2]),
+    (2, &[0]),
+    (3, &[0, 0, 0, 4]),
+    (3, &[0, 0, 0, 1, 0, 0, 0, 1]),
+];
+
+/// One UPD_XCHAR for every kind of value.
+//~ XC-2.1-2 XC-2.1-3 XC-6.2-1
 fn check_values() -> Check {
-    const GOOD: [(u32, &[u8], Characteristic<'_>); 7] = [
-        (1, &[0xff; 4], Characteristic::ReceiveBufferSize(u32::MAX)),
-        (2, &[0, 0, 0, 0], Characteristic::RemoteInvalidation(false)),
-        (
-            3,
-            &[0, 0, 0, 0],
-            Characteristic::BackwardSupport(BackwardSupport::Unknown),
-        ),
-        (
-            3,
-            &[0, 0, 0, 1],
-            Characteristic::BackwardSupport(BackwardSupport::None),
-        ),
-        (
-            3,
-            &[0, 0, 0, 2],
-            Characteristic::BackwardSupport(BackwardSupport::SizeLimited),
-        ),
-        (
-            4,
-            &[],
-            Characteristic::Other {
-                id: Id(4),
-                data: &[],
-            },
-        ),
-        (
-            0,
-            &[1],
-            Characteristic::Other {
-                id: Id(0),
-                data: &[1],
-            },
-        ),
-    ];
-    const BAD: [(u32, &[u8]); 7] = [
-        (1, &[]),
-        (1, &[0, 0, 0]),
-        (1, &[0, 0, 0, 0, 0]),
-        (2, &[0, 0, 0, 2]),
-        (2, &[0]),
-        (3, &[0, 0, 0, 4]),
-        (3, &[0, 0, 0, 1, 0, 0, 0, 1]),
-    ];
     for (id, data, value) in GOOD {
         let update = Operation::Update {
             now: value,
@@ -278,6 +285,7 @@ fn own(op: Operation<'_>, data: &'static [u8]) -> Operation<'static> {
 }
 
 /// Responses to requests of several lengths: subsets, elements requested, first bad element.
+//~ XC-2.1-5 XC-4.3-2
 fn check_subsets() -> Check {
     type Case = ([&'static [u32]; 3], u32, Result<(), u32>);
     const CASES: [Case; 8] = [
@@ -316,6 +324,7 @@ fn check_subsets() -> Check {
     Ok(())
 }
 
+//~ XC-2.1-1
 fn check_refuse() -> Check {
     for (op, message) in [
         (1, &INIT_OURS[..]),

@@ -44,6 +44,7 @@ pub fn init(
 /// # Errors
 ///
 /// [`EncodeError::NoRoom`].
+//= V2-4.2.2-5
 pub fn request(
     buf: &mut [u8],
     xid: u32,
@@ -111,6 +112,7 @@ pub const fn value_len(value: &Characteristic<'_>) -> usize {
 }
 
 /// Length in bytes of an INIT_XCHAR message.
+//= XC-4.1-2
 pub fn init_len(start: &[Initial<'_>]) -> usize {
     let values = start
         .iter()

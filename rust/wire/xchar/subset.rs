@@ -36,6 +36,7 @@ impl<'a> Subset<'a> {
     }
 
     /// Whether the subset has element `n`.
+    //= XC-2.1-5 XC-2.1-6
     pub fn contains(&self, n: u32) -> bool {
         // CAST: lossless where `usize` has 32 bits or more.
         let word = self.masks().nth((n / 32) as usize).unwrap_or(0);
@@ -101,6 +102,7 @@ impl Response<'_> {
     /// # Errors
     ///
     /// The first element that is named twice, not at all, or that the request lacks.
+    //= XC-4.3-2
     pub fn check(&self, count: u32) -> Result<(), u32> {
         let subsets = [&self.done, &self.rejected, &self.pending];
         if let Some(n) = subsets.iter().find_map(|s| s.beyond(count)) {

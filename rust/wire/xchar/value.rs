@@ -18,6 +18,7 @@ impl Id {
     pub const BACKWARD_SUPPORT: Self = Self(3);
 
     /// Whether the id lies in the range for experiments (section 6.2).
+    //= XC-6.2-1
     pub const fn is_experimental(self) -> bool {
         self.0 >= 4_294_967_040
     }
@@ -93,6 +94,7 @@ impl<'a> Characteristic<'a> {
 
     /// Interprets opaque data by the type that belongs to the id; `None` if they are too short, too
     /// long, or not a value of that type.
+    //= XC-2.1-2 XC-2.1-3
     fn interpret(id: Id, data: &'a [u8]) -> Option<Self> {
         let word = || data.try_into().ok().map(u32::from_be_bytes);
         match id {
