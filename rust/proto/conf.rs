@@ -38,6 +38,7 @@ impl Configuration {
     ///
     /// The server's `maxcall_sendsize` may be more than was asked for; the client does not send
     /// more than it can, which is what it asked for. Below the basic level neither falls.
+    //= 5666-6.2-2 5666-6.2-4
     pub fn agree(request: &Request, reply: &Reply) -> Self {
         let max_call = reply.maxcall_sendsize.min(request.maxcall_sendsize);
         Self {
@@ -54,6 +55,7 @@ impl Configuration {
     /// announced that no RDMA Read can be active at it (section 6.2). The text leaves open whether
     /// the number bounds the Reads issued by a side or those it serves; either way, a transfer
     /// takes both.
+    //= 5666-6.2-3
     pub const fn may_offer_read_chunks(&self) -> bool {
         self.max_reads_here != 0 && self.max_reads_there != 0
     }
@@ -80,6 +82,7 @@ impl Exchange {
     }
 
     /// Whether a call of `len` bytes, header included, may be sent inline now.
+    //= 5666-6.1-2 5666-6.2-1
     pub fn may_send(&self, len: u32) -> bool {
         match self {
             Self::Initial => len <= DEFAULT_INLINE,
@@ -89,6 +92,7 @@ impl Exchange {
     }
 
     /// The request was sent. A second one on the same connection replaces the first.
+    //= 5666-6.1-1
     pub fn on_request(&mut self, request: Request) {
         *self = Self::Asked(request);
     }

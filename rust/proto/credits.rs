@@ -17,6 +17,7 @@ pub struct Credits {
     limit: u32,
 }
 
+//= 8166-3.3.1-1
 impl Credits {
     /// A new connection: one credit until the first reply.
     pub const fn new() -> Self {
@@ -27,6 +28,7 @@ impl Credits {
     /// what the local side has prepared Receives for, at least one. Returns whether the limit
     /// changed.
     #[inline]
+    //= 5666-3.3-2
     pub fn on_reply(&mut self, grant: u32, max: u32) -> bool {
         let max = if max == 0 { 1 } else { max };
         // INVARIANT: the result lies within `1..=max`.
@@ -65,6 +67,7 @@ impl Default for Credits {
 /// Credits together with the number of messages in flight, for users without a congestion
 /// window of their own: the backward direction, and version two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+//= 8167-4-3
 pub struct Flow {
     credits: Credits,
     in_flight: u32,
@@ -84,6 +87,7 @@ impl Flow {
     /// RDMA_DONE takes a credit too, and returns it with [`Flow::on_unanswered`] when the
     /// responder has shown by a later reply that it has received it (RFC 5666 section 3.8).
     #[must_use]
+    //= 5666-3.3-3
     pub fn try_take(&mut self) -> bool {
         if self.in_flight >= self.credits.limit() {
             return false;
@@ -107,6 +111,7 @@ impl Flow {
     }
 
     /// Messages that may be sent now. Zero also while a lowered limit is being worked off.
+    //= 5666-4.1-4
     pub const fn available(&self) -> u32 {
         self.credits.limit().saturating_sub(self.in_flight)
     }

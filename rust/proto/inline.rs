@@ -24,9 +24,11 @@ pub struct Thresholds {
 
 impl Thresholds {
     /// What holds before or without private data: 1024 bytes each way.
+    //= 8166-3.3.3-1
     pub const DEFAULT: Self = Self::agree(&Settings::DEFAULT, &Settings::DEFAULT);
 
     /// What holds in version two without characteristics: 4096 bytes each way (its section 2.3).
+    //= V2-2.3-2
     pub const VERSION_TWO: Self = Self {
         client_to_server: v2::DEFAULT_INLINE,
         server_to_client: v2::DEFAULT_INLINE,
@@ -36,6 +38,7 @@ impl Thresholds {
 
     /// A client that announced `local` and found `peer`, if anything, in the server's
     /// private data.
+    //= 8797-4-1
     pub fn for_client(local: &Settings, peer: Option<Settings>) -> Self {
         Self::agree(local, &peer.unwrap_or_default())
     }
@@ -46,6 +49,7 @@ impl Thresholds {
         Self::agree(&peer.unwrap_or_default(), local)
     }
 
+    //= 8797-4.2-2 8797-4.2-3
     const fn agree(client: &Settings, server: &Settings) -> Self {
         Self {
             client_to_server: min(client.send.bytes(), server.receive.bytes()),
@@ -91,6 +95,7 @@ impl Thresholds {
 
     /// Longest backward-direction call in bytes, for which the server is the sender: it must fit
     /// inline without chunks (RFC 8167 section 4.1).
+    //= 8167-4-1
     pub fn max_backward_call(&self) -> u32 {
         less(self.server_to_client, self.version.min_header())
     }

@@ -31,6 +31,7 @@ impl Padding {
     /// # Errors
     ///
     /// [`BadAlign`]: XDR data lie at multiples of four, and buffers are powers of two long.
+    //= 5666-3.9-1
     pub const fn new(align: u32, thresh: u32) -> Result<Self, BadAlign> {
         if align >= 4 && align.is_power_of_two() {
             Ok(Self { align, thresh })
@@ -51,6 +52,7 @@ impl Padding {
 
     /// Bytes of padding before opaque data of `len` bytes which would begin at `position` in
     /// the message as sent, padding so far included. Less than the alignment.
+    //= 5666-3.9-2
     pub const fn before(&self, position: u32, len: u32) -> u32 {
         if len < self.thresh {
             return 0;

@@ -63,6 +63,7 @@ pub struct Conditions {
     /// The connection's inline thresholds.
     pub thresholds: Thresholds,
     /// RPCSEC_GSS integrity or privacy is in use (`RPCAUTH_AUTH_DATATOUCH`).
+    //= 8267-2-1
     pub data_touch: bool,
     /// Most segments that registering any one chunk of this call may take.
     pub max_segs: u32,
@@ -93,6 +94,7 @@ pub enum ReplyKind {
     /// None: the reply comes inline.
     Inline,
     /// A write chunk for the pages; head and tail come inline.
+    //= 8166-3.4-1
     WriteChunk {
         /// A further segment of four bytes must take XDR padding.
         pad: bool,
@@ -132,6 +134,7 @@ impl Plan {
     ///
     /// See [`PlanError`]. Neither occurs with thresholds of at least 1024 bytes, at most 16
     /// segments, and messages below 4 GiB.
+    //= 8166-3.5-1
     pub fn new(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Result<Self, PlanError> {
         let reply_kind = plan_reply(reply, cond)?;
         let call_kind = plan_call(call, reply_kind, cond)?;
@@ -157,6 +160,7 @@ impl Plan {
 
     /// The message type that follows.
     #[inline]
+    //= 5666-4-1
     pub const fn proc(&self) -> ListProc {
         match self.call {
             CallKind::PositionZero => ListProc::Nomsg,
@@ -172,6 +176,7 @@ impl Plan {
     }
 
     /// What the read chunk covers, in order. Empty when the call is inline.
+    //= 5666-3.7-2
     pub const fn read_chunk(&self) -> Extents {
         let s = &self.call_shape;
         match self.call {
@@ -197,6 +202,7 @@ impl Plan {
     }
 
     /// What of the receive buffer is offered as a write chunk. Empty unless there is one.
+    //= 5666-3.6-2
     pub const fn write_chunk(&self) -> Extents {
         match self.reply {
             ReplyKind::WriteChunk { .. } => Extents::of(0, self.reply_shape.page_len, 0),
@@ -206,6 +212,7 @@ impl Plan {
 
     /// What of the receive buffer is offered as the reply chunk, in order. Empty unless there is
     /// one.
+    //= 5666-5.2-1
     pub const fn reply_chunk(&self) -> Extents {
         let s = &self.reply_shape;
         match self.reply {
@@ -215,6 +222,7 @@ impl Plan {
     }
 }
 
+//= 5666-3.4-2
 fn plan_reply(s: &ReplyShape, cond: &Conditions) -> Result<ReplyKind, PlanError> {
     let threshold = cond.thresholds.server_to_client;
     let total = sum([s.head_len, s.page_len, s.tail_len])?;
@@ -236,6 +244,7 @@ fn plan_reply(s: &ReplyShape, cond: &Conditions) -> Result<ReplyKind, PlanError>
     Ok(ReplyKind::ReplyChunk)
 }
 
+//= 5666-3.4-1
 fn plan_call(s: &CallShape, reply: ReplyKind, cond: &Conditions) -> Result<CallKind, PlanError> {
     let threshold = cond.thresholds.client_to_server;
     let total = sum([s.head_len, s.page_len, s.tail_len])?;

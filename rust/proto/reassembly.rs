@@ -82,6 +82,7 @@ impl<'a> Reassembly<'a> {
     /// # Errors
     ///
     /// [`Violation::NoMessage`], [`Violation::TooLong`].
+    //= 5666-5.1-1
     pub fn long(lists: &Lists<'a>, max_len: u32) -> Result<Self, Violation> {
         let mut len: u64 = 0;
         for r in position_zero(lists) {
@@ -113,6 +114,7 @@ impl<'a> Reassembly<'a> {
         })
     }
 
+    //= 5666-3.7-1
     fn step(&mut self) -> Result<Option<Piece>, Violation> {
         let next = self.reads.clone().next();
         match (self.chunk, next) {

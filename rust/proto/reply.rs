@@ -89,6 +89,7 @@ pub enum Violation {
 ///
 /// The first [`Violation`] found. Nothing of such a reply may be used.
 #[inline]
+//= 8166-4.2-1
 pub fn check(body: &Body<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
     match body {
         Body::Msg { lists, payload } => inline(lists, payload, offer),
@@ -123,6 +124,7 @@ pub fn check_message(reply: &Message<'_>, offer: &Offer<'_>) -> Result<Outcome, 
 }
 
 #[inline]
+//= 5666-3.4-4
 fn inline(lists: &Lists<'_>, payload: &[u8], offer: &Offer<'_>) -> Result<Outcome, Violation> {
     let lens = check_offer(lists, offer)?;
     Ok(Outcome::Inline {
@@ -170,6 +172,7 @@ fn check_offer(lists: &Lists<'_>, offer: &Offer<'_>) -> Result<Lengths, Violatio
 /// # Errors
 ///
 /// The first [`Violation`] found.
+//= 8166-4.3-2
 pub fn check_lists(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths, Violation> {
     if returned.read_list().next().is_some() {
         return Err(Violation::ReadList);
@@ -184,6 +187,7 @@ pub fn check_lists(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths,
 /// # Errors
 ///
 /// The first [`Violation`] found.
+//= 5666-3.8-5 5666-5.2-2
 pub fn check_lists_5666(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths, Violation> {
     let write = offered.write_list().map(|c| c.segments());
     let reply = offered.reply_chunk().map(|c| c.segments());
@@ -222,6 +226,7 @@ fn check_against<C: Iterator<Item = Segment>>(
 /// [`Violation::SegmentCount`], [`Violation::SegmentLength`], [`Violation::Gap`] or
 /// [`Violation::Overflow`].
 #[inline]
+//= 5666-3.4-3 8166-4.3-1
 pub fn check_chunk(
     returned: impl Iterator<Item = Segment>,
     mut offered: impl Iterator<Item = Segment>,

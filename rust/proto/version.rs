@@ -135,6 +135,7 @@ impl Negotiation {
     /// # Errors
     ///
     /// See [`Hold`].
+    //= V2-5-1 V2-5-2
     pub fn may_send(&self, len: usize) -> Result<(), Hold> {
         match self.state {
             State::Settled(_) => Ok(()),
@@ -153,6 +154,7 @@ impl Negotiation {
     }
 
     /// A message has come.
+    //= V2-5.1-1
     pub fn on_message(&mut self, m: &Message<'_>, memory: &mut PeerMemory, now: u64) -> Progress {
         let State::Probing { xid } = self.state else {
             self.on_settled_message(m);
@@ -183,6 +185,7 @@ impl Negotiation {
     }
 
     /// The peer has refused version two, and speaks `low` to `high`.
+    //= V2-5.2-6
     fn on_range(&mut self, low: u32, high: u32, memory: &mut PeerMemory, now: u64) -> Progress {
         if !(low..=high).contains(&Version::One.number()) {
             return self.fail();
@@ -206,6 +209,7 @@ impl Negotiation {
     /// The connection was lost, or its first message was not answered in time: if that
     /// happened during the negotiation or right after a refusal, the peer is taken to speak version
     /// one only. The next connection starts with [`Negotiation::new`].
+    //= V2-5.2-1 V2-5.2-2
     pub fn on_lost(&mut self, memory: &mut PeerMemory, now: u64) {
         if matches!(self.state, State::Probing { .. }) || self.refused {
             memory.assume_one(now);
@@ -217,6 +221,7 @@ impl Negotiation {
     /// The thresholds that hold in this state: before the negotiation ends those that every
     /// version-one peer supports, then the default of version two or what the private data of
     /// version one say, `agreed`. They change without the connection being lost (section 5.2).
+    //= V2-5.1-2 V2-5.2-3 V2-5.2-4
     pub const fn thresholds(&self, agreed: &Thresholds) -> Thresholds {
         match self.state {
             State::Settled(Version::One) => *agreed,
@@ -235,6 +240,7 @@ impl Negotiation {
 /// # Errors
 ///
 /// The error to answer with.
+//= 5666-4.2-3 V2-5.2-5 V2-5.3-1
 pub fn answer(asked: u32, low: Version, high: Version) -> Result<Version, ErrorBody> {
     match Version::from_u32(asked) {
         Some(version) if low <= version && version <= high => Ok(version),

@@ -13,6 +13,7 @@ use super::ensure;
 /// # Errors
 ///
 /// The name of the first case that fails.
+//~ 5666-3.3-2 8166-3.3.1-1
 pub fn check_credits() -> Result<(), &'static str> {
     // Grant, maximum, limit.
     const CASES: [(u32, u32, u32); 8] = [
@@ -38,6 +39,7 @@ pub fn check_credits() -> Result<(), &'static str> {
     check_flow()
 }
 
+//~ 5666-3.3-3 5666-4.1-4 8167-4-3
 fn check_flow() -> Result<(), &'static str> {
     let mut f = Flow::new();
     ensure!(f.try_take() && !f.try_take(), "one before the first reply");
@@ -64,6 +66,7 @@ fn check_flow() -> Result<(), &'static str> {
 /// # Errors
 ///
 /// The name of the first case that fails.
+//~ 8166-3.3.3-1 8797-4-1 8797-4.2-2 8797-4.2-3
 pub fn check_inline() -> Result<(), &'static str> {
     let client = settings(true, 4096, 8192);
     let server = settings(true, 65536, 2048);
@@ -91,6 +94,7 @@ fn settings(remote_invalidation: bool, send: u32, receive: u32) -> Settings {
     }
 }
 
+//~ 8167-4-1
 fn check_room(t: &Thresholds) -> Result<(), &'static str> {
     // 28 fixed, 24 for each read segment, 8 + 16 for each write segment.
     ensure!(

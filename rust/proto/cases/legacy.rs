@@ -15,7 +15,7 @@ type Check = Result<(), &'static str>;
 /// # Errors
 ///
 /// The name of the first case that fails.
-//~ 5666-3.8-1 5666-3.8-3 5666-3.8-4 5666-3.3-3
+//~ 5666-3.3-5 5666-3.5-1 5666-3.8-1 5666-3.8-4
 pub fn check_done() -> Check {
     let mut w = Window::new();
     let first = w.try_call().ok_or("first call")?;
@@ -40,7 +40,7 @@ pub fn check_done() -> Check {
     check_exposure()
 }
 
-//~ 5666-3.8-2 5666-3.8-5 5666-11-1 5666-11-2 5666-11-3 5666-11-4
+//~ 5666-3.8-2 5666-3.8-3 5666-11-1 5666-11-2 5666-11-3 5666-11-4
 fn check_exposure() -> Check {
     let mut e = Exposure::new(2);
     ensure!(e.grant(32) == 32, "full grant");

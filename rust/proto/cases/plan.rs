@@ -126,6 +126,7 @@ fn check_inline() -> Check {
     Ok(())
 }
 
+//~ 5666-3.4-1 5666-4-1 8267-2-1
 fn check_calls() -> Check {
     let inline = ReplyKind::Inline;
     let read = CallKind::ReadChunk { position: 148 };
@@ -176,6 +177,7 @@ fn check_calls() -> Check {
     Ok(())
 }
 
+//~ 5666-3.4-2 5666-5.2-1 8166-3.4-1
 fn check_replies() -> Check {
     let copied = CallKind::InlineCopied;
     let write = ReplyKind::WriteChunk { pad: false };
@@ -234,6 +236,7 @@ fn check_replies() -> Check {
 }
 
 /// The longest message that is still inline, and the next byte.
+//~ 8166-3.5-1
 fn check_edges() -> Check {
     let call = |head_len| CallShape {
         head_len,
@@ -273,6 +276,7 @@ fn check_edges() -> Check {
 }
 
 /// Which bytes go where.
+//~ 5666-3.6-2 5666-3.7-2
 fn check_parts() -> Check {
     // 4097 bytes of payload: the tail begins with three bytes of padding.
     let p = plan(&write_call(4097, 11), &SMALL_REPLY, &COND)?;

@@ -50,6 +50,7 @@ const fn segment(length: u32) -> Segment {
     }
 }
 
+//~ 5666-3.4-3 8166-4.3-1
 fn check_chunks() -> Check {
     for (offered, returned, want) in CHUNKS {
         let offered = offered.iter().map(|&n| segment(n));
@@ -158,6 +159,7 @@ const BODIES: [BodyCase; 12] = [
     ),
 ];
 
+//~ 5666-3.4-4 8166-4.2-1 8166-4.3-2
 fn check_bodies() -> Check {
     const WRITE: [Segment; 2] = [segment(4096), segment(4)];
     const REPLY: [Segment; 1] = [segment(8192)];
@@ -227,6 +229,7 @@ fn check_whole_lists() -> Check {
 /// # Errors
 ///
 /// The name of the first case that fails.
+//~ 8797-4.1-1 8797-4.1-2 8797-4.1-3
 pub fn check_invalidate() -> Check {
     let own = [5, 6, 7];
     ensure!(

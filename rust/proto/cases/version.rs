@@ -73,6 +73,7 @@ const CASES: [(Answer, Progress); 10] = [
 /// # Errors
 ///
 /// The name of the first case that fails.
+//~ V2-5.1-1 V2-5.2-6
 pub fn check() -> Check {
     for (answer, want) in CASES {
         let mut memory = PeerMemory::new(60);
@@ -191,7 +192,7 @@ fn check_loss() -> Check {
     Ok(())
 }
 
-//~ V2-5.3-1 5666-4.2-3 5666-4.2-4
+//~ 5666-4.2-3 V2-5.2-5 V2-5.3-1
 fn check_responder() -> Check {
     let (one, two) = (Version::One, Version::Two);
     ensure!(answer(1, one, two) == Ok(one), "asked in one");

@@ -2,13 +2,14 @@
 
 //! Characteristics of a peer, and changes of our own Receives.
 
+use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::v2;
 use super::super::super::wire::xchar::{
     init, request, respond, update, BackwardSupport, Characteristic, Disposition, Id, Initial,
     Operation,
 };
 use super::super::super::wire::{Direction, EncodeError, Limits};
-use super::super::xchar::{Announce, BadResponse, Known, Peer, Receives, Refused};
+use super::super::xchar::{answer_option, Announce, BadResponse, Known, Peer, Receives, Refused};
 use super::ensure;
 
 type Check = Result<(), &'static str>;
@@ -53,6 +54,7 @@ fn answers(
 ///
 /// The name of the first case that fails.
 pub fn check_peer() -> Check {
+    check_answers()?;
     check_defaults()?;
     check_init()?;
     check_requests()?;
@@ -60,7 +62,23 @@ pub fn check_peer() -> Check {
     check_backward()
 }
 
-//~ XC-3-1 V2-2.3-2
+//~ V2-3.1-1 XC-4-1
+fn check_answers() -> Check {
+    let answer = |op, data| answer_option(&Operation::decode(op, data, &Limits::NONE));
+    ensure!(answer(2, &[0, 0, 0, 0]).is_none(), "known operation");
+    let invalid = Some(ErrorBody::InvalidOption);
+    ensure!(
+        answer(0, &[]) == invalid && answer(5, &[1]) == invalid,
+        "unknown operation"
+    );
+    ensure!(
+        answer(2, &[0]) == Some(ErrorBody::BadHeader),
+        "malformed operation"
+    );
+    Ok(())
+}
+
+//~ XC-3-1
 fn check_defaults() -> Check {
     let p = Peer::default();
     ensure!(p.send_limit() == 4096, "default size");
@@ -73,7 +91,7 @@ fn check_defaults() -> Check {
     Ok(())
 }
 
-//~ XC-2.1-4 XC-3.2-1 XC-3.2-2 XC-4.1-3
+//~ XC-2.1-4 XC-3.2-1 XC-3.2-2 XC-4-3 XC-4.1-3
 fn check_init() -> Check {
     let mut p = Peer::new();
     let start = [
@@ -98,7 +116,7 @@ fn check_init() -> Check {
     Ok(())
 }
 
-//~ XC-3.1-3 XC-4.4-1 XC-4.3-3
+//~ XC-3.1-3 XC-4-2 XC-4.1-1 XC-4.3-3 XC-4.4-1
 fn check_requests() -> Check {
     let mut p = Peer::new();
     let (less, more) = (
@@ -142,7 +160,7 @@ fn check_requests() -> Check {
     Ok(())
 }
 
-//~ XC-4.3-1 XC-4.3-2 XC-4.3-4
+//~ XC-4.3-1 XC-4.3-4
 fn check_responses() -> Check {
     let mut p = Peer::new();
     let unasked = Err(BadResponse::Unasked);
@@ -208,7 +226,7 @@ pub fn check_receives() -> Check {
     check_asked()
 }
 
-//~ XC-3.1-1 XC-3.1-2
+//~ V2-2.3-3 XC-3.1-1 XC-3.1-2 XC-4.4-2
 fn check_growth() -> Check {
     let mut r = Receives::new(4096);
     ensure!(r.grow(4096, 0) == Err(Refused::NotLarger), "not larger");
@@ -231,7 +249,7 @@ fn check_growth() -> Check {
     Ok(())
 }
 
-//~ XC-3.1-4 XC-4.2-1 XC-4.4-2
+//~ XC-3-2 XC-3.1-4 XC-4.2-1
 fn check_asked() -> Check {
     const RANGE: (u32, u32) = (2048, 16384);
     let mut r = Receives::new(4096);

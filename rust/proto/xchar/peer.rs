@@ -25,6 +25,7 @@ impl Known {
     }
 
     /// The known characteristic in a decoded value; `None` for any other, which is skipped.
+    //= XC-2.1-4
     pub const fn from_value(value: &Characteristic<'_>) -> Option<Self> {
         match *value {
             Characteristic::ReceiveBufferSize(n) => Some(Self::ReceiveBufferSize(n)),
@@ -81,6 +82,7 @@ pub struct Peer {
 
 impl Peer {
     /// A peer that has said nothing: the defaults of Table 1.
+    //= XC-3-1
     pub const fn new() -> Self {
         Self {
             receive_size: DEFAULT_INLINE,
@@ -98,6 +100,7 @@ impl Peer {
     /// # Errors
     ///
     /// [`BadResponse`] for a RESP_XCHAR that does not fit.
+    //= XC-4-2 XC-4-3 XC-4.1-3
     pub fn on_operation(&mut self, xid: u32, op: &Operation<'_>) -> Result<(), BadResponse> {
         match op {
             Operation::Init { start, .. } => {
@@ -120,6 +123,7 @@ impl Peer {
         }
     }
 
+    //= XC-4.3-3
     fn set(&mut self, known: Known) {
         match known {
             // Every peer can receive what it could before the version was settled.
@@ -129,6 +133,7 @@ impl Peer {
         }
     }
 
+    //= XC-4.4-1
     fn on_update(&mut self, known: Known, pending_cleared: bool) {
         self.set(known);
         let cleared = |r: &Request| pending_cleared && r.pending && r.want.same_kind(&known);
@@ -137,6 +142,7 @@ impl Peer {
         }
     }
 
+    //= XC-4.3-1 XC-4.3-4
     fn on_response(&mut self, xid: u32, response: &Response<'_>) -> Result<(), BadResponse> {
         let asked = self.request.filter(|r| r.xid == xid && !r.pending);
         let request = asked.ok_or(BadResponse::Unasked)?;
@@ -174,6 +180,7 @@ impl Peer {
 
     /// The peer has answered an operation of this extension with INVAL_OPTION: as if every request
     /// were rejected (section 3), and every value ignored.
+    //= XC-4.1-1
     pub fn on_unsupported(&mut self) {
         self.unsupported = true;
         self.request = None;
@@ -186,6 +193,7 @@ impl Peer {
 
     /// Most bytes that may be sent in one message. While the peer was asked for smaller
     /// Receives, that smaller size counts, until it refuses or has changed it (section 3.1).
+    //= XC-3.1-3
     pub fn send_limit(&self) -> u32 {
         match self.request.map(|r| r.want) {
             Some(Known::ReceiveBufferSize(want)) => self.receive_size.min(want),
@@ -195,12 +203,14 @@ impl Peer {
 
     /// Whether a reply to the peer may be sent with Send With Invalidate; if not, plain Send must be
     /// used (section 3.2). The request must have had chunks, too.
+    //= XC-3.2-1 XC-3.2-2
     pub const fn may_invalidate(&self) -> bool {
         self.remote_invalidation
     }
 
     /// A backward-direction request has come from this peer: it surely can receive the
     /// reply (section 3.3). One with chunks shows general support.
+    //= XC-3.3-2
     pub fn on_backward_request(&mut self, has_chunks: bool) {
         let general = has_chunks || self.shown == Some(BackwardSupport::General);
         self.shown = Some(if general {
@@ -213,6 +223,7 @@ impl Peer {
     /// What backward-direction messages may be sent to the peer. UNKNOWN means what the peer's own
     /// requests have shown, and none until they have, unless the upper layer presumes
     /// support (`presumed`), as NFSv4.1 does.
+    //= XC-3.3-1
     pub const fn backward_support(&self, presumed: bool) -> BackwardSupport {
         match (self.backward, self.shown) {
             (BackwardSupport::Unknown, Some(shown)) => shown,

@@ -65,6 +65,7 @@ pub struct Receives {
 impl Receives {
     /// A new connection on which the peer relies on Receives of `announced` bytes: the version's
     /// default, or what INIT_XCHAR says.
+    //= V2-2.3-1
     pub const fn new(announced: u32) -> Self {
         Self {
             announced,
@@ -78,6 +79,7 @@ impl Receives {
     }
 
     /// The smallest size that a new Receive may have.
+    //= XC-3.1-2 XC-3.1-5
     pub const fn floor(&self) -> u32 {
         match self.state {
             State::Steady => self.announced,
@@ -91,6 +93,7 @@ impl Receives {
     /// # Errors
     ///
     /// See [`Refused`].
+    //= V2-2.3-3 XC-4.4-2
     pub fn grow(&mut self, to: u32, smaller: u32) -> Result<Option<Announce>, Refused> {
         self.start_growing(to, smaller, false)
     }
@@ -114,6 +117,7 @@ impl Receives {
 
     /// `count` of the smaller Receives have completed or were flushed. Returns what to announce
     /// when they are all gone.
+    //= XC-3.1-1
     pub fn on_consumed(&mut self, count: u32) -> Option<Announce> {
         let State::Growing { to, smaller, asked } = self.state else {
             return None;
@@ -136,6 +140,7 @@ impl Receives {
     /// is willing to do, and `smaller` the number of posted Receives with less than `want` bytes.
     ///
     /// Returns what to answer in RESP_XCHAR, and an announcement to follow it if need be.
+    //= XC-3-2 XC-3.1-4 XC-4.2-1
     pub fn on_request(
         &mut self,
         want: u32,

@@ -98,24 +98,27 @@ pub fn windows(data: &[u8]) {
                     assert!(window.unheard() <= before);
                 }
             }
-            _ => {
-                if input.byte() % 2 == 0 {
-                    exposed += u32::from(exposure.try_expose());
-                } else {
-                    assert_eq!(exposure.release(), exposed > 0);
-                    exposed = exposed.saturating_sub(1);
-                }
-                let credits = input.number();
-                assert_eq!(
-                    exposure.grant(credits),
-                    credits.saturating_sub(exposed).max(1)
-                );
-            }
+            _ => expose(&mut input, &mut exposure, &mut exposed),
         }
         assert!(flow.in_flight() > 0 || flow.available() > 0, "flow stuck");
         assert_eq!(window.calls() as usize, stamps.len());
         assert!(window.calls() > 0 || window.available() > 0, "window stuck");
     }
+}
+
+/// One step of a responder that exposes memory, of which `exposed` keeps count.
+fn expose(input: &mut Input<'_>, exposure: &mut Exposure, exposed: &mut u32) {
+    if input.byte() % 2 == 0 {
+        *exposed += u32::from(exposure.try_expose());
+    } else {
+        assert_eq!(exposure.release(), *exposed > 0);
+        *exposed = exposed.saturating_sub(1);
+    }
+    let credits = input.number();
+    assert_eq!(
+        exposure.grant(credits),
+        credits.saturating_sub(*exposed).max(1)
+    );
 }
 
 /// Connections: final when dead, first reason kept, back-off within its bounds.

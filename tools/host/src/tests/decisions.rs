@@ -9,7 +9,7 @@ use crate::proto::conn::{Conn, Event, State, Step};
 use crate::proto::credits::{Credits, Flow};
 use crate::proto::inline::Thresholds;
 use crate::proto::plan::{CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape};
-use crate::proto::reply::{check, check_lists, Offer, Outcome, Violation};
+use crate::proto::reply::{check, check_lists, check_lists_5666, Offer, Outcome, Violation};
 use crate::wire::v1::{self, len, ListProc};
 use crate::wire::{Limits, Segment, Version};
 
@@ -236,4 +236,43 @@ fn reshape(offered: &OwnedLists, lengths: &OwnedLists) -> OwnedLists {
         };
     }
     returned
+}
+
+/// Against a responder of RFC 5666: read chunks beside, or in place of, what was offered.
+#[test]
+//~ 5666-3.8-5 5666-5.2-2
+fn reply_may_have_read_chunks() {
+    let segment = Segment {
+        handle: 1,
+        length: 64,
+        offset: 0,
+    };
+    let read = crate::wire::ReadSegment {
+        position: 8,
+        segment,
+    };
+    let offered = OwnedLists {
+        writes: std::vec![std::vec![segment]],
+        ..OwnedLists::default()
+    };
+    let returned = OwnedLists {
+        reads: std::vec![read],
+        ..OwnedLists::default()
+    };
+    let (mut a, mut b) = (
+        std::vec![0; 16 + offered.len()],
+        std::vec![0; 16 + returned.len()],
+    );
+    offered
+        .encode(v1::begin(&mut a, 1, 1, ListProc::Msg).unwrap())
+        .unwrap();
+    returned
+        .encode(v1::begin(&mut b, 1, 1, ListProc::Msg).unwrap())
+        .unwrap();
+    let call = v1::decode(&a, &Limits::NONE).unwrap();
+    let reply = v1::decode(&b, &Limits::NONE).unwrap();
+    let (call, reply) = (call.lists().unwrap(), reply.lists().unwrap());
+    assert_eq!(check_lists(reply, call), Err(Violation::ReadList));
+    let lens = check_lists_5666(reply, call).unwrap();
+    assert_eq!((lens.write, lens.reply), (0, None));
 }

@@ -44,6 +44,7 @@ proptest! {
     }
 
     #[test]
+    //~ XC-3.1-5
     fn characteristics(data in prop::collection::vec(any::<u8>(), 0..400)) {
         model::characteristics(&data);
     }

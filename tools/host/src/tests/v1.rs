@@ -159,6 +159,7 @@ proptest! {
     }
 
     #[test]
+    //~ 8797-5.2-1
     fn private_data_anywhere(
         mut front in prop::collection::vec(any::<u8>(), 0..60),
         back in prop::collection::vec(any::<u8>(), 0..60),
@@ -178,6 +179,7 @@ proptest! {
     }
 
     #[test]
+    //~ 8797-5.2-2
     fn private_data_arbitrary(data in prop::collection::vec(any::<u8>(), 0..200)) {
         let found = cm_private::decode(&data);
         let magic = data.windows(5).any(|w| w == [0xf6, 0xab, 0x0e, 0x18, 1]);
