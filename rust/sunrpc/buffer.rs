@@ -65,10 +65,7 @@ impl Buffers {
     /// `ENOMEM`.
     pub(super) fn new(len: usize) -> Result<Self> {
         Ok(Self {
-            own: Memory::new(
-                aligned(len).ok_or(ENOMEM)?,
-                k::GFP_KERNEL | k::__GFP_ZERO,
-            )?,
+            own: Memory::new(aligned(len).ok_or(ENOMEM)?, k::GFP_KERNEL | k::__GFP_ZERO)?,
             borrowed: UnsafeCell::new(None),
         })
     }
