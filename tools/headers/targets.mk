@@ -22,6 +22,10 @@ DEB_DIR ?= build/deb
 deb:
 	@sh tools/headers/deb.sh '$(DEB_DIR)'
 
-## headers-check: test the preparation tool (FULL=1: also with real headers)
+## headers-check: test the preparation tool (FULL=1: also whole runs, with every fault)
 headers-check:
-	@cd tools/headers && PYTHONPATH=. PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest -q -p no:cacheprovider tests
+	@cd tools/headers && PYTHONPATH=. PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest \
+		-q -p no:cacheprovider $(if $(filter-out 0,$(FULL)),tests,tests/test_parts.py)
+
+.PHONY: check
+check: headers-check

@@ -69,7 +69,7 @@ def require_same_config(tree: Tree, objects: Path) -> None:
 def _options(text: str) -> dict[str, str]:
     set_to = dict(re.findall(r"^(CONFIG_\w+)=(.*)$", text, re.M))
     unset = dict.fromkeys(re.findall(r"^# (CONFIG_\w+) is not set$", text, re.M), "n")
-    return {**set_to, **unset}
+    return {**unset, **set_to}
 
 
 def require_same_exports(tree: Tree, objects: Path) -> None:

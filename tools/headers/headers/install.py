@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -187,12 +188,13 @@ def remove(build: Path) -> int:
 
 
 def _prune(directory: Path) -> None:
-    """Remove `directory` and its parents as far as they are empty."""
-    while True:
-        try:
+    """Remove `rust/` and what is directly below it, as far as they are empty.
+
+    No header package has such a directory: it is us who made it.
+    """
+    while "rust" in (directory.name, directory.parent.name):
+        with suppress(OSError):
             directory.rmdir()
-        except OSError:
-            return
         directory = directory.parent
 
 
@@ -206,5 +208,6 @@ def remove_orphans(build: Path) -> None:
     for other in _prepared_beside(build):
         if not (other / ".config").exists():
             count = remove(other)
-            _prune(other)
+            with suppress(OSError):
+                other.rmdir()
             say(f"removed {count} files left of {other.name}, whose package is gone")

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The parts by themselves: finding a tree, comparing, installing and removing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import BINDGEN, RELEASE, RUSTC, SYMBOL, VERSION, Machine, add_tree
+
+from headers import build, install, source, toolcheck, tree
+from headers.errors import HeadersError
+
+TOP = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def found(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> tree.Tree:
+    """The toy kernel's headers, found as the tool finds them."""
+    for name, value in machine.environment.items():
+        monkeypatch.setenv(name, value)
+    return tree.find(RELEASE, machine.root / "modules")
+
+
+def built(root: Path) -> tuple[Path, Path]:
+    """Source and object tree as a build leaves them."""
+    sources, objects = root / "s", root / "o"
+    for name in ("rust/Makefile", "rust/bindgen_parameters", *map("scripts/{}".format, _SCRIPTS)):
+        (sources / name).parent.mkdir(parents=True, exist_ok=True)
+        (sources / name).write_text(name)
+    for name in _OBJECTS:
+        (objects / name).parent.mkdir(parents=True, exist_ok=True)
+        (objects / name).write_text(name)
+    return sources, objects
+
+
+_SCRIPTS = ("min-tool-version.sh", "rust_is_available_bindgen_libclang.h")
+_OBJECTS = (
+    "rust/libkernel.rmeta",
+    "rust/libmacros.so",
+    "rust/kernel/generated_arch.rs",
+    "rust/bindings/bindings_generated.rs",
+    "scripts/target.json",
+)
+
+
+def test_find(found: tree.Tree, machine: Machine) -> None:
+    assert found.build == machine.build
+    assert found.version == VERSION
+    assert found.series == "7.3"
+    assert found.compiler == "toy-gcc-14"
+    assert found.source == machine.root / "src/linux-headers-common"
+    assert found.scripts == machine.root / "kbuild/scripts"
+
+
+def test_tools_that_fit(found: tree.Tree, machine: Machine) -> None:
+    assert toolcheck.check(found).rustc == str(machine.bin / "rustc")
+
+
+def test_tools_that_do_not(found: tree.Tree, machine: Machine) -> None:
+    machine.program("rustc", "echo rustc 1.96.0 other")
+    machine.program("bindgen", "exit 1")
+    machine.program("toy-gcc-14", "echo toy-gcc-14 15.1.0")
+    with pytest.raises(HeadersError) as caught:
+        toolcheck.check(found)
+    text = f"{caught.value}\n{caught.value.details}"
+    for words in ("1.96.0", RUSTC, BINDGEN, "15.1.0"):
+        assert words in text
+
+
+@pytest.mark.parametrize("release", ["6.1.0-44-amd64", "7.2.12+deb13-amd64", "7.9.9-absent", "x y"])
+def test_unusable_release(found: tree.Tree, machine: Machine, release: str) -> None:
+    del found
+    with pytest.raises(HeadersError):
+        tree.find(release, machine.root / "modules")
+
+
+def test_install_and_remove(found: tree.Tree, machine: Machine) -> None:
+    before = machine.snapshot()
+    sources, objects = built(machine.root)
+    assert not install.is_prepared(found)
+    assert install.install(found, sources, objects) > 0
+    assert install.is_prepared(found)
+    (found.build / "rust/libkernel.rmeta").write_text("other")
+    assert not install.is_prepared(found)
+    install.remove(found.build)
+    assert machine.snapshot() == before
+
+
+def test_install_over_an_unfinished_one(found: tree.Tree, machine: Machine) -> None:
+    before = machine.snapshot()
+    sources, objects = built(machine.root)
+    install.install(found, sources, objects)
+    record = install.Record.load(found.build)
+    assert record is not None
+    install.Record(False, record.version, record.rustc, record.files).store(found.build)
+    (found.build / "rust/libkernel.rmeta").write_text("half")
+    (found.build / "rust/libmacros.so.rust-headers-new").write_text("half")
+    assert not install.is_prepared(found)
+    install.install(found, sources, objects)
+    assert install.is_prepared(found)
+    install.remove(found.build)
+    assert machine.snapshot() == before
+
+
+def test_a_stranger_in_the_way_stays(found: tree.Tree, machine: Machine) -> None:
+    sources, objects = built(machine.root)
+    stranger = found.build / "rust/libkernel.rmeta"
+    stranger.parent.mkdir()
+    stranger.write_text("somebody else's")
+    before = machine.snapshot()
+    with pytest.raises(HeadersError, match="in the way"):
+        install.install(found, sources, objects)
+    assert machine.snapshot() == before
+
+
+def test_flavours_share_files(found: tree.Tree, machine: Machine) -> None:
+    release = RELEASE.replace("amd64", "cloud-amd64")
+    add_tree(machine, release)
+    other = tree.find(release, machine.root / "modules")
+    before = machine.snapshot()
+    sources, objects = built(machine.root)
+    install.install(found, sources, objects)
+    install.install(other, sources, objects)
+    install.remove(found.build)
+    assert install.is_prepared(other)
+    install.remove(other.build)
+    assert machine.snapshot() == before
+
+
+def test_leftovers_of_a_removed_kernel(found: tree.Tree, machine: Machine) -> None:
+    sources, objects = built(machine.root)
+    install.install(found, sources, objects)
+    release = RELEASE.replace("7.3.4", "7.3.5")
+    other = add_tree(machine, release)
+    for path in sorted(found.build.rglob("*"), reverse=True):
+        if "rust" not in str(path.relative_to(found.build)):
+            path.unlink() if path.is_file() or path.is_symlink() else path.rmdir()
+    install.remove_orphans(other)
+    assert not found.build.exists()
+
+
+def test_config_that_changed(found: tree.Tree, machine: Machine) -> None:
+    objects = machine.root / "o"
+    objects.mkdir()
+    text = (found.build / ".config").read_text()
+    (objects / ".config").write_text(text)
+    build.require_same_config(found, objects)
+    (objects / ".config").write_text(text + "CONFIG_TOY=y\n")
+    with pytest.raises(HeadersError, match="would change") as caught:
+        build.require_same_config(found, objects)
+    assert "CONFIG_TOY: n -> y" in caught.value.details
+
+
+def test_symbols_that_differ(found: tree.Tree, machine: Machine) -> None:
+    exports = machine.root / "o/rust/exports_kernel_generated.h"
+    exports.parent.mkdir(parents=True)
+    exports.write_text(f"EXPORT_SYMBOL_RUST_GPL({SYMBOL});\n")
+    build.require_same_exports(found, machine.root / "o")
+    exports.write_text("EXPORT_SYMBOL_RUST_GPL(_RNvOther);\n")
+    with pytest.raises(HeadersError, match="1 of 1 Rust symbols"):
+        build.require_same_exports(found, machine.root / "o")
+
+
+def test_unpacking_leaves_out_only_what_it_may(found: tree.Tree, machine: Machine) -> None:
+    source.unpack(machine.root / "source.deb", found, machine.root / "s", machine.root / "log")
+    assert (machine.root / "s/rust/helpers/net/genetlink.c").exists()
+    assert not (machine.root / "s/net/socket.c").exists()
+
+
+def test_one_limit_in_three_places() -> None:
+    """The oldest kernel is the same for make, for DKMS and for the preparation."""
+    oldest = ".".join(map(str, tree.OLDEST))
+    assert f'BUILD_EXCLUSIVE_KERNEL_MIN="{oldest}"' in (TOP / "dkms.conf").read_text()
+    assert re.search(rf"older .* {re.escape(oldest)} ", (TOP / "tools/preflight.sh").read_text())
+
+
+def test_one_version_in_two_places() -> None:
+    """DKMS and the package call it by the same version."""
+    version = re.match(r"rpcrdma \(([\d.]+)\)", (TOP / "debian/changelog").read_text())
+    assert version
+    assert f'PACKAGE_VERSION="{version[1]}"' in (TOP / "dkms.conf").read_text()
