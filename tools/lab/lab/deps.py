@@ -109,7 +109,7 @@ def install_bindgen(src: Path) -> None:
 
 def ensure() -> None:
     """Everything, in order; each part does nothing when it is there already."""
-    with paths.locked():
+    with paths.locked("deps"):
         install_packages()
         install_venv()
         install_bindgen(kernel.source().path)

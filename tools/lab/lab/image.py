@@ -39,9 +39,10 @@ def ensure() -> Path:
     text = "\n".join([release, *packages(), stage1.read_text()])
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     image = paths.sub("image") / f"{release}-{key}.sqfs"
-    with paths.locked():
-        if not image.exists():
-            _build(image, stage1)
+    if not image.exists():
+        with paths.locked("image"):
+            if not image.exists():
+                _build(image, stage1)
     return image
 
 

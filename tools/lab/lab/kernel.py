@@ -184,16 +184,18 @@ def ensure(flavour: str = "plain") -> Kernel:
     given = os.environ.get("KDIR")
     if given and flavour == "plain" and Path(given, "source").exists():
         return _existing(Path(given).resolve())
-    with paths.locked():
+    with paths.locked("kernel-source"):
         src = source()
-        tools = toolchain.choose(src.path, settings.llvm())
-        lines = "\n".join(config_lines(FRAGMENT.read_text(), flavour))
-        key = hashlib.sha256(f"{lines}\n{tools.digest()}".encode()).hexdigest()[:12]
-        obj = paths.sub("kernel") / f"{flavour}-{src.version}-{key}"
-        kernel = Kernel(flavour, src.path, obj, tools)
-        if not (obj / _STAMP).exists():
-            _build(kernel)
-        return kernel
+    tools = toolchain.choose(src.path, settings.llvm())
+    lines = "\n".join(config_lines(FRAGMENT.read_text(), flavour))
+    key = hashlib.sha256(f"{lines}\n{tools.digest()}".encode()).hexdigest()[:12]
+    obj = paths.sub("kernel") / f"{flavour}-{src.version}-{key}"
+    kernel = Kernel(flavour, src.path, obj, tools)
+    if not (obj / _STAMP).exists():
+        with paths.locked(obj.name):
+            if not (obj / _STAMP).exists():
+                _build(kernel)
+    return kernel
 
 
 def _existing(obj: Path) -> Kernel:

@@ -46,7 +46,8 @@ def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
     log.unlink(missing_ok=True)
     args = ["make", "-C", tree, f"KDIR={kernel.obj}", f"JOBS={settings.jobs()}", "SAMPLES=y"]
     args += kernel.tools.make_args() + (["RPCRDMA_KUNIT=y"] if kunit else [])
-    with paths.locked(), step(f"module rpcrdma.ko for the {kernel.flavour} kernel: building", log):
+    title = f"module rpcrdma.ko{' with KUnit' if kunit else ''} for the {kernel.flavour} kernel"
+    with paths.locked(f"module-{name}"), step(f"{title}: building", log):
         _copy(paths.ROOT, tree)
         logged(args, log, env=_clean_environment(kernel))
     module = tree / "rpcrdma.ko"
@@ -66,8 +67,11 @@ def build_provoker(kernel: Kernel) -> Path:
     log = paths.log_file(f"module-provoke-{kernel.flavour}")
     log.unlink(missing_ok=True)
     args = ["make", "-C", kernel.obj, f"M={tree}", *kernel.tools.make_args(), "modules"]
-    with paths.locked():
-        tree.mkdir(parents=True, exist_ok=True)
-        capture(["rsync", "-a", f"{paths.LAB / 'provoke'}/", f"{tree}/"])
-        logged(args, log, env=_clean_environment(kernel))
-    return tree / "lab_provoke.ko"
+    module, sources = tree / "lab_provoke.ko", paths.LAB / "provoke"
+    changed = max(path.stat().st_mtime for path in [kernel.image, *sources.iterdir()])
+    with paths.locked(f"module-{tree.name}"):
+        if not module.exists() or module.stat().st_mtime < changed:
+            tree.mkdir(parents=True, exist_ok=True)
+            capture(["rsync", "-a", f"{sources}/", f"{tree}/"])
+            logged(args, log, env=_clean_environment(kernel))
+    return module

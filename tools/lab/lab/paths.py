@@ -57,15 +57,16 @@ def run_directory(name: str) -> Path:
 
 
 @contextmanager
-def locked() -> Iterator[None]:
-    """Hold the cache's lock: two labs must not build the same thing at once."""
-    with (cache() / "lock").open("a+") as lock:
+def locked(what: str = "cache") -> Iterator[None]:
+    """Hold the lock of one part of the cache: two labs must not build it at once."""
+    with (sub("locks") / what).open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
             holder = lock.read().strip() or "unknown"
-            print(f"lab: waiting for another build (process {holder})", file=sys.stderr, flush=True)
+            text = f"lab: waiting for process {holder}, which builds {what}"
+            print(text, file=sys.stderr, flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
