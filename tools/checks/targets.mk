@@ -10,7 +10,7 @@ CHECKS := PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3
 check-tree:
 	@$(CHECKS) tools/checks/run.py
 	@$(CHECKS) tools/checks/rfc_map.py
-	@cd tools/checks/tests && $(CHECKS) -m unittest -q
+	@$(CHECKS) tools/checks/selftest.py
 
 ## check-lint: rustfmt, ruff, shellcheck, and the documents' markup
 check-lint:
