@@ -6,10 +6,9 @@ CHECKS := PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3
 
 .PHONY: check check-tree check-lint check-clippy doc
 
-## check-tree: layering, unsafe budget, sizes, requirements; and the checks' own tests
+## check-tree: layering, unsafe budget, sizes and the like; and the checks' own tests
 check-tree:
 	@$(CHECKS) tools/checks/run.py
-	@$(CHECKS) tools/checks/rfc_map.py
 	@$(CHECKS) tools/checks/selftest.py
 
 ## check-lint: rustfmt, ruff, shellcheck, and the documents' markup

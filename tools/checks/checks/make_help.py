@@ -10,7 +10,7 @@ from .tree import Finding, Tree, line_of
 NAME = "make help"
 
 # Steps of other targets, not meant to be called.
-INTERNAL = {"preflight"}
+INTERNAL = {"preflight", "fuzz-build"}
 
 
 def _makefiles(tree: Tree) -> list[str]:

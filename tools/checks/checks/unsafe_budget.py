@@ -16,9 +16,9 @@ NAME = "unsafe budget"
 # lower it, a pleasure. Rooms that are not listed may have none.
 BUDGET: dict[str, int] = {
     "raw": 2,
-    "mem": 40,
-    "rdma": 200,
-    "sunrpc": 200,
+    "mem": 7,
+    "rdma": 146,
+    "sunrpc": 197,
     "observe": 3,
 }
 
