@@ -44,6 +44,7 @@ def boot(built: kernel.Kernel, client_module: Path, name: str) -> Pair:
         built.stock_module,
         link=settings.link(),
         accel=accel.choose(built.image),
+        cpus=settings.cpus(built.flavour),
     )
     with step(f"booting a server and a client joined over {setup.link}", directory):
         pair = Pair(setup, directory)

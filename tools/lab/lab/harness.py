@@ -113,6 +113,7 @@ class Lab:
             link=settings.link(),
             accel=accel.choose(self.kernel.image),
             files={"lab_provoke.ko": self.provoker, **self._sample_files()},
+            cpus=settings.cpus(self.kernel.flavour),
             threads=options.threads,
             cmdline=options.cmdline,
             relay=options.relay,

@@ -116,7 +116,7 @@ class Vm:
         """Whether QEMU still runs."""
         return self._process.poll() is None
 
-    def wait_boot(self, timeout: float = 300) -> None:
+    def wait_boot(self, timeout: float = 600) -> None:
         """Wait until the guest takes commands."""
         try:
             self.agent.wait_ready(timeout)

@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     parse.add_argument("--mount", default="4.2", metavar="VERS", help="3, 4.0 … or none")
     parse.add_argument("--options", default="", help="further mount options")
     parse.add_argument("--no-load", action="store_true", help="leave the insmod to the command")
-    parse.add_argument("--cpus", type=int, default=2)
+    parse.add_argument("--cpus", type=int, help="processors of each guest")
     parse.add_argument("--cmdline", default="", help="further kernel command line words")
     parse.add_argument("--pcap", type=Path, help="capture the cable into this file")
     parse.add_argument("--timeout", type=float, default=300, help="seconds for the command")
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         args.client_ko or built.stock_module,
         args.server_ko or built.stock_module,
         link=args.link,
-        cpus=args.cpus,
+        cpus=args.cpus or settings.cpus(args.kernel),
         cmdline=args.cmdline,
     )
     directory = paths.run_directory("vm-run")
