@@ -9,10 +9,9 @@
 use core::mem::size_of;
 use core::ptr::NonNull;
 
+use kernel::bindings;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-
-use crate::raw as bindings;
 
 // CAST: a page is far smaller than 4 GiB.
 const PAGE: u32 = PAGE_SIZE as u32;
