@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from conftest import BINDGEN, RELEASE, RUSTC, SYMBOL, VERSION, Machine, add_tree
+from headers.errors import HeadersError
 
 from headers import build, install, source, toolcheck, tree
-from headers.errors import HeadersError
 
 TOP = Path(__file__).resolve().parents[3]
 
