@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from . import build, install, source, toolcheck, tree
@@ -72,10 +72,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _interrupt(number: int, _: object) -> None:
-    """A second signal would cut the clean-up short: from here on they are ignored."""
-    for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(other, signal.SIG_IGN)
+    _ignore_signals()
     raise Interrupted(number)
+
+
+def _ignore_signals() -> None:
+    """From here on a signal would only cut the clean-up short."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _dispatch(args: argparse.Namespace) -> None:
@@ -134,5 +138,16 @@ def _work_directory(parent: Path, release: str) -> Iterator[Path]:
     work.mkdir(mode=0o700, parents=True)
     try:
         yield work
+    except BaseException:
+        _ignore_signals()
+        _keep_log(work, parent / f"{release}.log")
+        raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _keep_log(work: Path, target: Path) -> None:
+    """What a failed run said, beside the work directory; the next failure overwrites it."""
+    with suppress(OSError):
+        shutil.copyfile(work / "log", target)
+        say(f"its output is in {target}")

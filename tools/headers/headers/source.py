@@ -136,9 +136,13 @@ def _broken_off(package: str, error: HeadersError) -> HeadersError:
 
 
 def unneeded(tree: Tree) -> list[str]:
-    """The patterns to leave out, among them most of the other architectures."""
+    """The patterns to leave out, among them the code of most other architectures.
+
+    Their Kconfig files stay: crypto/Kconfig names them, whatever the architecture.
+    """
     own = next((path.name for path in (tree.build / "arch").glob("*")), "x86")
-    patterns = (*_UNNEEDED, f"arch/[!{own[0]}]*/*")
+    others = (f"arch/[!{own[0]}]*/*.{kind}" for kind in ("[chS]", "dts", "dtsi"))
+    patterns = (*_UNNEEDED, *others)
     # Anchored with the archive's own root: rust/helpers/net/*.c is not net/*.c.
     return [f"linux-source-{tree.series}/{pattern}" for pattern in patterns]
 

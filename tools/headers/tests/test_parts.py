@@ -167,6 +167,8 @@ def test_unpacking_leaves_out_only_what_it_may(found: tree.Tree, machine: Machin
     source.unpack(machine.root / "source.deb", found, machine.root / "s", machine.root / "log")
     assert (machine.root / "s/rust/helpers/net/genetlink.c").exists()
     assert not (machine.root / "s/net/socket.c").exists()
+    assert (machine.root / "s/arch/arm/crypto/Kconfig").exists()
+    assert not (machine.root / "s/arch/arm/kernel/setup.c").exists()
 
 
 def test_one_limit_in_three_places() -> None:
