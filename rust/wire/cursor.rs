@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `N` bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn array<const N: usize>(&mut self) -> Result<&'a [u8; N], DecodeError> {
         match self.rest.split_first_chunk() {
             Some((head, rest)) => {
@@ -65,7 +65,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `n` bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn bytes(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
         match self.rest.split_at_checked(n) {
             Some((head, rest)) => {
@@ -77,13 +77,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next 32-bit word.
-    #[inline]
+    #[inline(always)]
     pub(super) fn word(&mut self) -> Result<u32, DecodeError> {
         self.array().map(|b| u32::from_be_bytes(*b))
     }
 
     /// The next boolean: exactly 0 or 1 (RFC 4506 section 4.4).
-    #[inline]
+    #[inline(always)]
     pub(super) fn boolean(&mut self) -> Result<bool, DecodeError> {
         match self.word()? {
             0 => Ok(false),

@@ -73,60 +73,73 @@ impl<'a> Lists<'a> {
         first == 0 && u32::from_ne_bytes([b0, b1, b2, b3]) == 0
     }
 
-    /// Decodes the three lists at the cursor.
-    #[inline]
+    /// Decodes the three lists at the cursor. Inlined with all it calls: the checks of one word are
+    /// a few instructions, handing their results on in memory would be as many again.
+    #[inline(always)]
     pub(super) fn decode(c: &mut Cursor<'a>, limits: &Limits) -> Result<Self, DecodeError> {
         // INVARIANT: each function below hands out exactly what it has walked through.
+        let reads = read_list(c, limits)?;
+        let writes = write_list(c, limits)?;
+        let reply = reply_chunk(c, limits)?;
         Ok(Self {
-            reads: read_list(c, limits)?,
-            writes: write_list(c, limits)?,
-            reply: reply_chunk(c, limits)?,
+            reads,
+            writes,
+            reply,
         })
     }
 }
 
 /// Walks a read list and returns its entries, without the closing word.
-#[inline]
 //= 5666-3.4-6
+#[inline(always)]
 fn read_list<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<&'a [u8], DecodeError> {
     let start = c.rest();
     let mut left = limits.read_segments;
-    let mut len: usize = 0;
     while c.boolean()? {
         let Some(fewer) = left.checked_sub(1) else {
             return Err(c.error_before(What::ReadSegments));
         };
         left = fewer;
-        let entry = ReadSegment::from_bytes(c.array()?);
-        if entry.position % 4 != 0 {
-            return Err(DecodeError {
-                what: What::Position(entry.position),
-                offset: c.offset().wrapping_sub(20),
-            });
+        let entry = c.array::<20>()?;
+        let [_, _, _, low, ..] = *entry;
+        if low % 4 != 0 {
+            return Err(bad_position(c, entry));
         }
-        len = len.wrapping_add(ReadSegment::LEN);
     }
-    Ok(start.get(..len).unwrap_or_default())
+    Ok(walked(start, c))
+}
+
+#[cold]
+fn bad_position(c: &Cursor<'_>, entry: &[u8; 20]) -> DecodeError {
+    DecodeError {
+        what: What::Position(ReadSegment::from_bytes(entry).position),
+        offset: c.offset().wrapping_sub(20),
+    }
+}
+
+/// What lies between `start` and the word before the cursor, which closes a list.
+#[inline(always)]
+fn walked<'a>(start: &'a [u8], c: &Cursor<'a>) -> &'a [u8] {
+    let len = start.len().wrapping_sub(c.rest().len()).wrapping_sub(4);
+    start.get(..len).unwrap_or_default()
 }
 
 /// Walks a write list and returns its chunks, without the closing word.
-#[inline]
+#[inline(always)]
 fn write_list<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<&'a [u8], DecodeError> {
     let start = c.rest();
     let mut left = limits.write_chunks;
-    let mut len: usize = 0;
     while c.boolean()? {
         let Some(fewer) = left.checked_sub(1) else {
             return Err(c.error_before(What::WriteChunks));
         };
         left = fewer;
         segments(c, limits)?;
-        len = start.len().wrapping_sub(c.rest().len());
     }
-    Ok(start.get(..len).unwrap_or_default())
+    Ok(walked(start, c))
 }
 
-#[inline]
+#[inline(always)]
 fn reply_chunk<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<Option<&'a [u8]>, DecodeError> {
     if c.boolean()? {
         segments(c, limits).map(Some)
@@ -136,7 +149,7 @@ fn reply_chunk<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<Option<&'a [u8
 }
 
 /// Reads a counted array of segments and returns its elements' bytes.
-#[inline]
+#[inline(always)]
 fn segments<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<&'a [u8], DecodeError> {
     let count = c.word()?;
     if count > limits.chunk_segments {

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-LOW, HIGH = 1000, 3000
+LOW, HIGH = 100, 300
 GOALS = {"decode inline": 60, "decode one read chunk": 150, "decode reply chunk": 150}
 
 

@@ -184,6 +184,7 @@ fn decode_any<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Header<'a>, Decode
 }
 
 /// Every message type but RDMA_MSG.
+#[inline(never)]
 fn decode_rare<'a>(
     proc: u32,
     c: &mut Cursor<'a>,
