@@ -3,12 +3,56 @@
 # Targets for the rooms that need no kernel: wire and proto, on plain stable cargo.
 
 CARGO ?= cargo
-HOST_CARGO = cd tools/host && $(CARGO)
+# Seconds for each fuzz target.
+FUZZ_TIME ?= 60
+FUZZ_TARGETS ?= v1 message xchar cm_private reassembly reply plan characteristics negotiation \
+	windows connections
 
-.PHONY: check check-host
+# What libFuzzer wants to know of a run; ordinary codegen options, so that stable will do.
+FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+	-Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares
+FUZZ_HOST = $(shell $(CARGO) -vV | sed -n 's/^host: //p')
+FUZZ_BIN = tools/fuzz/target/$(FUZZ_HOST)/release
+
+.PHONY: check check-host check-rfc-map check-wire fuzz fuzz-build bench-wire
 
 ## check-host: unit, property and golden-byte tests of wire and proto
 check-host:
-	@$(HOST_CARGO) test --quiet --locked
+	@cd tools/host && $(CARGO) test --quiet --locked
 
-check: check-host
+## check-rfc-map: every requirement of the protocol documents has its place and its test
+check-rfc-map:
+	@PYTHONDONTWRITEBYTECODE=1 python3 tools/checks/rfc_map.py
+
+## check-wire: our decoding agrees with that of tshark, where there is one
+check-wire:
+	@cd tools/host && $(CARGO) run --quiet --locked --example messages | ./cross_check.py || \
+		[ $$? -eq 77 ]
+
+check: check-host check-rfc-map check-wire
+
+fuzz-build:
+	@cd tools/fuzz && RUSTFLAGS='$(FUZZ_FLAGS)' $(CARGO) build --quiet --locked --release \
+		--target $(FUZZ_HOST)
+
+## fuzz: each fuzz target for FUZZ_TIME seconds; the corpus stays in tools/fuzz/corpus
+fuzz: fuzz-build
+	@for target in $(FUZZ_TARGETS); do \
+		mkdir -p tools/fuzz/corpus/$$target tools/fuzz/artifacts; \
+		echo "  FUZZ    $$target, $(FUZZ_TIME) s"; \
+		nice $(FUZZ_BIN)/$$target tools/fuzz/corpus/$$target -max_total_time=$(FUZZ_TIME) \
+			-max_len=1024 -artifact_prefix=tools/fuzz/artifacts/$$target- \
+			-print_final_stats=1 > tools/fuzz/artifacts/$$target.log 2>&1 || \
+			{ tail -n 30 tools/fuzz/artifacts/$$target.log; exit 1; }; \
+		grep number_of_executed tools/fuzz/artifacts/$$target.log; \
+	done
+
+## bench-wire: codecs: instructions (callgrind) and time (criterion)
+bench-wire:
+	@cd tools/bench && $(CARGO) build --quiet --locked --release && \
+		./count.py target/release/instructions
+	@cd tools/bench && $(CARGO) bench --quiet --locked
+
+#: FUZZ_TIME= seconds for each target of make fuzz; default: 60
+#: CARGO= cargo of a stable toolchain
