@@ -92,7 +92,7 @@ def count(
     counted = replace(setup, cpus=1, client_extra=("-plugin", plugin))
     figures: dict[str, dict[str, list[float]]] = {}
     try:
-        with step("counting instructions: booting"), Pair(counted, directory) as pair:
+        with step("counting instructions"), Pair(counted, directory) as pair:
             pair.server.sh("head -c 1M /dev/zero > /srv/export/ops; chmod 666 /srv/export/ops")
             counters = instructions.Counters(counts)
             for module in modules:
