@@ -67,7 +67,7 @@ pub(super) struct State<T: Transport> {
     #[pin]
     unused: Completion,
     pub(super) slots: KVec<Pin<KBox<Slot<T>>>>,
-    /// The transport proper. Null before it has been made.
+    /// The transport proper; none before it has been made.
     pub(super) data: UnsafeCell<Option<Pin<KBox<T>>>>,
 }
 
