@@ -18,8 +18,14 @@ GOALS = {"decode inline": 60, "decode one read chunk": 150, "decode reply chunk"
 
 def collected(program: str, operation: str, count: int) -> int:
     """Instructions of the whole program."""
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=" + os.devnull,
-               program, operation, str(count)]
+    command = [
+        "valgrind",
+        "--tool=callgrind",
+        "--callgrind-out-file=" + os.devnull,
+        program,
+        operation,
+        str(count),
+    ]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(r"Collected\s*:\s*(\d+)", run.stderr)
     if run.returncode or not found:

@@ -3,8 +3,8 @@
 """Compares our decoding of version one with that of tshark.
 
 Reads the messages that `cargo run --example messages` prints, wraps each in a RoCEv2 packet, has
-tshark dissect the capture, and compares field by field. Exits 1 on the first difference, 77 if there
-is no tshark. Private data are left out: tshark's dissector has no fields for them.
+tshark dissect the capture, and compares field by field. Exits 1 on the first difference, 77 if
+there is no tshark. Private data are left out: tshark's dissector has no fields for them.
 """
 
 import pathlib
@@ -15,26 +15,47 @@ import subprocess
 import sys
 import tempfile
 
-FIELDS = ["rpcordma.xid", "rpcordma.version", "rpcordma.flow_control", "rpcordma.msg_type",
-          "rpcordma.rdma_handle", "rpcordma.rdma_length", "rpcordma.rdma_offset",
-          "rpcordma.position", "rpcordma.errcode", "rpcordma.vers_low", "rpcordma.vers_high"]
+FIELDS = [
+    "rpcordma.xid",
+    "rpcordma.version",
+    "rpcordma.flow_control",
+    "rpcordma.msg_type",
+    "rpcordma.rdma_handle",
+    "rpcordma.rdma_length",
+    "rpcordma.rdma_offset",
+    "rpcordma.position",
+    "rpcordma.errcode",
+    "rpcordma.vers_low",
+    "rpcordma.vers_high",
+]
 
 
 def packet(payload: bytes, opcode: int, qp: int, psn: int, extra: bytes = b"") -> bytes:
     """An Ethernet frame with a RoCEv2 packet from client to server."""
     pad = -len(payload) % 4
-    bth = struct.pack("!BBHII", opcode, pad << 4, 0xffff, qp, psn)
+    bth = struct.pack("!BBHII", opcode, pad << 4, 0xFFFF, qp, psn)
     data = bth + extra + payload + bytes(pad) + bytes(4)
     udp = struct.pack("!HHHH", 49152, 4791, 8 + len(data), 0)
-    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 28 + len(data), 0, 0, 64, 17, 0,
-                       bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]))
+    head = struct.pack(
+        "!BBHHHBBH4s4s",
+        0x45,
+        0,
+        28 + len(data),
+        0,
+        0,
+        64,
+        17,
+        0,
+        bytes([10, 0, 0, 1]),
+        bytes([10, 0, 0, 2]),
+    )
     return bytes(12) + b"\x08\x00" + head + udp + data
 
 
 def capture(path: pathlib.Path, messages: list[bytes]) -> None:
     """Writes a pcap file, one Send for each message."""
     with path.open("wb") as out:
-        out.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
+        out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
         for number, message in enumerate(messages):
             frame = packet(message, 4, 0x11, number)
             out.write(struct.pack("<IIII", number, 0, len(frame), len(frame)) + frame)
@@ -61,15 +82,24 @@ def ours(line: str) -> dict:
 
 def theirs(path: pathlib.Path) -> list[dict]:
     """The fields that tshark has decoded, a dictionary for each packet."""
-    command = ["tshark", "-r", str(path), "-T", "fields", "-E", "separator=|",
-               "--enable-heuristic", "rpcrdma_infiniband"]
+    command = [
+        "tshark",
+        "-r",
+        str(path),
+        "-T",
+        "fields",
+        "-E",
+        "separator=|",
+        "--enable-heuristic",
+        "rpcrdma_infiniband",
+    ]
     for field in FIELDS:
         command += ["-e", field]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = []
     for line in run.stdout.splitlines():
         columns = [[int(v, 0) for v in c.split(",") if v] for c in line.split("|")]
-        rows.append(dict(zip(FIELDS, columns)))
+        rows.append(dict(zip(FIELDS, columns, strict=True)))
     return rows
 
 
@@ -79,6 +109,9 @@ def main() -> int:
         print("cross-check: no tshark", file=sys.stderr)
         return 77
     lines = [line.rstrip("\n") for line in sys.stdin]
+    if not lines:
+        print("cross-check: no messages to compare", file=sys.stderr)
+        return 1
     messages = [bytes.fromhex(line.split()[0]) for line in lines]
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / "messages.pcap"
@@ -88,13 +121,15 @@ def main() -> int:
         print(f"cross-check: {len(rows)} packets of {len(lines)}", file=sys.stderr)
         return 1
     compared = 0
-    for line, row in zip(lines, rows):
+    for line, row in zip(lines, rows, strict=True):
         want = ours(line.split(maxsplit=1)[1])
         for field in FIELDS:
             compared += 1
             if row[field] != want[field]:
-                print(f"cross-check: {field}: tshark {row[field]}, we {want[field]}: {line}",
-                      file=sys.stderr)
+                print(
+                    f"cross-check: {field}: tshark {row[field]}, we {want[field]}: {line}",
+                    file=sys.stderr,
+                )
                 return 1
     print(f"cross-check: {len(lines)} messages, {compared} fields agree with tshark")
     return 0

@@ -54,7 +54,11 @@ fn fields(lists: &Lists<'_>) -> String {
     let all = all.chain(lists.reply_chunk().into_iter().flat_map(|c| c.segments()));
     let segments: Vec<_> = all.map(show).collect();
     let positions: Vec<_> = lists.read_list().map(|r| r.position.to_string()).collect();
-    format!("segments={} positions={}", segments.join(","), positions.join(","))
+    format!(
+        "segments={} positions={}",
+        segments.join(","),
+        positions.join(",")
+    )
 }
 
 fn print(bytes: &[u8]) {
