@@ -44,6 +44,12 @@
 //! [`close`]: transport::Transport::close
 //! [`destroy`]: transport::Transport::destroy
 
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "one transport alone does not need all of it; samples do"
+)]
+
 pub(crate) mod address;
 pub(crate) mod buffer;
 pub(crate) mod class;

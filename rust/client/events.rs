@@ -57,11 +57,6 @@ impl Events {
         step
     }
 
-    /// Whether the connection is established and nothing has ended it.
-    pub(super) fn is_up(&self) -> bool {
-        self.life.lock().conn.state().is_up()
-    }
-
     /// What the peer announced in its private data, if anything.
     pub(super) fn peer(&self) -> Option<Settings> {
         self.life.lock().peer

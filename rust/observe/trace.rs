@@ -40,14 +40,6 @@ pub(crate) struct Task {
     pub(crate) client_id: u32,
 }
 
-impl Task {
-    /// For events that happen outside an RPC.
-    pub(crate) const NONE: Self = Self {
-        task_id: 0,
-        client_id: u32::MAX,
-    };
-}
-
 /// The peer of a transport, as SUNRPC displays it (`RPC_DISPLAY_ADDR`, `RPC_DISPLAY_PORT`).
 #[derive(Clone, Copy)]
 pub(crate) struct Peer<'a> {

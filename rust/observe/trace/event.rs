@@ -10,20 +10,23 @@
 macro_rules! event_enabled {
     ($tracepoint:path) => {{
         #[cfg(CONFIG_JUMP_LABEL)]
-        // SAFETY: The static is a tracepoint that C defined, with a real static key.
-        let enabled = unsafe {
-            kernel::jump_label::static_branch_unlikely!(
-                $tracepoint,
-                kernel::bindings::tracepoint,
-                key
-            )
-        };
+        {
+            // SAFETY: The static is a tracepoint that C defined, with a real static key.
+            unsafe {
+                kernel::jump_label::static_branch_unlikely!(
+                    $tracepoint,
+                    kernel::bindings::tracepoint,
+                    key
+                )
+            }
+        }
         #[cfg(not(CONFIG_JUMP_LABEL))]
-        // SAFETY: The static is a tracepoint that C defined; the counter of its key is an aligned
-        // `int`, which may change at any time: hence the volatile read, as `atomic_read()` is.
-        let enabled =
-            unsafe { core::ptr::read_volatile(&raw const $tracepoint.key.key.enabled.counter) > 0 };
-        enabled
+        {
+            // SAFETY: The static is a tracepoint that C defined; the counter of its key is an
+            // aligned `int`, which may change at any time: hence the volatile read, as
+            // `atomic_read()` is.
+            unsafe { core::ptr::read_volatile(&raw const $tracepoint.key.key.enabled.counter) > 0 }
+        }
     }};
 }
 
@@ -50,6 +53,7 @@ macro_rules! events {
     )*) => {$(
         $(#[$attr])*
         #[inline(always)]
+        #[allow(clippy::redundant_locals, reason = "some parameters are called like arguments")]
         pub(crate) fn $name($($arg: $ty),*) {
             #[cfg(CONFIG_TRACEPOINTS)]
             {
