@@ -76,6 +76,18 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Passes over two words if both are zero: two absent lists.
+    #[inline(always)]
+    pub(super) fn absent_pair(&mut self) -> bool {
+        match self.rest.split_first_chunk() {
+            Some((words, rest)) if u64::from_ne_bytes(*words) == 0 => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The next 32-bit word.
     #[inline(always)]
     pub(super) fn word(&mut self) -> Result<u32, DecodeError> {

@@ -77,8 +77,21 @@ impl<'a> Lists<'a> {
     /// a few instructions, handing their results on in memory would be as many again.
     #[inline(always)]
     pub(super) fn decode(c: &mut Cursor<'a>, limits: &Limits) -> Result<Self, DecodeError> {
+        // Most messages have one list only; the other two are passed over in one step.
+        if c.absent_pair() {
+            return Ok(Self {
+                reply: reply_chunk(c, limits)?,
+                ..Self::EMPTY
+            });
+        }
         // INVARIANT: each function below hands out exactly what it has walked through.
         let reads = read_list(c, limits)?;
+        if c.absent_pair() {
+            return Ok(Self {
+                reads,
+                ..Self::EMPTY
+            });
+        }
         let writes = write_list(c, limits)?;
         let reply = reply_chunk(c, limits)?;
         Ok(Self {

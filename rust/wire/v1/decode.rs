@@ -6,6 +6,10 @@ use super::super::cursor::Cursor;
 use super::super::{DecodeError, Limits, Lists, Prefix, What};
 use super::{Proc, ERR_CHUNK, ERR_VERS, VERSION};
 
+// CAST: the discriminants of a `repr(u32)` enum.
+const MSG: u32 = Proc::Msg as u32;
+const NOMSG: u32 = Proc::Nomsg as u32;
+
 /// A decoded version-one message. All accessors are infallible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
@@ -144,8 +148,7 @@ fn decode_inline(bytes: &[u8]) -> Option<Header<'_>> {
     let (prefix, rest) = bytes.split_first_chunk()?;
     let (lists, payload) = rest.split_first_chunk()?;
     let prefix = Prefix::from_bytes(prefix);
-    // CAST: the discriminants of a `repr(u32)` enum.
-    let plain = prefix.version == VERSION && prefix.proc == Proc::Msg as u32;
+    let plain = prefix.version == VERSION && prefix.proc == MSG;
     if !plain || !Lists::are_absent(lists) {
         return None;
     }
@@ -169,10 +172,15 @@ fn decode_any<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Header<'a>, Decode
         return Err(refuse(What::Version(prefix.version), 4));
     }
     let body = match prefix.proc {
-        0 => Body::Msg {
-            lists: Lists::decode(&mut c, limits)?,
-            payload: c.rest(),
-        },
+        MSG | NOMSG => {
+            let lists = Lists::decode(&mut c, limits)?;
+            let payload = c.rest();
+            if prefix.proc == MSG {
+                Body::Msg { lists, payload }
+            } else {
+                Body::Nomsg { lists }
+            }
+        }
         _ => decode_rare(prefix.proc, &mut c, limits)?,
     };
     Ok(Header {
@@ -183,7 +191,7 @@ fn decode_any<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Header<'a>, Decode
     })
 }
 
-/// Every message type but RDMA_MSG.
+/// The message types of RFC 5666, and RDMA_ERROR.
 #[inline(never)]
 fn decode_rare<'a>(
     proc: u32,
@@ -191,9 +199,6 @@ fn decode_rare<'a>(
     limits: &Limits,
 ) -> Result<Body<'a>, DecodeError> {
     match Proc::from_u32(proc) {
-        Some(Proc::Nomsg) => Ok(Body::Nomsg {
-            lists: Lists::decode(c, limits)?,
-        }),
         Some(Proc::Msgp) => Ok(Body::Msgp {
             align: c.word()?,
             thresh: c.word()?,
@@ -202,7 +207,7 @@ fn decode_rare<'a>(
         }),
         Some(Proc::Done) => Ok(Body::Done),
         Some(Proc::Error) => decode_error(c).map(Body::Error),
-        Some(Proc::Msg) | None => Err(refuse(What::Proc(proc), 12)),
+        Some(Proc::Msg | Proc::Nomsg) | None => Err(refuse(What::Proc(proc), 12)),
     }
 }
 
