@@ -18,7 +18,7 @@ fn report(outcome: core::result::Result<(), &'static str>) -> Result {
 #[kunit_tests(rpcrdma_wire)]
 mod wire {
     use super::report;
-    use crate::wire::vectors::{cm_private, v1};
+    use crate::wire::vectors::{cm_private, conf_rdma, v1, v2, xchar};
     use kernel::prelude::*;
 
     #[test]
@@ -45,12 +45,27 @@ mod wire {
     fn cm_private_data() -> Result {
         report(cm_private::check())
     }
+
+    #[test]
+    fn v2_messages() -> Result {
+        report(v2::check())
+    }
+
+    #[test]
+    fn transport_characteristics() -> Result {
+        report(xchar::check())
+    }
+
+    #[test]
+    fn configuration_protocol() -> Result {
+        report(conf_rdma::check())
+    }
 }
 
 #[kunit_tests(rpcrdma_proto)]
 mod proto {
     use super::report;
-    use crate::proto::cases::{conn, flow, plan, reply};
+    use crate::proto::cases::{conn, flow, legacy, plan, reassembly, reply, version, xchar};
     use kernel::prelude::*;
 
     #[test]
@@ -86,5 +101,32 @@ mod proto {
     #[test]
     fn remote_invalidation() -> Result {
         report(reply::check_invalidate())
+    }
+
+    #[test]
+    fn version_negotiation() -> Result {
+        report(version::check())
+    }
+
+    #[test]
+    fn characteristics_of_a_peer() -> Result {
+        report(xchar::check_peer())
+    }
+
+    #[test]
+    fn receive_buffer_changes() -> Result {
+        report(xchar::check_receives())
+    }
+
+    #[test]
+    fn read_chunks_put_back() -> Result {
+        report(reassembly::check())
+    }
+
+    #[test]
+    fn done_padding_and_configuration() -> Result {
+        report(legacy::check_done())?;
+        report(legacy::check_padding())?;
+        report(legacy::check_conf())
     }
 }
