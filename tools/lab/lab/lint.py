@@ -15,9 +15,10 @@ def main(arguments: Sequence[str]) -> int:
     argparse.ArgumentParser(prog="lab lint", description=__doc__).parse_args(arguments)
     deps.install_packages()
     ruff = deps.install_venv() / "bin/ruff"
-    config = ["--config", str(paths.LAB / "pyproject.toml"), "--no-cache"]
-    for args in (["check", *config], ["format", "--check", *config]):
-        status = subprocess.run([str(ruff), *args, "-q", str(paths.LAB)]).returncode
+    # From the lab's own folder, to which the patterns in pyproject.toml relate.
+    for args in (["check"], ["format", "--check"]):
+        command = [str(ruff), *args, "--no-cache", "-q", "."]
+        status = subprocess.run(command, cwd=paths.LAB).returncode
         if status:
             return status
     return check.pytest(["-q", str(paths.LAB / "tests")], "lab's own tests")
