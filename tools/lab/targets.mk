@@ -27,12 +27,12 @@ lab-deps:
 lab-lint: lab-deps
 	@$(LAB) lint
 
-## lab-check: the scenarios on the plain and the debug kernel; FULL=1 for all of them
+## lab-check: the scenarios on the plain kernel; FULL=1: all of them, and on the debug kernel
 lab-check: lab-deps
 	@$(LAB) check
 
 #: KERNEL_SRC= kernel source to use in place of Debian's linux-source-7.3
-#: KERNEL=plain|debug which kernel the guests run; lab-check: both
+#: KERNEL=plain|debug which kernel the guests run
 #: CLIENT=ours|stock whose rpcrdma.ko the client loads
 #: LINK=rxe|siw the guests' soft RDMA device
 #: ACCEL=auto|tcg|kvm how the guests are run

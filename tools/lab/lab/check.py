@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Run the scenarios under pytest, on one kernel or on both in turn."""
+"""Run the scenarios under pytest: the short form on the plain kernel, `FULL=1` on both."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ def prepare(flavour: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """``lab check [pytest arguments]``: both kernels unless `KERNEL` names one."""
+    """``lab check [pytest arguments]``: plain, with `FULL=1` debug too; or what `KERNEL` names."""
     parser = argparse.ArgumentParser(prog="lab check", description=__doc__)
     _, rest = parser.parse_known_args(arguments)
     deps.ensure()
-    flavours = [settings.flavour()] if os.environ.get("KERNEL") else ["plain", "debug"]
+    flavours = ["plain", "debug"] if settings.full() else ["plain"]
+    if os.environ.get("KERNEL"):
+        flavours = [settings.flavour()]
     worst = 0
     for flavour in flavours:
         prepare(flavour)
