@@ -111,7 +111,10 @@ fn resolve(
     let wait = msecs_to_jiffies(config.resolve_ms);
     events.on(Event::Start);
     cm.resolve_addr(&xprt.addr(), config.resolve_ms)
-        .map_err(|_| why(Failure::Protocol, xprt))?;
+        .map_err(|error| match error {
+            ENETUNREACH | EHOSTUNREACH => ConnectError::Unreachable,
+            _ => why(Failure::Protocol, xprt),
+        })?;
     events
         .wait_past(State::Resolving, wait)
         .map_err(|failure| why(failure, xprt))?;
