@@ -34,7 +34,7 @@ pub(super) fn handle(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>) {
         Err(error) => return malformed(link, qp, msg, &error),
     };
     if is_call(&header) {
-        return unwanted(link, bytes);
+        return unmatched(link, bytes);
     }
     link.granted(header.xid(), header.credits());
     let Some(rqst) = link.xprt().find(header.xid()) else {
@@ -72,12 +72,6 @@ fn malformed(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>, error: &Decod
         Some(rqst) => accept(link, qp, msg, rqst, |_, _| Verdict::Failed),
         None => link.unclaimed(),
     }
-}
-
-/// Drops a backward call.
-fn unwanted(link: &Link, bytes: &[u8]) {
-    unmatched(link, bytes);
-    link.xprt().data().stats().bad_reply();
 }
 
 /// Notes that no call waits for this message.
