@@ -255,7 +255,8 @@ def write_xattrs(directory: str) -> None:
 def check_xattrs(directory: str) -> None:
     for name, size in XATTRS:
         same(name, os.getxattr(f"{directory}/{name}", name), contents(name, size))
-    found = sorted(os.listxattr(f"{directory}/listed"))
+    # A mount of version four lists its ACL too.
+    found = sorted(n for n in os.listxattr(f"{directory}/listed") if n.startswith("user."))
     if found != [f"user.number{index:03d}" for index in range(200)]:
         sys.exit(f"listxattr: {len(found)} names")
 
