@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import demo, instructions, paths, settings
+from .command import capture
 from .kernel import Kernel
 from .pair import MOUNT_POINT, Pair, Setup
 from .progress import say, step
@@ -86,7 +87,10 @@ def throughput(
 def count(
     setup: Setup, modules: Sequence[str], directory: Path
 ) -> dict[str, dict[str, list[float]]]:
-    """Instructions per operation by verb and module, on a client with one processor."""
+    """Instructions per operation by verb and module, on a client with one processor.
+
+    What each function of the modules costs goes into `functions.txt` in `directory`.
+    """
     counts = paths.sub("tmp") / f"insncount-{time.time_ns()}"
     plugin = f"{instructions.build_plugin()},out={counts}"
     counted = replace(setup, cpus=1, client_extra=("-plugin", plugin))
@@ -102,10 +106,18 @@ def count(
                     name = f"instructions per {verb.upper()}"
                     figures.setdefault(f"{name}, kernel", {})[module] = [cost.total]
                     figures.setdefault(f"{name}, module", {})[module] = [cost.module]
+                    _note_functions(directory / "functions.txt", f"{module} {verb}", cost)
                 _leave(pair)
     finally:
         counts.unlink(missing_ok=True)
     return figures
+
+
+def _note_functions(path: Path, title: str, cost: instructions.Cost) -> None:
+    names = capture(["c++filt", *cost.functions]).splitlines()
+    lines = [f"{n:9.1f}  {name}" for n, name in zip(cost.functions.values(), names, strict=True)]
+    with path.open("a") as file:
+        file.write("\n".join([f"{title}: {cost.module:.1f} per operation", *lines, "", ""]))
 
 
 def table(figures: dict[str, dict[str, list[float]]]) -> str:

@@ -9,9 +9,11 @@ of one operation by difference.
 
 from __future__ import annotations
 
+import bisect
 import mmap
 import struct
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import mountstats, paths
@@ -27,10 +29,27 @@ FEW, MANY = 200, 1000
 
 @dataclass(frozen=True)
 class Cost:
-    """Instructions per operation: of the whole kernel, and inside rpcrdma.ko."""
+    """Instructions per operation: of the whole kernel, inside rpcrdma.ko, by function there."""
 
     total: float
     module: float
+    functions: dict[str, float] = field(default_factory=dict)
+
+
+class Functions:
+    """The functions of one module, by address."""
+
+    def __init__(self, kallsyms: str, module: str) -> None:
+        """`kallsyms` is what /proc/kallsyms says; other modules' lines are passed over."""
+        lines = [line.split() for line in kallsyms.splitlines() if f"[{module}]" in line]
+        found = sorted((int(w[0], 16), w[2]) for w in lines if w[1] in "tTwW")
+        self._starts = [address for address, _ in found]
+        self._names = [name for _, name in found]
+
+    def at(self, address: int) -> str:
+        """The function that `address` lies in."""
+        index = bisect.bisect_right(self._starts, address) - 1
+        return self._names[index] if index >= 0 else "?"
 
 
 def build_plugin() -> Path:
@@ -49,17 +68,15 @@ class Counters:
         """The file exists as soon as QEMU runs."""
         self._path = path
 
-    def read(self, low: int, high: int) -> tuple[int, int]:
-        """(all instructions so far, those with low <= address < high)."""
-        total = inside = 0
+    def read(self) -> Counter[int]:
+        """Instructions executed so far, by the address of their block."""
+        counts: Counter[int] = Counter()
         with self._path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as m:
             for address, count in _ENTRY.iter_unpack(memoryview(m)[:].tobytes()):
                 if address == 0:
                     break
-                total += count
-                if low <= address < high:
-                    inside += count
-        return total, inside
+                counts[address] += count
+        return counts
 
 
 def module_range(pair: Pair) -> tuple[int, int]:
@@ -77,23 +94,37 @@ def _operations(pair: Pair, verb: str) -> int:
     return mountstats.operations(text, MOUNT_POINT).get(verb.upper(), 0)
 
 
-def _run(pair: Pair, counters: Counters, verb: str, count: int) -> tuple[int, int, int]:
-    """(instructions, of which in the module, NFS operations) of one run."""
-    low, high = module_range(pair)
+def _run(pair: Pair, counters: Counters, verb: str, count: int) -> tuple[Counter[int], int]:
+    """(instructions by block, NFS operations) of one run."""
     operations = _operations(pair, verb)
-    before = counters.read(low, high)
+    before = counters.read()
     pair.client.sh(f"python3 /lab/ops.py {verb} {count} {MOUNT_POINT}/ops", timeout=300)
-    after = counters.read(low, high)
-    done = _operations(pair, verb) - operations
-    return after[0] - before[0], after[1] - before[1], done
+    after = counters.read()
+    return after - before, _operations(pair, verb) - operations
 
 
 def measure(pair: Pair, counters: Counters, verb: str) -> Cost:
     """The cost of one operation, from a short and a long run after a warm-up."""
     _run(pair, counters, verb, FEW)
-    few = _run(pair, counters, verb, FEW)
-    many = _run(pair, counters, verb, MANY)
-    operations = many[2] - few[2]
+    few, few_done = _run(pair, counters, verb, FEW)
+    many, many_done = _run(pair, counters, verb, MANY)
+    operations = many_done - few_done
     if not 0.9 < operations / (MANY - FEW) < 1.1:
         raise GuestError(f"{verb}: {operations} operations on the wire for {MANY - FEW}")
-    return Cost((many[0] - few[0]) / operations, (many[1] - few[1]) / operations)
+    many.subtract(few)
+    low, high = module_range(pair)
+    inside = Counter({a: n for a, n in many.items() if low <= a < high})
+    names = Functions(pair.client.read("/proc/kallsyms"), "rpcrdma")
+    return Cost(
+        many.total() / operations,
+        inside.total() / operations,
+        by_function(inside, names, operations),
+    )
+
+
+def by_function(inside: Counter[int], names: Functions, operations: int) -> dict[str, float]:
+    """Instructions per operation by function, the costliest first."""
+    sums: Counter[str] = Counter()
+    for address, count in inside.items():
+        sums[names.at(address)] += count
+    return {name: count / operations for name, count in sums.most_common() if count}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from pathlib import Path
 
 from lab import bench, demo, instructions, mountstats
@@ -27,12 +28,28 @@ device other mounted on /other with fstype nfs4 statvers=1.1
 """
 
 
-def test_counters_split_by_address(tmp_path: Path) -> None:
+def test_counters_add_up_by_block(tmp_path: Path) -> None:
     path = tmp_path / "counts"
-    entries = [(0xFFFFFFFF81000000, 5), (0xFFFFFFFFC0001000, 7), (0xFFFFFFFFC0002000, 11)]
+    entries = [(0xFFFFFFFF81000000, 5), (0xFFFFFFFFC0001000, 7), (0xFFFFFFFF81000000, 11)]
     path.write_bytes(b"".join(struct.pack("=QQ", *e) for e in entries) + bytes(4096))
-    low, high = 0xFFFFFFFFC0001000, 0xFFFFFFFFC0002000
-    assert instructions.Counters(path).read(low, high) == (23, 7)
+    counts = instructions.Counters(path).read()
+    assert counts == {0xFFFFFFFF81000000: 16, 0xFFFFFFFFC0001000: 7}
+
+
+KALLSYMS = """\
+ffffffff81000000 T _text
+ffffffffc0001000 t first\t[rpcrdma]
+ffffffffc0001040 T second\t[rpcrdma]
+ffffffffc0001080 d data\t[rpcrdma]
+ffffffffc0009000 t other\t[sunrpc]
+"""
+
+
+def test_instructions_by_function() -> None:
+    names = instructions.Functions(KALLSYMS, "rpcrdma")
+    counts = Counter({0xFFFFFFFFC0001000: 10, 0xFFFFFFFFC0001010: 20, 0xFFFFFFFFC0001050: 300})
+    costs = instructions.by_function(counts, names, 10)
+    assert costs == {"second": 30.0, "first": 3.0}
 
 
 def test_operations_of_one_mount() -> None:
