@@ -48,9 +48,10 @@ _READ_REQUEST = 0x0C
 SENDS = (0x02, 0x03, 0x04, 0x05, 0x16, 0x17)
 SENDS_WITH_INVALIDATE = (0x16, 0x17)
 _SENDS_FILTER = "infiniband.bth.opcode in {" + ",".join(map(str, SENDS)) + "}"
-#: Queue pairs 0 and 1 are the connection manager's.
+#: Queue pairs 0 and 1 are the connection manager's. What TCP carries is taken for whatever a port
+#: number suggests, so only the RDMA protocols' malformed frames count.
 _FILTER = (
-    "rpcordma || infiniband.reth || _ws.malformed"
+    "rpcordma || infiniband.reth || (_ws.malformed && (infiniband || iwarp_ddp_rdmap))"
     f" || ({_SENDS_FILTER} && infiniband.bth.destqp > 1)"
 )
 
