@@ -53,6 +53,7 @@ def test_absent_host(pair: Pair) -> None:
     _still_usable(pair)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
 def test_silent_server(pair: Pair) -> None:
     """The server's address resolves, and nothing it is asked over RDMA is answered."""
