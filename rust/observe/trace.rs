@@ -76,15 +76,22 @@ impl WcStatus {
     };
 }
 
-/// What the peer may do with a memory region.
+/// What the peer may do with a memory region; values of `enum dma_data_direction`.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 pub(crate) enum Access {
     /// RDMA Read by the peer: data leaves this host (`DMA_TO_DEVICE`).
-    PeerReads = kernel::bindings::dma_data_direction::DMA_TO_DEVICE.0,
+    PeerReads = 1,
     /// RDMA Write by the peer: data arrives (`DMA_FROM_DEVICE`).
-    PeerWrites = kernel::bindings::dma_data_direction::DMA_FROM_DEVICE.0,
+    PeerWrites = 2,
 }
+
+// Compared rather than assigned: whether the bindings' integer is signed depends on bindgen.
+const _: () = {
+    use kernel::bindings::dma_data_direction as direction;
+    assert!(Access::PeerReads as i64 == direction::DMA_TO_DEVICE.0 as i64);
+    assert!(Access::PeerWrites as i64 == direction::DMA_FROM_DEVICE.0 as i64);
+};
 
 /// A registered memory region.
 #[derive(Clone, Copy)]

@@ -39,7 +39,7 @@ events! {
         task_id: task.task_id,
         client_id: task.client_id,
         pos: segment.position,
-        nents: nents.cast_signed(),
+        nents: nents as i32,
         handle: segment.segment.handle,
         length: segment.segment.length,
         offset: segment.segment.offset,
@@ -51,7 +51,7 @@ events! {
         => xprtrdma_chunk_write {
         task_id: task.task_id,
         client_id: task.client_id,
-        nents: nents.cast_signed(),
+        nents: nents as i32,
         handle: segment.handle,
         length: segment.length,
         offset: segment.offset,
@@ -63,7 +63,7 @@ events! {
         => xprtrdma_chunk_reply {
         task_id: task.task_id,
         client_id: task.client_id,
-        nents: nents.cast_signed(),
+        nents: nents as i32,
         handle: segment.handle,
         length: segment.length,
         offset: segment.offset,
@@ -101,10 +101,10 @@ events! {
     /// A Send is about to be posted, or has been.
     fn post_send(cid: Cid, task: Task, num_sge: u32, signaled: bool) => xprtrdma_post_send {
         cq_id: cid.cq_id,
-        completion_id: cid.completion_id.cast_signed(),
+        completion_id: cid.completion_id as i32,
         task_id: task.task_id,
         client_id: task.client_id,
-        num_sge: num_sge.cast_signed(),
+        num_sge: num_sge as i32,
         signaled: signaled,
     }
 
@@ -122,7 +122,7 @@ events! {
         port: peer.port,
         cq_id: cq_id,
         count: count,
-        posted: posted.cast_signed(),
+        posted: posted as i32,
     }
 
     /// Receives could not be posted: `status` is the negative errno.

@@ -8,7 +8,7 @@ events! {
     /// A Receive completed, with `received` bytes.
     fn wc_receive(cid: Cid, received: usize, wc: WcStatus) => xprtrdma_wc_receive {
         cq_id: cid.cq_id,
-        completion_id: cid.completion_id.cast_signed(),
+        completion_id: cid.completion_id as i32,
         received: super::count(received),
         status: wc.status as usize,
         vendor_err: wc.vendor_err,
@@ -17,7 +17,7 @@ events! {
     /// A Send completed.
     fn wc_send(cid: Cid, wc: WcStatus) => xprtrdma_wc_send {
         cq_id: cid.cq_id,
-        completion_id: cid.completion_id.cast_signed(),
+        completion_id: cid.completion_id as i32,
         status: wc.status as usize,
         vendor_err: wc.vendor_err,
     }
@@ -25,7 +25,7 @@ events! {
     /// A LOCAL_INV that is not the last of its RPC completed.
     fn wc_li(cid: Cid, wc: WcStatus) => xprtrdma_wc_li {
         cq_id: cid.cq_id,
-        completion_id: cid.completion_id.cast_signed(),
+        completion_id: cid.completion_id as i32,
         status: wc.status as usize,
         vendor_err: wc.vendor_err,
     }
@@ -33,7 +33,7 @@ events! {
     /// The last LOCAL_INV of an RPC completed, for which a thread is waiting.
     fn wc_li_wake(cid: Cid, wc: WcStatus) => xprtrdma_wc_li_wake {
         cq_id: cid.cq_id,
-        completion_id: cid.completion_id.cast_signed(),
+        completion_id: cid.completion_id as i32,
         status: wc.status as usize,
         vendor_err: wc.vendor_err,
     }
@@ -41,7 +41,7 @@ events! {
     /// The last LOCAL_INV of an RPC completed, and with it the RPC.
     fn wc_li_done(cid: Cid, wc: WcStatus) => xprtrdma_wc_li_done {
         cq_id: cid.cq_id,
-        completion_id: cid.completion_id.cast_signed(),
+        completion_id: cid.completion_id as i32,
         status: wc.status as usize,
         vendor_err: wc.vendor_err,
     }
