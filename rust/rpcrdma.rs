@@ -8,10 +8,12 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use client::config::KNOBS;
 use client::transport::Client;
 use observe::debugfs::Debugfs;
 use rdma::device::Registration;
 use sunrpc::class::{self, ClassRegistration};
+use sunrpc::sysctl;
 
 mod client;
 mod mem;
@@ -29,6 +31,7 @@ mod kunit;
 /// gone no transport is left, and with them went every use of a device.
 struct Module {
     _class: ClassRegistration<Client>,
+    _sysctl: Option<sysctl::Registration>,
     _devices: Arc<Registration>,
     _debugfs: Debugfs,
 }
@@ -46,10 +49,16 @@ impl kernel::Module for Module {
     fn init(module: &'static ThisModule) -> Result<Self> {
         let debugfs = Debugfs::new()?;
         let devices = Registration::new(c"rpcrdma")?;
-        // Last: from now on there may be mounts.
+        // From now on there may be mounts.
         let class = class::register::<Client>(module, devices.clone())?;
+        // After the class, which says more clearly that the stock module is loaded. Nothing may fail
+        // any more, so without sysctls the defaults hold.
+        let sysctl = sysctl::Registration::new(&KNOBS)
+            .inspect_err(|_| pr_warn!("no tunables in /proc/sys/sunrpc\n"))
+            .ok();
         Ok(Self {
             _class: class,
+            _sysctl: sysctl,
             _devices: devices,
             _debugfs: debugfs,
         })

@@ -61,6 +61,7 @@ pub(crate) mod rqst;
 pub(crate) mod setup;
 pub(crate) mod slot;
 pub(crate) mod stats;
+pub(crate) mod sysctl;
 pub(crate) mod transport;
 pub(crate) mod xdr_buf;
 pub(crate) mod xprt;

@@ -3,6 +3,7 @@
 //! What is fixed when a transport is made.
 
 use crate::rdma::device::Limits;
+use crate::sunrpc::sysctl::Knob;
 use crate::wire::cm_private::{Settings, Size};
 
 /// Sizes, counts and times of one transport. Lengths are in bytes, times in milliseconds.
@@ -20,15 +21,45 @@ pub(crate) struct Config {
     pub(crate) connect_ms: u32,
 }
 
+static SLOTS: Knob = Knob::new(c"rdma_slot_table_entries", 128, 4, 16384);
+static INLINE_READ: Knob = Knob::new(c"rdma_max_inline_read", 4096, 1024, 65536);
+static INLINE_WRITE: Knob = Knob::new(c"rdma_max_inline_write", 4096, 1024, 65536);
+/// These three have no effect, in the stock module neither; scripts may set them.
+static PADDING: Knob = Knob::new(c"rdma_inline_write_padding", 0, 0, 4096);
+static MEMREG: Knob = Knob::new(c"rdma_memreg_strategy", 5, 0, 6);
+static PAD_OPTIMIZE: Knob = Knob::new(c"rdma_pad_optimize", 0, i32::MIN, i32::MAX);
+
+/// What can be tuned in `/proc/sys/sunrpc`: names, defaults and ranges of the stock module.
+pub(crate) static KNOBS: [&Knob; 6] = [
+    &SLOTS,
+    &INLINE_READ,
+    &INLINE_WRITE,
+    &PADDING,
+    &MEMREG,
+    &PAD_OPTIMIZE,
+];
+
+/// The number of slots that a new transport is to have.
+pub(crate) fn slots() -> u32 {
+    SLOTS.get()
+}
+
 impl Config {
-    /// The stock module's defaults.
-    pub(crate) const DEFAULT: Self = Self {
-        slots: 128,
-        inline_send: 4096,
-        inline_receive: 4096,
-        resolve_ms: 5_000,
-        connect_ms: 60_000,
-    };
+    /// For a transport with so many slots.
+    pub(crate) fn new(slots: u32) -> Self {
+        Self {
+            slots,
+            inline_send: INLINE_WRITE.get(),
+            inline_receive: INLINE_READ.get(),
+            resolve_ms: 5_000,
+            connect_ms: 60_000,
+        }
+    }
+
+    /// For the transport's next connection: with thresholds as they are tuned now.
+    pub(crate) fn refreshed(&self) -> Self {
+        Self::new(self.slots)
+    }
 
     /// What we announce in the CM private data (RFC 8797 section 4).
     pub(crate) const fn announce(&self) -> Settings {

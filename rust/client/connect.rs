@@ -45,7 +45,7 @@ pub(super) fn connect(
     xprt: &Xprt<Client>,
     epoch: u32,
 ) -> Result<Arc<Endpoint>, ConnectError> {
-    let config = client.config();
+    let config = &client.config().refreshed();
     let events = Arc::pin_init(Events::new(xprt.handle()), GFP_KERNEL).map_err(local)?;
     let cm = CmId::new(xprt.net(), events.clone()).map_err(local)?;
     resolve(&cm, &events, xprt, config)?;

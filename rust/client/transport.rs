@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-use super::config::{Config, MAX_PAYLOAD};
+use super::config::{self, Config, MAX_PAYLOAD};
 use super::endpoint::Endpoint;
 use super::marshal::{self, MarshalError};
 use super::request::Request;
@@ -77,16 +77,16 @@ impl Transport for Client {
     const PROTO: &'static CStr = c"rdma";
 
     fn slots() -> u32 {
-        Config::DEFAULT.slots
+        config::slots()
     }
 
     fn max_payload() -> usize {
         MAX_PAYLOAD
     }
 
-    fn new(_args: &CreateArgs, devices: &Arc<Registration>) -> impl PinInit<Self, Error> {
+    fn new(args: &CreateArgs, devices: &Arc<Registration>) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            config: Config::DEFAULT,
+            config: Config::new(args.slots),
             stats: Stats::new(),
             epoch: Atomic::new(0),
             endpoint <- new_spinlock!(None, "rpcrdma::Client::endpoint"),

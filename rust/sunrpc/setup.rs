@@ -68,6 +68,8 @@ unsafe fn create<T: Transport>(args: &raw::xprt_create) -> Result<*mut raw::rpc_
     // SAFETY: By the safety requirements.
     let dst = unsafe { destination(args) }?;
     let class = Class::find(T::IDENT).ok_or(EIO)?;
+    // Once, as it may be another number the next time.
+    let slots = T::slots();
     // SAFETY: The module pointer is that of this module.
     if !unsafe { k::try_module_get(class.module()) } {
         return Err(EIO);
@@ -75,14 +77,14 @@ unsafe fn create<T: Transport>(args: &raw::xprt_create) -> Result<*mut raw::rpc_
     // SAFETY: Got above.
     let module = ScopeGuard::new(|| unsafe { k::module_put(class.module()) });
     // SAFETY: By the safety requirements the namespace is valid; the transport gets a reference.
-    let raw_xprt = unsafe { raw::xprt_alloc(args.net, size_of::<Xprt<T>>(), 0, T::slots()) };
+    let raw_xprt = unsafe { raw::xprt_alloc(args.net, size_of::<Xprt<T>>(), 0, slots) };
     let xprt = NonNull::new(raw_xprt.cast::<Xprt<T>>()).ok_or(ENOMEM)?;
     let offset = offset_of!(Xprt<T>, state);
     // SAFETY: The memory is large enough for an `Xprt<T>`, zeroed, aligned (checked by `register`) and
     // stays where it is. Nobody else knows of it.
     let done = unsafe {
         let state = xprt.byte_add(offset).cast::<State<T>>().as_ptr();
-        pin_init::raw_try_init(state, State::<T>::new(class))
+        pin_init::raw_try_init(state, State::<T>::new(class, slots))
     };
     if let Err(error) = done {
         // SAFETY: Allocated above, without slots.
@@ -94,8 +96,8 @@ unsafe fn create<T: Transport>(args: &raw::xprt_create) -> Result<*mut raw::rpc_
     let undo = ScopeGuard::new(|| unsafe { dismantle(xprt) });
     // SAFETY: As above: nobody else has access to the transport yet.
     unsafe {
-        furnish(xprt.as_ref(), &dst, class)?;
-        install(xprt.as_ref(), args, dst)?;
+        furnish(xprt.as_ref(), &dst, class, slots)?;
+        install(xprt.as_ref(), args, dst, slots)?;
     }
     undo.dismiss();
     module.dismiss();
@@ -123,7 +125,12 @@ unsafe fn destination(args: &raw::xprt_create) -> Result<SockAddr> {
 /// # Safety
 ///
 /// The transport is new; nobody else knows of it.
-unsafe fn furnish<T: Transport>(xprt: &Xprt<T>, dst: &SockAddr, class: &'static Class) -> Result {
+unsafe fn furnish<T: Transport>(
+    xprt: &Xprt<T>,
+    dst: &SockAddr,
+    class: &'static Class,
+    slots: u32,
+) -> Result {
     let hz = k::HZ as usize;
     // SAFETY: By the safety requirements this is the only access.
     let raw_xprt = unsafe { &mut *xprt.as_raw() };
@@ -147,9 +154,9 @@ unsafe fn furnish<T: Transport>(xprt: &Xprt<T>, dst: &SockAddr, class: &'static 
         );
     }
     // As many slots as there will ever be: SUNRPC neither makes nor frees one.
-    raw_xprt.max_reqs = T::slots();
-    raw_xprt.min_reqs = T::slots();
-    raw_xprt.num_reqs = T::slots();
+    raw_xprt.max_reqs = slots;
+    raw_xprt.min_reqs = slots;
+    raw_xprt.num_reqs = slots;
     for slot in xprt.slots() {
         slot.free(xprt);
     }
@@ -164,14 +171,20 @@ unsafe fn furnish<T: Transport>(xprt: &Xprt<T>, dst: &SockAddr, class: &'static 
 /// # Safety
 ///
 /// The transport is furnished; nobody else has access to it. `args` as for [`setup`].
-unsafe fn install<T: Transport>(xprt: &Xprt<T>, args: &raw::xprt_create, dst: SockAddr) -> Result {
+unsafe fn install<T: Transport>(
+    xprt: &Xprt<T>,
+    args: &raw::xprt_create,
+    dst: SockAddr,
+    slots: u32,
+) -> Result {
     // SAFETY: By the safety requirements the namespace is valid; the transport holds a reference. The
     // class is that of `T`, whose ident it was found by.
     let (net, context) = unsafe {
         let net = NetRef::new(NonNull::new(args.net).ok_or(EINVAL)?);
         (net, xprt.state().class.context::<T>())
     };
-    let data = KBox::try_pin_init(T::new(&CreateArgs { dst, net }, context), GFP_KERNEL)?;
+    let args = CreateArgs { dst, net, slots };
+    let data = KBox::try_pin_init(T::new(&args, context), GFP_KERNEL)?;
     // SAFETY: By the safety requirements this is the only access.
     unsafe { *xprt.state().data.get() = Some(data) };
     Ok(())

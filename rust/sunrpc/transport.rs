@@ -99,6 +99,8 @@ pub(crate) struct CreateArgs {
     pub(crate) dst: SockAddr,
     /// The network namespace of the mount.
     pub(crate) net: NetRef,
+    /// Its number of request slots, as [`Transport::slots`] has said.
+    pub(crate) slots: u32,
 }
 
 /// A client transport.
@@ -143,7 +145,8 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// Number of backward calls at a time, as NFSv4.1 announces it in `CREATE_SESSION`.
     const BACKWARD_SLOTS: u32 = 1;
 
-    /// Number of request slots of a new transport: so many RPCs can be under way.
+    /// Number of request slots of a new transport: so many RPCs can be under way. Asked once for each
+    /// transport.
     fn slots() -> u32;
 
     /// Most bytes of payload in one RPC; bounds rsize and wsize.

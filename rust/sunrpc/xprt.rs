@@ -79,7 +79,7 @@ unsafe impl<T: Transport> Sync for Xprt<T> {}
 
 impl<T: Transport> State<T> {
     /// What a new transport starts with. May sleep.
-    pub(super) fn new(class: &'static Class) -> impl PinInit<Self, Error> {
+    pub(super) fn new(class: &'static Class, slots: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             class,
             connect_work <- Opaque::ffi_init(|work| {
@@ -97,15 +97,14 @@ impl<T: Transport> State<T> {
             strings: Strings::new(),
             handles: Atomic::new(1),
             unused <- Completion::new(),
-            slots: make_slots()?,
+            slots: make_slots(slots)?,
             data: UnsafeCell::new(None),
         }? Error)
     }
 }
 
-/// Makes all slots of a transport. May sleep.
-fn make_slots<T: Transport>() -> Result<KVec<Pin<KBox<Slot<T>>>>> {
-    let count = T::slots();
+/// Makes the `count` slots of a transport. May sleep.
+fn make_slots<T: Transport>(count: u32) -> Result<KVec<Pin<KBox<Slot<T>>>>> {
     // CAST: `usize` has at least 32 bits.
     let mut slots = KVec::with_capacity(count as usize, GFP_KERNEL)?;
     for index in 0..count {
