@@ -65,7 +65,9 @@ mod wire {
 #[kunit_tests(rpcrdma_proto)]
 mod proto {
     use super::report;
-    use crate::proto::cases::{conn, flow, legacy, plan, reassembly, reply, version, xchar};
+    use crate::proto::cases::{
+        backward, conn, flow, legacy, plan, reassembly, reply, version, xchar,
+    };
     use kernel::prelude::*;
 
     #[test]
@@ -81,6 +83,11 @@ mod proto {
     #[test]
     fn backoff() -> Result {
         report(flow::check_backoff())
+    }
+
+    #[test]
+    fn backward_calls() -> Result {
+        report(backward::check())
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! | [`plan`] | which chunks does this call need? |
 //! | [`reply`] | does this reply claim no more than was offered? |
 //! | [`invalidate`] | whose R_key did the peer invalidate? |
+//! | [`backward`] | is this message a call of the peer, and may it be served? |
 //! | [`conn`] | what does this event mean for the connection? |
 //! | [`version`] | which version to speak with this peer? |
 //! | [`xchar`] | what may be sent, given the peer's characteristics, and what may ours become? |
@@ -37,6 +38,7 @@
 )]
 
 pub mod backoff;
+pub mod backward;
 pub mod conf;
 pub mod conn;
 pub mod credits;

@@ -4,6 +4,7 @@
 //!
 //! Each group has one function that goes through its cases and names the first one that fails.
 
+pub mod backward;
 pub mod conn;
 pub mod flow;
 pub mod legacy;
@@ -32,6 +33,7 @@ pub fn check_all() -> Result<(), &'static str> {
     flow::check_credits()?;
     flow::check_inline()?;
     flow::check_backoff()?;
+    backward::check()?;
     conn::check()?;
     plan::check()?;
     reply::check()?;

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls in the backward direction.
+
+use super::super::super::wire::cm_private::{Settings, Size};
+use super::super::super::wire::{v1, Limits};
+use super::super::backward::{is_call, max_message, message, Refusal};
+use super::super::inline::Thresholds;
+use super::ensure;
+
+/// XID of every message here.
+const XID: u32 = 0x0102_0304;
+/// A transport header without chunks.
+const PLAIN: [u8; 28] = [
+    1, 2, 3, 4, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, // XID, version 1, two credits, RDMA_MSG
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // no lists
+];
+
+/// A transport header and an RPC message of `len` bytes, of which the first two words count.
+fn with_message(header: &[u8], xid: u32, direction: u32, len: usize) -> ([u8; 96], usize) {
+    let mut out = [0; 96];
+    let words = [xid.to_be_bytes(), direction.to_be_bytes()];
+    let bytes = header.iter().chain(words.iter().flatten());
+    for (to, from) in out.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    (out, header.len().saturating_add(len).min(96))
+}
+
+fn judge(bytes: &[u8], max: u32) -> Option<Result<usize, Refusal>> {
+    let header = v1::decode(bytes, &Limits::requester(1, 16)).ok()?;
+    is_call(&header).then(|| message(&header, max).map(<[u8]>::len))
+}
+
+/// What is a call, and which ones are served.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+//~ 8167-4-1 8167-4-2
+pub fn check() -> Result<(), &'static str> {
+    // XID and direction in the RPC message, its length, the longest one; verdict.
+    type Case = (
+        u32,
+        u32,
+        usize,
+        u32,
+        Option<Result<usize, Refusal>>,
+        &'static str,
+    );
+    const CASES: [Case; 8] = [
+        (XID, 0, 40, 4096, Some(Ok(40)), "call"),
+        (XID, 0, 8, 8, Some(Ok(8)), "shortest call"),
+        (XID, 1, 40, 4096, None, "reply"),
+        (XID, 2, 40, 4096, None, "no direction at all"),
+        (XID, 0, 7, 4096, None, "too short to tell"),
+        (XID, 0, 0, 4096, None, "empty"),
+        (
+            XID,
+            0,
+            41,
+            40,
+            Some(Err(Refusal::TooLong)),
+            "a byte too long",
+        ),
+        (
+            5,
+            0,
+            40,
+            4096,
+            Some(Err(Refusal::Xid)),
+            "another XID inside",
+        ),
+    ];
+    for (xid, direction, len, max, verdict, name) in CASES {
+        let (bytes, end) = with_message(&PLAIN, xid, direction, len);
+        ensure!(judge(bytes.get(..end).unwrap_or(&[]), max) == verdict, name);
+    }
+    check_forms()?;
+    check_consequences()?;
+    check_max()
+}
+
+/// A call with a chunk, and one in RDMA_MSGP.
+fn check_forms() -> Result<(), &'static str> {
+    let segment = [0u8; 16];
+    let mut chunked = [0u8; 28 + 8 + 16];
+    let head = PLAIN.iter().take(20);
+    // A write list of one chunk of one segment, and no reply chunk.
+    let lists = [0, 0, 0, 1, 0, 0, 0, 1];
+    let end = [0u8; 8];
+    let bytes = head.chain(&lists).chain(&segment).chain(&end);
+    for (to, from) in chunked.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    let (bytes, end) = with_message(&chunked, XID, 0, 40);
+    let verdict = judge(bytes.get(..end).unwrap_or(&[]), 4096);
+    ensure!(verdict == Some(Err(Refusal::Chunks)), "chunks");
+
+    let mut padded = [0u8; 36];
+    let head = PLAIN.iter().take(12).chain(&[0, 0, 0, 2]);
+    for (to, from) in padded.iter_mut().zip(head) {
+        *to = *from;
+    }
+    let (bytes, end) = with_message(&padded, XID, 0, 40);
+    let verdict = judge(bytes.get(..end).unwrap_or(&[]), 4096);
+    ensure!(verdict == Some(Err(Refusal::Form)), "another form");
+    Ok(())
+}
+
+fn check_consequences() -> Result<(), &'static str> {
+    use Refusal::{Chunks, Form, NotServed, Overflow, TooLong, Xid};
+    for refusal in [Form, Chunks, Xid, TooLong] {
+        ensure!(refusal.is_breach(), "malformed is a breach");
+        ensure!(!refusal.ends_connection(), "malformed is dropped");
+    }
+    ensure!(
+        Overflow.is_breach() && Overflow.ends_connection(),
+        "beyond the credits"
+    );
+    ensure!(
+        !NotServed.is_breach() && !NotServed.ends_connection(),
+        "nobody's fault"
+    );
+    Ok(())
+}
+
+fn check_max() -> Result<(), &'static str> {
+    // Client's send and receive sizes, the server's (both), buffer; longest message.
+    const CASES: [(u32, u32, u32, u32, u32); 6] = [
+        (4096, 4096, 4096, 4096, 4068),
+        (4096, 4096, 65536, 4096, 4068),
+        (1024, 4096, 4096, 4096, 996),
+        (4096, 1024, 4096, 4096, 996),
+        (65536, 65536, 65536, 4096, 4068),
+        (65536, 65536, 65536, 20, 0),
+    ];
+    for (send, receive, server, buffer, max) in CASES {
+        let of = |send, receive| Settings {
+            remote_invalidation: false,
+            send: Size::from_bytes(send),
+            receive: Size::from_bytes(receive),
+        };
+        let t = Thresholds::for_client(&of(send, receive), Some(of(server, server)));
+        ensure!(max_message(&t, buffer) == max, "longest message");
+    }
+    Ok(())
+}
