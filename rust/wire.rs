@@ -43,6 +43,7 @@ pub mod xchar;
 mod cursor;
 mod encode;
 mod error;
+mod header;
 mod limits;
 mod lists;
 mod prefix;
@@ -53,9 +54,11 @@ mod version;
 pub mod vectors;
 
 pub use encode::{
-    EncodeError, ReadListWriter, ReplyChunkWriter, ReplyStage, WriteChunkWriter, WriteListWriter,
+    EncodeError, ListProc, ReadListWriter, ReplyChunkWriter, ReplyStage, WriteChunkWriter,
+    WriteListWriter,
 };
 pub use error::{DecodeError, What};
+pub use header::Header;
 pub use limits::Limits;
 pub use lists::{Lists, ReadSegments, Segments, WriteChunk, WriteChunks};
 pub use message::Message;

@@ -37,19 +37,13 @@ impl<'a> Cursor<'a> {
     /// An error about the next item.
     #[cold]
     pub(super) const fn error(&self, what: What) -> DecodeError {
-        DecodeError {
-            what,
-            offset: self.offset(),
-        }
+        DecodeError::new(what, self.offset())
     }
 
     /// An error about the word read last.
     #[cold]
     pub(super) const fn error_before(&self, what: What) -> DecodeError {
-        DecodeError {
-            what,
-            offset: self.offset().wrapping_sub(4),
-        }
+        DecodeError::new(what, self.offset().wrapping_sub(4))
     }
 
     /// The next `N` bytes.
@@ -73,6 +67,19 @@ impl<'a> Cursor<'a> {
                 Ok(head)
             }
             None => Err(self.error(What::Truncated)),
+        }
+    }
+
+    /// The next list entry of `N` bytes, the word that announces it included; `None` if the list
+    /// ends here, or is not well-formed.
+    #[inline(always)]
+    pub(super) fn entry<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        match self.rest.split_first_chunk::<N>() {
+            Some((entry, rest)) if entry.starts_with(&1u32.to_be_bytes()) => {
+                self.rest = rest;
+                Some(entry)
+            }
+            _ => None,
         }
     }
 

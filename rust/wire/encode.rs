@@ -18,13 +18,24 @@
 
 use core::mem;
 
-use super::{ReadSegment, Segment};
+use super::{Prefix, ReadSegment, Segment};
 
 /// Why a message could not be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodeError {
     /// The buffer is too small. Further calls on the same writer fail likewise.
     NoRoom,
+}
+
+/// The message types that carry chunk lists; their numbers are the same in both versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ListProc {
+    /// RDMA_MSG, RDMA2_MSG: the RPC message follows the lists.
+    Msg = 0,
+    /// RDMA_NOMSG, RDMA2_NOMSG: the RPC message is in a position-zero read chunk or in the reply
+    /// chunk.
+    Nomsg = 1,
 }
 
 /// A result of encoding.
@@ -48,11 +59,19 @@ pub(super) struct Writer<'b> {
 
 impl<'b> Writer<'b> {
     #[inline]
-    pub(super) fn new(buf: &'b mut [u8]) -> Self {
+    fn new(buf: &'b mut [u8]) -> Self {
         Self {
             total: buf.len(),
             rest: buf,
         }
+    }
+
+    /// Starts a message with its four fixed words.
+    #[inline]
+    pub(super) fn start(buf: &'b mut [u8], prefix: Prefix) -> Result<Self> {
+        let mut writer = Self::new(buf);
+        writer.put(prefix.to_bytes())?;
+        Ok(writer)
     }
 
     /// Takes the next `N` bytes.

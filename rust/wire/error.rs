@@ -13,6 +13,14 @@ pub struct DecodeError {
     pub offset: usize,
 }
 
+impl DecodeError {
+    /// An item `what` at byte `offset` is refused.
+    #[cold]
+    pub(super) const fn new(what: What, offset: usize) -> Self {
+        Self { what, offset }
+    }
+}
+
 /// What was wrong with a message.
 ///
 /// A responder answers [`What::Version`] with `ERR_VERS` and everything else with `ERR_CHUNK`

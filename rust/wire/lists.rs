@@ -108,25 +108,36 @@ impl<'a> Lists<'a> {
 fn read_list<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<&'a [u8], DecodeError> {
     let start = c.rest();
     let mut left = limits.read_segments;
-    while c.boolean()? {
-        let Some(fewer) = left.checked_sub(1) else {
-            return Err(c.error_before(What::ReadSegments));
-        };
-        left = fewer;
-        let entry = c.array::<20>()?;
-        let [_, _, _, low, ..] = *entry;
-        if low % 4 != 0 {
-            return Err(bad_position(c, entry));
+    while let Some(entry) = c.entry() {
+        let position = ReadSegment::from_bytes(entry).position;
+        if left == 0 || position % 4 != 0 {
+            return Err(bad_entry(c, left, position));
         }
+        left = left.wrapping_sub(1);
+    }
+    // Here the list ends, or is not well-formed.
+    if c.boolean()? {
+        return Err(cut_entry(c, left));
     }
     Ok(walked(start, c))
 }
 
+/// The read list has an entry too many, or one that cannot have its position.
 #[cold]
-fn bad_position(c: &Cursor<'_>, entry: &[u8; 20]) -> DecodeError {
-    DecodeError {
-        what: What::Position(ReadSegment::from_bytes(entry).position),
-        offset: c.offset().wrapping_sub(20),
+fn bad_entry(c: &Cursor<'_>, left: u32, position: u32) -> DecodeError {
+    let at = c.offset().wrapping_sub(ReadSegment::LEN);
+    match left {
+        0 => DecodeError::new(What::ReadSegments, at),
+        _ => DecodeError::new(What::Position(position), at.wrapping_add(4)),
+    }
+}
+
+/// An entry of the read list is announced, but not there.
+#[cold]
+fn cut_entry(c: &Cursor<'_>, left: u32) -> DecodeError {
+    match left {
+        0 => c.error_before(What::ReadSegments),
+        _ => c.error(What::Truncated),
     }
 }
 
@@ -184,9 +195,8 @@ impl Iterator for ReadSegments<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<ReadSegment> {
-        let (entry, rest) = self.rest.split_first_chunk::<{ ReadSegment::LEN }>()?;
+        let (entry, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
-        let [_, _, _, _, entry @ ..] = entry;
         Some(ReadSegment::from_bytes(entry))
     }
 

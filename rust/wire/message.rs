@@ -3,8 +3,12 @@
 //! One message type for both versions, so that callers do not branch on them.
 
 use super::encode::ReadListWriter;
-use super::v1::{self, ListProc};
-use super::{peek, v2, DecodeError, Direction, EncodeError, Limits, Lists, Version, What};
+use super::{
+    peek, v1, v2, DecodeError, Direction, EncodeError, Limits, ListProc, Lists, Version, What,
+};
+
+/// What was wrong with an earlier message. Version two has every error that version one has.
+pub use super::v2::ErrorBody;
 
 /// A decoded message of either version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,22 +62,6 @@ pub enum Body<'a> {
     },
 }
 
-/// What was wrong with an earlier message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorBody {
-    /// Its version; the peer supports those from `low` to `high`.
-    Vers {
-        /// Lowest version.
-        low: u32,
-        /// Highest version.
-        high: u32,
-    },
-    /// Its header or chunks: ERR_CHUNK, RDMA2_ERR_BAD_HEADER.
-    BadHeader,
-    /// Its optional operation: RDMA2_ERR_INVAL_OPTION; no such error in version one.
-    InvalidOption,
-}
-
 impl<'a> Message<'a> {
     /// Decodes a message of either version.
     ///
@@ -86,10 +74,7 @@ impl<'a> Message<'a> {
         match Version::from_u32(version) {
             Some(Version::One) => v1::decode(bytes, limits).map(Self::from),
             Some(Version::Two) => v2::decode(bytes, limits).map(Self::from),
-            None => Err(DecodeError {
-                what: What::Version(version),
-                offset: 4,
-            }),
+            None => Err(DecodeError::new(What::Version(version), 4)),
         }
     }
 
@@ -234,7 +219,7 @@ impl<'a> From<v2::Header<'a>> for Message<'a> {
         let body = match *h.body() {
             v2::Body::Msg { lists, payload, .. } => Body::Msg { lists, payload },
             v2::Body::Nomsg { lists, .. } => Body::Nomsg { lists },
-            v2::Body::Error(e) => Body::Error(e.into()),
+            v2::Body::Error(e) => Body::Error(e),
             v2::Body::Optional {
                 opttype,
                 optinfo,
@@ -262,16 +247,6 @@ impl From<v1::ErrorBody> for ErrorBody {
         match e {
             v1::ErrorBody::Vers { low, high } => Self::Vers { low, high },
             v1::ErrorBody::Chunk => Self::BadHeader,
-        }
-    }
-}
-
-impl From<v2::ErrorBody> for ErrorBody {
-    fn from(e: v2::ErrorBody) -> Self {
-        match e {
-            v2::ErrorBody::Vers { low, high } => Self::Vers { low, high },
-            v2::ErrorBody::BadHeader => Self::BadHeader,
-            v2::ErrorBody::InvalidOption => Self::InvalidOption,
         }
     }
 }
@@ -335,14 +310,7 @@ impl Version {
                 };
                 v1::error(buf, xid, credits, error)
             }
-            Self::Two => {
-                let error = match error {
-                    ErrorBody::Vers { low, high } => v2::ErrorBody::Vers { low, high },
-                    ErrorBody::BadHeader => v2::ErrorBody::BadHeader,
-                    ErrorBody::InvalidOption => v2::ErrorBody::InvalidOption,
-                };
-                v2::error(buf, xid, credits, error)
-            }
+            Self::Two => v2::error(buf, xid, credits, error),
         }
     }
 }

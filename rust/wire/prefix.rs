@@ -5,6 +5,7 @@
 //! RFC 5666 section 4.1: "these first four fields and the start of the following message body
 //! MUST always remain aligned at these fixed offsets for all versions".
 
+use super::cursor::Cursor;
 use super::{DecodeError, What};
 
 /// `rdma_xid`, `rdma_vers`, `rdma_credit`, `rdma_proc`, unchecked.
@@ -37,6 +38,22 @@ impl Prefix {
         }
     }
 
+    /// Reads the four words of a message that must be of this `version`.
+    #[inline(always)]
+    pub(super) fn decode(c: &mut Cursor<'_>, version: u32) -> Result<Self, DecodeError> {
+        let prefix = Self::from_bytes(c.array()?);
+        if prefix.version != version {
+            return Err(DecodeError::new(What::Version(prefix.version), 4));
+        }
+        Ok(prefix)
+    }
+
+    /// The refusal of a message type that the version lacks.
+    #[cold]
+    pub(super) const fn unknown_proc(proc: u32) -> DecodeError {
+        DecodeError::new(What::Proc(proc), 12)
+    }
+
     /// The four words on the wire.
     #[inline]
     pub const fn to_bytes(self) -> [u8; Self::LEN] {
@@ -61,9 +78,6 @@ impl Prefix {
 pub const fn peek(bytes: &[u8]) -> Result<Prefix, DecodeError> {
     match bytes.first_chunk() {
         Some(words) => Ok(Prefix::from_bytes(words)),
-        None => Err(DecodeError {
-            what: What::Truncated,
-            offset: bytes.len(),
-        }),
+        None => Err(DecodeError::new(What::Truncated, bytes.len())),
     }
 }

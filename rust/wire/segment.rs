@@ -58,10 +58,10 @@ impl ReadSegment {
     /// Bytes of an encoded entry, including the word that announces it.
     pub const LEN: usize = 24;
 
-    /// Reads position and segment from the twenty bytes after the announcing word.
+    /// Reads position and segment from an encoded entry.
     #[inline]
-    pub(super) const fn from_bytes(b: &[u8; 20]) -> Self {
-        let [p0, p1, p2, p3, s @ ..] = *b;
+    pub(super) const fn from_bytes(b: &[u8; Self::LEN]) -> Self {
+        let [_, _, _, _, p0, p1, p2, p3, s @ ..] = *b;
         Self {
             position: u32::from_be_bytes([p0, p1, p2, p3]),
             segment: Segment::from_bytes(&s),

@@ -16,8 +16,9 @@ mod decode;
 mod encode;
 pub mod len;
 
+pub use super::ListProc;
 pub use decode::{decode, Body, ErrorBody, Header};
-pub use encode::{begin, begin_padded, done, error, inline, ListProc};
+pub use encode::{begin, begin_padded, done, error, inline};
 
 /// Version number of this protocol.
 pub const VERSION: u32 = 1;

@@ -3,21 +3,15 @@
 //! Decoding a version-one message.
 
 use super::super::cursor::Cursor;
-use super::super::{DecodeError, Limits, Lists, Prefix, What};
+use super::super::{header, DecodeError, Limits, Lists, Prefix, What};
 use super::{Proc, ERR_CHUNK, ERR_VERS, VERSION};
 
 // CAST: the discriminants of a `repr(u32)` enum.
 const MSG: u32 = Proc::Msg as u32;
 const NOMSG: u32 = Proc::Nomsg as u32;
 
-/// A decoded version-one message. All accessors are infallible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header<'a> {
-    xid: u32,
-    credits: u32,
-    header_len: usize,
-    body: Body<'a>,
-}
+/// A decoded version-one message.
+pub type Header<'a> = header::Header<Body<'a>>;
 
 /// What follows the four fixed words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,28 +60,10 @@ pub enum ErrorBody {
 }
 
 impl<'a> Header<'a> {
-    /// Transaction ID.
-    #[inline]
-    pub const fn xid(&self) -> u32 {
-        self.xid
-    }
-
-    /// Credits requested (call) or granted (reply), as sent: clamp before use.
-    #[inline]
-    pub const fn credits(&self) -> u32 {
-        self.credits
-    }
-
-    /// What follows the fixed words.
-    #[inline]
-    pub const fn body(&self) -> &Body<'a> {
-        &self.body
-    }
-
     /// Message type.
     #[inline]
     pub const fn proc(&self) -> Proc {
-        match self.body {
+        match *self.body() {
             Body::Msg { .. } => Proc::Msg,
             Body::Nomsg { .. } => Proc::Nomsg,
             Body::Msgp { .. } => Proc::Msgp,
@@ -99,7 +75,7 @@ impl<'a> Header<'a> {
     /// The chunk lists; none for RDMA_DONE and RDMA_ERROR.
     #[inline]
     pub const fn lists(&self) -> Option<&Lists<'a>> {
-        match &self.body {
+        match self.body() {
             Body::Msg { lists, .. } | Body::Nomsg { lists } | Body::Msgp { lists, .. } => {
                 Some(lists)
             }
@@ -110,16 +86,10 @@ impl<'a> Header<'a> {
     /// The inline part of the RPC message; empty when there is none.
     #[inline]
     pub const fn payload(&self) -> &'a [u8] {
-        match self.body {
+        match *self.body() {
             Body::Msg { payload, .. } | Body::Msgp { payload, .. } => payload,
             Body::Nomsg { .. } | Body::Done | Body::Error(_) => &[],
         }
-    }
-
-    /// Length of the header in bytes: where the RPC message starts.
-    #[inline]
-    pub const fn header_len(&self) -> usize {
-        self.header_len
     }
 }
 
@@ -145,32 +115,25 @@ pub fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Header<'a>, Decode
 /// comparisons. `None` for any other, well-formed or not.
 #[inline]
 fn decode_inline(bytes: &[u8]) -> Option<Header<'_>> {
-    let (prefix, rest) = bytes.split_first_chunk()?;
-    let (lists, payload) = rest.split_first_chunk()?;
+    let (head, payload) = bytes.split_first_chunk::<{ super::len::MIN }>()?;
+    let (prefix, lists) = head.split_first_chunk()?;
     let prefix = Prefix::from_bytes(prefix);
     let plain = prefix.version == VERSION && prefix.proc == MSG;
-    if !plain || !Lists::are_absent(lists) {
+    if !plain || !Lists::are_absent(lists.first_chunk()?) {
         return None;
     }
-    Some(Header {
-        xid: prefix.xid,
-        credits: prefix.credits,
-        header_len: super::len::MIN,
-        body: Body::Msg {
-            lists: Lists::EMPTY,
-            payload,
-        },
-    })
+    let body = Body::Msg {
+        lists: Lists::EMPTY,
+        payload,
+    };
+    Some(Header::new(&prefix, super::len::MIN, body))
 }
 
 /// Any message.
 #[inline(never)]
 fn decode_any<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Header<'a>, DecodeError> {
     let mut c = Cursor::new(bytes);
-    let prefix = Prefix::from_bytes(c.array()?);
-    if prefix.version != VERSION {
-        return Err(refuse(What::Version(prefix.version), 4));
-    }
+    let prefix = Prefix::decode(&mut c, VERSION)?;
     let body = match prefix.proc {
         MSG | NOMSG => {
             let lists = Lists::decode(&mut c, limits)?;
@@ -183,12 +146,7 @@ fn decode_any<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Header<'a>, Decode
         }
         _ => decode_rare(prefix.proc, &mut c, limits)?,
     };
-    Ok(Header {
-        xid: prefix.xid,
-        credits: prefix.credits,
-        header_len: c.offset(),
-        body,
-    })
+    Ok(Header::new(&prefix, c.offset(), body))
 }
 
 /// The message types of RFC 5666, and RDMA_ERROR.
@@ -207,7 +165,7 @@ fn decode_rare<'a>(
         }),
         Some(Proc::Done) => Ok(Body::Done),
         Some(Proc::Error) => decode_error(c).map(Body::Error),
-        Some(Proc::Msg | Proc::Nomsg) | None => Err(refuse(What::Proc(proc), 12)),
+        Some(Proc::Msg | Proc::Nomsg) | None => Err(Prefix::unknown_proc(proc)),
     }
 }
 
@@ -221,9 +179,4 @@ fn decode_error(c: &mut Cursor<'_>) -> Result<ErrorBody, DecodeError> {
         ERR_CHUNK => Ok(ErrorBody::Chunk),
         other => Err(c.error_before(What::ErrorCode(other))),
     }
-}
-
-#[cold]
-const fn refuse(what: What, offset: usize) -> DecodeError {
-    DecodeError { what, offset }
 }

@@ -3,17 +3,8 @@
 //! Encoding a version-one header into a caller's buffer.
 
 use super::super::encode::Writer;
-use super::super::{EncodeError, Prefix, ReadListWriter};
+use super::super::{EncodeError, ListProc, Prefix, ReadListWriter};
 use super::{ErrorBody, Proc, ERR_CHUNK, ERR_VERS, VERSION};
-
-/// The message types a requester or responder sends chunk lists with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListProc {
-    /// RDMA_MSG: the RPC message follows the lists.
-    Msg,
-    /// RDMA_NOMSG: the RPC message is in a position-zero read chunk or in the reply chunk.
-    Nomsg,
-}
 
 /// Starts a header that carries chunk lists. `credits` is the number requested (call) or
 /// granted (reply, never zero).
@@ -29,11 +20,8 @@ pub fn begin(
     credits: u32,
     proc: ListProc,
 ) -> Result<ReadListWriter<'_>, EncodeError> {
-    let proc = match proc {
-        ListProc::Msg => Proc::Msg,
-        ListProc::Nomsg => Proc::Nomsg,
-    };
-    Ok(start(buf, xid, credits, proc)?.lists())
+    // CAST: the discriminants of a `repr(u32)` enum, here and below.
+    Ok(start(buf, xid, credits, proc as u32)?.lists())
 }
 
 /// Starts an RDMA_MSGP header (RFC 5666 section 3.9; not for RFC 8166 peers).
@@ -48,7 +36,7 @@ pub fn begin_padded(
     align: u32,
     thresh: u32,
 ) -> Result<ReadListWriter<'_>, EncodeError> {
-    let mut w = start(buf, xid, credits, Proc::Msgp)?;
+    let mut w = start(buf, xid, credits, Proc::Msgp as u32)?;
     w.word(align)?;
     w.word(thresh)?;
     Ok(w.lists())
@@ -71,7 +59,7 @@ pub fn inline(buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeErr
 /// [`EncodeError::NoRoom`].
 //= 5666-4.1-7
 pub fn done(buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeError> {
-    Ok(start(buf, xid, credits, Proc::Done)?.written())
+    Ok(start(buf, xid, credits, Proc::Done as u32)?.written())
 }
 
 /// Writes RDMA_ERROR in the form of RFC 8166 section 4.5, which RFC 5666 peers understand too.
@@ -86,7 +74,7 @@ pub fn error(
     credits: u32,
     error: ErrorBody,
 ) -> Result<usize, EncodeError> {
-    let mut w = start(buf, xid, credits, Proc::Error)?;
+    let mut w = start(buf, xid, credits, Proc::Error as u32)?;
     match error {
         ErrorBody::Vers { low, high } => {
             w.word(ERR_VERS)?;
@@ -99,17 +87,12 @@ pub fn error(
 }
 
 #[inline]
-fn start(buf: &mut [u8], xid: u32, credits: u32, proc: Proc) -> Result<Writer<'_>, EncodeError> {
-    let mut w = Writer::new(buf);
-    w.put(
-        Prefix {
-            xid,
-            version: VERSION,
-            credits,
-            // CAST: the discriminants of a `repr(u32)` enum.
-            proc: proc as u32,
-        }
-        .to_bytes(),
-    )?;
-    Ok(w)
+fn start(buf: &mut [u8], xid: u32, credits: u32, proc: u32) -> Result<Writer<'_>, EncodeError> {
+    let prefix = Prefix {
+        xid,
+        version: VERSION,
+        credits,
+        proc,
+    };
+    Writer::start(buf, prefix)
 }

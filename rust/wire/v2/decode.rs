@@ -3,17 +3,15 @@
 //! Decoding a version-two message.
 
 use super::super::cursor::Cursor;
-use super::super::{DecodeError, Direction, Limits, Lists, Prefix, What};
+use super::super::{header, DecodeError, Direction, Limits, Lists, Prefix, What};
 use super::{Proc, ERR_BAD_HEADER, ERR_INVAL_OPTION, ERR_VERS, VERSION};
 
-/// A decoded version-two message. All accessors are infallible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header<'a> {
-    xid: u32,
-    credits: u32,
-    header_len: usize,
-    body: Body<'a>,
-}
+// CAST: the discriminants of a `repr(u32)` enum.
+const MSG: u32 = Proc::Msg as u32;
+const NOMSG: u32 = Proc::Nomsg as u32;
+
+/// A decoded version-two message. XID and credits belong to the message's direction.
+pub type Header<'a> = header::Header<Body<'a>>;
 
 /// What follows the four fixed words: `union rpcrdma2_body`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,35 +58,18 @@ pub enum ErrorBody {
         /// Highest version.
         high: u32,
     },
-    /// RDMA2_ERR_BAD_HEADER.
+    /// RDMA2_ERR_BAD_HEADER: its header or chunks; ERR_CHUNK in version one.
     BadHeader,
-    /// RDMA2_ERR_INVAL_OPTION: the operation of an RDMA2_OPTIONAL is not known or supported.
+    /// RDMA2_ERR_INVAL_OPTION: the operation of an RDMA2_OPTIONAL is not known or supported. No
+    /// such error in version one.
     InvalidOption,
 }
 
-impl<'a> Header<'a> {
-    /// Transaction ID, in the XID space of the message's direction.
-    #[inline]
-    pub const fn xid(&self) -> u32 {
-        self.xid
-    }
-
-    /// Credits requested or granted in the message's direction, as sent.
-    #[inline]
-    pub const fn credits(&self) -> u32 {
-        self.credits
-    }
-
-    /// What follows the fixed words.
-    #[inline]
-    pub const fn body(&self) -> &Body<'a> {
-        &self.body
-    }
-
+impl Header<'_> {
     /// Message type.
     #[inline]
     pub const fn proc(&self) -> Proc {
-        match self.body {
+        match *self.body() {
             Body::Msg { .. } => Proc::Msg,
             Body::Nomsg { .. } => Proc::Nomsg,
             Body::Error(_) => Proc::Error,
@@ -100,18 +81,12 @@ impl<'a> Header<'a> {
     #[inline]
     //= V2-3.2-1 V2-4.2.2-3
     pub const fn direction(&self) -> Direction {
-        match self.body {
+        match *self.body() {
             Body::Msg { direction, .. }
             | Body::Nomsg { direction, .. }
             | Body::Optional { direction, .. } => direction,
             Body::Error(_) => Direction::Reply,
         }
-    }
-
-    /// Length of the header in bytes: where the RPC message starts, if there is one.
-    #[inline]
-    pub const fn header_len(&self) -> usize {
-        self.header_len
     }
 }
 
@@ -126,39 +101,73 @@ impl<'a> Header<'a> {
 /// `limits`.
 #[inline]
 pub fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Header<'a>, DecodeError> {
-    let mut c = Cursor::new(bytes);
-    let prefix = Prefix::from_bytes(c.array()?);
-    if prefix.version != VERSION {
-        return Err(refuse(What::Version(prefix.version), 4));
+    if let Some(header) = decode_inline(bytes) {
+        return Ok(header);
     }
-    let body = match Proc::from_u32(prefix.proc) {
-        Some(Proc::Msg) => Body::Msg {
-            direction: direction(&mut c)?,
-            lists: Lists::decode(&mut c, limits)?,
-            payload: c.rest(),
-        },
-        Some(Proc::Nomsg) => Body::Nomsg {
-            direction: direction(&mut c)?,
-            lists: Lists::decode(&mut c, limits)?,
-        },
-        Some(Proc::Error) => Body::Error(error(&mut c)?),
-        Some(Proc::Optional) => Body::Optional {
-            direction: direction(&mut c)?,
+    decode_any(bytes, limits)
+}
+
+/// The most common message, RDMA2_MSG with three absent lists, as in version one. `None` for any
+/// other, well-formed or not.
+#[inline]
+fn decode_inline(bytes: &[u8]) -> Option<Header<'_>> {
+    let (head, payload) = bytes.split_first_chunk::<{ super::len::MIN }>()?;
+    let (prefix, rest) = head.split_first_chunk()?;
+    let (direction, lists) = rest.split_first_chunk()?;
+    let prefix = Prefix::from_bytes(prefix);
+    let plain = prefix.version == VERSION && prefix.proc == MSG;
+    if !plain || !Lists::are_absent(lists.first_chunk()?) {
+        return None;
+    }
+    let body = Body::Msg {
+        direction: Direction::from_u32(u32::from_be_bytes(*direction))?,
+        lists: Lists::EMPTY,
+        payload,
+    };
+    Some(Header::new(&prefix, super::len::MIN, body))
+}
+
+/// Any message.
+#[inline(never)]
+fn decode_any<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Header<'a>, DecodeError> {
+    let mut c = Cursor::new(bytes);
+    let prefix = Prefix::decode(&mut c, VERSION)?;
+    let body = match prefix.proc {
+        MSG | NOMSG => {
+            let direction = direction(&mut c)?;
+            let lists = Lists::decode(&mut c, limits)?;
+            let payload = c.rest();
+            if prefix.proc == MSG {
+                Body::Msg {
+                    direction,
+                    lists,
+                    payload,
+                }
+            } else {
+                Body::Nomsg { direction, lists }
+            }
+        }
+        _ => decode_rare(prefix.proc, &mut c)?,
+    };
+    Ok(Header::new(&prefix, c.offset(), body))
+}
+
+/// The message types without chunk lists.
+#[inline(never)]
+fn decode_rare<'a>(proc: u32, c: &mut Cursor<'a>) -> Result<Body<'a>, DecodeError> {
+    match Proc::from_u32(proc) {
+        Some(Proc::Error) => error(c).map(Body::Error),
+        Some(Proc::Optional) => Ok(Body::Optional {
+            direction: direction(c)?,
             opttype: c.word()?,
             optinfo: c.opaque()?,
             payload: c.rest(),
-        },
-        None => return Err(refuse(What::Proc(prefix.proc), 12)),
-    };
-    Ok(Header {
-        xid: prefix.xid,
-        credits: prefix.credits,
-        header_len: c.offset(),
-        body,
-    })
+        }),
+        Some(Proc::Msg | Proc::Nomsg) | None => Err(Prefix::unknown_proc(proc)),
+    }
 }
 
-#[inline]
+#[inline(always)]
 fn direction(c: &mut Cursor<'_>) -> Result<Direction, DecodeError> {
     let word = c.word()?;
     Direction::from_u32(word).ok_or_else(|| c.error_before(What::Direction(word)))
@@ -174,9 +183,4 @@ fn error(c: &mut Cursor<'_>) -> Result<ErrorBody, DecodeError> {
         ERR_INVAL_OPTION => Ok(ErrorBody::InvalidOption),
         other => Err(c.error_before(What::ErrorCode(other))),
     }
-}
-
-#[cold]
-const fn refuse(what: What, offset: usize) -> DecodeError {
-    DecodeError { what, offset }
 }

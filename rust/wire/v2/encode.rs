@@ -3,8 +3,7 @@
 //! Encoding a version-two header into a caller's buffer.
 
 use super::super::encode::Writer;
-use super::super::v1::ListProc;
-use super::super::{Direction, EncodeError, Prefix, ReadListWriter};
+use super::super::{Direction, EncodeError, ListProc, Prefix, ReadListWriter};
 use super::{ErrorBody, Proc, ERR_BAD_HEADER, ERR_INVAL_OPTION, ERR_VERS, VERSION};
 
 /// Starts a header that carries chunk lists. `direction` is that of the RPC message
@@ -21,12 +20,8 @@ pub fn begin(
     direction: Direction,
     proc: ListProc,
 ) -> Result<ReadListWriter<'_>, EncodeError> {
-    let proc = match proc {
-        ListProc::Msg => Proc::Msg,
-        ListProc::Nomsg => Proc::Nomsg,
-    };
-    let mut w = start(buf, xid, credits, proc)?;
-    // CAST: the discriminants of a `repr(u32)` enum.
+    // CAST: the discriminants of a `repr(u32)` enum, here and below.
+    let mut w = start(buf, xid, credits, proc as u32)?;
     w.word(direction as u32)?;
     Ok(w.lists())
 }
@@ -44,7 +39,7 @@ pub fn error(
     credits: u32,
     error: ErrorBody,
 ) -> Result<usize, EncodeError> {
-    let mut w = start(buf, xid, credits, Proc::Error)?;
+    let mut w = start(buf, xid, credits, Proc::Error as u32)?;
     match error {
         ErrorBody::Vers { low, high } => {
             w.word(ERR_VERS)?;
@@ -70,8 +65,7 @@ pub fn optional(
     direction: Direction,
     opttype: u32,
 ) -> Result<OptionalWriter<'_>, EncodeError> {
-    let mut w = start(buf, xid, credits, Proc::Optional)?;
-    // CAST: as above.
+    let mut w = start(buf, xid, credits, Proc::Optional as u32)?;
     w.word(direction as u32)?;
     w.word(opttype)?;
     let len_at = w.array()?;
@@ -121,7 +115,8 @@ impl OptionalWriter<'_> {
         pad(&mut self.w, data.len())
     }
 
-    /// Finishes the operation, with padding if need be. Returns the header's length in bytes; an RPC message may follow.
+    /// Finishes the operation, with padding if need be. Returns the header's length in bytes; an
+    /// RPC message may follow.
     ///
     /// # Errors
     ///
@@ -144,17 +139,12 @@ fn pad(w: &mut Writer<'_>, len: usize) -> Result<(), EncodeError> {
 }
 
 #[inline]
-fn start(buf: &mut [u8], xid: u32, credits: u32, proc: Proc) -> Result<Writer<'_>, EncodeError> {
-    let mut w = Writer::new(buf);
-    w.put(
-        Prefix {
-            xid,
-            version: VERSION,
-            credits,
-            // CAST: as above.
-            proc: proc as u32,
-        }
-        .to_bytes(),
-    )?;
-    Ok(w)
+fn start(buf: &mut [u8], xid: u32, credits: u32, proc: u32) -> Result<Writer<'_>, EncodeError> {
+    let prefix = Prefix {
+        xid,
+        version: VERSION,
+        credits,
+        proc,
+    };
+    Writer::start(buf, prefix)
 }

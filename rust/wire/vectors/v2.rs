@@ -2,10 +2,12 @@
 
 //! Version two, from the XDR of its section 4.2, and the type that both versions share.
 
-use super::super::message::{Body as AnyBody, ErrorBody as AnyError, Message, Mismatch};
-use super::super::v1::{ErrorBody as V1Error, ListProc};
+use super::super::message::{Body as AnyBody, Message, Mismatch};
+use super::super::v1::ErrorBody as V1Error;
 use super::super::v2::{self, len, Body, ErrorBody, Header, Proc};
-use super::super::{v1, DecodeError, Direction, EncodeError, Limits, Segment, Version, What};
+use super::super::{
+    v1, DecodeError, Direction, EncodeError, Limits, ListProc, Segment, Version, What,
+};
 use super::ensure;
 use super::v1 as one;
 
@@ -237,7 +239,7 @@ pub fn check_message() -> Check {
     let told = (a.direction(), b.direction());
     ensure!(told == (None, Some(Direction::Call)), "any: direction");
     ensure!(any(&one::DONE)?.body() == &AnyBody::Done, "any: done");
-    let chunk = AnyBody::Error(AnyError::BadHeader);
+    let chunk = AnyBody::Error(ErrorBody::BadHeader);
     ensure!(any(&one::ERR_CHUNK)?.body() == &chunk, "any: err_chunk");
     ensure!(any(&ERR_BAD_HEADER)?.body() == &chunk, "any: bad_header");
     ensure!(
@@ -254,14 +256,14 @@ pub fn check_message() -> Check {
     );
     let error = three.err().ok_or("any: version three")?;
     ensure!(
-        error.answer((1, 2)) == AnyError::Vers { low: 1, high: 2 },
+        error.answer((1, 2)) == ErrorBody::Vers { low: 1, high: 2 },
         "answer"
     );
     let cut = Message::decode(&[], &Limits::NONE)
         .err()
         .ok_or("any: empty")?;
     ensure!(
-        cut.answer((1, 2)) == AnyError::BadHeader,
+        cut.answer((1, 2)) == ErrorBody::BadHeader,
         "answer to a short message"
     );
     check_neutral_encode()
@@ -279,17 +281,17 @@ fn check_neutral_encode() -> Check {
         ensure!(n == version.min_header(), "any: minimum");
         ensure!(buf.get(..n) == golden.get(..n), "any: begin");
     }
-    let n = Version::Two.error(&mut buf, 14, 8, AnyError::InvalidOption);
+    let n = Version::Two.error(&mut buf, 14, 8, ErrorBody::InvalidOption);
     ensure!(
         n == Ok(20) && buf.starts_with(&ERR_INVAL_OPTION),
         "any: error"
     );
-    let n = Version::One.error(&mut buf, 13, 7, AnyError::InvalidOption);
+    let n = Version::One.error(&mut buf, 13, 7, ErrorBody::InvalidOption);
     ensure!(
         n == Ok(20) && buf.starts_with(&one::ERR_CHUNK),
         "any: error in one"
     );
-    let n = Version::One.error(&mut buf, 12, 6, AnyError::Vers { low: 1, high: 2 });
+    let n = Version::One.error(&mut buf, 12, 6, ErrorBody::Vers { low: 1, high: 2 });
     ensure!(
         n == Ok(28) && buf.starts_with(&one::ERR_VERS),
         "any: versions"

@@ -27,10 +27,7 @@ impl<'a> Subset<'a> {
             words: c.bytes(len)?,
         };
         match count.and_then(|count| subset.beyond(count)) {
-            Some(element) => Err(DecodeError {
-                what: What::Element(element),
-                offset: at,
-            }),
+            Some(element) => Err(DecodeError::new(What::Element(element), at)),
             None => Ok(subset),
         }
     }

@@ -86,10 +86,7 @@ impl<'a> Characteristic<'a> {
         let id = Id(c.word()?);
         let at = c.offset();
         let data = c.opaque()?;
-        Self::interpret(id, data).ok_or(DecodeError {
-            what: What::Characteristic(id.0),
-            offset: at,
-        })
+        Self::interpret(id, data).ok_or_else(|| DecodeError::new(What::Characteristic(id.0), at))
     }
 
     /// Interprets opaque data by the type that belongs to the id; `None` if they are too short, too
