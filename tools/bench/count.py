@@ -13,7 +13,8 @@ import subprocess
 import sys
 
 LOW, HIGH = 100, 300
-GOALS = {"decode inline": 60, "decode one read chunk": 150, "decode reply chunk": 150}
+SHAPES = {"decode inline": 60, "decode one read chunk": 150, "decode reply chunk": 150}
+GOALS = {f"{version} {shape}": goal for version in ("v1", "v2") for shape, goal in SHAPES.items()}
 
 
 def collected(program: str, operation: str, count: int) -> int:

@@ -3,11 +3,11 @@
 //! Time that each operation takes.
 
 use criterion::{criterion_group, criterion_main, Criterion};
-use rpcrdma_bench::{BUF, OPS};
+use rpcrdma_bench::{ops, BUF};
 use std::hint::black_box;
 
 fn codec(c: &mut Criterion) {
-    for op in OPS {
+    for op in ops() {
         let mut buf = [0; BUF];
         let len = (op.prepare)(&mut buf).expect("the buffer is long enough");
         c.bench_function(op.name, |b| {
