@@ -113,8 +113,10 @@ def tail(log: Path, lines: int = 15) -> str:
 
 def last_line(log: Path) -> str:
     """The last line of a log, short enough for a progress line."""
-    size = log.stat().st_size
     with log.open("rb") as file:
-        file.seek(max(0, size - 400))
+        # A command's own line, as `logged` writes it, can be a thousand bytes long.
+        file.seek(max(0, log.stat().st_size - 8192))
         lines = file.read().decode(errors="replace").replace("\r", "\n").splitlines()
-    return lines[-1].strip()[:70] if lines and not lines[-1].startswith("$ ") else "…"
+    if not lines or lines[-1].startswith("$ "):
+        return "…"
+    return lines[-1].replace(f"{log.parent}/", "").strip()[:70]
