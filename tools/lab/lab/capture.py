@@ -18,6 +18,7 @@ from .errors import LabError
 _FIELDS = (
     "frame.number",
     "ip.src",
+    "ipv6.src",
     "infiniband.bth.opcode",
     "infiniband.bth.destqp",
     "infiniband.bth.psn",
@@ -159,7 +160,7 @@ def parse_rows(lines: Iterable[str]) -> Iterator[Frame]:
         )
         yield Frame(
             number=int(row["frame.number"]),
-            source=row["ip.src"].split(",")[0],
+            source=(row["ip.src"] or row["ipv6.src"]).split(",")[0],
             opcode=opcode,
             queue=queue,
             sequence=sequence,

@@ -12,10 +12,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import accel, capture, module, settings, splat, wirecheck
+from . import accel, capture, hostile, module, settings, splat, wirecheck
 from .errors import LabError
 from .kernel import Kernel
-from .pair import CLIENT_ADDRESS, Guest, Pair, Setup
+from .pair import CLIENT_ADDRESSES, Guest, Pair, Setup
 from .progress import step
 
 KMEMLEAK = "/sys/kernel/debug/kmemleak"
@@ -112,7 +112,11 @@ class Lab:
             server_module=self.kernel.stock_module,
             link=settings.link(),
             accel=accel.choose(self.kernel.image),
-            files={"lab_provoke.ko": self.provoker, **self._sample_files()},
+            files={
+                "lab_provoke.ko": self.provoker,
+                "hostile": hostile.build(),
+                **self._sample_files(),
+            },
             cpus=settings.cpus(self.kernel.flavour),
             threads=options.threads,
             cmdline=options.cmdline,
@@ -126,8 +130,13 @@ class Lab:
                 guest.sh(f"echo clear > {KMEMLEAK}")
         return pair
 
-    def end(self, *, failed: bool, expect_reports: bool = False) -> list[str]:
-        """Finish the scenario and return what is wrong beyond its own asserts."""
+    def end(
+        self, *, failed: bool, expect_reports: bool = False, breaks_rules: bool = False
+    ) -> list[str]:
+        """Finish the scenario and return what is wrong beyond its own asserts.
+
+        `breaks_rules`: a peer was made to, so the packets are not checked.
+        """
         scenario, pair = self.scenario, self._pair
         assert scenario is not None and pair is not None
         self.scenario = None
@@ -143,7 +152,8 @@ class Lab:
         elif not reports:
             faults.append("nothing was reported, and something should have been")
         # Over iWARP one TCP frame may hold several messages: the check does not take those apart.
-        if settings.link() == "rxe" and not failed and not expect_reports:
+        checked = settings.link() == "rxe" and not breaks_rules
+        if checked and not failed and not expect_reports:
             faults += wire_faults(scenario.pcap)
         if failed or faults:
             self._keep(pair, scenario)
@@ -187,7 +197,7 @@ def leaks(guest: Guest) -> str:
 
 def wire_faults(pcap: Path) -> list[str]:
     """Breaches of the protocol in a capture."""
-    summary = wirecheck.check(capture.read(pcap), CLIENT_ADDRESS)
+    summary = wirecheck.check(capture.read(pcap), *CLIENT_ADDRESSES)
     shown = [f"wire: {text}" for text in summary.violations[:20]]
     if len(summary.violations) > 20:
         shown.append(f"wire: … {len(summary.violations)} in all")

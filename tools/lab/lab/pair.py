@@ -19,6 +19,8 @@ from .vm import Spec, Vm
 
 SERVER_ADDRESS = "10.0.0.1"
 CLIENT_ADDRESS = "10.0.0.2"
+#: All that the client may send from; the last is a network namespace's (see `namespace`).
+CLIENT_ADDRESSES = (CLIENT_ADDRESS, "fd00::2", "10.0.1.2")
 MOUNT_POINT = "/mnt/nfs"
 _IMAGE_ONLY = ("init", "packages.txt", "stage1")
 
@@ -162,10 +164,24 @@ class Pair:
                 self.client.sh("rmmod rpcrdma")
             time.sleep(0.05)
 
-    def mount(self, version: str = "4.2", *, options: str = "", at: str = MOUNT_POINT) -> None:
-        """Mount the server's export on the client over RDMA."""
-        words = f"vers={version},proto=rdma,port=20049" + (f",{options}" if options else "")
-        command = f"mkdir -p {at} && mount -t nfs -o {words} server:/export {at}"
+    def mount(
+        self,
+        version: str = "4.2",
+        *,
+        options: str = "",
+        at: str = MOUNT_POINT,
+        proto: str = "rdma",
+        namespace: str = "",
+    ) -> None:
+        """Mount the server's export on the client over RDMA.
+
+        `proto`: ``rdma6`` for IPv6. `namespace`: a network namespace to mount in; the mount itself
+        is seen everywhere.
+        """
+        server = "server6" if proto.endswith("6") else "server"
+        words = f"vers={version},proto={proto},port=20049" + (f",{options}" if options else "")
+        inside = f"nsenter --net=/run/netns/{namespace} " if namespace else ""
+        command = f"mkdir -p {at} && {inside}mount -t nfs -o {words} {server}:/export {at}"
         self.client.sh(command, timeout=120)
 
     def umount(self, at: str = MOUNT_POINT) -> None:

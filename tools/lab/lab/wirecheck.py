@@ -45,9 +45,9 @@ class Summary:
 class Checker:
     """Goes through the frames in order and notes every breach."""
 
-    def __init__(self, client: str) -> None:
-        """`client` is the requester's address."""
-        self._client = client
+    def __init__(self, *clients: str) -> None:
+        """`clients` are the requester's addresses."""
+        self._clients = clients
         self._connections: dict[int, Connection] = {}
         self._reply_queue: dict[int, Connection] = {}
         self._backward: set[int] = set()
@@ -81,7 +81,7 @@ class Checker:
         return True
 
     def _on_message(self, frame: Frame, message: Message) -> None:
-        if frame.source == self._client:
+        if frame.source in self._clients:
             self._from_client(frame, message)
         else:
             self._from_server(frame, message)
@@ -152,7 +152,7 @@ class Checker:
             self.summary.writes += 1
         else:
             self.summary.reads += 1
-        if frame.source == self._client:
+        if frame.source in self._clients:
             self._violation(frame, "RDMA access by the requester")
             return
         for connection in self._connections.values():
@@ -205,6 +205,6 @@ def _chunk_faults(name: str, offered: tuple[Segment, ...], used: tuple[Segment, 
     return faults
 
 
-def check(frames: Iterable[Frame], client: str) -> Summary:
-    """Check a whole capture."""
-    return Checker(client).run(frames)
+def check(frames: Iterable[Frame], *clients: str) -> Summary:
+    """Check a whole capture; `clients` are the requester's addresses."""
+    return Checker(*clients).run(frames)

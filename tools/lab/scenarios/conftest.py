@@ -75,7 +75,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
     if lab is None or lab.scenario is None:
         return
     failed = outcome.excinfo is not None
-    faults = lab.end(failed=failed, expect_reports=bool(item.get_closest_marker("provokes")))
+    faults = lab.end(
+        failed=failed,
+        expect_reports=bool(item.get_closest_marker("provokes")),
+        breaks_rules=bool(item.get_closest_marker("breaks_rules")),
+    )
     if failed or faults:
         item.add_report_section("call", "lab", "\n".join([*faults, f"kept in {lab.kept}"]))
     if faults and not failed:

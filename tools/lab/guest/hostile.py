@@ -1,0 +1,162 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""A hostile NFS server: hostile.py (headers|claims|floods|memory|handshake).
+
+Waits for a client that believes in the server it had, and answers each call with the next misdeed
+of a group. Prints a line for each, ``did COUNTER TIMES EVENTS NAME: how it ended``, and ends well
+when all are done. ``handshake`` is about connecting instead: see handshakes.py.
+
+Calls without chunks that no misdeed is wanted for get true answers, from the real server over
+TCP, so that the client gets as far as the calls with chunks.
+"""
+
+import socket
+import struct
+import sys
+
+import handshakes
+from misdeeds import group, honest
+from peer import Call, Peer, Silence, header, lists
+
+#: Seconds in which a client in use must come, call, or let go of a broken connection.
+COMING, CALLING, LEAVING = 90, 30, 3
+#: Seconds that a call waits for the company of others.
+WAITING = 0.5
+#: What a reply inline has room for.
+INLINE = 4096 - 28
+
+
+class RealServer:
+    """nfsd, over TCP: each record of ONC RPC has its length in front."""
+
+    def __init__(self):
+        self._socket = None
+
+    def ask(self, message):
+        # It may have come up later than the peer that took its port.
+        self._socket = self._socket or socket.create_connection(("127.0.0.1", 2049), 10)
+        self._socket.sendall(struct.pack(">I", 1 << 31 | len(message)) + message)
+        reply, last = b"", False
+        while not last:
+            (mark,) = struct.unpack(">I", self._exactly(4))
+            reply, last = reply + self._exactly(mark & 0x7FFFFFFF), mark >> 31
+        return reply
+
+    def _exactly(self, count):
+        data = b""
+        while len(data) < count:
+            more = self._socket.recv(count - len(data))
+            if not more:
+                raise SystemExit("nfsd has closed the connection")
+            data += more
+        return data
+
+
+def answer(peer, server, call):
+    """The best answer there is: the real server's, or an honest error."""
+    reply = b"" if call.handles else server.ask(call.payload)
+    if 0 < len(reply) <= INLINE:
+        peer.send(call.connection, header(call.xid) + lists() + reply)
+    else:
+        peer.send(call.connection, honest(call))
+
+
+def say(misdeed, outcome):
+    events = ",".join(misdeed.events) or "-"
+    print("did", misdeed.counter, misdeed.times, events, f"{misdeed.name}: {outcome}", flush=True)
+
+
+def welcome(peer):
+    """Accept the next connection."""
+    connection = peer.event(COMING, "request")[1]
+    if peer.accept(connection) == "success":
+        return connection
+    return welcome(peer)
+
+
+def next_call(peer, connection, timeout):
+    """The next call on this connection; None when the client has left."""
+    while True:
+        event = peer.event(timeout, "received", "disconnected")
+        if event[1] != connection:
+            continue
+        return Call(connection, bytes.fromhex(event[2])) if event[0] == "received" else None
+
+
+def choose(misdeeds, calls):
+    """A misdeed to do now and the call it answers; (None, None) if more calls are needed."""
+    for misdeed in misdeeds:
+        for call in calls:
+            others = [other for other in calls if other is not call and other.handles]
+            if misdeed.fits(call) and len(others) + 1 >= misdeed.calls:
+                return misdeed, call
+    return None, None
+
+
+def call_is_wanted(misdeeds, call):
+    """Whether to keep a call back: as the victim of a misdeed in answer to another one."""
+    return any(misdeed.calls > 1 for misdeed in misdeeds) and (
+        bool(call.handles) or any(misdeed.fits(call) for misdeed in misdeeds)
+    )
+
+
+def part(peer, connection):
+    """After the misdeed that no connection survives."""
+    try:
+        while next_call(peer, connection, LEAVING):
+            pass
+    except Silence:
+        # As a server would whose queue pair has failed.
+        peer.tell("disconnect", connection)
+        peer.tell("drop", connection)
+
+
+def converse(peer, server, connection, misdeeds):
+    """Misdeeds until one of them ends the connection, or none is left."""
+    first, calls = True, []
+    while misdeeds:
+        try:
+            call = next_call(peer, connection, WAITING if calls else CALLING)
+        except Silence:
+            if not calls:
+                raise
+            answer(peer, server, calls.pop(0))
+            continue
+        if call is None:
+            return
+        calls.append(call)
+        if first:
+            # Grants credits, and lets the client forget its back-off.
+            answer(peer, server, calls.pop())
+            first = False
+            continue
+        misdeed, call = choose(misdeeds, calls)
+        if misdeed is None:
+            if not call_is_wanted(misdeeds, calls[-1]):
+                answer(peer, server, calls.pop())
+            continue
+        misdeeds.remove(misdeed)
+        calls.remove(call)
+        say(misdeed, misdeed.run(peer, call, calls))
+        if misdeed.last:
+            return part(peer, connection)
+        if not misdeed.ends:
+            peer.send(connection, honest(call))
+
+
+def main():
+    if sys.argv[1] == "handshake":
+        return handshakes.run()
+    misdeeds = group(sys.argv[1])
+    peer, server = Peer(), RealServer()
+    print("ready", flush=True)
+    try:
+        while misdeeds:
+            converse(peer, server, welcome(peer), misdeeds)
+    except Silence as silence:
+        sys.exit(f"the client went silent ({silence}) before: {[m.name for m in misdeeds]}")
+    finally:
+        peer.kill()
+
+
+main()

@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a hostile responder answers, and what the client must make of it.
+
+A misdeed is one answer to one call. With it stand the counter that must move, the trace events
+that must fire, and whether it ends the RPC: if not, an honest error does so after it.
+"""
+
+import time
+
+from peer import DONE, ERR_CHUNK, ERR_VERS, ERROR, MSG, MSGP, NOMSG
+from peer import chunk, header, lists, system_error, words
+
+MALFORMED = "malformed_header"
+CLAIM = "reply_claim"
+HEADER_EVENTS = ("xprtrdma_malformed_hdr", "xprtrdma_reply_hdr_err")
+SHORT_EVENTS = ("xprtrdma_malformed_hdr", "xprtrdma_reply_short_err")
+VERSION_EVENTS = ("xprtrdma_malformed_hdr", "xprtrdma_reply_vers_err")
+CLAIM_EVENTS = ("xprtrdma_reply_violation",)
+STRANGE_EVENTS = ("xprtrdma_reply_rqst_err",)
+HUGE = 0xFFFFFFFF
+
+
+class Misdeed:
+    """One of them. `fits(call)` says whether it can be done in answer to `call`."""
+
+    def __init__(self, name, counter="-", events=(), fits=lambda call: True, ends=False, last=False):
+        self.name, self.counter, self.events = name, counter, events
+        self.fits, self.ends, self.last = fits, ends, last
+        self.times = 1
+        self.calls = 1
+
+    def run(self, peer, call, others):
+        raise NotImplementedError
+
+
+class Answer(Misdeed):
+    """A message. `last`: the connection does not survive it."""
+
+    def __init__(self, name, make, *args, **kwargs):
+        super().__init__(name, *args, **kwargs)
+        self.make = make
+
+    def run(self, peer, call, others):
+        return peer.send(call.connection, self.make(call))
+
+
+class Act(Misdeed):
+    """Anything else: `act(peer, call, others)`; `others` are calls not yet answered."""
+
+    def __init__(self, name, act, *args, times=1, calls=1, **kwargs):
+        super().__init__(name, *args, **kwargs)
+        self.act, self.times, self.calls = act, times, calls
+
+    def run(self, peer, call, others):
+        return self.act(peer, call, others)
+
+
+def honest(call):
+    """An answer that breaks no rule, and fails the RPC."""
+    return header(call.xid) + lists() + system_error(call.xid)
+
+
+def _reply(call, body=None, kind=MSG, **fields):
+    return header(call.xid, kind, **fields) + (lists() if body is None else body)
+
+
+def _with(call, **fields):
+    """A reply with these chunk lists."""
+    return _reply(call, lists(**fields)) + system_error(call.xid)
+
+
+def has_write(call):
+    return bool(call.writes)
+
+
+def has_reply(call):
+    return call.reply is not None
+
+
+def has_read(call):
+    return bool(call.reads)
+
+
+def has_none(call):
+    return not call.handles
+
+
+def _longer(segments):
+    """The first segment claims a byte more than it has room for."""
+    (handle, length, offset), *rest = segments
+    return [(handle, length + 1, offset), *rest]
+
+
+def _claiming(segments, length):
+    return [(handle, length, offset) for handle, _, offset in segments]
+
+
+def truncations():
+    for size in (0, 3, 4, 8, 12, 15):
+        yield Answer(f"cut to {size}", lambda c, n=size: honest(c)[:n], MALFORMED, SHORT_EVENTS)
+    for size in (16, 17, 20, 24, 27):
+        yield Answer(
+            f"cut to {size}", lambda c, n=size: honest(c)[:n], MALFORMED, HEADER_EVENTS, ends=True
+        )
+    # Whole header, RPC reply cut off: the transport's duty ends before it.
+    for size in (28, 32, 36, 44):
+        yield Answer(f"cut to {size}", lambda c, n=size: honest(c)[:n], ends=True)
+
+
+def headers():
+    one = (1, 1, 0)
+
+    def bad(name, make):
+        return Answer(name, make, MALFORMED, HEADER_EVENTS, ends=True)
+
+    for version in (0, 2, 3, HUGE):
+        yield Answer(
+            f"version {version}",
+            lambda c, v=version: _reply(c, version=v) + system_error(c.xid),
+            MALFORMED,
+            VERSION_EVENTS,
+        )
+    for kind in (5, 6, HUGE):
+        yield bad(f"type {kind}", lambda c, k=kind: _reply(c, kind=k))
+    for value in (2, HUGE):
+        for field in range(3):
+            item = words(*[0] * field, value, *[0] * (2 - field))
+            yield bad(f"list {field} begins with {value}", lambda c, i=item: _reply(c, i))
+    yield bad("read list", lambda c: _with(c, reads=[(0, one)]))
+    yield bad("long read list", lambda c: _with(c, reads=[(4, one)] * 100))
+    yield bad("two write chunks", lambda c: _with(c, writes=[[one], [one]]))
+    yield bad("17 segments", lambda c: _with(c, writes=[[one] * 17]))
+    yield bad("200 segments", lambda c: _with(c, reply=[one] * 200))
+    yield bad("endless segments", lambda c: _reply(c, words(0, 1, HUGE)) + chunk([one] * 9))
+    yield bad("endless reply chunk", lambda c: _reply(c, words(0, 0, 1, HUGE)))
+    yield bad("write list without end", lambda c: _reply(c, words(0, 1, 1, 1, 1, 0, 0)))
+
+
+def types():
+    def claim(name, make):
+        return Answer(name, make, CLAIM, CLAIM_EVENTS, ends=True)
+
+    padding = words(0, 0)
+    yield claim("padded", lambda c: _reply(c, padding + lists(), MSGP) + system_error(c.xid))
+    yield claim("done", lambda c: header(c.xid, DONE))
+    yield claim("no message at all", lambda c: _reply(c, kind=NOMSG))
+
+
+def claims():
+    """Chunks in a reply that the call has not offered, or not that large."""
+
+    def claim(name, fits, **make):
+        build = make.pop("build", None)
+        return Answer(
+            name,
+            build or (lambda c: _with(c, **{k: f(c) for k, f in make.items()})),
+            CLAIM,
+            CLAIM_EVENTS,
+            fits,
+            ends=True,
+        )
+
+    one = (0x1234, 1, 0)
+    yield claim("write chunk for nothing", has_none, writes=lambda c: [[one]])
+    yield claim("reply chunk for nothing", has_none, reply=lambda c: [one])
+    yield claim("write chunk, a byte more", has_write, writes=lambda c: [_longer(c.writes[0])])
+    yield claim(
+        "write chunk, all there is", has_write, writes=lambda c: [_claiming(c.writes[0], HUGE)]
+    )
+    yield claim("write chunk, a segment more", has_write, writes=lambda c: [[*c.writes[0], one]])
+    yield claim("write chunk of no segment", has_write, writes=lambda c: [[]])
+    yield claim("reply chunk for a write chunk", has_write, reply=lambda c: c.writes[0])
+    yield claim("reply chunk, a byte more", has_reply, reply=lambda c: _longer(c.reply))
+    yield claim("reply chunk, a segment more", has_reply, reply=lambda c: [*c.reply, one])
+    yield claim("write chunk for a reply chunk", has_reply, writes=lambda c: [c.reply])
+    yield claim(
+        "long reply of all there is",
+        has_reply,
+        build=lambda c: _reply(c, lists(reply=_claiming(c.reply, HUGE)), NOMSG),
+    )
+
+
+def errors():
+    """RDMA_ERROR of each kind."""
+
+    def error(*fields):
+        return lambda c: header(c.xid, ERROR) + words(*fields)
+
+    for low, high in ((1, 1), (2, 3), (HUGE, 0)):
+        name = f"speaks versions {low} to {high}"
+        event = ("xprtrdma_err_vers",)
+        yield Answer(name, error(ERR_VERS, low, high), "bad_reply", event, ends=True)
+    yield Answer("bad chunks", error(ERR_CHUNK), "bad_reply", ("xprtrdma_err_chunk",), ends=True)
+    for fields in ((), (0,), (3,), (HUGE,), (ERR_VERS,), (ERR_VERS, 1)):
+        name = f"error of {fields}"
+        yield Answer(name, error(*fields), MALFORMED, HEADER_EVENTS, ends=True)
+
+
+def transactions():
+    """Replies to calls that nobody has made, or twice to one."""
+    for name, change in (
+        ("xid + 1", lambda xid: xid + 1),
+        ("xid inverted", lambda xid: ~xid),
+        ("xid 0", lambda xid: 0),
+        ("xid turned round", lambda xid: int.from_bytes(xid.to_bytes(4, "big"), "little")),
+    ):
+        yield Answer(
+            name,
+            lambda c, f=change: header(f(c.xid)) + lists() + system_error(f(c.xid)),
+            "bad_xids",
+            STRANGE_EVENTS,
+        )
+
+    def twice(peer, call, others):
+        peer.send(call.connection, honest(call))
+        return peer.send(call.connection, honest(call))
+
+    yield Act("the same reply twice", twice, "bad_xids", STRANGE_EVENTS, ends=True)
+    yield Answer(
+        "inner xid of another call",
+        lambda c: _reply(c) + system_error(c.xid ^ HUGE),
+        ends=True,
+    )
+    # The direction is told by the RPC message: this one is a call. No callbacks in NFSv3.
+    yield Answer(
+        "a call", lambda c: _reply(c) + words(c.xid, 0, 2, 1, 1, 0, 0, 0, 0, 0), "-", STRANGE_EVENTS
+    )
+
+
+def credits():
+    """Grants of every size."""
+    event = ("xprtrdma_bad_credits",)
+    yield Answer(
+        "no credit",
+        lambda c: _reply(c, credits=0) + system_error(c.xid),
+        "bad_credits",
+        event,
+        ends=True,
+    )
+    for grant in (HUGE, 0x80000000, 129):
+        yield Answer(
+            f"{grant} credits",
+            lambda c, g=grant: _reply(c, credits=g) + system_error(c.xid),
+            ends=True,
+        )
+
+
+def floods():
+    def flood(count, make):
+        def act(peer, call, others):
+            return peer.tell("flood", call.connection, count, make(call).hex() or "-", timeout=120)
+
+        return act
+
+    def unasked(call):
+        return header(call.xid ^ HUGE) + lists() + system_error(call.xid ^ HUGE)
+
+    yield Act("flood of replies", flood(2000, unasked), "bad_xids", STRANGE_EVENTS, times=2000)
+    yield Act(
+        "flood of nothing", flood(300, lambda c: b""), MALFORMED, SHORT_EVENTS[1:], times=300
+    )
+    yield Act(
+        "flood of long headers",
+        flood(200, lambda c: header(c.xid ^ HUGE) + words(0, 1, HUGE) + bytes(3900)),
+        MALFORMED,
+        HEADER_EVENTS,
+        times=200,
+    )
+
+
+def accesses():
+    """Reaching for memory that was not offered, not that way, or no longer."""
+
+    def refused(status):
+        return f"REACHED CLIENT MEMORY: {status}" if status == "success" else "refused"
+
+    def beyond(peer, call, others):
+        handle, length, offset = call.writes[0][-1]
+        return refused(peer.tell("write", call.connection, f"{handle:x}",
+                                 f"{offset + length - 2:x}", "ee" * 4))
+
+    def into_read_chunk(peer, call, others):
+        handle, _, offset = call.reads[0][1]
+        return refused(peer.tell("write", call.connection, f"{handle:x}", f"{offset:x}", "ee" * 4))
+
+    def out_of_write_chunk(peer, call, others):
+        handle, _, offset = call.writes[0][0]
+        return refused(peer.tell("read", call.connection, f"{handle:x}", f"{offset:x}", 16))
+
+    def stale(peer, call, others):
+        handle, _, offset = call.writes[0][0]
+        peer.send(call.connection, honest(call))
+        time.sleep(0.5)
+        return refused(peer.tell("write", call.connection, f"{handle:x}", f"{offset:x}", "ee" * 4))
+
+    yield Act("write past the end", beyond, fits=has_write, last=True)
+    yield Act("write into a read chunk", into_read_chunk, fits=has_read, last=True)
+    yield Act("read from a write chunk", out_of_write_chunk, fits=has_write, last=True)
+    yield Act("write after the reply", stale, fits=has_write, ends=True, last=True)
+
+
+def invalidations():
+    """Send With Invalidate of what is not the sender's."""
+    foreign = ("xprtrdma_reminv_foreign",)
+
+    def invalidate(peer, call, handle, message=None):
+        data = (message or honest(call)).hex()
+        return peer.tell("sendinv", call.connection, f"{handle:x}", data)
+
+    def of_another(peer, call, others):
+        victim = next(other for other in others if other.handles)
+        return invalidate(peer, call, victim.handles[0])
+
+    def twice(peer, call, others):
+        invalidate(peer, call, call.handles[0], header(call.xid ^ HUGE) + lists())
+        return invalidate(peer, call, call.handles[0])
+
+    def its_own(peer, call, others):
+        return invalidate(peer, call, call.handles[0])
+
+    def exposes(call):
+        return bool(call.handles)
+
+    yield Act("its own key", its_own, "-", ("xprtrdma_mr_reminv",), exposes, ends=True)
+    yield Act("key of another call", of_another, "foreign_rkey", foreign, has_none, calls=2,
+              ends=True, last=True)
+    yield Act("key of no call", lambda p, c, o: invalidate(p, c, 0xDEADBEEF), last=True)
+    yield Act("the same key twice", twice, fits=exposes, last=True)
+
+
+def oversized():
+    for size in (4097, 8192, 60000):
+        yield Answer(
+            f"a message of {size} bytes",
+            lambda c, n=size: honest(c).ljust(n, b"\0"),
+            "connect_count",
+            last=True,
+        )
+
+
+def endings():
+    """The connection ends in place of a reply."""
+    yield Act("disconnect", lambda p, c, o: p.tell("disconnect", c.connection), last=True)
+    yield Act("gone without a word", lambda p, c, o: p.tell("drop", c.connection), last=True)
+
+
+GROUPS = {
+    "headers": (truncations, headers, types, errors),
+    "claims": (claims, transactions, credits),
+    "floods": (floods, oversized, endings),
+    "memory": (accesses, invalidations),
+}
+
+
+def group(name):
+    """The misdeeds of a group, in order."""
+    return [misdeed for make in GROUPS[name] for misdeed in make()]

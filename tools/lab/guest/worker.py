@@ -1,0 +1,160 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Work on files until told to stop, and believe nothing: worker.py DIRECTORY CONTROL [SECONDS]
+
+Four threads share a directory: one writes blocks, one reads them back and compares, one lists
+names, one sets a time. To see each of these calls even while others fail, mount with actimeo=600. An operation may fail while the server misbehaves; what it must not do is lie. A block
+whose write failed may hold the old or the new contents; any other must hold what was written last.
+
+Progress goes to the file CONTROL.status (``OPERATIONS ERRORS``). Once CONTROL.stop exists every
+block is written anew, read back without cache, and the contents left in CONTROL.expected for a
+comparison on the server. Prints ``operations=… errors=… longest=…``: seconds between two
+operations that went well. Ends 1, and says where, when anything differed.
+"""
+
+import mmap
+import os
+import random
+import sys
+import threading
+import time
+
+BLOCKS = 24
+SIZE = 65536
+NAMES = 150
+PATIENCE = 0.02
+
+
+class Block:
+    """What one block of the file may hold."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.allowed = {0}
+
+
+def contents(index, generation):
+    """A block's bytes; generation 0 is what a fresh file holds."""
+    if generation == 0:
+        return bytes(SIZE)
+    return random.Random(f"{index}.{generation}").randbytes(SIZE)
+
+
+class Work:
+    """The file, and what has been done to it."""
+
+    def __init__(self, directory, control):
+        self.directory, self.control = directory, control
+        self.blocks = [Block() for _ in range(BLOCKS)]
+        self.operations = self.errors = 0
+        self.last, self.longest = time.monotonic(), 0.0
+        self.wrong = []
+        self._counting = threading.Lock()
+        self.file = os.open(f"{directory}/blocks", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+        os.ftruncate(self.file, BLOCKS * SIZE)
+        os.makedirs(f"{directory}/names", exist_ok=True)
+        self.names = {f"{index:03d}{'n' * 60}" for index in range(NAMES)}
+        for name in self.names:
+            os.close(os.open(f"{directory}/names/{name}", os.O_WRONLY | os.O_CREAT))
+        self.list = os.open(f"{directory}/names", os.O_RDONLY)
+
+    def went_well(self):
+        with self._counting:
+            now = time.monotonic()
+            self.operations += 1
+            self.longest = max(self.longest, now - self.last)
+            self.last = now
+
+    def went_wrong(self):
+        with self._counting:
+            self.errors += 1
+        time.sleep(PATIENCE)
+
+    def differs(self, what):
+        self.wrong.append(what)
+
+    def write(self, index, generation):
+        """Write one block; on failure it may hold either contents."""
+        block = self.blocks[index]
+        with block.lock, mmap.mmap(-1, SIZE) as buffer:
+            buffer[:] = contents(index, generation)
+            block.allowed.add(generation)
+            wrote = os.pwrite(self.file, buffer, index * SIZE)
+            if wrote != SIZE:
+                raise OSError(f"{wrote} of {SIZE} bytes written")
+            block.allowed = {generation}
+
+    def read(self, index):
+        """Read one block and compare it with all that it may hold."""
+        block = self.blocks[index]
+        with block.lock, mmap.mmap(-1, SIZE) as buffer:
+            got = os.preadv(self.file, [buffer], index * SIZE)
+            found = buffer[:got]
+            if not any(found == contents(index, generation) for generation in block.allowed):
+                self.differs(f"block {index}: {got} bytes, not generation {block.allowed}")
+
+    def look(self):
+        """List the directory, past the cache."""
+        os.posix_fadvise(self.list, 0, 0, os.POSIX_FADV_DONTNEED)
+        found = set(os.listdir(self.list))
+        if found != self.names:
+            self.differs(f"{len(found)} names, not {len(self.names)}")
+
+    def repeat(self, operation, stop):
+        while not stop.is_set():
+            try:
+                operation()
+                self.went_well()
+            except OSError:
+                self.went_wrong()
+
+
+def report(work, stop):
+    while not stop.wait(0.1):
+        with open(f"{work.control}.partial", "w") as file:
+            file.write(f"{work.operations} {work.errors}\n")
+        os.rename(f"{work.control}.partial", f"{work.control}.status")
+
+
+def settle(work, generation):
+    """Every block written and read once more; errors are not forgiven any longer."""
+    with open(f"{work.control}.expected", "wb") as file:
+        for index in range(BLOCKS):
+            work.write(index, generation)
+            file.write(contents(index, generation))
+    os.fsync(work.file)
+    with open("/proc/sys/vm/drop_caches", "w") as file:
+        file.write("3")
+    for index in range(BLOCKS):
+        work.read(index)
+    work.look()
+
+
+def main():
+    work = Work(sys.argv[1], sys.argv[2])
+    until = time.monotonic() + float(sys.argv[3] if len(sys.argv) > 3 else 1e9)
+    generations = iter(range(1, 1 << 40))
+    chance = random.Random(1)
+    stop = threading.Event()
+    jobs = (
+        lambda: work.write(chance.randrange(BLOCKS), next(generations)),
+        lambda: work.read(chance.randrange(BLOCKS)),
+        work.look,
+        lambda: os.utime(work.file),
+    )
+    threads = [threading.Thread(target=work.repeat, args=(job, stop)) for job in jobs]
+    threads.append(threading.Thread(target=report, args=(work, stop)))
+    for thread in threads:
+        thread.start()
+    while not os.path.exists(f"{work.control}.stop") and time.monotonic() < until:
+        time.sleep(0.05)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    settle(work, next(generations))
+    print(f"operations={work.operations} errors={work.errors} longest={work.longest:.1f}")
+    if work.wrong:
+        sys.exit("\n".join(work.wrong[:10]))
+
+
+main()

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A hostile peer in the server's place, and the client that has to live with it.
+
+The mount and its load are set up against the real server. Then nfsd gives up the RDMA port, the
+hostile peer takes it, answers what reconnects to it, and goes; nfsd takes the port back.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import mountstats, paths
+from .agent import Exit
+from .command import capture
+from .errors import GuestError
+from .pair import MOUNT_POINT, Guest, Pair
+
+TRACING = "/sys/kernel/tracing"
+BREACHES = "/sys/kernel/debug/rpcrdma/breaches"
+_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
+
+
+def build() -> Path:
+    """The hostile peer's verbs part, compiled into the cache.
+
+    The guests run the host's own Debian release, so the libraries match.
+    """
+    source = paths.LAB / "hostile/hostile.c"
+    target = paths.sub("tools") / "hostile"
+    with paths.locked("hostile"):
+        if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+            capture(["gcc", *_FLAGS, "-o", target, source, "-libverbs", "-lrdmacm"])
+    return target
+
+
+@dataclass(frozen=True)
+class Deed:
+    """One thing the peer has done, and what the client should have noted."""
+
+    counter: str
+    times: int
+    events: tuple[str, ...]
+    text: str
+
+
+def deeds(output: str) -> list[Deed]:
+    """The ``did`` lines of guest/hostile.py."""
+    found = []
+    for line in output.splitlines():
+        if line.startswith("did "):
+            _, counter, times, events, text = line.split(" ", 4)
+            names = () if events == "-" else tuple(events.split(","))
+            found.append(Deed(counter, int(times), names, text))
+    return found
+
+
+def counters(client: Guest, mount_point: str = MOUNT_POINT) -> dict[str, int]:
+    """The transport's counters and the module's counts of breaches, in one."""
+    known = mountstats.parse(client.read("/proc/self/mountstats"), mount_point)
+    for line in client.read(BREACHES).splitlines():
+        name, value = line.split()
+        known[name] = int(value)
+    return known
+
+
+class Events:
+    """Trace events of the client, counted while they are enabled."""
+
+    def __init__(self, client: Guest, names: list[str]) -> None:
+        """Enable these events of the group and empty the buffer."""
+        self._client = client
+        words = "\\n".join(f"rpcrdma:{name}" for name in names)
+        client.sh(f"echo > {TRACING}/trace; printf '{words}\\n' > {TRACING}/set_event")
+
+    def stop(self) -> list[tuple[str, str]]:
+        """Disable them again; (event, text) in order."""
+        self._client.sh(f"echo > {TRACING}/set_event")
+        text = self._client.sh(f"grep -v ^# {TRACING}/trace || :")
+        found = (re.search(r": (\w+): (.*)", line) for line in text.splitlines())
+        return [(match[1], match[2]) for match in found if match]
+
+
+class Worker:
+    """guest/worker.py on the client: verified reads and writes until told to stop."""
+
+    def __init__(self, pair: Pair, directory: str = "w", *, at: str = MOUNT_POINT) -> None:
+        """Start it in a fresh directory of the mount and wait until it is well under way."""
+        self._pair, self._name = pair, directory
+        self._control = f"/run/worker-{directory}"
+        where = f"{at}/{directory}"
+        pair.client.sh(f"rm -rf {self._control}* {where}; mkdir -p {where}", timeout=120)
+        self._pid = pair.client.vm.start(f"exec python3 /lab/worker.py {where} {self._control}")
+        self.await_progress(30, 120)
+
+    def progress(self) -> int:
+        """Operations that went well so far."""
+        done = self._pair.client.run(f"cat {self._control}.status")
+        return int(done.stdout.split()[0]) if done.status == 0 else 0
+
+    def await_progress(self, operations: int, limit: float) -> float:
+        """Wait for so many more operations; the seconds it took.
+
+        # Errors
+        `GuestError` when they were not done within `limit` seconds, or the worker has ended.
+        """
+        began, before = time.monotonic(), self.progress()
+        while self.progress() < before + operations:
+            ended = self._pair.client.vm.agent.poll(self._pid)
+            if ended:
+                raise GuestError(f"the worker ended: {_text(ended)}")
+            if time.monotonic() > began + limit:
+                raise GuestError(f"no {operations} operations in {limit:.0f} s: {self._stuck()}")
+            time.sleep(0.1)
+        return time.monotonic() - began
+
+    def finish(self, limit: float = 200) -> str:
+        """Let it end, and compare what it believes with what the server has; its last line."""
+        client, server = self._pair.client, self._pair.server
+        client.sh(f"touch {self._control}.stop")
+        done = client.vm.agent.wait(self._pid, limit)
+        if done.status:
+            raise AssertionError(f"the worker ended {done.status}: {_text(done)}")
+        here = client.sh(f"sha256sum < {self._control}.expected")
+        there = server.sh(f"sha256sum < /srv/export/{self._name}/blocks")
+        assert here == there, "the server has something else than the client wrote"
+        return done.stdout.decode().strip()
+
+    def _stuck(self) -> str:
+        """Where its threads wait."""
+        stacks = "for t in /proc/[0-9]*/task/*; do grep -l worker.py $t/cmdline >/dev/null && "
+        return self._pair.client.run(f"{stacks} cat $t/wchan && echo; done 2>/dev/null").stdout.decode()
+
+
+def _text(done: Exit) -> str:
+    return (done.stdout + done.stderr).decode(errors="replace").strip()[-1500:]
+
+
+def take_port(pair: Pair, group: str) -> int:
+    """Put guest/hostile.py in nfsd's place, which goes on without RDMA; its process id."""
+    pair.server.sh("rpc.nfsd 0", timeout=120)
+    pid = pair.server.vm.start(f"exec python3 /lab/hostile.py {group} > /run/hostile.log 2>&1")
+    deadline = time.monotonic() + 30
+    while "ready" not in pair.server.run("cat /run/hostile.log").stdout.decode():
+        if pair.server.vm.agent.poll(pid) or time.monotonic() > deadline:
+            raise GuestError(f"the hostile peer: {pair.server.read('/run/hostile.log')}")
+        time.sleep(0.05)
+    pair.server.sh(f"rpc.nfsd {pair.setup.threads}", timeout=120)
+    return pid
+
+
+def finish(pair: Pair, pid: int, limit: float) -> str:
+    """Wait for its end; what it printed.
+
+    # Errors
+    `AssertionError` if the client fell silent, or did anything else that kept it from its end.
+    """
+    with suppress(GuestError):
+        done = pair.server.vm.agent.wait(pid, limit)
+        text = pair.server.read("/run/hostile.log")
+        assert done.status == 0, f"the hostile peer ended {done.status}: {text[-1500:]}"
+        return text
+    text = pair.server.read("/run/hostile.log")
+    pair.server.run(f"kill {pid}; pkill -x hostile")
+    raise AssertionError(f"the hostile peer still runs after {limit:.0f} s: {text[-1500:]}")
+
+
+def return_port(pair: Pair) -> None:
+    """nfsd serves RDMA again."""
+    pair.server.sh("echo 'rdma 20049' > /proc/fs/nfsd/portlist", timeout=120)
+
+
+def expected(done: list[Deed]) -> tuple[Counter[str], Counter[str]]:
+    """How far counters and events must have moved."""
+    moved: Counter[str] = Counter()
+    fired: Counter[str] = Counter()
+    for deed in done:
+        if deed.counter != "-":
+            moved[deed.counter] += deed.times
+        for event in deed.events:
+            fired[event] += deed.times
+    return moved, fired

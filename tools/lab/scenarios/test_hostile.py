@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A responder that breaks every rule: nothing reported, nothing leaked, no data wrong.
+
+The client has files open and calls in flight when the server's port falls into the wrong hands
+(guest/hostile.py). Each misdeed must show in a counter and in a trace event; afterwards, with
+the real server back, everything goes on and every byte is right.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from lab import hostile
+from lab.pair import MOUNT_POINT, Pair
+
+#: Seconds for all misdeeds of a group, and until the client is at work again after them.
+DOING, RECOVERING = 90, 100
+EVENTS = (
+    ("malformed_hdr", "reply_short_err", "reply_hdr_err", "reply_vers_err", "reply_violation")
+    + ("reply_rqst_err", "err_vers", "err_chunk", "bad_credits", "reminv_foreign", "mr_reminv")
+    + ("wc_receive", "connect", "disconnect")
+)
+
+
+def _suffer(pair: Pair, group: str) -> list[hostile.Deed]:
+    """Hand the port to the hostile peer and back; what it did."""
+    try:
+        text = hostile.finish(pair, hostile.take_port(pair, group), DOING)
+    finally:
+        hostile.return_port(pair)
+    return hostile.deeds(text)
+
+
+def _compare(pair: Pair, done: list[hostile.Deed], before: dict[str, int], events: list) -> None:
+    """Counters and events against what the misdeeds must have caused."""
+    after = hostile.counters(pair.client)
+    moved, fired = hostile.expected(done)
+    seen = {name: after[name] - before[name] for name in after}
+    short = {name: (seen[name], times) for name, times in moved.items() if seen[name] < times}
+    assert not short, f"counters (found, expected): {short}"
+    names = [name for name, _ in events]
+    missed = {n: (names.count(n), times) for n, times in fired.items() if names.count(n) < times}
+    assert not missed, f"events (found, expected): {missed}"
+    # What was honest must not be taken for a misdeed.
+    for name in ("malformed_header", "reply_claim", "foreign_rkey", "bad_credits"):
+        assert seen[name] == moved[name], f"{name}: {seen[name]}, not {moved[name]}"
+
+
+@pytest.mark.needs_ours
+@pytest.mark.breaks_rules
+@pytest.mark.debug_kernel
+@pytest.mark.parametrize("group", ["headers", "claims", "floods", "memory"])
+def test_answers(pair: Pair, group: str) -> None:
+    """Each misdeed of a group once, in answer to calls of a mount in use."""
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.mount("3", options="actimeo=600")
+    worker = hostile.Worker(pair)
+    before = hostile.counters(pair.client)
+    events = hostile.Events(pair.client, [f"xprtrdma_{name}" for name in EVENTS])
+    try:
+        done = _suffer(pair, group)
+    finally:
+        fired = events.stop()
+    print("\n".join(f"{deed.text}" for deed in done))
+    assert not [deed.text for deed in done if "REACHED" in deed.text]
+    _compare(pair, done, before, fired)
+    print(f"{len(done)} misdeeds; at work again after {worker.await_progress(30, RECOVERING):.1f} s")
+    print(worker.finish())
+    pair.umount()
+    pair.unload()
+    pair.load()
+
+
+ATTEMPTS = (
+    "while [ ! -e /run/enough ]; do timeout -s KILL 4 mount -t nfs"
+    f" -o vers=4.2,proto=rdma,port=20049,retry=0 server:/export {MOUNT_POINT};"
+    " sleep 0.1; done; :"
+)
+
+
+@pytest.mark.needs_ours
+@pytest.mark.breaks_rules
+@pytest.mark.debug_kernel
+def test_handshake(pair: Pair) -> None:
+    """Private data of every shape, rejections, and a peer that goes away at each step."""
+    events = hostile.Events(pair.client, ["xprtrdma_private_data"])
+    pair.client.sh(f"rm -f /run/enough; mkdir -p {MOUNT_POINT}")
+    trying = pair.client.vm.start(ATTEMPTS)
+    try:
+        text = hostile.finish(pair, hostile.take_port(pair, "handshake"), DOING)
+    finally:
+        pair.client.sh("touch /run/enough")
+        pair.client.vm.agent.wait(trying, 60)
+        hostile.return_port(pair)
+    print(text)
+    wanted = [
+        "{} reminv={} send={} recv={}".format(*line.split()[1:])
+        for line in text.splitlines()
+        if line.startswith("agreed ")
+    ]
+    understood = [shown.split(" ", 1)[1] for _, shown in events.stop()]
+    assert understood[: len(wanted)] == wanted
+    spoilt = [deed.text for deed in hostile.deeds(text)[: len(wanted)] if "call of" not in deed.text]
+    assert not spoilt, "no call came over these connections"
+    pair.mount()
+    pair.client.sh(f"echo well > {MOUNT_POINT}/after && sync {MOUNT_POINT}/after")
+    assert pair.server.read("/srv/export/after") == "well\n"
+    pair.umount()
+    pair.unload()
+    pair.load()
