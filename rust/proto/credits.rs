@@ -28,7 +28,7 @@ impl Credits {
     /// what the local side has prepared Receives for, at least one. Returns whether the limit
     /// changed.
     #[inline]
-    //= 5666-3.3-2
+    //= 5666-3.3-2 5666-3.3-7
     pub fn on_reply(&mut self, grant: u32, max: u32) -> bool {
         let max = if max == 0 { 1 } else { max };
         // INVARIANT: the result lies within `1..=max`.
@@ -87,7 +87,7 @@ impl Flow {
     /// RDMA_DONE takes a credit too, and returns it with [`Flow::on_unanswered`] when the
     /// responder has shown by a later reply that it has received it (RFC 5666 section 3.8).
     #[must_use]
-    //= 5666-3.3-3
+    //= 5666-3.3-3 8166-3.3.1-2
     pub fn try_take(&mut self) -> bool {
         if self.in_flight >= self.credits.limit() {
             return false;

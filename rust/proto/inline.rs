@@ -38,7 +38,7 @@ impl Thresholds {
 
     /// A client that announced `local` and found `peer`, if anything, in the server's
     /// private data.
-    //= 8797-4-1
+    //= 8797-1-1 8797-4-1
     pub fn for_client(local: &Settings, peer: Option<Settings>) -> Self {
         Self::agree(local, &peer.unwrap_or_default())
     }

@@ -222,7 +222,7 @@ impl Plan {
     }
 }
 
-//= 5666-3.4-2
+//= 5666-3.4-2 5666-3.4-8 5666-3.8-6
 fn plan_reply(s: &ReplyShape, cond: &Conditions) -> Result<ReplyKind, PlanError> {
     let threshold = cond.thresholds.server_to_client;
     let total = sum([s.head_len, s.page_len, s.tail_len])?;

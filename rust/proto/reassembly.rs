@@ -114,7 +114,7 @@ impl<'a> Reassembly<'a> {
         })
     }
 
-    //= 5666-3.7-1
+    //= 5666-3.7-1 8166-3.4-2 8166-4.3-3
     fn step(&mut self) -> Result<Option<Piece>, Violation> {
         let next = self.reads.clone().next();
         match (self.chunk, next) {

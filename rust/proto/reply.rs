@@ -187,7 +187,7 @@ pub fn check_lists(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths,
 /// # Errors
 ///
 /// The first [`Violation`] found.
-//= 5666-3.8-5 5666-5.2-2
+//= 5666-3.4-7 5666-3.8-5 5666-5.2-2
 pub fn check_lists_5666(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths, Violation> {
     let write = offered.write_list().map(|c| c.segments());
     let reply = offered.reply_chunk().map(|c| c.segments());
@@ -226,7 +226,7 @@ fn check_against<C: Iterator<Item = Segment>>(
 /// [`Violation::SegmentCount`], [`Violation::SegmentLength`], [`Violation::Gap`] or
 /// [`Violation::Overflow`].
 #[inline]
-//= 5666-3.4-3 8166-4.3-1
+//= 5666-3.4-3 5666-3.4-9 8166-4.3-1 8166-4.3-4
 pub fn check_chunk(
     returned: impl Iterator<Item = Segment>,
     mut offered: impl Iterator<Item = Segment>,

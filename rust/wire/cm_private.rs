@@ -100,7 +100,7 @@ impl Size {
 }
 
 /// Encodes a version-one message.
-//= 8797-4-2
+//= 8797-4-2 8797-4-5
 pub const fn encode(settings: Settings) -> [u8; LEN] {
     let [m0, m1, m2, m3] = MAGIC.to_be_bytes();
     let flags = if settings.remote_invalidation {
@@ -118,7 +118,7 @@ pub const fn encode(settings: Settings) -> [u8; LEN] {
 /// `private_data` counts; an identifier that occurs by accident in other layers' data in front
 /// of it, followed by another version, is passed over (sections 5.2 and 7). Reserved
 /// flags are ignored. `None` means that [`Settings::DEFAULT`] applies.
-//= 8797-5.2-1 8797-5.2-2 8797-6-1
+//= 8797-4-6 8797-5-1 8797-5.2-1 8797-5.2-2 8797-6-1
 pub fn decode(private_data: &[u8]) -> Option<Settings> {
     private_data.windows(LEN).find_map(decode_here)
 }

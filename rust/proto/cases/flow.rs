@@ -39,7 +39,7 @@ pub fn check_credits() -> Result<(), &'static str> {
     check_flow()
 }
 
-//~ 5666-3.3-3 5666-4.1-4 8167-4-3
+//~ 5666-3.3-3 5666-3.3-7 5666-4.1-4 8166-3.3.1-2 8167-4-3
 fn check_flow() -> Result<(), &'static str> {
     let mut f = Flow::new();
     ensure!(f.try_take() && !f.try_take(), "one before the first reply");
@@ -66,7 +66,7 @@ fn check_flow() -> Result<(), &'static str> {
 /// # Errors
 ///
 /// The name of the first case that fails.
-//~ 8166-3.3.3-1 8797-4-1 8797-4.2-2 8797-4.2-3
+//~ 8166-3.3.3-1 8797-1-1 8797-4-1 8797-4.2-2 8797-4.2-3
 pub fn check_inline() -> Result<(), &'static str> {
     let client = settings(true, 4096, 8192);
     let server = settings(true, 65536, 2048);

@@ -98,7 +98,7 @@ const REPLY: Reply = Reply {
 /// # Errors
 ///
 /// The name of the first case that fails.
-//~ 5666-6.1-1 5666-6.1-2 5666-6.2-1 5666-6.2-2 5666-6.2-3 5666-6.2-4
+//~ 5666-6.1-1 5666-6.1-2 5666-6.1-4 5666-6.2-1 5666-6.2-2 5666-6.2-3 5666-6.2-4 5666-6.2-6
 pub fn check_conf() -> Check {
     let mut x = Exchange::Initial;
     ensure!(x.may_send(1024) && !x.may_send(1025), "basic level");

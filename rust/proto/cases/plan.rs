@@ -177,7 +177,7 @@ fn check_calls() -> Check {
     Ok(())
 }
 
-//~ 5666-3.4-2 5666-5.2-1 8166-3.4-1
+//~ 5666-3.4-2 5666-3.4-8 5666-3.8-6 5666-5.2-1 8166-3.4-1
 fn check_replies() -> Check {
     let copied = CallKind::InlineCopied;
     let write = ReplyKind::WriteChunk { pad: false };

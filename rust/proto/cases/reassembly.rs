@@ -94,7 +94,7 @@ fn encode(buf: &mut [u8], proc: ListProc, reads: &[(u32, u32)]) -> Result<usize,
 /// # Errors
 ///
 /// The name of the first case that fails.
-//~ 5666-3.7-1
+//~ 5666-3.7-1 8166-3.4-2 8166-4.3-3
 pub fn check() -> Check {
     for (reads, base, want) in INLINE {
         run(ListProc::Msg, reads, base, want)?;

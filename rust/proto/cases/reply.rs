@@ -50,7 +50,7 @@ const fn segment(length: u32) -> Segment {
     }
 }
 
-//~ 5666-3.4-3 8166-4.3-1
+//~ 5666-3.4-3 5666-3.4-9 8166-4.3-1 8166-4.3-4
 fn check_chunks() -> Check {
     for (offered, returned, want) in CHUNKS {
         let offered = offered.iter().map(|&n| segment(n));
@@ -229,7 +229,7 @@ fn check_whole_lists() -> Check {
 /// # Errors
 ///
 /// The name of the first case that fails.
-//~ 8797-4.1-1 8797-4.1-2 8797-4.1-3
+//~ 8797-3.2-1 8797-4.1-1 8797-4.1-2 8797-4.1-3
 pub fn check_invalidate() -> Check {
     let own = [5, 6, 7];
     ensure!(

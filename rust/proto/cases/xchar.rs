@@ -8,8 +8,11 @@ use super::super::super::wire::xchar::{
     init, request, respond, update, BackwardSupport, Characteristic, Disposition, Id, Initial,
     Operation,
 };
-use super::super::super::wire::{Direction, EncodeError, Limits};
-use super::super::xchar::{answer_option, Announce, BadResponse, Known, Peer, Receives, Refused};
+use super::super::super::wire::{Direction, EncodeError, Limits, Version};
+use super::super::xchar::{
+    answer_option, client_thresholds, server_thresholds, Announce, BadResponse, Known, Peer,
+    Receives, Refused,
+};
 use super::ensure;
 
 type Check = Result<(), &'static str>;
@@ -62,7 +65,7 @@ pub fn check_peer() -> Check {
     check_backward()
 }
 
-//~ V2-3.1-1 XC-4-1
+//~ V2-3.1-1 V2-3.3-1 XC-4-1
 fn check_answers() -> Check {
     let answer = |op, data| answer_option(&Operation::decode(op, data, &Limits::NONE));
     ensure!(answer(2, &[0, 0, 0, 0]).is_none(), "known operation");
@@ -91,7 +94,7 @@ fn check_defaults() -> Check {
     Ok(())
 }
 
-//~ XC-2.1-4 XC-3.2-1 XC-3.2-2 XC-4-3 XC-4.1-3
+//~ XC-2.1-4 XC-2.1-7 XC-3.2-1 XC-3.2-2 XC-4-3 XC-4.1-3
 fn check_init() -> Check {
     let mut p = Peer::new();
     let start = [
@@ -109,6 +112,12 @@ fn check_init() -> Check {
     let ok = hear(&mut p, 1, |b| init(b, 1, 1, Direction::Reply, &start))?;
     ensure!(ok.is_ok() && p.send_limit() == 16384, "init: size");
     ensure!(p.may_invalidate(), "init: remote invalidation");
+    let (mut other, mut reversed) = (Peer::new(), start);
+    reversed.reverse();
+    let ok = hear(&mut other, 1, |b| {
+        init(b, 1, 1, Direction::Reply, &reversed)
+    })?;
+    ensure!(ok.is_ok() && other == p, "init: in any order");
     says(&mut p, Characteristic::RemoteInvalidation(false), false)?;
     ensure!(!p.may_invalidate(), "update: plain Send");
     says(&mut p, Characteristic::ReceiveBufferSize(3), false)?;
@@ -116,7 +125,7 @@ fn check_init() -> Check {
     Ok(())
 }
 
-//~ XC-3.1-3 XC-4-2 XC-4.1-1 XC-4.3-3 XC-4.4-1
+//~ XC-3-3 XC-3.1-3 XC-4-2 XC-4-4 XC-4.1-1 XC-4.3-3 XC-4.4-1 XC-4.4-3 XC-4.4-4
 fn check_requests() -> Check {
     let mut p = Peer::new();
     let (less, more) = (
@@ -155,8 +164,10 @@ fn check_requests() -> Check {
         asked.is_ok() && p == unchanged,
         "its requests change nothing"
     );
+    ensure!(p.try_request(9, less) && p.send_limit() == 2048, "asked");
     p.on_unsupported();
-    ensure!(!p.try_request(9, less), "unsupported");
+    ensure!(p.send_limit() == 9000, "as if rejected");
+    ensure!(!p.try_request(10, less), "unsupported");
     Ok(())
 }
 
@@ -223,10 +234,12 @@ fn check_backward() -> Check {
 /// The name of the first case that fails.
 pub fn check_receives() -> Check {
     check_growth()?;
-    check_asked()
+    check_asked()?;
+    check_wanted()?;
+    check_thresholds()
 }
 
-//~ V2-2.3-3 XC-3.1-1 XC-3.1-2 XC-4.4-2
+//~ V2-2.3-3 XC-3-4 XC-3.1-1 XC-3.1-2 XC-4.4-2
 fn check_growth() -> Check {
     let mut r = Receives::new(4096);
     ensure!(r.grow(4096, 0) == Err(Refused::NotLarger), "not larger");
@@ -275,5 +288,48 @@ fn check_asked() -> Check {
     ensure!(r.grow(8192, 3) == Ok(None), "grows");
     ensure!(r.on_request(2048, 0, RANGE) == done, "gives it up");
     ensure!(r.on_consumed(3).is_none() && r.floor() == 2048, "given up");
+    Ok(())
+}
+
+//~ XC-4.3-5
+fn check_wanted() -> Check {
+    const RANGE: (u32, u32) = (2048, 16384);
+    let mut r = Receives::new(4096);
+    let unchanged = r;
+    for want in [
+        Characteristic::RemoteInvalidation(true),
+        Characteristic::BackwardSupport(BackwardSupport::None),
+        Characteristic::Other {
+            id: Id(0x8000_0000),
+            data: &[1],
+        },
+    ] {
+        let got = r.on_wanted(&want, 0, RANGE);
+        ensure!(got == (Disposition::Rejected, None), "not changed here");
+    }
+    ensure!(r == unchanged, "nothing changed");
+    let want = Characteristic::ReceiveBufferSize(8192);
+    let got = r.on_wanted(&want, 0, RANGE);
+    ensure!(got == (Disposition::Done, None), "size");
+    ensure!(r.announced() == 8192, "size changed");
+    Ok(())
+}
+
+//~ XC-3.1-6 XC-4.1-1
+fn check_thresholds() -> Check {
+    let (mut peer, own) = (Peer::new(), Receives::new(16384));
+    says(&mut peer, Characteristic::ReceiveBufferSize(8192), false)?;
+    let t = client_thresholds(&peer, &own, true);
+    ensure!(t.client_to_server == 8192, "calls as the server has said");
+    ensure!(t.server_to_client == 4096, "replies without its help");
+    ensure!(t.remote_invalidation, "the client's to say");
+    let t = server_thresholds(&peer, &own);
+    ensure!(t.server_to_client == 8192, "replies as the client has said");
+    ensure!(t.client_to_server == 4096, "calls without its help");
+    ensure!(!t.remote_invalidation, "the client has not said so");
+    ensure!(t.version == Version::Two, "of version two");
+    let small = Receives::new(2048);
+    let t = client_thresholds(&peer, &small, false);
+    ensure!(t.server_to_client == 2048, "smaller receives");
     Ok(())
 }

@@ -133,7 +133,7 @@ impl Peer {
         }
     }
 
-    //= XC-4.4-1
+    //= XC-4.4-1 XC-4.4-3 XC-4.4-4
     fn on_update(&mut self, known: Known, pending_cleared: bool) {
         self.set(known);
         let cleared = |r: &Request| pending_cleared && r.pending && r.want.same_kind(&known);
@@ -180,7 +180,7 @@ impl Peer {
 
     /// The peer has answered an operation of this extension with INVAL_OPTION: as if every request
     /// were rejected (section 3), and every value ignored.
-    //= XC-4.1-1
+    //= XC-3-3 XC-4-4 XC-4.1-1
     pub fn on_unsupported(&mut self) {
         self.unsupported = true;
         self.request = None;

@@ -93,7 +93,7 @@ impl Receives {
     /// # Errors
     ///
     /// See [`Refused`].
-    //= V2-2.3-3 XC-4.4-2
+    //= V2-2.3-3 XC-3-4 XC-4.4-2
     pub fn grow(&mut self, to: u32, smaller: u32) -> Result<Option<Announce>, Refused> {
         self.start_growing(to, smaller, false)
     }
@@ -136,7 +136,23 @@ impl Receives {
         })
     }
 
-    /// The peer asks for Receives of `want` bytes, by REQ_XCHAR. `min..=max` is what the local side
+    /// The peer wants a characteristic of ours to change, by REQ_XCHAR. This module changes
+    /// nothing but the size of Receives; see [`Receives::on_request`] for the arguments and the
+    /// result. All else is rejected, unknown characteristics included (section 4.3).
+    //= XC-4.3-5
+    pub fn on_wanted(
+        &mut self,
+        want: &Characteristic<'_>,
+        smaller: u32,
+        range: (u32, u32),
+    ) -> (Disposition, Option<Announce>) {
+        match *want {
+            Characteristic::ReceiveBufferSize(size) => self.on_request(size, smaller, range),
+            _ => (Disposition::Rejected, None),
+        }
+    }
+
+    /// The peer asks for Receives of `want` bytes. `min..=max` is what the local side
     /// is willing to do, and `smaller` the number of posted Receives with less than `want` bytes.
     ///
     /// Returns what to answer in RESP_XCHAR, and an announcement to follow it if need be.

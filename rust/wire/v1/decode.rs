@@ -15,6 +15,7 @@ pub type Header<'a> = header::Header<Body<'a>>;
 
 /// What follows the four fixed words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+//= 5666-4.1-8
 pub enum Body<'a> {
     /// RDMA_MSG.
     Msg {

@@ -68,6 +68,7 @@ pub fn done(buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeError
 /// # Errors
 ///
 /// [`EncodeError::NoRoom`].
+//= 8166-4.5-1
 pub fn error(
     buf: &mut [u8],
     xid: u32,

@@ -57,7 +57,7 @@ pub fn error(
 /// # Errors
 ///
 /// [`EncodeError::NoRoom`].
-//= V2-3.1-2
+//= V2-3.1-2 V2-4.2.2-6
 pub fn optional(
     buf: &mut [u8],
     xid: u32,
@@ -121,6 +121,7 @@ impl OptionalWriter<'_> {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
+    //= XC-4-5
     pub fn finish(mut self) -> Result<usize, EncodeError> {
         let len = self.w.written().wrapping_sub(self.start);
         pad(&mut self.w, len)?;

@@ -21,6 +21,9 @@ const EMBEDDED: [u8; 20] = [
     0, 0, 0, 0, 0, 0,
 ];
 
+/// Another layer's data alone, with some bytes of the identifier in it.
+const FOREIGN: [u8; 12] = [0xf6, 0xab, 0x0e, 0x19, 1, 1, 3, 63, 0xf6, 0xab, 0x0e, 0x18];
+
 /// A later format version, then a message of version one.
 const TWO_FORMATS: [u8; 16] = [
     0xf6, 0xab, 0x0e, 0x18, 2, 1, 9, 9, //
@@ -32,7 +35,7 @@ const TWO_FORMATS: [u8; 16] = [
 /// # Errors
 ///
 /// The name of the first vector that fails.
-//~ 8797-4-2 8797-4-3 8797-6-1
+//~ 8797-4-2 8797-4-3 8797-4-5 8797-5-1 8797-6-1
 pub fn check() -> Result<(), &'static str> {
     ensure!(encode(SETTINGS) == PLAIN, "encode");
     ensure!(decode(&PLAIN) == Some(SETTINGS), "plain");
@@ -42,6 +45,7 @@ pub fn check() -> Result<(), &'static str> {
         receive: Size::MAX,
     };
     ensure!(decode(&EMBEDDED) == Some(embedded), "embedded");
+    ensure!(decode(&FOREIGN).is_none(), "other layers' data alone");
     let second = Settings {
         receive: Size::from_bytes(2048),
         ..Settings::DEFAULT
@@ -51,7 +55,7 @@ pub fn check() -> Result<(), &'static str> {
     check_sizes()
 }
 
-//~ 8797-4-4 8797-5.1-1 8797-5.2-3
+//~ 8797-4-4 8797-4-6 8797-5.1-1 8797-5.2-3
 fn check_absent() -> Result<(), &'static str> {
     ensure!(decode(&[]).is_none(), "no private data");
     ensure!(decode(&[0; 56]).is_none(), "only padding");

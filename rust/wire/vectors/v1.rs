@@ -207,7 +207,7 @@ fn decode_long() -> Check {
     Ok(())
 }
 
-//~ 5666-4.1-7
+//~ 5666-4.1-7 5666-4.1-8
 fn decode_others() -> Check {
     let h = decode(&MSGP)?;
     ensure!(h.proc() == Proc::Msgp && h.header_len() == 36, "msgp");
@@ -244,7 +244,7 @@ fn decode_errors() -> Check {
 /// # Errors
 ///
 /// The name of the first vector that fails.
-//~ 5666-3.3-1
+//~ 5666-3.3-1 8166-4.5-1
 pub fn check_encode() -> Check {
     encode_one(&MSG_INLINE, 28, |b| v1::inline(b, 0x1234_5678, 32))?;
     encode_one(&MSG_READ, 76, |b| {

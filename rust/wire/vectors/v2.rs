@@ -85,7 +85,7 @@ pub fn check() -> Check {
 /// # Errors
 ///
 /// The name of the first vector that fails.
-//~ V2-3.1-2 V2-3.2-1 V2-4.2.1-2 V2-4.2.1-3 V2-4.2.2-3
+//~ V2-3.1-2 V2-3.2-1 V2-4.2.1-2 V2-4.2.1-3 V2-4.2.2-3 V2-4.2.2-6
 pub fn check_decode() -> Check {
     let h = decode(&MSG_INLINE)?;
     ensure!(h.xid() == 0x1234_5678 && h.credits() == 32, "v2 prefix");

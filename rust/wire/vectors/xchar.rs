@@ -73,11 +73,15 @@ const VALUES: [Characteristic<'_>; 3] = [
 fn operation(message: &[u8]) -> Result<Operation<'_>, &'static str> {
     let header = v2::decode(message, &Limits::NONE).map_err(|_| "xchar: message")?;
     let Body::Optional {
-        opttype, optinfo, ..
+        opttype,
+        optinfo,
+        payload,
+        ..
     } = *header.body()
     else {
         return Err("xchar: no optional");
     };
+    ensure!(payload.is_empty(), "xchar: no RPC message");
     let op = Operation::decode(opttype, optinfo, &Limits::NONE).map_err(|_| "xchar: refused")?;
     op.ok_or("xchar: unknown")
 }
@@ -95,7 +99,7 @@ pub fn check() -> Check {
     check_refuse()
 }
 
-//~ XC-2.1-6
+//~ XC-2.1-6 XC-4-5 XC-4.1-5 XC-6.1-1
 fn check_decode() -> Check {
     let Operation::Init { start, no_change } = operation(&INIT)? else {
         return Err("xchar: init");

@@ -13,6 +13,7 @@ use super::{Characteristic, Disposition, OpType};
 
 /// An element of INIT_XCHAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+//= XC-4.1-5
 pub struct Initial<'a> {
     /// The characteristic.
     pub value: Characteristic<'a>,

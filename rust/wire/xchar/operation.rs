@@ -23,6 +23,7 @@ pub enum OpType {
 impl OpType {
     /// The operation with this code. Any other is answered by RDMA2_ERR_INVAL_OPTION (version
     /// two, section 3.1).
+    //= V2-3.3-1
     pub const fn from_u32(n: u32) -> Option<Self> {
         match n {
             1 => Some(Self::Init),

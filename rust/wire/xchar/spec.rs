@@ -12,6 +12,7 @@ use super::Characteristic;
 ///
 /// `bytes` is `count` well-formed `xcharval`, whose known ids have data of their type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+//= XC-2.1-7
 pub struct Spec<'a> {
     count: u32,
     bytes: &'a [u8],

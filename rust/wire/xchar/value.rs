@@ -7,6 +7,7 @@ use super::super::{DecodeError, What};
 
 /// Number of a characteristic: `xcharid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+//= XC-6.1-1
 pub struct Id(pub u32);
 
 impl Id {

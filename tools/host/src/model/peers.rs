@@ -7,7 +7,7 @@ use std::vec::Vec;
 use super::Input;
 use crate::proto::inline::Thresholds;
 use crate::proto::version::{answer, Hold, Negotiation, PeerMemory, Progress};
-use crate::proto::xchar::{Known, Peer, Receives};
+use crate::proto::xchar::{client_thresholds, Known, Peer, Receives};
 use crate::wire::message::ErrorBody;
 use crate::wire::v1::ListProc;
 use crate::wire::xchar::{self, BackwardSupport, Characteristic, Disposition, Operation};
@@ -151,7 +151,8 @@ fn receives(i: &mut Input<'_>) {
                 // The peer bounds itself before it asks.
                 let before = m.peer_limit;
                 m.peer_limit = before.min(size);
-                match r.on_request(size, smaller, (2048, 32768)) {
+                let want = Characteristic::ReceiveBufferSize(size);
+                match r.on_wanted(&want, smaller, (2048, 32768)) {
                     (Disposition::Done, None) => m.peer_limit = size,
                     (Disposition::Rejected, None) => m.peer_limit = before,
                     (Disposition::Pending, None) => m.peer_limit = before,
@@ -240,6 +241,11 @@ fn check_peer(p: &Peer) {
     if let Some(Known::ReceiveBufferSize(want)) = p.request().map(|r| r.want) {
         assert!(p.send_limit() <= want, "more than was asked for");
     }
+    let t = client_thresholds(p, &Receives::new(8192), false);
+    assert_eq!(
+        (t.client_to_server, t.server_to_client),
+        (p.send_limit(), 4096)
+    );
     let level = p.backward_support(false);
     assert_ne!(level, BackwardSupport::Unknown);
 }
