@@ -16,7 +16,7 @@ use super::link::Link;
 use super::request::{Phase, Request, State};
 use super::transport::Client;
 use super::{names, reply};
-use crate::observe::trace::{self, Task, WcStatus};
+use crate::observe::trace::{self, Source, Task, WcStatus};
 use crate::rdma::qp::Qp;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::reply::Pinned;
@@ -32,7 +32,7 @@ pub(super) fn before_completion(
     mut state: SpinLockGuard<'_, State>,
     rqst: Pinned<'_, Client>,
 ) {
-    let task = names::task(&rqst);
+    let task = names::task(&rqst).get();
     // INVARIANT: the phase becomes Fencing as the pin is parked.
     state.phase = Phase::Fencing;
     state.parked = Some(rqst.park());
@@ -90,7 +90,7 @@ pub(super) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Clie
     if state.exposed() {
         trace::mrs_zap(names::task(rqst));
         state.phase = Phase::Abandoned;
-        if post(&ep.qp, request, &mut state, names::task(rqst)).is_err() {
+        if post(&ep.qp, request, &mut state, names::task(rqst).get()).is_err() {
             xprt.force_disconnect();
         }
         drop(state);
@@ -116,7 +116,7 @@ fn replace_buffer(ep: &Endpoint, xprt: &Xprt<Client>, request: &Request, old: Op
 /// Posts a chain of LOCAL_INV for all regions that are left.
 fn post(qp: &Qp<Link>, request: &Request, state: &mut State, task: Task) -> Result {
     for region in state.regions.iter().filter(|region| region.is_live()) {
-        trace::mr_localinv(task, &names::region(region));
+        trace::mr_localinv(task, names::region(region));
     }
     match qp.post_invalidate(request.fence_tag(), &mut state.regions) {
         Ok(_) => Ok(()),

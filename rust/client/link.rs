@@ -82,8 +82,10 @@ impl Link {
             trace::bad_credits(names::peer(&self.xprt), xid, grant, credits.limit());
             breach(Breach::BadCredits);
         }
-        self.grant.store(credits.limit(), Relaxed);
-        self.tell();
+        if credits.limit() != self.grant.load(Relaxed) {
+            self.grant.store(credits.limit(), Relaxed);
+            self.tell();
+        }
     }
 
     /// The grant in force.
@@ -109,7 +111,6 @@ impl Link {
 
     /// Tells SUNRPC how many RPCs may be in flight, if that has changed. Should orphans have used
     /// up the whole grant, then only a new connection helps.
-    #[inline]
     fn tell(&self) {
         let orphans = self.orphans.load(Relaxed);
         let credits = self.grant.load(Relaxed).saturating_sub(orphans);

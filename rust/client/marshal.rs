@@ -14,7 +14,7 @@ use super::request::{Offered, Phase, State};
 use super::transport::Client;
 use super::{names, reply};
 use crate::observe::stats::Stats;
-use crate::observe::trace;
+use crate::observe::trace::{self, Lazy};
 use crate::proto::plan::{CallKind, CallShape, Conditions, Plan, ReplyKind, Section};
 use crate::rdma::mr::Direction;
 use crate::sunrpc::rqst::Rqst;
@@ -148,8 +148,7 @@ fn encode(
     let xid = rqst.xid();
     let mut registrar = Registrar {
         pool: &ep.pool,
-        xid,
-        task: names::task(rqst),
+        rqst,
         regions,
     };
     let buf = out.as_mut().ok_or(MarshalError::NoBuffer)?.as_mut_slice();
@@ -168,7 +167,8 @@ fn encode_read_chunk(
     let Some(position) = read_position(plan) else {
         return Ok(());
     };
-    let (task, pieces) = (registrar.task, register::pieces(call, &plan.read_chunk()));
+    let pieces = register::pieces(call, &plan.read_chunk());
+    let task = names::task(registrar.rqst);
     registrar.chunk(pieces, Direction::ToPeer, |m| {
         let entry = ReadSegment {
             position,
@@ -188,7 +188,7 @@ fn encode_reply_room(
     header: ReadListWriter<'_>,
     (offer, offered): (&mut Offered, &mut KVec<Segment>),
 ) -> Result<usize, MarshalError> {
-    let task = registrar.task;
+    let task = names::task(registrar.rqst);
     let mut note = |segment| offered.push_within_capacity(segment).map_err(|_| EMSGSIZE);
     match plan.reply() {
         ReplyKind::Inline => Ok(header.finish()?),
@@ -234,6 +234,18 @@ fn copy_inline(
     header: usize,
 ) -> Result<usize, MarshalError> {
     let mut room = out.get_mut(header..).ok_or(MarshalError::Impossible)?;
+    let whole = match plan.call() {
+        CallKind::InlineCopied | CallKind::InlineGathered => Some(plan.inline_call().len()),
+        CallKind::PositionZero => Some(0),
+        CallKind::ReadChunk { .. } => None,
+    };
+    if let Some(len) = whole {
+        // CAST: `usize` has at least 32 bits.
+        let len = len as usize;
+        let dest = room.get_mut(..len).ok_or(MarshalError::Impossible)?;
+        call.copy_to(0, dest).map_err(MarshalError::Map)?;
+        return Ok(len);
+    }
     let mut copied = 0;
     for extent in plan.inline_call().iter() {
         let base = match extent.section {
@@ -281,7 +293,7 @@ fn account(
         names::task(rqst),
         rqst.xid(),
         header,
-        &shape(call),
+        Lazy(|| shape(call)),
         plan.call(),
         plan.reply(),
     );

@@ -4,7 +4,7 @@
 
 use super::link::Link;
 use super::transport::Client;
-use crate::observe::trace::{Access, Cid, Peer, Region, Task, WcStatus};
+use crate::observe::trace::{Access, Cid, Lazy, Peer, Region, Task, WcStatus};
 use crate::rdma::mr::{Direction, Mr};
 use crate::rdma::qp::{Qp, WcError};
 use crate::sunrpc::rqst::Rqst;
@@ -12,12 +12,14 @@ use crate::sunrpc::xprt::Xprt;
 use crate::wire::Segment;
 
 /// The task of an RPC.
-#[inline]
-pub(super) fn task(rqst: &Rqst<'_, Client>) -> Task {
-    Task {
+#[inline(always)]
+pub(super) fn task<'a, 'b>(
+    rqst: &'a Rqst<'b, Client>,
+) -> Lazy<impl FnOnce() -> Task + Copy + use<'a, 'b>> {
+    Lazy(|| Task {
         task_id: rqst.task_id(),
         client_id: rqst.client_id(),
-    }
+    })
 }
 
 /// The peer of a transport.
@@ -29,17 +31,18 @@ pub(super) fn peer(xprt: &Xprt<Client>) -> Peer<'_> {
 }
 
 /// A work request of request slot number `index`.
-#[inline]
-pub(super) fn cid(qp: &Qp<Link>, index: u32) -> Cid {
-    Cid {
+#[inline(always)]
+pub(super) fn cid(qp: &Qp<Link>, index: u32) -> Lazy<impl FnOnce() -> Cid + Copy + use<'_>> {
+    Lazy(move || Cid {
         cq_id: qp.cq_id(),
         completion_id: index,
-    }
+    })
 }
 
 /// A memory region and what it maps.
-pub(super) fn region(region: &Mr) -> Region {
-    Region {
+#[inline(always)]
+pub(super) fn region(region: &Mr) -> Lazy<impl FnOnce() -> Region + Copy + use<'_>> {
+    Lazy(|| Region {
         mr_id: region.id(),
         nents: region.nents(),
         segment: segment(region),
@@ -47,7 +50,7 @@ pub(super) fn region(region: &Mr) -> Region {
             Direction::ToPeer => Access::PeerReads,
             Direction::FromPeer => Access::PeerWrites,
         },
-    }
+    })
 }
 
 /// A memory region as the peer knows it.

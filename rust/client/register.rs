@@ -7,11 +7,13 @@ use kernel::sync::Arc;
 
 use super::config::MAX_SEGMENTS;
 use super::names;
+use super::transport::Client;
 use crate::mem::Piece;
-use crate::observe::trace::{self, Task};
+use crate::observe::trace;
 use crate::proto::plan::{Extents, Section};
 use crate::rdma::mr::{Direction, Mr, MrPool};
-use crate::sunrpc::xdr_buf::XdrBuf;
+use crate::sunrpc::rqst::Rqst;
+use crate::sunrpc::xdr_buf::{Pieces, XdrBuf};
 use crate::wire::Segment;
 
 /// Why memory could not be registered.
@@ -25,20 +27,15 @@ pub(super) enum RegisterError {
     Map(Error),
 }
 
-/// The memory of a chunk, in order.
-pub(super) fn pieces<'a>(
-    buf: &'a XdrBuf<'_>,
-    extents: &Extents,
-) -> impl Iterator<Item = Piece> + 'a {
-    let (head, pages) = (buf.head_len(), buf.page_len());
-    extents.iter().flat_map(move |e| {
-        let start = match e.section {
-            Section::Head => e.start,
-            Section::Pages => head + e.start,
-            Section::Tail => head + pages + e.start,
-        };
-        buf.pieces(start, e.len)
-    })
+/// The memory of a chunk, in order. What makes up a chunk follows each other in the message.
+#[inline]
+pub(super) fn pieces<'a>(buf: &'a XdrBuf<'_>, chunk: &Extents) -> Pieces<'a> {
+    let start = match chunk.begins() {
+        Section::Head => 0,
+        Section::Pages => buf.head_len(),
+        Section::Tail => buf.head_len() + buf.page_len(),
+    };
+    buf.pieces(start, chunk.len())
 }
 
 /// A segment that has been mapped, for the header and the trace.
@@ -52,10 +49,8 @@ pub(super) struct Mapped<'a> {
 /// What registering for one call takes.
 pub(super) struct Registrar<'a> {
     pub(super) pool: &'a Arc<MrPool>,
-    /// The call's transaction; part of the addresses that the peer is given.
-    pub(super) xid: u32,
-    /// For the trace.
-    pub(super) task: Task,
+    /// The call; its XID is part of the addresses that the peer is given.
+    pub(super) rqst: &'a Rqst<'a, Client>,
     /// Where the regions go, within its capacity.
     pub(super) regions: &'a mut KVec<Mr>,
 }
@@ -73,7 +68,7 @@ impl Registrar<'_> {
         direction: Direction,
         mut encode: impl FnMut(Mapped<'_>) -> Result,
     ) -> Result<(), RegisterError> {
-        let mut pieces = pieces.peekable();
+        let (xid, mut pieces) = (self.rqst.xid(), pieces.peekable());
         let mut segments = 0;
         while pieces.peek().is_some() {
             if segments == MAX_SEGMENTS {
@@ -81,9 +76,9 @@ impl Registrar<'_> {
             }
             segments += 1;
             let mut region = self.pool.get().ok_or(RegisterError::NoRegions)?;
-            let mapped = region.map(&mut pieces, direction, self.xid);
+            let mapped = region.map(&mut pieces, direction, xid);
             let done = mapped.and_then(|_| {
-                trace::mr_map(self.task, &names::region(&region));
+                trace::mr_map(names::task(self.rqst), names::region(&region));
                 encode(Mapped {
                     segment: names::segment(&region),
                     last: pieces.peek().is_none(),

@@ -14,7 +14,7 @@ use super::request::{Offered, Phase, Request, State, Verdict};
 use super::transport::Client;
 use super::{fence, names};
 use crate::observe::stats::{breach, Breach};
-use crate::observe::trace;
+use crate::observe::trace::{self, Lazy};
 use crate::proto::invalidate::{self, Invalidated};
 use crate::proto::plan::ReplyShape;
 use crate::proto::reply::{self, Offer, Outcome};
@@ -29,11 +29,13 @@ use crate::wire::{self, DecodeError, Prefix, What};
 /// Handles one message. Completion worker; does not sleep.
 pub(super) fn handle(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>) {
     let bytes = msg.bytes();
-    let header = match v1::decode(bytes, &Link::limits()) {
+    // Not moved out of its place: it is long.
+    let decoded = v1::decode(bytes, &Link::limits());
+    let header = match &decoded {
         Ok(header) => header,
-        Err(error) => return malformed(link, qp, msg, &error),
+        Err(error) => return malformed(link, qp, msg, error),
     };
-    if is_call(&header) {
+    if is_call(header) {
         return unmatched(link, bytes);
     }
     link.granted(header.xid(), header.credits());
@@ -43,7 +45,7 @@ pub(super) fn handle(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>) {
     };
     trace::reply(names::task(&rqst), header.xid(), link.grant());
     accept(link, qp, msg, rqst, |state, rqst| {
-        judge(link, &header, state, rqst)
+        judge(link, header, state, rqst)
     });
 }
 
@@ -129,7 +131,7 @@ fn note_invalidated(
     match invalidate::match_rkey(handles, msg.invalidated(), link.may_invalidate()) {
         Invalidated::None => true,
         Invalidated::Match(index) => state.regions.get_mut(index).is_some_and(|region| {
-            trace::mr_reminv(names::task(rqst), &names::region(region));
+            trace::mr_reminv(names::task(rqst), names::region(region));
             region.remotely_invalidated(msg)
         }),
         Invalidated::Foreign(rkey) => {
@@ -171,7 +173,11 @@ fn judge(
                 .is_some_and(|l| l.write_list().next().is_some());
             let placed = rqst.place_reply(header.payload(), chunk.then_some(write_len));
             stats.fixup(placed.copied);
-            trace::fixup(names::task(rqst), placed.copied, &shape(&rqst.recv_buf()));
+            trace::fixup(
+                names::task(rqst),
+                placed.copied,
+                Lazy(|| shape(&rqst.recv_buf())),
+            );
             Verdict::Length(placed.len)
         }
         Ok(Outcome::ReplyChunk {

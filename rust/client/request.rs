@@ -208,7 +208,7 @@ impl State {
     /// Gives the regions back: nobody can reach the memory any more, or never could.
     pub(super) fn reset(&mut self) {
         for region in &self.regions {
-            trace::mr_unmap(&names::region(region));
+            trace::mr_unmap(names::region(region));
         }
         self.regions.clear();
         self.offered.clear();

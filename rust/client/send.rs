@@ -64,7 +64,7 @@ fn post(
         return Err(SendError::Dropped);
     }
     for region in &state.regions {
-        trace::mr_fastreg(names::task(rqst), &names::region(region));
+        trace::mr_fastreg(names::task(rqst), names::region(region));
     }
     let mut posted = launch(ep, request, &mut state);
     if posted == Err(PostError::Full) {

@@ -197,7 +197,10 @@ pub(super) struct Unplug {
 
 impl Removal for Unplug {
     fn device_removed(&self) {
-        trace::device_removal(&self.device, self.xprt.addr().bytes());
+        trace::device_removal(
+            &self.device as &dyn kernel::fmt::Display,
+            self.xprt.addr().bytes(),
+        );
         self.xprt.force_disconnect();
     }
 }

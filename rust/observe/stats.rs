@@ -104,7 +104,9 @@ impl Stats {
     /// A reply came with `bytes` in its write or reply chunk.
     #[inline]
     pub(crate) fn reply_bytes(&self, bytes: u32) {
-        self.reply_bytes.add(bytes.into());
+        if bytes != 0 {
+            self.reply_bytes.add(bytes.into());
+        }
     }
 
     /// `bytes` of a call were copied into the send buffer.
@@ -116,7 +118,9 @@ impl Stats {
     /// `bytes` of a reply were copied out of the Receive buffer.
     #[inline]
     pub(crate) fn fixup(&self, bytes: usize) {
-        self.fixup.add(bytes as u64);
+        if bytes != 0 {
+            self.fixup.add(bytes as u64);
+        }
     }
 
     /// A request did not fit into its persistent buffer; one of `bytes` was allocated.

@@ -11,6 +11,7 @@
 use kernel::ffi;
 use kernel::prelude::*;
 
+use crate::proto::plan::{CallShape, ReplyShape};
 use crate::wire::Segment;
 
 #[macro_use]
@@ -30,6 +31,36 @@ pub(crate) use connection::*;
 pub(crate) use region::*;
 pub(crate) use reply::*;
 pub(crate) use violation::*;
+
+/// What an event takes for an argument of type `T`.
+pub(crate) trait Source<T> {
+    /// Yields the argument; called only while the event is enabled.
+    fn get(self) -> T;
+}
+
+impl<T> Source<T> for T {
+    #[inline(always)]
+    fn get(self) -> T {
+        self
+    }
+}
+
+/// An argument that is looked up only while the event is enabled.
+#[derive(Clone, Copy)]
+pub(crate) struct Lazy<F>(pub(crate) F);
+
+macro_rules! lazy {
+    ($($ty:ty),*) => {$(
+        impl<F: FnOnce() -> $ty> Source<$ty> for Lazy<F> {
+            #[inline(always)]
+            fn get(self) -> $ty {
+                (self.0)()
+            }
+        }
+    )*};
+}
+
+lazy!(Task, Cid, Region, CallShape, ReplyShape);
 
 /// The task that an event belongs to; printed as `task:PID@CLIENT`.
 #[derive(Clone, Copy)]

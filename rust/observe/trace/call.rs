@@ -19,14 +19,14 @@ mod form {
 
 events! {
     /// Memory regions were added to a connection's pool.
-    fn createmrs(peer: Peer<'_>, count: u32) => xprtrdma_createmrs {
+    fn createmrs(peer: Peer<'a>, count: u32) => xprtrdma_createmrs {
         addr: peer.addr,
         port: peer.port,
         count: count,
     }
 
     /// The pool of memory regions is empty; the call has to wait.
-    fn nomrs_err(task: Task, peer: Peer<'_>) => xprtrdma_nomrs_err {
+    fn nomrs_err(task: Task, peer: Peer<'a>) => xprtrdma_nomrs_err {
         task_id: task.task_id,
         client_id: task.client_id,
         addr: peer.addr,
@@ -34,7 +34,7 @@ events! {
     }
 
     /// A read segment went into a call's header. `nents`: entries of its scatterlist.
-    fn chunk_read(task: Task, segment: &ReadSegment, nents: u32, last: bool)
+    fn chunk_read(task: Task, segment: &'a ReadSegment, nents: u32, last: bool)
         => xprtrdma_chunk_read {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -47,7 +47,7 @@ events! {
     }
 
     /// A segment of the write chunk went into a call's header.
-    fn chunk_write(task: Task, segment: &Segment, nents: u32, last: bool)
+    fn chunk_write(task: Task, segment: &'a Segment, nents: u32, last: bool)
         => xprtrdma_chunk_write {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -59,7 +59,7 @@ events! {
     }
 
     /// A segment of the reply chunk went into a call's header.
-    fn chunk_reply(task: Task, segment: &Segment, nents: u32, last: bool)
+    fn chunk_reply(task: Task, segment: &'a Segment, nents: u32, last: bool)
         => xprtrdma_chunk_reply {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -75,7 +75,7 @@ events! {
         task: Task,
         xid: u32,
         hdr_len: usize,
-        message: &CallShape,
+        message: CallShape,
         call: CallKind,
         reply: ReplyKind,
     ) => xprtrdma_marshal {
@@ -117,7 +117,7 @@ events! {
     }
 
     /// `count` Receives were posted; `posted` are outstanding now.
-    fn post_recvs(peer: Peer<'_>, cq_id: u32, count: u32, posted: u32) => xprtrdma_post_recvs {
+    fn post_recvs(peer: Peer<'a>, cq_id: u32, count: u32, posted: u32) => xprtrdma_post_recvs {
         addr: peer.addr,
         port: peer.port,
         cq_id: cq_id,
@@ -126,7 +126,7 @@ events! {
     }
 
     /// Receives could not be posted: `status` is the negative errno.
-    fn post_recvs_err(peer: Peer<'_>, cq_id: u32, status: i32) => xprtrdma_post_recvs_err {
+    fn post_recvs_err(peer: Peer<'a>, cq_id: u32, status: i32) => xprtrdma_post_recvs_err {
         addr: peer.addr,
         port: peer.port,
         cq_id: cq_id,

@@ -14,7 +14,7 @@ use crate::wire::cm_private::Settings;
 events! {
     /// The connect worker is done: `rc` is what waiting tasks get. `status` is 1 when connected,
     /// otherwise the errno with which the attempt ended.
-    fn connect(peer: Peer<'_>, rc: i32, status: i32) => xprtrdma_connect {
+    fn connect(peer: Peer<'a>, rc: i32, status: i32) => xprtrdma_connect {
         addr: peer.addr,
         port: peer.port,
         rc: rc,
@@ -22,7 +22,7 @@ events! {
     }
 
     /// A connection is being torn down. `status` as in [`connect`], before the teardown.
-    fn disconnect(peer: Peer<'_>, rc: i32, status: i32) => xprtrdma_disconnect {
+    fn disconnect(peer: Peer<'a>, rc: i32, status: i32) => xprtrdma_disconnect {
         addr: peer.addr,
         port: peer.port,
         rc: rc,
@@ -31,7 +31,7 @@ events! {
 
     /// A connection was established with these thresholds; `send` and `recv` are what remains of
     /// them for the RPC message after the longest header. Addresses are kernel socket addresses.
-    fn inline_thresh(agreed: &Thresholds, send: u32, recv: u32, src: &[u8], dst: &[u8])
+    fn inline_thresh(agreed: &'a Thresholds, send: u32, recv: u32, src: &'a [u8], dst: &'a [u8])
         => xprtrdma_inline_thresh {
         inline_send: agreed.client_to_server,
         inline_recv: agreed.server_to_client,
@@ -42,7 +42,7 @@ events! {
     }
 
     /// What the peer's CM Private Data announced; `None` when it had none that we understand.
-    fn private_data(peer: Peer<'_>, settings: Option<&Settings>) => xprtrdma_private_data {
+    fn private_data(peer: Peer<'a>, settings: Option<&'a Settings>) => xprtrdma_private_data {
         addr: peer.addr,
         port: peer.port,
         found: settings.is_some(),
@@ -52,7 +52,7 @@ events! {
     }
 
     /// The connection went from one state to another.
-    fn conn_state(peer: Peer<'_>, event: Event, from: State, to: State) => xprtrdma_conn_state {
+    fn conn_state(peer: Peer<'a>, event: Event, from: State, to: State) => xprtrdma_conn_state {
         addr: peer.addr,
         port: peer.port,
         event: event_name(event),
@@ -61,26 +61,26 @@ events! {
     }
 
     /// The device of a connection to `dst` is going away.
-    fn device_removal(device: &dyn fmt::Display, dst: &[u8]) => xprtrdma_device_removal {
+    fn device_removal(device: &'a dyn fmt::Display, dst: &'a [u8]) => xprtrdma_device_removal {
         name: Text::new(&fmt!("{}", device)),
         dst: SockAddrBytes::new(dst),
     }
 
     /// SUNRPC asked for a disconnect, to test recovery.
-    fn op_inject_dsc(peer: Peer<'_>) => xprtrdma_op_inject_dsc {
+    fn op_inject_dsc(peer: Peer<'a>) => xprtrdma_op_inject_dsc {
         addr: peer.addr,
         port: peer.port,
     }
 
     /// SUNRPC asked for a connection; the worker will start after `delay` jiffies.
-    fn op_connect(peer: Peer<'_>, delay: usize) => xprtrdma_op_connect {
+    fn op_connect(peer: Peer<'a>, delay: usize) => xprtrdma_op_connect {
         addr: peer.addr,
         port: peer.port,
         delay: delay,
     }
 
     /// SUNRPC set the time-outs for connecting, in jiffies.
-    fn op_set_cto(peer: Peer<'_>, connect: usize, reconnect: usize) => xprtrdma_op_set_cto {
+    fn op_set_cto(peer: Peer<'a>, connect: usize, reconnect: usize) => xprtrdma_op_set_cto {
         addr: peer.addr,
         port: peer.port,
         connect: connect,

@@ -41,7 +41,8 @@ macro_rules! event_enabled {
 /// }
 /// ```
 ///
-/// The expressions are evaluated only while the event is enabled. They stand in the order of the
+/// An argument may be a [`Lazy`](super::Lazy) that yields the type. That, and the expressions, are
+/// evaluated only while the event is enabled. The expressions stand in the order of the
 /// event's `TP_PROTO`, and have types that implement `Field`; bindgen's prototype makes the
 /// compiler compare number and types.
 macro_rules! events {
@@ -54,13 +55,14 @@ macro_rules! events {
         $(#[$attr])*
         #[inline(always)]
         #[allow(clippy::redundant_locals, reason = "some parameters are called like arguments")]
-        pub(crate) fn $name($($arg: $ty),*) {
+        pub(crate) fn $name<'a>($($arg: impl $crate::observe::trace::Source<$ty>),*) {
             #[cfg(CONFIG_TRACEPOINTS)]
             {
                 let enabled = kernel::macros::paste! {
                     event_enabled!($crate::raw::[<__tracepoint_ $event>])
                 };
                 if enabled {
+                    $(let $arg: $ty = $crate::observe::trace::Source::get($arg);)*
                     $(let $param = $value;)*
                     kernel::macros::paste! {
                         // SAFETY: The event copies what it is given before it returns. `Field`

@@ -6,7 +6,7 @@ use super::{Region, Task};
 
 events! {
     /// Memory was mapped for DMA, and its registration was built.
-    fn mr_map(task: Task, region: &Region) => xprtrdma_mr_map {
+    fn mr_map(task: Task, region: Region) => xprtrdma_mr_map {
         task_id: task.task_id,
         client_id: task.client_id,
         mr_id: region.mr_id,
@@ -18,7 +18,7 @@ events! {
     }
 
     /// The registration is being posted: from now on the peer can reach the memory.
-    fn mr_fastreg(task: Task, region: &Region) => xprtrdma_mr_fastreg {
+    fn mr_fastreg(task: Task, region: Region) => xprtrdma_mr_fastreg {
         task_id: task.task_id,
         client_id: task.client_id,
         mr_id: region.mr_id,
@@ -30,7 +30,7 @@ events! {
     }
 
     /// A LOCAL_INV is being posted.
-    fn mr_localinv(task: Task, region: &Region) => xprtrdma_mr_localinv {
+    fn mr_localinv(task: Task, region: Region) => xprtrdma_mr_localinv {
         task_id: task.task_id,
         client_id: task.client_id,
         mr_id: region.mr_id,
@@ -42,7 +42,7 @@ events! {
     }
 
     /// The peer has invalidated the region with its reply.
-    fn mr_reminv(task: Task, region: &Region) => xprtrdma_mr_reminv {
+    fn mr_reminv(task: Task, region: Region) => xprtrdma_mr_reminv {
         task_id: task.task_id,
         client_id: task.client_id,
         mr_id: region.mr_id,
@@ -54,7 +54,7 @@ events! {
     }
 
     /// The memory was unmapped: neither peer nor device can reach it any more.
-    fn mr_unmap(region: &Region) => xprtrdma_mr_unmap {
+    fn mr_unmap(region: Region) => xprtrdma_mr_unmap {
         mr_id: region.mr_id,
         nents: region.nents as i32,
         handle: region.segment.handle,

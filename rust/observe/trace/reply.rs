@@ -16,7 +16,7 @@ events! {
     }
 
     /// A message of another version than the connection's was dropped.
-    fn reply_vers_err(prefix: Prefix, peer: Peer<'_>) => xprtrdma_reply_vers_err {
+    fn reply_vers_err(prefix: Prefix, peer: Peer<'a>) => xprtrdma_reply_vers_err {
         xid: prefix.xid,
         version: prefix.version,
         proc: prefix.proc,
@@ -25,7 +25,7 @@ events! {
     }
 
     /// A reply was dropped for which no call is waiting.
-    fn reply_rqst_err(prefix: Prefix, peer: Peer<'_>) => xprtrdma_reply_rqst_err {
+    fn reply_rqst_err(prefix: Prefix, peer: Peer<'a>) => xprtrdma_reply_rqst_err {
         xid: prefix.xid,
         version: prefix.version,
         proc: prefix.proc,
@@ -34,7 +34,7 @@ events! {
     }
 
     /// A message too short for the four fixed words was dropped. What it lacks is to be zero.
-    fn reply_short_err(prefix: Prefix, peer: Peer<'_>) => xprtrdma_reply_short_err {
+    fn reply_short_err(prefix: Prefix, peer: Peer<'a>) => xprtrdma_reply_short_err {
         xid: prefix.xid,
         version: prefix.version,
         proc: prefix.proc,
@@ -45,7 +45,7 @@ events! {
     /// A reply's header could not be decoded, or claims what was not offered; its RPC fails. See
     /// [`malformed_hdr`](super::malformed_hdr) and [`reply_violation`](super::reply_violation)
     /// for the reason.
-    fn reply_hdr_err(prefix: Prefix, peer: Peer<'_>) => xprtrdma_reply_hdr_err {
+    fn reply_hdr_err(prefix: Prefix, peer: Peer<'a>) => xprtrdma_reply_hdr_err {
         xid: prefix.xid,
         version: prefix.version,
         proc: prefix.proc,
@@ -70,7 +70,7 @@ events! {
     }
 
     /// `bytes` of a reply were copied from the Receive buffer to where the upper layer wants them.
-    fn fixup(task: Task, bytes: usize, buffer: &ReplyShape) => xprtrdma_fixup {
+    fn fixup(task: Task, bytes: usize, buffer: ReplyShape) => xprtrdma_fixup {
         task_id: task.task_id,
         client_id: task.client_id,
         fixup: bytes,
@@ -81,7 +81,7 @@ events! {
 
     /// A segment was decoded from a reply; its length is what the responder wrote. See
     /// [`decode_segs`].
-    fn decode_seg(segment: &Segment) => xprtrdma_decode_seg {
+    fn decode_seg(segment: &'a Segment) => xprtrdma_decode_seg {
         handle: segment.handle,
         length: segment.length,
         offset: segment.offset,

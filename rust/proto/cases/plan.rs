@@ -303,9 +303,14 @@ fn check_parts() -> Check {
         "nothing inline"
     );
     ensure!(p.read_chunk().len() == 4256, "length of a long call");
+    ensure!(
+        p.read_chunk().begins() == Section::Head,
+        "start of a long call"
+    );
     let p = plan(&SMALL_CALL, &read_reply(8192), &COND)?;
     ensure!(
-        is(&p.write_chunk(), &[(Section::Pages, 0, 8192)]),
+        is(&p.write_chunk(), &[(Section::Pages, 0, 8192)])
+            && p.write_chunk().begins() == Section::Pages,
         "write chunk"
     );
     let p = plan(&SMALL_CALL, &readdir_reply(8192), &COND)?;

@@ -63,6 +63,17 @@ impl Extents {
             .saturating_add(self.tail)
     }
 
+    /// The section of the first byte.
+    pub const fn begins(&self) -> Section {
+        if self.head != 0 {
+            Section::Head
+        } else if self.pages != 0 {
+            Section::Pages
+        } else {
+            Section::Tail
+        }
+    }
+
     /// Whether there is nothing.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0

@@ -70,6 +70,13 @@ impl XdrBufMut<'_> {
         let payload = chunk.checked_next_multiple_of(4).unwrap_or(chunk);
         let head_len = self.buf().head_len();
         let inline_len = u32::try_from(inline.len()).unwrap_or(u32::MAX);
+        if chunk == 0 && inline_len <= head_len {
+            self.fill_head(inline);
+            return Placed {
+                len: inline_len,
+                copied: 0,
+            };
+        }
         if chunk != 0 && inline_len < head_len {
             self.cut_head(inline_len);
         }
