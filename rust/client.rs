@@ -13,6 +13,7 @@
 //! | [`marshal`], [`register`] | plan, register and encode, outside the send lock |
 //! | [`send`] | post what was prepared, under the send lock |
 //! | [`reply`] | from a received message to a completed RPC |
+//! | [`backward`] | calls of the server, and our replies to them |
 //! | [`fence`] | no memory a peer can still reach goes back to its owner |
 //! | [`supply`] | more memory regions when they run low |
 //!
@@ -28,6 +29,7 @@
 pub(crate) mod config;
 pub(crate) mod transport;
 
+mod backward;
 mod connect;
 mod endpoint;
 mod events;

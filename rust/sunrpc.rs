@@ -24,6 +24,8 @@
 //!                     free_slot            [slot]                      slot_free
 //! ```
 //!
+//! Calls in the other direction take a way of their own, see [`backward`].
+//!
 //! # Locks of SUNRPC, and what they mean here
 //!
 //! - `XPRT_LOCKED`, the *send lock*: a bit that a task, the connect worker or the autoclose worker
@@ -51,6 +53,7 @@
 )]
 
 pub(crate) mod address;
+pub(crate) mod backward;
 pub(crate) mod buffer;
 pub(crate) mod class;
 pub(crate) mod connect;

@@ -2,6 +2,7 @@
 
 //! What is fixed when a transport is made.
 
+use crate::proto::backward;
 use crate::rdma::device::Limits;
 use crate::sunrpc::sysctl::Knob;
 use crate::wire::cm_private::{Settings, Size};
@@ -82,6 +83,9 @@ pub(crate) const MAX_PAYLOAD: usize = MAX_PAYLOAD_PAGES as usize * kernel::page:
 const MAX_PAYLOAD_PAGES: u32 = 257;
 /// Pages of a payload plus head and tail of the message around it.
 const MAX_MESSAGE_PAGES: u32 = MAX_PAYLOAD_PAGES + 3;
+/// Receives for calls of the server, and Sends for the replies. They are posted from the start: when
+/// NFS says that it wants calls, there is a connection already.
+const BACKWARD: u32 = backward::CREDITS;
 /// A quarter of the Receives is posted in one batch.
 const RECEIVE_BATCHES: u32 = 4;
 
@@ -140,7 +144,9 @@ impl Sizing {
         // A region each for call and reply, with an extra one for an odd start; each is
         // registered and invalidated once. And the Send.
         let per_request = 2 * (regions + 2) + 1;
-        let credits = config.slots.min(limits.max_qp_wr / per_request);
+        // Of the device's limit one is for the work request that drains the queue.
+        let room = limits.max_qp_wr.saturating_sub(1 + BACKWARD);
+        let credits = config.slots.min(room / per_request);
         if credits == 0 {
             return Err(Unfit::QueuesTooShort);
         }
@@ -148,8 +154,8 @@ impl Sizing {
         Ok(Self {
             mr_depth,
             credits,
-            send_wr: credits * per_request,
-            receives: (credits + receive_batch).min(limits.max_qp_wr),
+            send_wr: credits * per_request + BACKWARD,
+            receives: (credits + receive_batch).min(room) + BACKWARD,
             receive_batch,
         })
     }

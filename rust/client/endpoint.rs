@@ -7,6 +7,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::workqueue::Work;
 
+use super::backward::Outbox;
 use super::config::Sizing;
 use super::events::Events;
 use super::link::Link;
@@ -37,6 +38,9 @@ pub(super) struct Endpoint {
     /// Buffers of RPCs that were given up after their Send was posted.
     #[pin]
     spent: SpinLock<KVec<SendBuf>>,
+    /// For replies to the server's calls.
+    #[pin]
+    pub(super) outbox: Outbox,
     pd: Arc<Pd>,
     pub(super) pool: Arc<MrPool>,
     pub(super) cm: CmId<Events>,
@@ -78,6 +82,7 @@ impl Endpoint {
                 closed: Atomic::new(false),
                 qp: parts.qp,
                 spent <- new_spinlock!(spent, "rpcrdma::Endpoint::spent"),
+                outbox <- Outbox::new(),
                 pd: parts.pd,
                 pool: parts.pool,
                 cm: parts.cm,
@@ -102,6 +107,15 @@ impl Endpoint {
         self.closed.store(true, Relaxed);
         self.cm.disconnect();
         self.qp.drain();
+    }
+
+    /// Gets ready to answer calls of the server. May sleep; the second call does nothing.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EIO`.
+    pub(super) fn serve_backward(&self) -> Result {
+        self.outbox.fill(&self.pd, &self.thresholds)
     }
 
     /// A send buffer in place of one that the device may still be reading. May sleep.

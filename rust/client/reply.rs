@@ -12,9 +12,10 @@ use kernel::prelude::*;
 use super::link::Link;
 use super::request::{Offered, Phase, Request, State, Verdict};
 use super::transport::Client;
-use super::{fence, names};
+use super::{backward, fence, names};
 use crate::observe::stats::{breach, Breach};
 use crate::observe::trace::{self, Lazy};
+use crate::proto;
 use crate::proto::invalidate::{self, Invalidated};
 use crate::proto::plan::ReplyShape;
 use crate::proto::reply::{self, Offer, Outcome};
@@ -35,8 +36,8 @@ pub(super) fn handle(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>) {
         Ok(header) => header,
         Err(error) => return malformed(link, qp, msg, error),
     };
-    if is_call(header) {
-        return unmatched(link, bytes);
+    if proto::backward::is_call(header) {
+        return backward::receive(link, header);
     }
     link.granted(header.xid(), header.credits());
     let Some(rqst) = link.xprt().find(header.xid()) else {
@@ -47,12 +48,6 @@ pub(super) fn handle(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>) {
     accept(link, qp, msg, rqst, |state, rqst| {
         judge(link, header, state, rqst)
     });
-}
-
-/// Whether a message is a call in the backward direction (RFC 8167), which we have not offered to
-/// serve. XIDs of the two directions are independent, so it must not be taken for a reply.
-fn is_call(header: &Header<'_>) -> bool {
-    matches!(header.payload(), [_, _, _, _, 0, 0, 0, 0, ..])
 }
 
 /// A message with a header that cannot be decoded: fails the RPC it names, if there is one, rather

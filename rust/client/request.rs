@@ -33,9 +33,14 @@ use crate::wire::Segment;
 /// differ, since a signalled Send may complete after the LOCAL_INV chain was posted.
 const KINDS: u32 = 2;
 
-/// Tags that `slots` requests use.
+/// Tags that `slots` requests and replies to the peer's own calls use.
 pub(super) const fn tags(slots: u32) -> u32 {
-    slots * KINDS
+    backward_tag(slots).get() + 1
+}
+
+/// Tag of all replies to the peer's calls: nobody waits for their Sends.
+pub(super) const fn backward_tag(slots: u32) -> Tag {
+    Tag::new(slots * KINDS)
 }
 
 /// Number of the request that a tag belongs to, if it is that of a LOCAL_INV chain.

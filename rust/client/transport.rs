@@ -10,10 +10,13 @@ use super::config::{self, Config, MAX_PAYLOAD};
 use super::endpoint::Endpoint;
 use super::marshal::{self, MarshalError};
 use super::request::Request;
-use super::{connect, fence, names, send};
+use super::{backward, connect, fence, names, send};
 use crate::observe::stats::{write_xprt_line, Generic, Stats};
 use crate::observe::trace;
+use crate::proto::backward::CREDITS;
+use crate::proto::inline::Thresholds;
 use crate::rdma::device::{Name, Registration, Removal};
+use crate::sunrpc::backward::BackwardReply;
 use crate::sunrpc::rqst::Rqst;
 use crate::sunrpc::slot::Slot;
 use crate::sunrpc::stats::StatsWriter;
@@ -31,6 +34,10 @@ pub(crate) struct Client {
     #[pin]
     endpoint: SpinLock<Option<Arc<Endpoint>>>,
     devices: Arc<Registration>,
+    /// Whether somebody serves the server's calls; stays set.
+    backward: Atomic<bool>,
+    /// Longest message of such a call or of its reply, over the latest connection.
+    backward_max: Atomic<u32>,
 }
 
 impl Client {
@@ -75,6 +82,8 @@ impl Transport for Client {
     const NAME: &'static CStr = c"rdma";
     const NETIDS: [&'static CStr; 2] = [c"rdma", c"rdma6"];
     const PROTO: &'static CStr = c"rdma";
+    const BACKWARD_SLOTS: u32 = CREDITS;
+    const BACKWARD_CALLS: u32 = 2 * CREDITS;
 
     fn slots() -> u32 {
         config::slots()
@@ -91,6 +100,9 @@ impl Transport for Client {
             epoch: Atomic::new(0),
             endpoint <- new_spinlock!(None, "rpcrdma::Client::endpoint"),
             devices: devices.clone(),
+            backward: Atomic::new(false),
+            // What the first connection can carry in any case.
+            backward_max: Atomic::new(backward::max_message(&Thresholds::DEFAULT)),
         })
     }
 
@@ -106,7 +118,14 @@ impl Transport for Client {
         let ep = made?;
         // The credits of the last connection are void before anything can be sent on this one.
         xprt.reset_congestion();
-        *self.endpoint.lock() = Some(ep);
+        self.backward_max
+            .store(backward::max_message(&ep.thresholds), Relaxed);
+        *self.endpoint.lock() = Some(ep.clone());
+        // ORDERING: either this comes after `backward_wanted` has looked for a connection, and the
+        // lock makes the flag visible, or that finds this connection.
+        if self.backward.load(Relaxed) {
+            ep.serve_backward().map_err(|_| ConnectError::NoResources)?;
+        }
         Ok(())
     }
 
@@ -151,6 +170,22 @@ impl Transport for Client {
     fn slot_free(&self, _xprt: &Xprt<Self>, _slot: &Slot<Self>) -> bool {
         // The release has seen to it that nothing refers to the slot any more.
         true
+    }
+
+    fn backward_wanted(&self, xprt: &Xprt<Self>, count: u32) -> Result {
+        trace::cb_setup(names::peer(xprt), count);
+        // ORDERING: see `connect`.
+        self.backward.store(true, Relaxed);
+        self.endpoint().map_or(Ok(()), |ep| ep.serve_backward())
+    }
+
+    fn backward_max_message(&self) -> usize {
+        // CAST: `usize` has at least 32 bits.
+        self.backward_max.load(Relaxed) as usize
+    }
+
+    fn send_backward(&self, xprt: &Xprt<Self>, reply: BackwardReply<'_>) -> Result<(), SendError> {
+        backward::send(self, xprt, &reply)
     }
 
     fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>) {

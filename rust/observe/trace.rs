@@ -17,6 +17,7 @@ use crate::wire::Segment;
 #[macro_use]
 mod event;
 
+mod backward;
 mod call;
 mod completion;
 mod connection;
@@ -25,6 +26,7 @@ mod reply;
 mod text;
 mod violation;
 
+pub(crate) use backward::*;
 pub(crate) use call::*;
 pub(crate) use completion::*;
 pub(crate) use connection::*;

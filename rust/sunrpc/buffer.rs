@@ -22,7 +22,7 @@ const ALIGN: usize = 128;
 
 /// Memory from `kmalloc()`: physically contiguous, in the direct map, so that it can be mapped for
 /// DMA page by page. Its contents belong to SUNRPC; nothing here looks at them.
-struct Memory {
+pub(super) struct Memory {
     start: NonNull<u8>,
     len: usize,
 }
@@ -30,13 +30,18 @@ struct Memory {
 impl Memory {
     /// `len` bytes, a multiple of [`ALIGN`], which makes `kmalloc()` align them so. Uninitialised
     /// unless `gfp` has `__GFP_ZERO`. Context according to `gfp`.
-    fn new(len: usize, gfp: u32) -> Result<Self> {
+    pub(super) fn new(len: usize, gfp: u32) -> Result<Self> {
         // SAFETY: With a null pointer this is an allocation, for which any size is fine.
         let p = unsafe {
             k::krealloc_node_align_noprof(core::ptr::null(), len, ALIGN, gfp, k::NUMA_NO_NODE)
         };
         let start = NonNull::new(p.cast::<u8>()).ok_or(ENOMEM)?;
         Ok(Self { start, len })
+    }
+
+    /// Where it begins.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
     }
 }
 

@@ -4,9 +4,10 @@
 //!
 //! Each function here turns C pointers into the types of this room, and an outcome into an errno.
 //! Safety, common to all: SUNRPC calls the operations of a transport that `setup` has made for `T`, with
-//! tasks and requests that belong to it and are alive for the call. All requests are embedded in
-//! `Slot<T>`s, as SUNRPC has no others (there is no backward channel, whose requests would come from
-//! elsewhere).
+//! tasks and requests that belong to it and are alive for the call. Requests are embedded in
+//! `Slot<T>`s, except those of backward calls ([`super::backward`]), which three operations have to
+//! tell apart: `prepare_request`, `send_request`, `release_request`. The others never see one: a backward
+//! request has no buffers of SUNRPC's, expects no reply, and is freed by `bc_free_rqst`.
 
 use core::ptr::NonNull;
 
@@ -14,6 +15,7 @@ use kernel::bindings as k;
 use kernel::ffi::{c_int, c_uint, c_ulong, c_ushort};
 use kernel::seq_file::SeqFile;
 
+use super::backward::{self, BackwardReply};
 use super::rqst::Rqst;
 use super::slot::Slot;
 use super::stats::StatsWriter;
@@ -56,7 +58,7 @@ impl<T: Transport> Table<T> {
         enable_swap: Some(enable_swap),
         disable_swap: Some(disable_swap),
         inject_disconnect: Some(inject_disconnect::<T>),
-        bc_setup: Some(bc_setup),
+        bc_setup: Some(bc_setup::<T>),
         bc_maxpayload: Some(bc_maxpayload::<T>),
         bc_num_slots: Some(bc_num_slots::<T>),
         bc_free_rqst: Some(bc_free_rqst),
@@ -154,6 +156,10 @@ unsafe extern "C" fn prepare_request<T: Transport>(
     rqst: *mut raw::rpc_rqst,
     buf: *mut raw::xdr_buf,
 ) -> c_int {
+    // SAFETY: As the module says. A backward reply needs no preparation.
+    if unsafe { backward::is_backward(rqst) } {
+        return 0;
+    }
     // SAFETY: As the module says.
     let (xprt, rqst) = unsafe { parts::<T>(rqst) };
     // SAFETY: The address alone.
@@ -167,19 +173,30 @@ unsafe extern "C" fn prepare_request<T: Transport>(
     }
 }
 
-/// A call is to be sent. The send lock is held, the request pinned.
+/// A call, or the reply to a backward call, is to be sent. The send lock is held, the request pinned.
 ///
 /// # Safety
 ///
 /// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn send_request<T: Transport>(rqst: *mut raw::rpc_rqst) -> c_int {
     // SAFETY: As the module says.
-    let (xprt, rqst) = unsafe { parts::<T>(rqst) };
+    let xprt = unsafe { Xprt::<T>::from_raw((*rqst).rq_xprt) };
     if !xprt.is_connected() {
         return SendError::NotConnected.to_errno();
     }
-    rqst.mark_start();
-    match xprt.transport().send(xprt, rqst) {
+    // SAFETY: As the module says: the request is either of the two, and pinned meanwhile.
+    let sent = unsafe {
+        let live = NonNull::new_unchecked(rqst);
+        if backward::is_backward(rqst) {
+            let reply = BackwardReply::from_raw(live);
+            xprt.transport().send_backward(xprt, reply)
+        } else {
+            let rqst = Rqst::from_raw(live);
+            rqst.mark_start();
+            xprt.transport().send(xprt, rqst)
+        }
+    };
+    match sent {
         Ok(()) => 0,
         Err(error) => {
             if error == SendError::Dropped {
@@ -207,8 +224,11 @@ unsafe extern "C" fn timer<T: Transport>(xprt: *mut raw::rpc_xprt, _task: *mut r
 ///
 /// To be called by SUNRPC, as the module says.
 unsafe extern "C" fn release_request<T: Transport>(task: *mut raw::rpc_task) {
-    // SAFETY: As the module says; the lock is held.
+    // SAFETY: As the module says; the lock is held. A backward reply has taken no credit.
     unsafe {
+        if backward::is_backward((*task).tk_rqstp) {
+            return;
+        }
         let (xprt, _) = parts::<T>((*task).tk_rqstp);
         xprt.return_credit(NonNull::new_unchecked(task));
     }
@@ -283,15 +303,30 @@ unsafe extern "C" fn inject_disconnect<T: Transport>(xprt: *mut raw::rpc_xprt) {
     xprt.transport().inject_disconnect(xprt);
 }
 
-/// NFSv4.1 wants callbacks. It refuses a transport without this operation; see
-/// [`Transport::BACKWARD_SLOTS`].
-extern "C" fn bc_setup(_xprt: *mut raw::rpc_xprt, _min_reqs: c_uint) -> c_int {
-    0
+/// NFSv4.1 wants callbacks, `min_reqs` at a time. (It refuses a transport without this operation.)
+/// Process context, may sleep.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
+unsafe extern "C" fn bc_setup<T: Transport>(xprt: *mut raw::rpc_xprt, min_reqs: c_uint) -> c_int {
+    // SAFETY: As the module says.
+    match unsafe { Xprt::<T>::from_raw(xprt) }.set_up_backward(min_reqs) {
+        Ok(()) => 0,
+        Err(error) => error.to_errno(),
+    }
 }
 
 /// Longest backward message. Called under RCU.
-extern "C" fn bc_maxpayload<T: Transport>(_xprt: *mut raw::rpc_xprt) -> usize {
-    T::BACKWARD_MAX_PAYLOAD
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
+unsafe extern "C" fn bc_maxpayload<T: Transport>(xprt: *mut raw::rpc_xprt) -> usize {
+    // SAFETY: As the module says.
+    unsafe { Xprt::<T>::from_raw(xprt) }
+        .transport()
+        .backward_max_message()
 }
 
 /// Backward calls at a time. Called under RCU.
@@ -299,8 +334,16 @@ extern "C" fn bc_num_slots<T: Transport>(_xprt: *mut raw::rpc_xprt) -> c_uint {
     T::BACKWARD_SLOTS
 }
 
-/// Never called: no backward request is ever allocated.
-extern "C" fn bc_free_rqst(_rqst: *mut raw::rpc_rqst) {}
+/// A backward call is done with. Process context.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
+unsafe extern "C" fn bc_free_rqst(rqst: *mut raw::rpc_rqst) {
+    // SAFETY: As the module says.
+    unsafe { backward::free(NonNull::new_unchecked(rqst)) };
+}
 
-/// Nothing was set up.
+/// A session ends, or the transport. The pool stays for the next session, and goes with the
+/// transport; nothing arrives in between, as SUNRPC has taken the service away first.
 extern "C" fn bc_destroy(_xprt: *mut raw::rpc_xprt, _max_reqs: c_uint) {}

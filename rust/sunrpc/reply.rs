@@ -40,7 +40,7 @@ impl<T: Transport> Xprt<T> {
         let _guard = QueueLock::new(self);
         // SAFETY: The transport is alive, and we hold its `queue_lock`.
         let rqst = NonNull::new(unsafe { raw::xprt_lookup_rqst(xprt, xid.to_be()) })?;
-        // SAFETY: All requests of this transport come from its slots, see `setup`.
+        // SAFETY: All requests that wait for a reply come from the transport's slots, see `setup`.
         let slot = unsafe { Slot::<T>::from_rqst(rqst) };
         if slot.claimed.load(Relaxed) {
             // A second reply is one too many, like a reply to nothing.

@@ -237,6 +237,7 @@ unsafe fn dismantle<T: Transport>(xprt: NonNull<Xprt<T>>) {
     let this = unsafe { xprt.as_ref() };
     let raw_xprt = this.as_raw();
     this.wait_unused();
+    this.end_backward();
     // SAFETY: Nobody else has access any more. The transport may look at `this` while it is dropped,
     // but not at itself.
     drop(unsafe { (*this.state().data.get()).take() });

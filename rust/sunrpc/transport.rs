@@ -3,8 +3,10 @@
 //! What a transport has to provide.
 
 use kernel::bindings as k;
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
+use super::backward::BackwardReply;
 use super::rqst::Rqst;
 use super::slot::Slot;
 use super::stats::StatsWriter;
@@ -135,15 +137,14 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     const RECONNECT_MAX: u32 = 60;
     /// Seconds of idleness after which SUNRPC closes the connection.
     const IDLE_TIMEOUT: u32 = 300;
-    /// Longest message in the backward direction, as NFSv4.1 announces it in `CREATE_SESSION`.
-    ///
-    /// SUNRPC calls the hooks behind this and [`Self::BACKWARD_SLOTS`] without asking whether they
-    /// are there, and the NFS client refuses a minor version above 0 on a transport without
-    /// `bc_setup`; so they exist even for a transport that accepts no backward call. Linux's
-    /// nfsd takes less than about 500 bytes for an error, and 0 slots for the maximum.
-    const BACKWARD_MAX_PAYLOAD: usize = 4096;
-    /// Number of backward calls at a time, as NFSv4.1 announces it in `CREATE_SESSION`.
+    /// Number of backward calls at a time, as NFSv4.1 announces it in `CREATE_SESSION`. Linux's nfsd
+    /// takes 0 for the maximum.
     const BACKWARD_SLOTS: u32 = 1;
+    /// Number of backward calls for which there is room. More than [`Self::BACKWARD_SLOTS`]: the next
+    /// call may arrive before SUNRPC has let go of the one that was just answered. With 0 no
+    /// backward call is accepted; the operations are there all the same, as the NFS client refuses
+    /// a minor version above 0 on a transport without them.
+    const BACKWARD_CALLS: u32 = 0;
 
     /// Number of request slots of a new transport: so many RPCs can be under way. Asked once for each
     /// transport.
@@ -220,6 +221,34 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// May the slot serve another RPC now? If not, [`Xprt::recycle`] must be called for it when it
     /// may; calling that from another thread before this has returned `false` is fine.
     fn slot_free(&self, xprt: &Xprt<Self>, slot: &Slot<Self>) -> bool;
+
+    /// Somebody wants to serve calls of the peer, `count` at a time. They are handed over by
+    /// [`Xprt::deliver`]. May be called several times, at any time, and while connecting.
+    ///
+    /// # Errors
+    ///
+    /// Any: the mount fails with it.
+    fn backward_wanted(&self, _xprt: &Xprt<Self>, _count: u32) -> Result {
+        Ok(())
+    }
+
+    /// Longest message, call or reply, in the backward direction; NFSv4.1 announces it in
+    /// `CREATE_SESSION`, and Linux's nfsd takes less than about 500 bytes for an error. Called under
+    /// RCU, with or without a connection: must not sleep.
+    fn backward_max_message(&self) -> usize {
+        PAGE_SIZE
+    }
+
+    /// Sends the reply to a backward call. Send lock held, request pinned. Must not wait for memory or
+    /// for the peer. What cannot be sent, and never will be, had better be dropped with `Ok`: see
+    /// [`SendError`] for whom an error hits.
+    ///
+    /// # Errors
+    ///
+    /// See [`SendError`].
+    fn send_backward(&self, _xprt: &Xprt<Self>, _reply: BackwardReply<'_>) -> Result<(), SendError> {
+        Ok(())
+    }
 
     /// An RPC timed out waiting for its reply.
     fn timer(&self, xprt: &Xprt<Self>) {

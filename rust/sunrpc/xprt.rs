@@ -12,11 +12,12 @@ use core::ptr::NonNull;
 use kernel::bindings as k;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
-use kernel::sync::Completion;
+use kernel::sync::{Completion, SetOnce};
 use kernel::types::Opaque;
 use kernel::workqueue::Queue;
 
 use super::address::Strings;
+use super::backward::{self, Pool};
 use super::class::Class;
 use super::slot::Slot;
 use super::transport::Transport;
@@ -29,7 +30,8 @@ use crate::raw;
 ///
 /// - `base` comes first: a pointer to it is a pointer to the whole. The memory is `xprt_alloc()`'s.
 /// - From the end of `setup` until the last step of teardown `state` is initialised, `state.data`
-///   too, and all `rpc_rqst` of the transport are those of `state.slots`.
+///   too, and all `rpc_rqst` of the transport are those of `state.slots`, or of `state.backward` for
+///   calls of the peer.
 #[repr(C)]
 pub(crate) struct Xprt<T: Transport> {
     base: Opaque<raw::rpc_xprt>,
@@ -52,6 +54,13 @@ pub(super) struct State<T: Transport> {
     /// Runs `setup::destroy_worker`.
     #[pin]
     pub(super) destroy_work: Opaque<k::work_struct>,
+    /// Runs `backward::release_worker`.
+    #[pin]
+    pub(super) release_work: Opaque<k::work_struct>,
+    /// References to the transport that `release_work` is to give back.
+    pub(super) owed: Atomic<u32>,
+    /// For calls of the peer; none before somebody wants them.
+    pub(super) backward: SetOnce<Pool>,
     /// When the latest attempt to connect began, in jiffies.
     pub(super) attempt: Atomic<usize>,
     /// When the next one is to begin, in jiffies.
@@ -90,6 +99,12 @@ impl<T: Transport> State<T> {
                 // SAFETY: The memory is ours, and pinned.
                 unsafe { raw::rr_init_work(work, Some(super::setup::destroy_worker::<T>)) }
             }),
+            release_work <- Opaque::ffi_init(|work| {
+                // SAFETY: The memory is ours, and pinned.
+                unsafe { raw::rr_init_work(work, Some(backward::release_worker::<T>)) }
+            }),
+            owed: Atomic::new(0),
+            backward: SetOnce::new(),
             attempt: Atomic::new(super::connect::now()),
             due: Atomic::new(0),
             epoch: Atomic::new(1),
@@ -198,6 +213,12 @@ impl<T: Transport> Xprt<T> {
     /// The server's port as text.
     pub(crate) fn display_port(&self) -> &CStr {
         self.state.strings.port()
+    }
+
+    /// SUNRPC's count of backward calls under way.
+    pub(super) fn backward_count(&self) -> &Atomic<i32> {
+        // SAFETY: The transport is alive; the counter is aligned, and only accessed atomically.
+        unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).bc_slot_count.counter) }
     }
 
     #[inline]

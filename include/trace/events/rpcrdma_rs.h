@@ -690,6 +690,46 @@ TRACE_EVENT(xprtrdma_decode_seg,
 );
 
 /*
+ * Calls of the server
+ */
+
+TRACE_EVENT(xprtrdma_cb_setup,
+	TP_PROTO(RPCRDMA_PEER_PROTO, unsigned int reqs),
+	TP_ARGS(addr, port, reqs),
+	TP_STRUCT__entry(
+		__field(unsigned int, reqs)
+		RPCRDMA_PEER_ENTRY
+	),
+	TP_fast_assign(
+		__entry->reqs = reqs;
+		RPCRDMA_PEER_ASSIGN;
+	),
+	TP_printk("peer=[%s]:%s %u reqs", RPCRDMA_PEER_PRINT, __entry->reqs)
+);
+
+DECLARE_EVENT_CLASS(rpcrdma_rs_callback_class,
+	TP_PROTO(RPCRDMA_PEER_PROTO, u32 xid),
+	TP_ARGS(addr, port, xid),
+	TP_STRUCT__entry(
+		__field(u32, xid)
+		RPCRDMA_PEER_ENTRY
+	),
+	TP_fast_assign(
+		__entry->xid = xid;
+		RPCRDMA_PEER_ASSIGN;
+	),
+	TP_printk("peer=[%s]:%s xid=0x%08x", RPCRDMA_PEER_PRINT, __entry->xid)
+);
+
+#define DEFINE_CALLBACK_EVENT(name)					\
+	DEFINE_EVENT(rpcrdma_rs_callback_class, name,			\
+		TP_PROTO(RPCRDMA_PEER_PROTO, u32 xid),			\
+		TP_ARGS(addr, port, xid))
+
+DEFINE_CALLBACK_EVENT(xprtrdma_cb_call);
+DEFINE_CALLBACK_EVENT(xprtrdma_cb_reply);
+
+/*
  * Events that the C implementation does not have
  */
 
@@ -811,6 +851,23 @@ TRACE_EVENT(xprtrdma_bad_credits,
 	TP_printk("peer=[%s]:%s xid=0x%08x granted=%u used=%u",
 		RPCRDMA_PEER_PRINT, __entry->xid, __entry->granted,
 		__entry->used)
+);
+
+TRACE_EVENT(xprtrdma_cb_refused,
+	TP_PROTO(RPCRDMA_PEER_PROTO, u32 xid, const char *reason),
+	TP_ARGS(addr, port, xid, reason),
+	TP_STRUCT__entry(
+		__field(u32, xid)
+		__string(reason, reason)
+		RPCRDMA_PEER_ENTRY
+	),
+	TP_fast_assign(
+		__entry->xid = xid;
+		__assign_str(reason);
+		RPCRDMA_PEER_ASSIGN;
+	),
+	TP_printk("peer=[%s]:%s xid=0x%08x %s", RPCRDMA_PEER_PRINT,
+		__entry->xid, __get_str(reason))
 );
 
 #endif /* _TRACE_RPCRDMA_RS_H */
