@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Prints messages of every kind, one a line: name, bytes in hex, and the fields as we decode them.
-//! `cross_check.py` wraps them in packets and compares with what tshark makes of them.
+//! Prints what goes over the wire, one item a line: its kind, its bytes in hex, and the fields as
+//! we decode them. `cross_check.py` wraps the items in packets and compares with what tshark makes
+//! of those.
 
-use rpcrdma_proto::wire::v1::{self, Body, ErrorBody, ListProc};
-use rpcrdma_proto::wire::{EncodeError, Limits, Lists, Segment};
+use rpcrdma_proto::wire::cm_private::{self, Settings, Size};
+use rpcrdma_proto::wire::v1::{self, Body, ErrorBody};
+use rpcrdma_proto::wire::{EncodeError, Limits, ListProc, Lists, ReadListWriter, Segment};
 
 fn segment(n: u32) -> Segment {
     Segment {
@@ -14,37 +16,46 @@ fn segment(n: u32) -> Segment {
     }
 }
 
-/// A message with so many read segments, write chunks of so many segments, and a reply chunk.
-fn lists(
-    buf: &mut [u8],
-    xid: u32,
-    proc: ListProc,
+/// Lists of so many read segments, write chunks of so many segments, and a reply chunk.
+#[derive(Clone, Copy)]
+struct Shape<'a> {
+    position: u32,
     reads: u32,
-    writes: &[u32],
+    writes: &'a [u32],
     reply: Option<u32>,
-) -> Result<usize, EncodeError> {
-    let mut w = v1::begin(buf, xid, xid % 100, proc)?;
-    for n in 0..reads {
-        let position = if proc == ListProc::Nomsg { 0 } else { 148 };
-        w.segment(position, segment(n))?;
-    }
-    let mut w = w.write_list()?;
-    for &count in writes {
+}
+
+impl Shape<'_> {
+    fn write(&self, mut w: ReadListWriter<'_>) -> Result<usize, EncodeError> {
+        for n in 0..self.reads {
+            w.segment(self.position, segment(n))?;
+        }
+        let mut w = w.write_list()?;
+        for &count in self.writes {
+            let mut c = w.chunk()?;
+            for n in 0..count {
+                c.segment(segment(n + 50))?;
+            }
+            w = c.end();
+        }
+        let w = w.reply_chunk()?;
+        let Some(count) = self.reply else {
+            return w.finish();
+        };
         let mut c = w.chunk()?;
         for n in 0..count {
-            c.segment(segment(n + 50))?;
+            c.segment(segment(n + 80))?;
         }
-        w = c.end();
+        Ok(c.finish())
     }
-    let w = w.reply_chunk()?;
-    let Some(count) = reply else {
-        return w.finish();
-    };
-    let mut c = w.chunk()?;
-    for n in 0..count {
-        c.segment(segment(n + 80))?;
-    }
-    Ok(c.finish())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn join<T: ToString>(items: impl Iterator<Item = T>) -> String {
+    items.map(|i| i.to_string()).collect::<Vec<_>>().join(",")
 }
 
 fn fields(lists: &Lists<'_>) -> String {
@@ -52,48 +63,113 @@ fn fields(lists: &Lists<'_>) -> String {
     let all = lists.read_list().map(|r| r.segment);
     let all = all.chain(lists.write_list().flat_map(|c| c.segments()));
     let all = all.chain(lists.reply_chunk().into_iter().flat_map(|c| c.segments()));
-    let segments: Vec<_> = all.map(show).collect();
-    let positions: Vec<_> = lists.read_list().map(|r| r.position.to_string()).collect();
+    let counts = lists.write_list().chain(lists.reply_chunk());
     format!(
-        "segments={} positions={}",
-        segments.join(","),
-        positions.join(",")
+        "segments={} positions={} reads={} writes={} reply={} counts={}",
+        join(all.map(show)),
+        join(lists.read_list().map(|r| r.position)),
+        lists.read_list().count(),
+        lists.write_list().count(),
+        lists.reply_chunk().is_some() as u32,
+        join(counts.map(|c| c.count())),
     )
 }
 
-fn print(bytes: &[u8]) {
+fn print_header(bytes: &[u8]) {
     let header = v1::decode(bytes, &Limits::NONE).expect("our own message");
-    let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    let body = match header.body() {
+    let mut body = match header.body() {
         Body::Error(ErrorBody::Vers { low, high }) => format!("error=1 low={low} high={high}"),
         Body::Error(ErrorBody::Chunk) => "error=2".into(),
-        _ => header.lists().map(fields).unwrap_or_default(),
+        Body::Msgp { align, thresh, .. } => format!("align={align} thresh={thresh} "),
+        _ => String::new(),
     };
+    body += &header.lists().map(fields).unwrap_or_default();
     let (xid, credits, proc) = (header.xid(), header.credits(), header.proc() as u32);
-    println!("{hex} xid={xid:08x} credits={credits} proc={proc} {body}");
+    let bytes = hex(bytes);
+    println!("header {bytes} xid={xid:08x} credits={credits} proc={proc} {body}");
 }
 
-fn main() -> Result<(), EncodeError> {
+/// A call that tshark need not understand: XID, CALL, version 2, program 0.
+fn print_with_call(buf: &mut [u8], n: usize, xid: u32) {
+    let rpc = [xid, 0, 2, 0, 0, 0, 0, 0, 0, 0].map(u32::to_be_bytes);
+    buf[n..n + 40].copy_from_slice(&rpc.concat());
+    print_header(&buf[..n + 40]);
+}
+
+fn headers() -> Result<(), EncodeError> {
     let mut buf = [0; 1024];
     let mut xid = 0x0a00_0001;
-    for proc in [ListProc::Msg, ListProc::Nomsg] {
-        for reads in [0, 1, 3] {
-            for writes in [&[][..], &[1], &[2, 3], &[16]] {
-                for reply in [None, Some(1), Some(4)] {
-                    xid += 1;
-                    let n = lists(&mut buf, xid, proc, reads, writes, reply)?;
-                    // A call that tshark need not understand: XID, CALL, version 2, program 0.
-                    let rpc = [xid, 0, 2, 0, 0, 0, 0, 0, 0, 0].map(u32::to_be_bytes);
-                    let inline = if proc == ListProc::Msg { 40 } else { 0 };
-                    buf[n..n + inline].copy_from_slice(&rpc.concat()[..inline]);
-                    print(&buf[..n + inline]);
-                }
+    for reads in [0, 1, 3] {
+        for writes in [&[][..], &[1], &[2, 3], &[16]] {
+            for reply in [None, Some(1), Some(4)] {
+                xid += 1;
+                let mut shape = Shape {
+                    position: 148,
+                    reads,
+                    writes,
+                    reply,
+                };
+                let n = shape.write(v1::begin(&mut buf, xid, xid % 100, ListProc::Msg)?)?;
+                print_with_call(&mut buf, n, xid);
+                let n = shape.write(v1::begin_padded(&mut buf, xid, 9, 4096, 1024)?)?;
+                print_with_call(&mut buf, n, xid);
+                shape.position = 0;
+                let n = shape.write(v1::begin(&mut buf, xid, xid % 100, ListProc::Nomsg)?)?;
+                print_header(&buf[..n]);
             }
         }
     }
+    let n = v1::done(&mut buf, xid, 3)?;
+    print_header(&buf[..n]);
     for error in [ErrorBody::Vers { low: 1, high: 2 }, ErrorBody::Chunk] {
         let n = v1::error(&mut buf, xid, 1, error)?;
-        print(&buf[..n]);
+        print_header(&buf[..n]);
     }
+    // ERR_CHUNK of RFC 5666, with its eight words.
+    let n = v1::error(&mut buf, xid, 1, ErrorBody::Chunk)?;
+    buf[n..n + 32].fill(0);
+    print_header(&buf[..n + 32]);
+    Ok(())
+}
+
+/// A field of private data as one kind of handshake carries it: other layers' bytes, the message,
+/// zeros up to the field's length.
+fn print_private(kind: &str, front: &[u8], message: &[u8], len: usize) {
+    let mut field = [front, message].concat();
+    field.resize(len.max(field.len()), 0);
+    let found = cm_private::decode(&field).map_or("none".into(), |s| {
+        let r = s.remote_invalidation as u32;
+        let (send, receive) = (s.send.bytes(), s.receive.bytes());
+        format!("invalidation={r} send={send} receive={receive}")
+    });
+    println!("{kind} {} {found}", hex(&field));
+}
+
+fn private_data() {
+    // IRD and ORD, which MPA revision 2 puts in front (RFC 6581).
+    const MPA2: [u8; 4] = [0x80, 0x10, 0x80, 0x10];
+    let sizes = [1024, 2048, 4096, 65536, 262_144];
+    let mut messages = vec![vec![], cm_private::encode(Settings::DEFAULT).to_vec()];
+    for (n, (send, receive)) in sizes.into_iter().zip(sizes.into_iter().rev()).enumerate() {
+        let settings = Settings {
+            remote_invalidation: n % 2 == 0,
+            send: Size::from_bytes(send),
+            receive: Size::from_bytes(receive),
+        };
+        messages.push(cm_private::encode(settings).to_vec());
+    }
+    // A later version of the format, which is passed over.
+    messages.push(vec![0xf6, 0xab, 0x0e, 0x18, 2, 1, 3, 3]);
+    for message in messages {
+        print_private("req", &[], &message, 56);
+        print_private("rep", &[], &message, 196);
+        print_private("mpa-req", &MPA2, &message, 0);
+        print_private("mpa-rep", &MPA2, &message, 0);
+    }
+}
+
+fn main() -> Result<(), EncodeError> {
+    headers()?;
+    private_data();
     Ok(())
 }
