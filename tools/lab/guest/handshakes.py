@@ -5,7 +5,9 @@ Prints ``did - 1 EVENTS NAME: how it ended`` for each, and ``agreed ANNOUNCED SE
 each private data in the order accepted: what the client must have understood.
 """
 
-from peer import ERR_CHUNK, ERROR, GRANT, Call, Peer, Silence, header, words
+import os
+
+from peer import ERR_CHUNK, ERROR, GRANT, Call, Peer, SilenceError, header, words
 
 #: Seconds in which the next mount must try, or the client say something.
 COMING, CALLING = 60, 10
@@ -13,13 +15,15 @@ COMING, CALLING = 60, 10
 LONGEST, LONGEST_REJECT = 196, 148
 
 _MAGIC = "f6ab0e18"
+#: InfiniBand's messages have a fixed size: what is left of it arrives as zeros.
+PADDED = os.path.exists("/sys/class/infiniband/rxe0")
 #: Private data, and what it announces: remote invalidation, bytes it sends and receives; None if
 #: it is no message of ours and the defaults hold.
 PRIVATE = (
     ("", None),
     ("f6", None),
     (_MAGIC, None),
-    (f"{_MAGIC}010003", None),
+    (f"{_MAGIC}010003", (0, 4096, 1024) if PADDED else None),
     (f"{_MAGIC}01000303", (0, 4096, 4096)),
     (f"{_MAGIC}01010303", (1, 4096, 4096)),
     (f"{_MAGIC}01fe0000", (0, 1024, 1024)),
@@ -53,7 +57,7 @@ class Hosts:
         """The first message, refused, so that the mount fails at once; how long it was."""
         try:
             event = self.peer.event(CALLING, "received", "disconnected")
-        except Silence:
+        except SilenceError:
             return "silence"
         if event[0] == "disconnected":
             return "disconnected"

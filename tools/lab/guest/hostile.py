@@ -16,7 +16,7 @@ import sys
 
 import handshakes
 from misdeeds import group, honest
-from peer import Call, Peer, Silence, header, lists
+from peer import Call, Peer, SilenceError, header, lists
 
 #: Seconds in which a client in use must come, call, or let go of a broken connection.
 COMING, CALLING, LEAVING = 90, 30, 3
@@ -105,7 +105,7 @@ def part(peer, connection):
     try:
         while next_call(peer, connection, LEAVING):
             pass
-    except Silence:
+    except SilenceError:
         # As a server would whose queue pair has failed.
         peer.tell("disconnect", connection)
         peer.tell("drop", connection)
@@ -117,13 +117,13 @@ def converse(peer, server, connection, misdeeds):
     while misdeeds:
         try:
             call = next_call(peer, connection, WAITING if calls else CALLING)
-        except Silence:
+        except SilenceError:
             if not calls:
                 raise
             answer(peer, server, calls.pop(0))
             continue
         if call is None:
-            return
+            return None
         calls.append(call)
         if first:
             # Grants credits, and lets the client forget its back-off.
@@ -142,6 +142,7 @@ def converse(peer, server, connection, misdeeds):
             return part(peer, connection)
         if not misdeed.ends:
             peer.send(connection, honest(call))
+    return None
 
 
 def main():
@@ -153,7 +154,7 @@ def main():
     try:
         while misdeeds:
             converse(peer, server, welcome(peer), misdeeds)
-    except Silence as silence:
+    except SilenceError as silence:
         sys.exit(f"the client went silent ({silence}) before: {[m.name for m in misdeeds]}")
     finally:
         peer.kill()

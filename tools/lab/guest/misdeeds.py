@@ -7,8 +7,20 @@ that must fire, and whether it ends the RPC: if not, an honest error does so aft
 
 import time
 
-from peer import DONE, ERR_CHUNK, ERR_VERS, ERROR, MSG, MSGP, NOMSG
-from peer import chunk, header, lists, system_error, words
+from peer import (
+    DONE,
+    ERR_CHUNK,
+    ERR_VERS,
+    ERROR,
+    MSG,
+    MSGP,
+    NOMSG,
+    chunk,
+    header,
+    lists,
+    system_error,
+    words,
+)
 
 MALFORMED = "malformed_header"
 CLAIM = "reply_claim"
@@ -21,38 +33,36 @@ HUGE = 0xFFFFFFFF
 
 
 class Misdeed:
-    """One of them. `fits(call)` says whether it can be done in answer to `call`."""
+    """One of them; `fits(call)` says whether it can answer `call`. Any call, unless told."""
 
-    def __init__(self, name, counter="-", events=(), fits=lambda call: True, ends=False, last=False):
+    def __init__(self, name, counter="-", events=(), fits=bool, ends=False, last=False):
         self.name, self.counter, self.events = name, counter, events
         self.fits, self.ends, self.last = fits, ends, last
         self.times = 1
         self.calls = 1
 
-    def run(self, peer, call, others):
-        raise NotImplementedError
-
 
 class Answer(Misdeed):
-    """A message. `last`: the connection does not survive it."""
+    """A message, made from the call. `last`: the connection does not survive it."""
 
     def __init__(self, name, make, *args, **kwargs):
         super().__init__(name, *args, **kwargs)
         self.make = make
 
-    def run(self, peer, call, others):
+    def run(self, peer, call, _others):
         return peer.send(call.connection, self.make(call))
 
 
 class Act(Misdeed):
-    """Anything else: `act(peer, call, others)`; `others` are calls not yet answered."""
+    """Anything else: `act(peer, call)`; with `calls` of 2, `act(peer, call, victim)`."""
 
     def __init__(self, name, act, *args, times=1, calls=1, **kwargs):
         super().__init__(name, *args, **kwargs)
         self.act, self.times, self.calls = act, times, calls
 
     def run(self, peer, call, others):
-        return self.act(peer, call, others)
+        victims = [other for other in others if other.handles][: self.calls - 1]
+        return self.act(peer, call, *victims)
 
 
 def honest(call):
@@ -211,7 +221,7 @@ def transactions():
             STRANGE_EVENTS,
         )
 
-    def twice(peer, call, others):
+    def twice(peer, call):
         peer.send(call.connection, honest(call))
         return peer.send(call.connection, honest(call))
 
@@ -227,12 +237,12 @@ def transactions():
     )
 
 
-def credits():
+def grants():
     """Grants of every size."""
     event = ("xprtrdma_bad_credits",)
     yield Answer(
         "no credit",
-        lambda c: _reply(c, credits=0) + system_error(c.xid),
+        lambda c: _reply(c, grant=0) + system_error(c.xid),
         "bad_credits",
         event,
         ends=True,
@@ -240,14 +250,14 @@ def credits():
     for grant in (HUGE, 0x80000000, 129):
         yield Answer(
             f"{grant} credits",
-            lambda c, g=grant: _reply(c, credits=g) + system_error(c.xid),
+            lambda c, g=grant: _reply(c, grant=g) + system_error(c.xid),
             ends=True,
         )
 
 
 def floods():
     def flood(count, make):
-        def act(peer, call, others):
+        def act(peer, call):
             return peer.tell("flood", call.connection, count, make(call).hex() or "-", timeout=120)
 
         return act
@@ -256,9 +266,7 @@ def floods():
         return header(call.xid ^ HUGE) + lists() + system_error(call.xid ^ HUGE)
 
     yield Act("flood of replies", flood(2000, unasked), "bad_xids", STRANGE_EVENTS, times=2000)
-    yield Act(
-        "flood of nothing", flood(300, lambda c: b""), MALFORMED, SHORT_EVENTS[1:], times=300
-    )
+    yield Act("flood of nothing", flood(300, lambda c: b""), MALFORMED, SHORT_EVENTS[1:], times=300)
     yield Act(
         "flood of long headers",
         flood(200, lambda c: header(c.xid ^ HUGE) + words(0, 1, HUGE) + bytes(3900)),
@@ -274,20 +282,21 @@ def accesses():
     def refused(status):
         return f"REACHED CLIENT MEMORY: {status}" if status == "success" else "refused"
 
-    def beyond(peer, call, others):
+    def beyond(peer, call):
         handle, length, offset = call.writes[0][-1]
-        return refused(peer.tell("write", call.connection, f"{handle:x}",
-                                 f"{offset + length - 2:x}", "ee" * 4))
+        return refused(
+            peer.tell("write", call.connection, f"{handle:x}", f"{offset + length - 2:x}", "ee" * 4)
+        )
 
-    def into_read_chunk(peer, call, others):
+    def into_read_chunk(peer, call):
         handle, _, offset = call.reads[0][1]
         return refused(peer.tell("write", call.connection, f"{handle:x}", f"{offset:x}", "ee" * 4))
 
-    def out_of_write_chunk(peer, call, others):
+    def out_of_write_chunk(peer, call):
         handle, _, offset = call.writes[0][0]
         return refused(peer.tell("read", call.connection, f"{handle:x}", f"{offset:x}", 16))
 
-    def stale(peer, call, others):
+    def stale(peer, call):
         handle, _, offset = call.writes[0][0]
         peer.send(call.connection, honest(call))
         time.sleep(0.5)
@@ -307,24 +316,31 @@ def invalidations():
         data = (message or honest(call)).hex()
         return peer.tell("sendinv", call.connection, f"{handle:x}", data)
 
-    def of_another(peer, call, others):
-        victim = next(other for other in others if other.handles)
+    def of_another(peer, call, victim):
         return invalidate(peer, call, victim.handles[0])
 
-    def twice(peer, call, others):
+    def twice(peer, call):
         invalidate(peer, call, call.handles[0], header(call.xid ^ HUGE) + lists())
         return invalidate(peer, call, call.handles[0])
 
-    def its_own(peer, call, others):
+    def its_own(peer, call):
         return invalidate(peer, call, call.handles[0])
 
     def exposes(call):
         return bool(call.handles)
 
     yield Act("its own key", its_own, "-", ("xprtrdma_mr_reminv",), exposes, ends=True)
-    yield Act("key of another call", of_another, "foreign_rkey", foreign, has_none, calls=2,
-              ends=True, last=True)
-    yield Act("key of no call", lambda p, c, o: invalidate(p, c, 0xDEADBEEF), last=True)
+    yield Act(
+        "key of another call",
+        of_another,
+        "foreign_rkey",
+        foreign,
+        has_none,
+        calls=2,
+        ends=True,
+        last=True,
+    )
+    yield Act("key of no call", lambda p, c: invalidate(p, c, 0xDEADBEEF), last=True)
     yield Act("the same key twice", twice, fits=exposes, last=True)
 
 
@@ -340,13 +356,13 @@ def oversized():
 
 def endings():
     """The connection ends in place of a reply."""
-    yield Act("disconnect", lambda p, c, o: p.tell("disconnect", c.connection), last=True)
-    yield Act("gone without a word", lambda p, c, o: p.tell("drop", c.connection), last=True)
+    yield Act("disconnect", lambda p, c: p.tell("disconnect", c.connection), last=True)
+    yield Act("gone without a word", lambda p, c: p.tell("drop", c.connection), last=True)
 
 
 GROUPS = {
     "headers": (truncations, headers, types, errors),
-    "claims": (claims, transactions, credits),
+    "claims": (claims, transactions, grants),
     "floods": (floods, oversized, endings),
     "memory": (accesses, invalidations),
 }

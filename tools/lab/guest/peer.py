@@ -38,8 +38,8 @@ def lists(reads=(), writes=(), reply=None):
     return out + (words(0) if reply is None else words(1) + chunk(reply))
 
 
-def header(xid, kind=MSG, credits=CREDITS, version=1):
-    return words(xid, version, credits, kind)
+def header(xid, kind=MSG, grant=CREDITS, version=1):
+    return words(xid, version, grant, kind)
 
 
 def system_error(xid):
@@ -83,7 +83,7 @@ class Call:
         return [handle for handle, _, _ in parts + (self.reply or [])]
 
 
-class Silence(Exception):
+class SilenceError(Exception):
     """Nothing came in time."""
 
 
@@ -108,13 +108,13 @@ class Peer:
                     return self._events.pop(index)
             left = deadline - time.monotonic()
             if left <= 0 or not self._selector.select(left):
-                raise Silence(" ".join(wanted))
+                raise SilenceError(" ".join(wanted))
             self._read()
 
     def _read(self):
         data = os.read(self._process.stdout.fileno(), 1 << 20)
         if not data:
-            raise Silence("the peer is gone")
+            raise SilenceError("the peer is gone")
         *lines, self._partial = (self._partial + data).split(b"\n")
         for line in lines:
             if line.startswith(b"fatal"):

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Work on files until told to stop, and believe nothing: worker.py DIRECTORY CONTROL [SECONDS]
+"""Work on files until told to stop, and believe nothing: worker.py DIRECTORY CONTROL [SECONDS].
 
 Four threads share a directory: one writes blocks, one reads them back and compares, one lists
-names, one sets a time. To see each of these calls even while others fail, mount with actimeo=600. An operation may fail while the server misbehaves; what it must not do is lie. A block
+names, one sets a time. To see each of these calls even while others fail, mount with
+actimeo=600. An operation may fail while the server misbehaves; what it must not do is lie. A block
 whose write failed may hold the old or the new contents; any other must hold what was written last.
 
 Progress goes to the file CONTROL.status (``OPERATIONS ERRORS``). Once CONTROL.stop exists every

@@ -132,8 +132,9 @@ class Worker:
 
     def _stuck(self) -> str:
         """Where its threads wait."""
-        stacks = "for t in /proc/[0-9]*/task/*; do grep -l worker.py $t/cmdline >/dev/null && "
-        return self._pair.client.run(f"{stacks} cat $t/wchan && echo; done 2>/dev/null").stdout.decode()
+        threads = f"/proc/$(pgrep -f {self._control}$)/task/*"
+        done = self._pair.client.run(f"for t in {threads}; do head -4 $t/stack; echo; done")
+        return done.stdout.decode()
 
 
 def _text(done: Exit) -> str:
@@ -170,7 +171,7 @@ def finish(pair: Pair, pid: int, limit: float) -> str:
 
 
 def return_port(pair: Pair) -> None:
-    """nfsd serves RDMA again."""
+    """The port is the real server's again."""
     pair.server.sh("echo 'rdma 20049' > /proc/fs/nfsd/portlist", timeout=120)
 
 

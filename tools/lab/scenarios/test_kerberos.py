@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Kerberos, against a key distribution centre of the lab's own.
+
+With krb5 data goes by chunks as ever. With krb5i and krb5p it is part of what is signed or
+encrypted, so no data chunk may be seen on the cable: calls and replies that are too long for
+inline go as a whole, at position zero and by Reply chunk.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab import capture, settings, wirecheck
+from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, Pair
+
+VERIFY = "python3 /lab/verify.py"
+LIMIT = 400
+CASES = [
+    ("3", "krb5p"),
+    ("4.2", "krb5"),
+    ("4.2", "krb5i"),
+    pytest.param("4.2", "krb5p", marks=pytest.mark.full),
+    pytest.param("3", "krb5", marks=pytest.mark.full),
+    pytest.param("3", "krb5i", marks=pytest.mark.full),
+]
+
+
+def _join_realm(pair: Pair) -> None:
+    """Both guests become members, once in their lives."""
+    pair.server.sh("/lab/kerberos-server", timeout=200)
+    if pair.client.run("pgrep -x rpc.gssd").status:
+        keytab = pair.server.run("cat /run/client.keytab").stdout
+        pair.client.sh("/lab/kerberos-conf")
+        pair.client.write("/etc/krb5.keytab", keytab)
+        pair.client.sh("rpc.gssd")
+
+
+def _data_chunks(summary: wirecheck.Summary) -> tuple[int, int]:
+    """Calls with a Read chunk inside the message, and calls with a Write chunk."""
+    return summary.read_chunks - summary.position_zero, summary.write_chunks
+
+
+@pytest.mark.parametrize(("version", "flavour"), CASES)
+def test_both_ways(pair: Pair, version: str, flavour: str, tmp_path: Path) -> None:
+    """Files of every size and many names, byte for byte, and the right chunks for the flavour."""
+    pair.server.sh("rm -rf /srv/export/*")
+    _join_realm(pair)
+    pair.end_capture()
+    pcap = tmp_path / "cable.pcap"
+    pair.capture(pcap)
+    pair.mount(version, options=f"sec={flavour}")
+    assert f"sec={flavour}" in pair.client.sh(f"findmnt -no OPTIONS {MOUNT_POINT}")
+    for suite in ("sizes", "names"):
+        pair.client.sh(f"{VERIFY} write {suite} {MOUNT_POINT}/up", timeout=LIMIT)
+        pair.server.sh(f"{VERIFY} check {suite} /srv/export/up", timeout=LIMIT)
+        pair.client.sh("echo 3 > /proc/sys/vm/drop_caches")
+        pair.client.sh(f"{VERIFY} check {suite} {MOUNT_POINT}/up", timeout=LIMIT)
+    pair.umount()
+    if settings.link() != "rxe":
+        return
+    pair.end_capture()
+    summary = wirecheck.check(capture.read(pcap), CLIENT_ADDRESS)
+    pair.capture(tmp_path / "rest.pcap")
+    reads, writes = _data_chunks(summary)
+    print(f"{reads} Read and {writes} Write chunks of data in {summary.calls} calls")
+    # The dissector takes what it cannot decrypt for malformed.
+    assert [text for text in summary.violations if "malformed" not in text] == []
+    if flavour == "krb5":
+        assert reads > 0
+        assert writes > 0
+    else:
+        assert (reads, writes) == (0, 0)
+        assert summary.position_zero > 0
+        assert summary.reply_chunks > 0
