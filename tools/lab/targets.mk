@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The lab's targets. Variables given to make reach the lab through the
-# environment: KERNEL_SRC KDIR LLVM JOBS KERNEL LINK CLIENT SERVER ACCEL FULL.
+# environment: KERNEL_SRC KDIR LLVM JOBS KERNEL LINK CLIENT SERVER ACCEL FULL SOAK_TIME SOAK_SEED.
 
 LAB := tools/lab/python -m lab
 
-.PHONY: run shell bench lab-deps lab-lint lab-check
+.PHONY: run shell bench soak lab-deps lab-lint lab-check
 
 ## run: build everything, boot two machines, mount, copy files both ways, show it
 run: lab-deps
@@ -18,6 +18,10 @@ shell: lab-deps
 ## bench: this module against the stock one, as ratios
 bench: lab-deps
 	@$(LAB) bench
+
+## soak: verified work under random faults, for SOAK_TIME seconds
+soak: lab-deps
+	@$(LAB) soak
 
 ## lab-deps: install what the lab needs (Debian packages as root; bindgen; ruff)
 lab-deps:
@@ -36,6 +40,8 @@ lab-check: lab-deps
 #: CLIENT=ours|stock whose rpcrdma.ko the client loads
 #: LINK=rxe|siw the guests' soft RDMA device
 #: ACCEL=auto|tcg|kvm how the guests are run
+#: SOAK_TIME=3600 seconds that make soak takes
+#: SOAK_SEED= the sequence of faults to repeat
 #: FULL=1 every scenario, not only the selection for `make check`
 
 .PHONY: check

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Run the scenarios under pytest: the short form on the plain kernel, `FULL=1` on both."""
+"""Run the scenarios under pytest: the short form on the plain kernel; `FULL=1` all of them.
+
+That is: on the plain kernel, on the debug kernel, and over iWARP those that move data.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ from collections.abc import Sequence
 
 from . import deps, image, kernel, module, paths, settings
 from .progress import say
+
+#: Files of scenarios that also run over iWARP.
+MOVES_DATA = ("test_mount", "test_checksums", "test_recovery", "test_removal", "test_links")
 
 
 def pytest(arguments: Sequence[str], suite: str, **env: str) -> int:
@@ -35,16 +41,22 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="lab check", description=__doc__)
     _, rest = parser.parse_known_args(arguments)
     deps.ensure()
-    flavours = ["plain", "debug"] if settings.full() else ["plain"]
-    if os.environ.get("KERNEL"):
-        flavours = [settings.flavour()]
     worst = 0
-    for flavour in flavours:
+    for flavour, link, selection in _runs():
         prepare(flavour)
-        name = f"scenarios ({flavour} kernel, {settings.client()} client, {settings.link()})"
+        name = f"scenarios ({flavour} kernel, {settings.client()} client, {link})"
         say(f"{name}: running")
         # Progress shows at once: -s would mix, -v prints each scenario as it ends.
-        tests = rest or ["-v", "--durations", "8"]
-        status = pytest([str(paths.LAB / "scenarios"), *tests], name, KERNEL=flavour)
+        tests = rest or ["-v", "--durations", "8", *selection]
+        status = pytest([str(paths.LAB / "scenarios"), *tests], name, KERNEL=flavour, LINK=link)
         worst = max(worst, 0 if status == 5 else status)
     return worst
+
+
+def _runs() -> list[tuple[str, str, list[str]]]:
+    """Kernel, link and selection of each run of pytest. What the user names is all there is."""
+    flavour, link = os.environ.get("KERNEL"), os.environ.get("LINK")
+    if flavour or not settings.full():
+        return [(settings.flavour(), settings.link(), [])]
+    runs = [(name, settings.link(), []) for name in ("plain", "debug")]
+    return runs if link else [*runs, ("plain", "siw", ["-k", " or ".join(MOVES_DATA)])]

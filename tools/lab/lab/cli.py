@@ -22,6 +22,7 @@ COMMANDS = (
     ("run", "demo", "the whole way to a mount, shown step by step"),
     ("shell", "shell", "an interactive client with the mount in place"),
     ("check", "check", "the scenarios, on the plain and the debug kernel"),
+    ("soak", "soak", "verified work under random faults, for SOAK_TIME seconds"),
     ("bench", "bench", "our module against the stock one, as ratios"),
     ("lint", "lint", "ruff and the lab's own host tests"),
     ("vm-run", "vmrun", "boot both guests and run one command on the client"),

@@ -28,6 +28,10 @@ class Options:
     relay: bool = False
     threads: int = 8
     cmdline: str = ""
+    #: Empty: what `LINK` says.
+    link: str = ""
+    #: Megabytes of the client; 0 for as many as usual.
+    memory: int = 0
 
 
 @dataclass
@@ -110,7 +114,7 @@ class Lab:
             kernel=self.kernel,
             client_module=self.client_module(),
             server_module=self.kernel.stock_module,
-            link=settings.link(),
+            link=options.link or settings.link(),
             accel=accel.choose(self.kernel.image),
             files={
                 "lab_provoke.ko": self.provoker,
@@ -121,6 +125,7 @@ class Lab:
             threads=options.threads,
             cmdline=options.cmdline,
             relay=options.relay,
+            client_memory=options.memory,
         )
         with step("booting two guests"):
             pair = Pair(setup, self.directory / f"pair-{self._count + 1:02d}")
@@ -152,7 +157,7 @@ class Lab:
         elif not reports:
             faults.append("nothing was reported, and something should have been")
         # Over iWARP one TCP frame may hold several messages: the check does not take those apart.
-        checked = settings.link() == "rxe" and not breaks_rules
+        checked = pair.setup.link == "rxe" and not breaks_rules
         if checked and not failed and not expect_reports:
             faults += wire_faults(scenario.pcap)
         if failed or faults:

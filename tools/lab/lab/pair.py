@@ -41,6 +41,8 @@ class Setup:
     #: Further files for the guests' /lab, by name.
     files: Mapping[str, Path] = field(default_factory=dict)
     relay: bool = False
+    #: Megabytes; 0 for as many as the server has.
+    client_memory: int = 0
 
 
 class Guest:
@@ -138,7 +140,8 @@ class Pair:
         image.payload(payload, {"rpcrdma.ko": module, **scripts, **self.setup.files})
         spec = self._spec(name, address, payload)
         if name == "client":
-            spec = replace(spec, extra=self.setup.client_extra)
+            memory = self.setup.client_memory or spec.memory
+            spec = replace(spec, extra=self.setup.client_extra, memory=memory)
         vm = Vm(spec)
         self._vms.append(vm)
         return vm

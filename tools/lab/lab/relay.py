@@ -13,17 +13,22 @@ line on standard input (``loss 0.01``, ``duplicate 0.01``, ``reorder 0.01``,
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import random
 import socket
 import struct
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROCE_PORT = 4791
 IWARP_PORT = 20049
+#: Seconds that a late frame comes after its time.
+LATENESS = 0.03
 _LENGTH = struct.Struct(">I")
 _PORTS = struct.Struct(">HH")
 
@@ -45,12 +50,14 @@ def carries_rdma(frame: bytes) -> bool:
 
 @dataclass
 class Faults:
-    """What happens to RDMA frames: probabilities, each between 0 and 1."""
+    """What happens to RDMA frames: probabilities between 0 and 1, but `delay` is in seconds."""
 
     random: random.Random
     loss: float = 0.0
     duplicate: float = 0.0
     reorder: float = 0.0
+    late: float = 0.0
+    delay: float = 0.0
     blackout: float = 0.0
     _held: list[bytes] = field(default_factory=list)
 
@@ -67,6 +74,49 @@ class Faults:
             self._held.append(out.pop())
         return out
 
+    def wait(self, frame: bytes) -> float:
+        """Seconds to hold a frame back."""
+        if not carries_rdma(frame):
+            return 0.0
+        late = self.late > 0 and self.random.random() < self.late
+        return self.delay + (LATENESS if late else 0.0)
+
+
+class Sender:
+    """Sends frames into one guest, each when it is due."""
+
+    def __init__(self, sink: socket.socket) -> None:
+        """Send into `sink` from a thread of its own."""
+        self._sink, self._queue = sink, list[tuple[float, int, bytes]]()
+        self._count, self._changed = itertools.count(), threading.Condition()
+        self._sending = threading.Lock()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def put(self, frame: bytes, wait: float) -> None:
+        """Send a frame `wait` seconds from now."""
+        if not wait and not self._queue:
+            return self._send(frame)
+        with self._changed:
+            heapq.heappush(self._queue, (time.monotonic() + wait, next(self._count), frame))
+            self._changed.notify()
+        return None
+
+    def _send(self, frame: bytes) -> None:
+        with self._sending:
+            self._sink.sendall(_LENGTH.pack(len(frame)) + frame)
+
+    def _run(self) -> None:
+        with self._changed:
+            while True:
+                left = self._queue[0][0] - time.monotonic() if self._queue else None
+                if left is None or left > 0:
+                    self._changed.wait(left)
+                    continue
+                try:
+                    self._send(heapq.heappop(self._queue)[2])
+                except OSError:
+                    return
+
 
 def _exactly(source: socket.socket, count: int) -> bytes:
     data = b""
@@ -80,11 +130,12 @@ def _exactly(source: socket.socket, count: int) -> bytes:
 
 def _pump(source: socket.socket, sink: socket.socket, faults: Faults) -> None:
     """Forward one direction until either guest goes away."""
+    sender = Sender(sink)
     try:
         while True:
             (length,) = _LENGTH.unpack(_exactly(source, _LENGTH.size))
             for frame in faults.apply(_exactly(source, length)):
-                sink.sendall(_LENGTH.pack(len(frame)) + frame)
+                sender.put(frame, faults.wait(frame))
     except (EOFError, OSError):
         sink.close()
 
@@ -121,7 +172,7 @@ class Relay:
         self._process.stdout.readline()
 
     def set(self, fault: str, value: float) -> None:
-        """Change one fault's probability: loss, duplicate, reorder or blackout."""
+        """Change a fault: loss, duplicate, reorder, late, delay or blackout."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{fault} {value}\n")
         self._process.stdin.flush()

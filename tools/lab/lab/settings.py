@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from .errors import LabError
 
@@ -65,3 +66,20 @@ def accel() -> str:
 def full() -> bool:
     """`FULL`: run everything, not only the selection of `make check`."""
     return os.environ.get("FULL", "") not in ("", "0")
+
+
+def soak_time() -> int:
+    """`SOAK_TIME`: seconds of `make soak`."""
+    return _number("SOAK_TIME", 3600)
+
+
+def soak_seed() -> int:
+    """`SOAK_SEED`: which sequence of faults; another one each time unless told."""
+    return _number("SOAK_SEED", int(time.time()) % 100_000)
+
+
+def _number(variable: str, default: int) -> int:
+    value = os.environ.get(variable) or str(default)
+    if not value.isdigit():
+        raise LabError(f"{variable}={value}: must be a number")
+    return int(value)

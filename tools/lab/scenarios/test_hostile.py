@@ -100,9 +100,7 @@ def test_handshake(pair: Pair) -> None:
     ]
     seen = events.stop()
     print("\n".join(f"{name}: {shown}" for name, shown in seen))
-    understood = [
-        shown.split(" ", 1)[1] for name, shown in seen if name == "xprtrdma_private_data"
-    ]
+    understood = [shown.split(" ", 1)[1] for name, shown in seen if name == "xprtrdma_private_data"]
     assert understood[: len(wanted)] == wanted
     connected = hostile.deeds(text)[: len(wanted)]
     assert all("call of" in deed.text for deed in connected), "a connection was not used"

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`make soak`: verified work on three mounts under one random fault after the other.
+
+Every fault is followed by a look at whether all workers go on. At the end every byte is compared
+on both sides, the mounts go, the module is unloaded, and both consoles are searched for reports
+(the debug kernel's memory for leaks, too). ``SOAK_TIME`` is in seconds, ``SOAK_SEED`` repeats
+a sequence of faults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import accel, demo, harness, hostile, paths, settings, splat
+from .errors import LabError
+from .pair import MOUNT_POINT, Pair, Setup
+from .progress import say, step
+
+#: Where, which version, further options.
+MOUNTS = (
+    (MOUNT_POINT, "4.2", "nosharecache"),
+    ("/mnt/three", "3", "nosharecache"),
+    ("/mnt/four", "4.1", "nosharecache,nconnect=4"),
+)
+#: Seconds in which every worker must go on after a fault, and the operations that prove it.
+PATIENCE, PROOF = 120.0, 10
+FAIL_SUNRPC = "/sys/kernel/debug/fail_sunrpc"
+#: Through the page cache, again and again: what was written is read back by whoever has not got it.
+CACHED = (
+    "while [ ! -e /run/soak.stop ]; do for suite in offsets append mmap names; do"
+    f" rm -rf {MOUNT_POINT}/cached && python3 /lab/verify.py write $suite {MOUNT_POINT}/cached"
+    " && sync && echo 3 > /proc/sys/vm/drop_caches &&"
+    f" python3 /lab/verify.py check $suite {MOUNT_POINT}/cached || exit 1; done; done"
+)
+
+
+@dataclass
+class Tally:
+    """What became of one kind of fault."""
+
+    recoveries: list[float] = field(default_factory=list)
+
+
+class Faults:
+    """The faults, each a method that returns what it did once that is over."""
+
+    def __init__(self, pair: Pair, chance: random.Random) -> None:
+        """`chance` decides lengths and kinds."""
+        assert pair.relay is not None
+        self._pair, self._relay, self._chance = pair, pair.relay, chance
+
+    def kinds(self) -> dict[str, Callable[[], str]]:
+        """Those that this kernel has, by name."""
+        known = {
+            "blackout": self._blackout,
+            "bad link": self._bad_link,
+            "nfsd restart": self._restart,
+            "device removal": self._removal,
+            "memory pressure": self._pressure,
+        }
+        if self._pair.client.run(f"test -d {FAIL_SUNRPC}").status == 0:
+            known["injected disconnects"] = self._inject
+        return known
+
+    def _blackout(self) -> str:
+        seconds = self._chance.choice((1, 3, 8, 20, 45))
+        self._relay.set("blackout", 1)
+        time.sleep(seconds)
+        self._relay.set("blackout", 0)
+        return f"{seconds} s"
+
+    def _bad_link(self) -> str:
+        names = self._chance.sample(("loss", "duplicate", "reorder", "late"), 2)
+        rate = self._chance.choice((0.005, 0.01, 0.03))
+        for name in names:
+            self._relay.set(name, rate)
+        time.sleep(10)
+        for name in names:
+            self._relay.set(name, 0)
+        return f"{' and '.join(names)}, {rate:.1%}"
+
+    def _restart(self) -> str:
+        seconds = self._chance.choice((0, 2, 10))
+        threads = self._pair.setup.threads
+        self._pair.server.sh(
+            f"rpc.nfsd 0; sleep {seconds}; rpc.nfsd {threads};"
+            " echo 'rdma 20049' > /proc/fs/nfsd/portlist",
+            timeout=120,
+        )
+        return f"down for {seconds} s"
+
+    def _removal(self) -> str:
+        kind, client = self._pair.setup.link, self._pair.client
+        seconds = self._chance.choice((0, 3, 8))
+        client.sh(f"rdma link del {kind}0", timeout=60)
+        time.sleep(seconds)
+        client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
+        return f"gone for {seconds} s"
+
+    def _pressure(self) -> str:
+        """A process takes what memory there is, for some seconds."""
+        program = (
+            "import time\n"
+            "free = [l for l in open('/proc/meminfo') if l.startswith('MemAvailable')][0]\n"
+            "hog = bytearray(b'x') * ((int(free.split()[1]) - 60000) * 1024)\n"
+            "time.sleep(5)\n"
+        )
+        self._pair.client.run("python3 -", stdin=program.encode(), timeout=60)
+        return "5 s"
+
+    def _inject(self) -> str:
+        self._pair.client.sh(
+            f"cd {FAIL_SUNRPC} && echo 0 > verbose && echo 1 > interval && echo 10 > times &&"
+            " echo 1 > ignore-server-disconnect && echo 2 > probability; sleep 8;"
+            " echo 0 > probability"
+        )
+        return "up to 10"
+
+
+class Soak:
+    """One run."""
+
+    def __init__(self, pair: Pair, seed: int) -> None:
+        """Mount everything and set the workers going."""
+        self._pair, self._chance = pair, random.Random(seed)
+        pair.load()
+        for at, version, options in MOUNTS:
+            pair.mount(version, options=options, at=at)
+        self._workers = [
+            hostile.Worker(pair, f"soak{index}", at=at) for index, (at, _, _) in enumerate(MOUNTS)
+        ]
+        self._cached = pair.client.vm.start(CACHED)
+        self._tallies: dict[str, Tally] = {}
+
+    def run(self, seconds: float) -> None:
+        """Faults, one after the other, until the time is over."""
+        began = time.monotonic()
+        faults = Faults(self._pair, self._chance).kinds()
+        while (now := time.monotonic() - began) < seconds:
+            name = self._chance.choice(sorted(faults))
+            detail = faults[name]()
+            took = max(worker.await_progress(PROOF, PATIENCE) for worker in self._workers)
+            if self._pair.client.vm.agent.poll(self._cached):
+                raise LabError("the work through the page cache ended")
+            self._tallies.setdefault(name, Tally()).recoveries.append(took)
+            say(f"{now:6.0f} s  {name} ({detail}): all at work again after {took:.1f} s")
+            time.sleep(self._chance.uniform(1, 10))
+
+    def finish(self) -> None:
+        """Compare everything and take the mounts away.
+
+        # Errors
+        `AssertionError` for data that is wrong or an operation that failed.
+        """
+        client = self._pair.client
+        client.sh("touch /run/soak.stop")
+        for worker, (at, version, _) in zip(self._workers, MOUNTS, strict=True):
+            said = worker.finish(600)
+            say(f"NFSv{version} at {at}: {said}")
+            assert "errors=0" in said, "an operation failed on a hard mount"
+        done = client.vm.agent.wait(self._cached, 600)
+        assert done.status == 0, f"through the page cache: {done.stderr.decode()[-500:]}"
+        for at, _, _ in MOUNTS:
+            self._pair.umount(at)
+        self._pair.unload(30)
+
+    def table(self) -> str:
+        """Faults and recoveries in lines."""
+        lines = [f"{'fault':24} {'times':>6} {'longest recovery':>18}"]
+        for name, tally in sorted(self._tallies.items()):
+            longest = f"{max(tally.recoveries):.1f} s"
+            lines.append(f"{name:24} {len(tally.recoveries):6} {longest:>18}")
+        return "\n".join(lines)
+
+
+def _boot(directory: Path) -> tuple[Pair, bool]:
+    """A pair with a relay, and whether its kernel looks for leaks."""
+    built, module = demo.prepare(settings.client(), settings.flavour())
+    setup = Setup(
+        built,
+        module,
+        built.stock_module,
+        link=settings.link(),
+        accel=accel.choose(built.image),
+        cpus=settings.cpus(built.flavour),
+        relay=True,
+    )
+    with step("booting two guests", directory):
+        return Pair(setup, directory), built.flavour == "debug"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """``lab soak``: 0 when nothing was wrong."""
+    argparse.ArgumentParser(prog="lab soak", description=__doc__).parse_args(arguments)
+    seconds, seed = settings.soak_time(), settings.soak_seed()
+    pair, debug = _boot(paths.run_directory("soak"))
+    with pair:
+        if debug:
+            for guest in (pair.server, pair.client):
+                guest.sh(f"echo clear > {harness.KMEMLEAK}")
+        say(f"soaking for {seconds} s; SOAK_SEED={seed} repeats this sequence of faults")
+        soak = Soak(pair, seed)
+        try:
+            soak.run(seconds)
+            soak.finish()
+            faults = [leak for leak in (harness.leaks(pair.client),) if leak] if debug else []
+        except (LabError, AssertionError) as err:
+            faults = [str(err)]
+        print(soak.table())
+        for guest in (pair.server, pair.client):
+            faults += [f"{guest.name}: {report}" for report in splat.find(guest.console())]
+    for fault in faults:
+        print(fault)
+    say(f"soak of {seconds} s: {'nothing wrong' if not faults else f'{len(faults)} faults'}")
+    return 1 if faults else 0

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Other ways to the server: iWARP, IPv6, several transports, several mounts, a namespace."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.harness import Options
+from lab.pair import MOUNT_POINT, Pair
+
+VERIFY = "python3 /lab/verify.py"
+OTHER = "/mnt/other"
+LIMIT = 400
+NAMESPACE = "apart"
+
+
+def _both_ways(pair: Pair, suite: str = "sizes", at: str = MOUNT_POINT) -> None:
+    """Written on the client, checked on both sides."""
+    pair.client.sh(f"{VERIFY} write {suite} {at}/up", timeout=LIMIT)
+    pair.server.sh(f"{VERIFY} check {suite} /srv/export/up", timeout=LIMIT)
+    pair.client.sh("sync; echo 3 > /proc/sys/vm/drop_caches")
+    pair.client.sh(f"{VERIFY} check {suite} {at}/up", timeout=LIMIT)
+
+
+def _sends(pair: Pair, at: str = MOUNT_POINT) -> list[int]:
+    """Calls sent by each transport of one mount."""
+    inside, found = False, []
+    for line in pair.client.read("/proc/self/mountstats").splitlines():
+        if line.startswith("device "):
+            inside = f" mounted on {at} " in line
+        elif inside and line.strip().startswith("xprt:"):
+            found.append(int(line.split()[7]))
+    return found
+
+
+@pytest.mark.parametrize("pair", [Options(link="siw")], indirect=True)
+def test_iwarp(pair: Pair) -> None:
+    """The other software device; `LINK=siw` runs every scenario over it."""
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.mount("4.2")
+    assert "siw0" in pair.client.sh("rdma resource show cm_id | grep -F 10.0.0.2")
+    _both_ways(pair)
+    _both_ways(pair, "names")
+    pair.umount()
+
+
+@pytest.mark.parametrize("version", ["4.2", pytest.param("3", marks=pytest.mark.full)])
+def test_ipv6(pair: Pair, version: str) -> None:
+    """The netid rdma6, end to end."""
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.mount(version, proto="rdma6")
+    options = pair.client.sh(f"findmnt -no OPTIONS {MOUNT_POINT}")
+    assert "proto=rdma6" in options
+    assert "addr=fd00::1" in options
+    _both_ways(pair)
+    pair.umount()
+
+
+@pytest.mark.parametrize("count", [4, pytest.param(16, marks=pytest.mark.full)])
+def test_nconnect(pair: Pair, count: int) -> None:
+    """So many transports, each with a connection of its own, and each of them at work."""
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.mount("4.2", options=f"nconnect={count}")
+    _both_ways(pair)
+    sends = _sends(pair)
+    print(f"calls by transport: {sends}")
+    assert len(sends) == count
+    assert min(sends) > 0
+    pair.umount()
+
+
+def test_two_mounts(pair: Pair) -> None:
+    """Two mounts with transports of their own; one goes while the other works."""
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.mount("4.2")
+    pair.mount("3", options="nosharecache", at=OTHER)
+    writer = pair.client.vm.start(f"{VERIFY} write big {MOUNT_POINT}/r")
+    _both_ways(pair, at=OTHER)
+    pair.umount(OTHER)
+    done = pair.client.vm.agent.wait(writer, LIMIT)
+    assert done.status == 0, done.stderr.decode()
+    pair.server.sh(f"{VERIFY} check big /srv/export/r", timeout=LIMIT)
+    pair.umount()
+
+
+def test_port(pair: Pair) -> None:
+    """A server that listens elsewhere, too."""
+    pair.server.sh("rm -rf /srv/export/*; echo 'rdma 20051' > /proc/fs/nfsd/portlist")
+    words = "vers=4.2,proto=rdma,port=20051"
+    pair.client.sh(f"mkdir -p {MOUNT_POINT}; mount -t nfs -o {words} server:/export {MOUNT_POINT}")
+    assert "port=20051" in pair.client.sh(f"findmnt -no OPTIONS {MOUNT_POINT}")
+    pair.client.sh(f"echo elsewhere > {MOUNT_POINT}/f && sync {MOUNT_POINT}/f")
+    assert pair.server.read("/srv/export/f") == "elsewhere\n"
+    pair.umount()
+
+
+def _set_apart(pair: Pair) -> None:
+    """A network namespace on the client, with an RDMA device of its own, routed to the server."""
+    kind = pair.setup.link
+    pair.client.sh(
+        f"ip netns add {NAMESPACE} && ip link add near mtu 9000 type veth peer name far mtu 9000"
+        f" netns {NAMESPACE} && ip addr add 10.0.1.1/24 dev near && ip link set near up &&"
+        " echo 1 > /proc/sys/net/ipv4/ip_forward"
+    )
+    inside = f"ip -n {NAMESPACE}"
+    pair.client.sh(
+        f"{inside} link set lo up && {inside} addr add 10.0.1.2/24 dev far &&"
+        f" {inside} link set far up && {inside} route add default via 10.0.1.1 &&"
+        f" ip netns exec {NAMESPACE} rdma link add {kind}1 type {kind} netdev far"
+    )
+    pair.server.sh("ip route replace 10.0.1.0/24 via 10.0.0.2")
+
+
+@pytest.mark.parametrize("version", ["4.2", pytest.param("3", marks=pytest.mark.full)])
+def test_namespace(pair: Pair, version: str) -> None:
+    """A mount in a network namespace goes through that namespace's device."""
+    pair.server.sh("rm -rf /srv/export/*")
+    if pair.client.run(f"ip netns list | grep -q {NAMESPACE}").status:
+        _set_apart(pair)
+    # Nobody serves NFSv3's locks in there.
+    pair.mount(version, options="nolock" if version == "3" else "", namespace=NAMESPACE)
+    device = pair.client.sh("rdma resource show cm_id | grep -F 10.0.1.2")
+    assert f"{pair.setup.link}1" in device
+    _both_ways(pair)
+    pair.umount()

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Short of memory: writeback in a small guest, and allocations of the module that fail."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from lab import hostile, settings
+from lab.harness import Options
+from lab.pair import MOUNT_POINT, Pair
+
+VERIFY = "python3 /lab/verify.py"
+DEBUGFS = "/sys/kernel/debug"
+KINDS = ("failslab", "fail_page_alloc")
+#: Megabytes of a small client, and how many 64 MiB files are written at a time.
+SMALL, WRITERS = 256, 6
+
+
+@pytest.mark.plain_only
+@pytest.mark.parametrize("pair", [Options(memory=SMALL)], indirect=True)
+def test_writeback(pair: Pair) -> None:
+    """More dirty data than the client has memory: it gets out through the transport."""
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.mount("4.2")
+    writers = [
+        pair.client.vm.start(f"{VERIFY} write big {MOUNT_POINT}/w{index}")
+        for index in range(WRITERS)
+    ]
+    for writer in writers:
+        done = pair.client.vm.agent.wait(writer, 400)
+        assert done.status == 0, done.stderr.decode()
+    for index in range(WRITERS):
+        pair.server.sh(f"{VERIFY} check big /srv/export/w{index}", timeout=300)
+    pair.client.sh(f"{VERIFY} check big {MOUNT_POINT}/w0", timeout=300)
+    pair.umount()
+
+
+def _module_text(pair: Pair) -> tuple[int, int]:
+    """First and last address of the module's code."""
+    lines = pair.client.sh("grep '\\[rpcrdma\\]' /proc/kallsyms").splitlines()
+    code = sorted(int(line.split()[0], 16) for line in lines if line.split()[1] in "tT")
+    return code[0], code[-1]
+
+
+class Failures:
+    """Allocations on the module's behalf fail, now and then, while this is entered."""
+
+    def __init__(self, pair: Pair, kind: str, percent: int) -> None:
+        """`kind`: failslab or fail_page_alloc. What the rest of the kernel allocates is spared."""
+        self._pair, self._percent = pair, percent
+        self._where = f"{DEBUGFS}/{kind}"
+
+    def __enter__(self) -> None:
+        """Arm it."""
+        first, last = _module_text(self._pair)
+        knobs = {
+            "require-start": first,
+            "require-end": last,
+            "stacktrace-depth": 32,
+            "ignore-gfp-wait": "N",
+            "verbose": 0,
+            "interval": 1,
+            "times": -1,
+            "probability": self._percent,
+        }
+        if self._where.endswith("page_alloc"):
+            knobs["min-order"] = 0
+        self._pair.client.sh(
+            f"cd {self._where}; " + "; ".join(f"echo {v} > {k}" for k, v in knobs.items())
+        )
+
+    def __exit__(self, *_: object) -> None:
+        """Disarm it."""
+        self._pair.client.sh(f"cd {self._where}; echo 0 > probability; echo 0 > times")
+
+
+@pytest.mark.debug_kernel
+@pytest.mark.skipif(settings.flavour() != "debug", reason="the debug kernel injects failures")
+@pytest.mark.parametrize("kind", KINDS)
+def test_failing_allocations(pair: Pair, kind: str) -> None:
+    """Mounting, reconnecting and I/O while one allocation in ten fails, and afterwards."""
+    if pair.client.run(f"test -d {DEBUGFS}/{kind}").status:
+        pytest.skip(f"this kernel has no {kind}")
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.client.sh(f"mkdir -p {MOUNT_POINT}")
+    options = "vers=3,proto=rdma,port=20049,retry=0"
+    results = []
+    with Failures(pair, kind, 10):
+        for _ in range(20):
+            done = pair.client.run(
+                f"mount -t nfs -o {options} server:/export {MOUNT_POINT} && umount {MOUNT_POINT}",
+                timeout=120,
+            )
+            results.append(done.status)
+    print(f"{results.count(0)} of {len(results)} mounts")
+    assert not {124, 137} & set(results), "a mount hung"
+    pair.mount("3")
+    worker = hostile.Worker(pair)
+    with Failures(pair, kind, 10):
+        for _ in range(2):
+            pair.server.sh("rpc.nfsd 0; rpc.nfsd 8; echo 'rdma 20049' > /proc/fs/nfsd/portlist")
+            time.sleep(15)
+    worker.await_progress(20, 200)
+    print(worker.finish(300))
+    pair.umount()

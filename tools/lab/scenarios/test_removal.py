@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The RDMA device goes away under a mount in use, and comes back."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from lab import hostile, settings
+from lab.pair import Pair
+
+#: Seconds for the removal itself, and until the client is at work again once the device is there.
+REMOVING, RETURNING = 10.0, 10.0
+
+
+@pytest.mark.debug_kernel
+@pytest.mark.parametrize("version", ["4.2", pytest.param("3", marks=pytest.mark.full)])
+def test_removal_and_return(pair: Pair, version: str) -> None:
+    """Twice in a row: three seconds without a device. Nothing fails, nothing hangs."""
+    kind = pair.setup.link
+    ours = settings.client() == "ours"
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.mount(version)
+    worker = hostile.Worker(pair)
+    for _ in range(2):
+        began = time.monotonic()
+        pair.client.sh(f"rdma link del {kind}0", timeout=120)
+        removing = time.monotonic() - began
+        time.sleep(3)
+        pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
+        returning = worker.await_progress(5, RETURNING if ours else 300)
+        print(f"removed in {removing:.1f} s; at work {returning:.1f} s after the return")
+        assert removing < REMOVING
+        worker.await_progress(20, 100)
+    said = worker.finish()
+    print(said)
+    assert "errors=0" in said
+    pair.umount()
+
+
+def test_umount_without_device(pair: Pair) -> None:
+    """A mount whose device is gone can be given up, by force, and the module unloaded."""
+    kind = pair.setup.link
+    pair.mount("3")
+    pair.client.sh(f"rdma link del {kind}0", timeout=120)
+    try:
+        pair.client.sh("umount -f -l /mnt/nfs", timeout=120)
+        pair.unload(60)
+    finally:
+        pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
+    pair.load()
+    pair.mount("3")
+    pair.umount()
