@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! State machines driven by arbitrary bytes, beside a model that knows what must hold.
+//! Decoders and state machines driven by arbitrary bytes, beside what must hold.
 //!
 //! Each function is the body of a property test and of a fuzz target.
 
 use std::collections::VecDeque;
 use std::vec::Vec;
 
+mod codec;
 mod lists;
+mod operations;
 mod peers;
 
+pub use codec::{message, private_data, v1};
 pub use lists::{plan, reassembly, reply};
+pub use operations::operation;
 pub use peers::{characteristics, negotiation};
 
 use crate::proto::backoff::Backoff;

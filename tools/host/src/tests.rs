@@ -7,3 +7,4 @@ mod gen;
 mod golden;
 mod models;
 mod v1;
+mod v2;

@@ -4,14 +4,15 @@
 
 use std::vec::Vec;
 
+use super::operations::decode;
 use super::Input;
 use crate::proto::inline::Thresholds;
 use crate::proto::version::{answer, Hold, Negotiation, PeerMemory, Progress};
 use crate::proto::xchar::{client_thresholds, Known, Peer, Receives};
 use crate::wire::message::ErrorBody;
 use crate::wire::v1::ListProc;
-use crate::wire::xchar::{self, BackwardSupport, Characteristic, Disposition, Operation};
-use crate::wire::{v2, Direction, Limits, Message, Version};
+use crate::wire::xchar::{self, BackwardSupport, Characteristic, Disposition};
+use crate::wire::{Direction, Limits, Message, Version};
 
 /// A requester and a peer of any kind, over many connections: no more than one message before the
 /// first answer, never a third version, and no endless negotiation.
@@ -206,7 +207,7 @@ fn peer(i: &mut Input<'_>) {
                     .collect();
                 let n = xchar::respond(&mut buf, xid, 1, &what).unwrap();
                 let was = p;
-                let result = p.on_operation(xid, &operation(&buf[..n]));
+                let result = p.on_operation(xid, &decode(&buf[..n]));
                 let open = was.request().is_some_and(|r| !r.pending && r.xid == xid);
                 assert_eq!(result.is_ok(), open && count == 1);
                 assert!(result.is_ok() || p == was);
@@ -214,7 +215,7 @@ fn peer(i: &mut Input<'_>) {
             2 => {
                 let (now, cleared) = (known(i).value(), i.byte() % 2 == 0);
                 let n = xchar::update(&mut buf, 9, 1, Direction::Call, &now, cleared).unwrap();
-                p.on_operation(9, &operation(&buf[..n])).unwrap();
+                p.on_operation(9, &decode(&buf[..n])).unwrap();
             }
             3 => {
                 let other = Characteristic::Other {
@@ -227,7 +228,7 @@ fn peer(i: &mut Input<'_>) {
                     fixed: false,
                 });
                 let n = xchar::init(&mut buf, 9, 1, Direction::Reply, &start).unwrap();
-                p.on_operation(9, &operation(&buf[..n])).unwrap();
+                p.on_operation(9, &decode(&buf[..n])).unwrap();
             }
             4 => p.on_backward_request(i.byte() % 2 == 0),
             _ if i.byte() == 77 => p.on_unsupported(),
@@ -248,17 +249,4 @@ fn check_peer(p: &Peer) {
     );
     let level = p.backward_support(false);
     assert_ne!(level, BackwardSupport::Unknown);
-}
-
-fn operation(message: &[u8]) -> Operation<'_> {
-    let header = v2::decode(message, &Limits::NONE).unwrap();
-    let v2::Body::Optional {
-        opttype, optinfo, ..
-    } = *header.body()
-    else {
-        panic!("not an optional operation");
-    };
-    Operation::decode(opttype, optinfo, &Limits::NONE)
-        .unwrap()
-        .unwrap()
 }

@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use std::vec::Vec;
 
 use super::gen::{self, OwnedLists};
+use crate::model;
 use crate::wire::v1::{self, len, Body, ErrorBody, ListProc};
-use crate::wire::{cm_private, peek, EncodeError, Limits};
+use crate::wire::{cm_private, EncodeError, Limits};
 
 /// A version-one message that owns its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,26 +73,6 @@ impl Message {
     }
 }
 
-/// Looks at everything a decoded message offers; whatever it holds stays within the input.
-fn walk(bytes: &[u8], limits: &Limits) {
-    match v1::decode(bytes, limits) {
-        Ok(h) => {
-            assert!(h.header_len() <= bytes.len());
-            assert!(bytes.ends_with(h.payload()));
-            assert_eq!(peek(bytes).unwrap().xid, h.xid());
-            assert_eq!(peek(bytes).unwrap().proc, h.proc() as u32);
-            let owned = Message::decoded(h.body());
-            let mut again = std::vec![0; bytes.len()];
-            let n = owned.encode(&mut again, h.xid(), h.credits()).unwrap();
-            assert_eq!(bytes[..h.header_len()], again[..n]);
-        }
-        Err(e) => {
-            assert!(e.offset <= bytes.len());
-            assert!(!std::format!("{e}").is_empty());
-        }
-    }
-}
-
 proptest! {
     #[test]
     fn round_trip(
@@ -124,17 +105,21 @@ proptest! {
         let mut buf = std::vec![0; m.len()];
         m.encode(&mut buf, 0x0102_0304, 32).unwrap();
         gen::apply(&mut buf, &damage);
-        walk(&buf, &Limits::NONE);
-        walk(&buf, &Limits::requester(1, 2));
+        model::v1(&buf);
+        model::message(&buf);
+        if let Err(e) = v1::decode(&buf, &Limits::requester(1, 2)) {
+            prop_assert!(e.offset <= buf.len());
+            prop_assert!(!std::string::ToString::to_string(&e).is_empty());
+        }
     }
 
     #[test]
     fn arbitrary(mut bytes in prop::collection::vec(any::<u8>(), 0..200), proc in 0..6u8) {
-        walk(&bytes, &Limits::NONE);
+        model::v1(&bytes);
         if let Some(prefix) = bytes.first_chunk_mut::<16>() {
             prefix[4..8].copy_from_slice(&[0, 0, 0, 1]);
             prefix[12..16].copy_from_slice(&[0, 0, 0, proc]);
-            walk(&bytes, &Limits::NONE);
+            model::v1(&bytes);
         }
     }
 
@@ -181,6 +166,7 @@ proptest! {
     #[test]
     //~ 8797-5.2-2
     fn private_data_arbitrary(data in prop::collection::vec(any::<u8>(), 0..200)) {
+        model::private_data(&data);
         let found = cm_private::decode(&data);
         let magic = data.windows(5).any(|w| w == [0xf6, 0xab, 0x0e, 0x18, 1]);
         prop_assert!(magic || found.is_none());

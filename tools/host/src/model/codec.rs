@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Decoders: they stay within their input, and what they accept encodes to the same bytes again.
+
+use crate::proto::inline::Thresholds;
+use crate::wire::cm_private::{self, Settings};
+use crate::wire::message::{Body, Message};
+use crate::wire::{conf_rdma, peek, v1, v2};
+use crate::wire::{Direction, EncodeError, Limits, ListProc, Lists, ReadListWriter, Version};
+
+/// Writes decoded chunk lists out again.
+fn encode_lists(
+    writer: Result<ReadListWriter<'_>, EncodeError>,
+    lists: &Lists<'_>,
+) -> Result<usize, EncodeError> {
+    let mut w = writer?;
+    for r in lists.read_list() {
+        w.segment(r.position, r.segment)?;
+    }
+    let mut w = w.write_list()?;
+    for chunk in lists.write_list() {
+        let mut c = w.chunk()?;
+        for s in chunk.segments() {
+            c.segment(s)?;
+        }
+        w = c.end();
+    }
+    let w = w.reply_chunk()?;
+    let Some(chunk) = lists.reply_chunk() else {
+        return w.finish();
+    };
+    let mut c = w.chunk()?;
+    for s in chunk.segments() {
+        c.segment(s)?;
+    }
+    Ok(c.finish())
+}
+
+/// Version one: the lists mean the same whatever the limits, and the header encodes to its bytes.
+pub fn v1(data: &[u8]) {
+    let limited = v1::decode(data, &Limits::requester(1, 16));
+    let header = match v1::decode(data, &Limits::NONE) {
+        Ok(header) => header,
+        Err(error) => {
+            assert!(error.offset <= data.len() && limited.is_err());
+            return;
+        }
+    };
+    assert!(limited.is_ok_and(|h| h == header) || limited.is_err());
+    assert!(header.header_len() <= data.len() && data.ends_with(header.payload()));
+    let (xid, credits) = (header.xid(), header.credits());
+    let prefix = peek(data).unwrap();
+    assert_eq!((prefix.xid, prefix.proc), (xid, header.proc() as u32));
+    let mut buf = std::vec![0; data.len()];
+    let begin = |buf, proc| v1::begin(buf, xid, credits, proc);
+    let written = match header.body() {
+        v1::Body::Msg { lists, .. } => encode_lists(begin(&mut buf, ListProc::Msg), lists),
+        v1::Body::Nomsg { lists } => encode_lists(begin(&mut buf, ListProc::Nomsg), lists),
+        v1::Body::Msgp {
+            align,
+            thresh,
+            lists,
+            ..
+        } => encode_lists(
+            v1::begin_padded(&mut buf, xid, credits, *align, *thresh),
+            lists,
+        ),
+        v1::Body::Done => v1::done(&mut buf, xid, credits),
+        v1::Body::Error(error) => v1::error(&mut buf, xid, credits, *error),
+    };
+    assert_eq!(written, Ok(header.header_len()));
+    assert_eq!(buf[..header.header_len()], data[..header.header_len()]);
+}
+
+/// Both versions through the neutral type. What is refused has an answer that both versions can
+/// encode and decode.
+pub fn message(data: &[u8]) {
+    let message = match Message::decode(data, &Limits::NONE) {
+        Ok(message) => message,
+        Err(error) => {
+            assert!(error.offset <= data.len());
+            for version in [Version::One, Version::Two] {
+                let mut buf = [0; 64];
+                let answer = error.answer((1, 2));
+                let n = version.error(&mut buf, 1, 1, answer).unwrap();
+                let back = Message::decode(&buf[..n], &Limits::NONE).unwrap();
+                assert_eq!(back.body(), &Body::Error(answer));
+            }
+            return;
+        }
+    };
+    let _ = message.check_direction();
+    assert!(data.ends_with(message.payload()));
+    let mut buf = std::vec![0; data.len() + 8];
+    let n = message.header_len();
+    assert_eq!(encode_again(&mut buf, &message), Ok(n));
+    let again = Message::decode(&buf[..n], &Limits::NONE).unwrap();
+    // Padding of optional data may hold anything, and is written as zeros.
+    if !matches!(message.body(), Body::Optional { .. }) {
+        assert_eq!(buf[..n], data[..n]);
+    }
+    assert_eq!(again.lists(), message.lists());
+    assert_eq!(again.direction(), message.direction());
+}
+
+fn encode_again(buf: &mut [u8], message: &Message<'_>) -> Result<usize, EncodeError> {
+    let (version, xid, credits) = (message.version(), message.xid(), message.credits());
+    let direction = message.direction().unwrap_or(Direction::Call);
+    match *message.body() {
+        Body::Msg { ref lists, .. } => encode_lists(
+            version.begin(buf, xid, credits, direction, ListProc::Msg),
+            lists,
+        ),
+        Body::Nomsg { ref lists } => encode_lists(
+            version.begin(buf, xid, credits, direction, ListProc::Nomsg),
+            lists,
+        ),
+        Body::Msgp {
+            align,
+            thresh,
+            ref lists,
+            ..
+        } => encode_lists(v1::begin_padded(buf, xid, credits, align, thresh), lists),
+        Body::Done => v1::done(buf, xid, credits),
+        Body::Error(error) => version.error(buf, xid, credits, error),
+        Body::Optional {
+            opttype, optinfo, ..
+        } => {
+            let mut w = v2::optional(buf, xid, credits, direction, opttype)?;
+            w.bytes(optinfo)?;
+            w.finish()
+        }
+    }
+}
+
+/// CM private data and CONF_RDMA: what is found encodes to bytes that the input holds.
+pub fn private_data(data: &[u8]) {
+    let found = cm_private::decode(data);
+    if let Some(settings) = found {
+        let bytes = cm_private::encode(settings);
+        let mut fields = data.windows(cm_private::LEN);
+        let here = fields.find(|w| w[..5] == bytes[..5]).unwrap();
+        // Reserved flags are ignored.
+        assert_eq!(here[5] & 1, bytes[5]);
+        assert_eq!(here[6..], bytes[6..]);
+    }
+    let t = Thresholds::for_client(&Settings::DEFAULT, found);
+    assert_eq!((t.client_to_server, t.server_to_client), (1024, 1024));
+    if let Ok(request) = conf_rdma::Request::decode(data) {
+        assert_eq!(&request.encode()[..], data);
+    }
+    if let Ok(reply) = conf_rdma::Reply::decode(data) {
+        assert_eq!(&reply.encode()[..], data);
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Version two and its characteristics, by property.
+
+use proptest::prelude::*;
+use std::vec::Vec;
+
+use super::gen::{self, OwnedLists};
+use crate::model;
+use crate::wire::v2::{self, len, Body, ErrorBody};
+use crate::wire::xchar::{self, BackwardSupport, Characteristic, Disposition, Id, Initial};
+use crate::wire::{conf_rdma, Direction, EncodeError, Limits, ListProc, What};
+
+/// A version-two message that owns its parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Message {
+    Lists(Direction, bool, OwnedLists),
+    Error(ErrorBody),
+    Optional(Direction, u32, Vec<u8>),
+}
+
+fn direction() -> impl Strategy<Value = Direction> {
+    prop_oneof![Just(Direction::Call), Just(Direction::Reply)]
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let error = prop_oneof![
+        any::<(u32, u32)>().prop_map(|(low, high)| ErrorBody::Vers { low, high }),
+        Just(ErrorBody::BadHeader),
+        Just(ErrorBody::InvalidOption),
+    ];
+    let optinfo = prop::collection::vec(any::<u8>(), 0..40);
+    prop_oneof![
+        3 => (direction(), any::<bool>(), gen::lists())
+            .prop_map(|(d, nomsg, lists)| Message::Lists(d, nomsg, lists)),
+        1 => error.prop_map(Message::Error),
+        1 => (direction(), any::<u32>(), optinfo)
+            .prop_map(|(d, op, optinfo)| Message::Optional(d, op, optinfo)),
+    ]
+}
+
+impl Message {
+    fn encode(&self, buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeError> {
+        match self {
+            Self::Lists(d, false, l) => l.encode(v2::begin(buf, xid, credits, *d, ListProc::Msg)?),
+            Self::Lists(d, true, l) => l.encode(v2::begin(buf, xid, credits, *d, ListProc::Nomsg)?),
+            Self::Error(e) => v2::error(buf, xid, credits, *e),
+            Self::Optional(d, op, optinfo) => {
+                let mut w = v2::optional(buf, xid, credits, *d, *op)?;
+                w.bytes(optinfo)?;
+                w.finish()
+            }
+        }
+    }
+
+    fn decoded(body: &Body<'_>) -> Self {
+        match *body {
+            Body::Msg {
+                direction,
+                ref lists,
+                ..
+            } => Self::Lists(direction, false, OwnedLists::decoded(lists)),
+            Body::Nomsg {
+                direction,
+                ref lists,
+            } => Self::Lists(direction, true, OwnedLists::decoded(lists)),
+            Body::Error(e) => Self::Error(e),
+            Body::Optional {
+                direction,
+                opttype,
+                optinfo,
+                ..
+            } => Self::Optional(direction, opttype, optinfo.to_vec()),
+        }
+    }
+
+    /// Predicted length.
+    fn len(&self) -> usize {
+        match self {
+            Self::Lists(_, _, l) => 16 + len::DIRECTION + l.len(),
+            Self::Error(ErrorBody::Vers { .. }) => len::ERR_VERS,
+            Self::Error(_) => len::ERR_OTHER,
+            Self::Optional(_, _, optinfo) => len::optional(optinfo.len().next_multiple_of(4)),
+        }
+    }
+}
+
+/// A characteristic that borrows `data` if it is not a known one.
+fn value(kind: u8, number: u32, data: &[u8]) -> Characteristic<'_> {
+    match kind {
+        0 => Characteristic::ReceiveBufferSize(number),
+        1 => Characteristic::RemoteInvalidation(number % 2 == 1),
+        2 => {
+            let level = BackwardSupport::from_u32(number % 4);
+            Characteristic::BackwardSupport(level.unwrap())
+        }
+        _ => Characteristic::Other {
+            id: Id(number.max(4)),
+            data,
+        },
+    }
+}
+
+/// Encodes with the given bytes of room; the bytes behind them stay as they are.
+fn encode_in(
+    room: usize,
+    total: usize,
+    encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>,
+) -> (Result<usize, EncodeError>, Vec<u8>) {
+    let mut buf = std::vec![0xee; total + 8];
+    let result = encode(&mut buf[..room]);
+    assert!(buf[room..].iter().all(|&b| b == 0xee));
+    (result, buf)
+}
+
+proptest! {
+    #[test]
+    fn round_trip(
+        m in message(),
+        (xid, credits) in any::<(u32, u32)>(),
+        payload in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
+        let mut buf = std::vec![0xee; m.len()];
+        prop_assert_eq!(m.encode(&mut buf, xid, credits), Ok(m.len()));
+        buf.extend(&payload);
+        let h = v2::decode(&buf, &Limits::NONE).unwrap();
+        prop_assert_eq!((h.xid(), h.credits(), h.header_len()), (xid, credits, m.len()));
+        prop_assert_eq!(Message::decoded(h.body()), m);
+        if let Body::Msg { payload: got, .. } | Body::Optional { payload: got, .. } = *h.body() {
+            prop_assert_eq!(got, &payload[..]);
+        }
+    }
+
+    #[test]
+    fn encode_stays_within_its_buffer(m in message(), short in any::<prop::sample::Index>()) {
+        let room = short.index(m.len());
+        let (short, _) = encode_in(room, m.len(), |b| m.encode(b, 1, 1));
+        prop_assert_eq!(short, Err(EncodeError::NoRoom));
+        let (full, _) = encode_in(m.len(), m.len(), |b| m.encode(b, 1, 1));
+        prop_assert_eq!(full, Ok(m.len()));
+    }
+
+    /// An encoder that was given up half way leaves no message behind.
+    #[test]
+    fn unfinished_is_no_message(
+        d in direction(),
+        op in any::<u32>(),
+        optinfo in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
+        let mut buf = std::vec![0; 28 + optinfo.len()];
+        v2::optional(&mut buf, 1, 1, d, op).unwrap().bytes(&optinfo).unwrap();
+        let refused = v2::decode(&buf, &Limits::NONE).map_err(|e| e.what);
+        prop_assert_eq!(refused.err(), Some(What::Truncated));
+    }
+
+    #[test]
+    fn damaged(m in message(), damage in gen::damage()) {
+        let mut buf = std::vec![0; m.len()];
+        m.encode(&mut buf, 0x0102_0304, 32).unwrap();
+        gen::apply(&mut buf, &damage);
+        model::message(&buf);
+    }
+
+    #[test]
+    fn arbitrary(mut bytes in prop::collection::vec(any::<u8>(), 0..200), proc in 0..7u8) {
+        model::message(&bytes);
+        if let Some(prefix) = bytes.first_chunk_mut::<16>() {
+            prefix[4..8].copy_from_slice(&[0, 0, 0, 2]);
+            prefix[12..16].copy_from_slice(&[0, 0, 0, proc]);
+            model::message(&bytes);
+        }
+    }
+
+    /// The four operations, as encoded and with damage.
+    #[test]
+    fn operations(
+        op in 1..=4u8,
+        elements in prop::collection::vec((0..4u8, any::<u32>(), any::<bool>()), 0..40),
+        data in prop::collection::vec(any::<u8>(), 0..9),
+        damage in gen::damage(),
+    ) {
+        let values: Vec<_> = elements.iter().map(|&(k, n, _)| value(k, n, &data)).collect();
+        let mut buf = std::vec![0; 2048];
+        let n = match op {
+            1 => {
+                let fixed = values.iter().zip(&elements);
+                let start: Vec<_> = fixed.map(|(&value, e)| Initial { value, fixed: e.2 }).collect();
+                xchar::init(&mut buf, 1, 1, Direction::Call, &start)
+            }
+            2 => xchar::request(&mut buf, 1, 1, &values),
+            3 => {
+                let all = [Disposition::Done, Disposition::Rejected, Disposition::Pending];
+                let got: Vec<_> = elements.iter().map(|e| all[e.1 as usize % 3]).collect();
+                xchar::respond(&mut buf, 1, 1, &got)
+            }
+            _ => {
+                let now = values.first().copied().unwrap_or(Characteristic::ReceiveBufferSize(1));
+                xchar::update(&mut buf, 1, 1, Direction::Call, &now, data.is_empty())
+            }
+        };
+        let mut optinfo = buf[28..n.unwrap()].to_vec();
+        let check = |optinfo: &[u8]| model::operation(&[&[op], optinfo].concat());
+        check(&optinfo);
+        gen::apply(&mut optinfo, &damage);
+        check(&optinfo);
+    }
+
+    #[test]
+    fn conf_rdma(words in any::<[u32; 3]>(), damage in gen::damage()) {
+        let [maxcall_sendsize, align, maxrdmaread] = words;
+        let reply = conf_rdma::Reply { maxcall_sendsize, align, maxrdmaread };
+        let mut bytes = reply.encode().to_vec();
+        prop_assert_eq!(conf_rdma::Reply::decode(&bytes), Ok(reply));
+        gen::apply(&mut bytes, &damage);
+        model::private_data(&bytes);
+    }
+}
