@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_spinlock, CondVar, CondVarTimeoutResult, SpinLock};
-use kernel::time::Jiffies;
+use kernel::time::{msecs_to_jiffies, Jiffies};
 
 use super::names;
 use super::transport::Client;
@@ -13,6 +13,9 @@ use crate::proto::conn::{Conn, Event, Failure, State, Step};
 use crate::rdma::cm::{CmEvent, CmHandler};
 use crate::sunrpc::xprt::XprtHandle;
 use crate::wire::cm_private::{self, Settings};
+
+/// How often a wait looks whether anybody still wants the connection, in milliseconds.
+const LOOK_MS: u32 = 1_000;
 
 /// Follows a connection's life, and wakes who waits for its next step.
 #[pin_data]
@@ -62,7 +65,8 @@ impl Events {
         self.life.lock().peer
     }
 
-    /// Waits until the connection has left `state`, at most so many jiffies. May sleep.
+    /// Waits until the connection has left `state`, at most so many jiffies, and no longer than
+    /// anybody wants it. May sleep.
     ///
     /// # Errors
     ///
@@ -74,12 +78,19 @@ impl Events {
                 self.step(&mut life, Event::Timeout);
                 break;
             }
+            if self.xprt.is_abandoned() {
+                // An umount waits for us, and cannot be interrupted.
+                self.step(&mut life, Event::Close);
+                break;
+            }
+            let slice = left.min(msecs_to_jiffies(LOOK_MS).max(1));
             // A kernel worker gets no signals, so this ends by a wake-up or by time alone.
-            left = match self.changed.wait_interruptible_timeout(&mut life, left) {
+            let rest = match self.changed.wait_interruptible_timeout(&mut life, slice) {
                 CondVarTimeoutResult::Timeout => 0,
                 CondVarTimeoutResult::Woken { jiffies }
                 | CondVarTimeoutResult::Signal { jiffies } => jiffies,
             };
+            left -= slice - rest.min(slice);
         }
         match life.conn.failure() {
             Some(failure) => Err(failure),
