@@ -358,3 +358,64 @@ pub(super) unsafe extern "C" fn release_worker<T: Transport>(work: *mut k::work_
         unsafe { raw::xprt_put(xprt.as_raw()) };
     }
 }
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_sunrpc_backward)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_serves_one_call_at_a_time() -> Result {
+        let pool = Pool::new(2)?;
+        let first = pool.take().ok_or(EINVAL)?;
+        let second = pool.take().ok_or(EINVAL)?;
+        assert!(!core::ptr::eq(first, second));
+        assert!(pool.take().is_none());
+        first.busy.store(false, Release);
+        assert!(core::ptr::eq(pool.take().ok_or(EINVAL)?, first));
+        assert!(pool.take().is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn a_pool_of_nothing_serves_nobody() -> Result {
+        assert!(Pool::new(0)?.take().is_none());
+        Ok(())
+    }
+
+    /// Fills `slot`, and compares what is in it.
+    fn check(slot: &Slot, message: &[u8]) -> Result {
+        // SAFETY: The slot was taken by the caller, who lets nobody else use it. The transport's
+        // address is only kept.
+        let rqst = unsafe {
+            slot.fill(core::ptr::dangling_mut(), 0x0102_0304, message);
+            &*slot.rqst.get()
+        };
+        assert_eq!(rqst.rq_xid.to_ne_bytes(), [1, 2, 3, 4]);
+        // SAFETY: As above.
+        assert!(unsafe { is_backward(rqst) });
+        let [head] = &rqst.rq_rcv_buf.head;
+        // CAST: A page at most.
+        let len = message.len() as u32;
+        assert_eq!(head.iov_len, message.len());
+        assert_eq!((rqst.rq_rcv_buf.len, rqst.rq_private_buf.len), (len, len));
+        // SAFETY: The head describes the slot's memory for calls, which has that many bytes.
+        let kept = unsafe { core::slice::from_raw_parts(head.iov_base.cast::<u8>(), head.iov_len) };
+        assert!(kept == message);
+        let [room] = &rqst.rq_snd_buf.head;
+        assert!(!core::ptr::eq(room.iov_base, head.iov_base));
+        assert_eq!((room.iov_len, rqst.rq_snd_buf.len), (MAX_CALL, 0));
+        assert!(rqst.rq_buffer.is_null() && rqst.rq_task.is_null());
+        Ok(())
+    }
+
+    #[test]
+    fn a_call_looks_as_sunrpc_wants_it() -> Result {
+        let pool = Pool::new(1)?;
+        let slot = pool.take().ok_or(EINVAL)?;
+        let long = KVec::from_elem(0xa5, MAX_CALL, GFP_KERNEL)?;
+        check(slot, &long)?;
+        // Nothing is left of the one before.
+        check(slot, b"a call")
+    }
+}
