@@ -57,7 +57,7 @@ has() { grep -q "^CONFIG_$1=[ym]$" "$KDIR/.config"; }
 
 check_config() {
 	has RUST || die "$KDIR was built without CONFIG_RUST=y: set KDIR= to a kernel that has it ($lab)"
-	for option in MODULES INFINIBAND INFINIBAND_ADDR_TRANS SUNRPC; do
+	for option in MODULES SYSCTL INFINIBAND INFINIBAND_ADDR_TRANS SUNRPC SUNRPC_BACKCHANNEL; do
 		has $option || die "$KDIR was built without CONFIG_$option: set KDIR= to a kernel that has it ($lab)"
 	done
 	! grep -q '^CONFIG_SUNRPC_XPRT_RDMA=y$' "$KDIR/.config" ||
