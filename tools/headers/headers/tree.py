@@ -14,6 +14,9 @@ from .run import output
 OLDEST = (7, 3)
 MODULES = Path("/lib/modules")
 
+#: States of a package whose files are in place. DKMS is called by the very script that
+#: configures the headers, so `installed` comes later.
+_PRESENT = ("installed", "half-configured", "triggers-awaited", "triggers-pending")
 _RELEASE = re.compile(r"(\d+)\.(\d+)[A-Za-z0-9.+~_-]*")
 _ASSIGNMENT = re.compile(r'^(CONFIG_\w+)="?(.*?)"?$', re.M)
 
@@ -121,6 +124,6 @@ def _version(release: str) -> str:
     package = f"linux-headers-{release}"
     fields = output(["dpkg-query", "-W", "-f", "${db:Status-Status} ${source:Version}", package])
     status, _, version = (fields or "").partition(" ")
-    if status != "installed" or not version:
+    if status not in _PRESENT or not version:
         raise HeadersError(f"package {package} is not installed: apt-get install {package}")
     return version

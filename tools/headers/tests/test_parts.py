@@ -10,7 +10,7 @@ import pytest
 from conftest import BINDGEN, RELEASE, RUSTC, SYMBOL, VERSION, Machine, add_tree
 from headers.errors import HeadersError
 
-from headers import build, install, source, toolcheck, tree
+from headers import build, install, run, source, toolcheck, tree
 
 TOP = Path(__file__).resolve().parents[3]
 
@@ -52,6 +52,27 @@ def test_find(found: tree.Tree, machine: Machine) -> None:
     assert found.compiler == "toy-gcc-14"
     assert found.source == machine.root / "src/linux-headers-common"
     assert found.scripts == machine.root / "kbuild/scripts"
+
+
+@pytest.mark.parametrize(
+    ("state", "there"),
+    [
+        ("install ok half-configured", True),
+        ("install ok half-installed", False),
+        ("deinstall ok config-files", False),
+    ],
+)
+def test_headers_as_their_package_comes_and_goes(
+    found: tree.Tree, machine: Machine, state: str, there: bool
+) -> None:
+    """A kernel's headers have DKMS called while they are being configured."""
+    status = machine.root / "dpkg/status"
+    status.write_text(status.read_text().replace("install ok installed", state))
+    if there:
+        assert tree.find(RELEASE, machine.root / "modules") == found
+        return
+    with pytest.raises(HeadersError, match="is not installed"):
+        tree.find(RELEASE, machine.root / "modules")
 
 
 def test_tools_that_fit(found: tree.Tree, machine: Machine) -> None:
@@ -169,6 +190,14 @@ def test_unpacking_leaves_out_only_what_it_may(found: tree.Tree, machine: Machin
     assert not (machine.root / "s/net/socket.c").exists()
     assert (machine.root / "s/arch/arm/crypto/Kconfig").exists()
     assert not (machine.root / "s/arch/arm/kernel/setup.c").exists()
+
+
+def test_progress_line(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("$ tar" + " --exclude=x" * 200 + "\n")
+    assert run.last_line(log) == "…"
+    log.write_text(f"$ make\n  CC      {tmp_path}/objects/rust/helpers.o\n")
+    assert run.last_line(log) == "CC      objects/rust/helpers.o"
 
 
 def test_one_limit_in_three_places() -> None:
