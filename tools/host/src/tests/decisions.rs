@@ -5,6 +5,7 @@
 use proptest::prelude::*;
 
 use super::gen::{self, OwnedLists};
+use crate::proto::backward;
 use crate::proto::conn::{Conn, Event, State, Step};
 use crate::proto::credits::{Credits, Flow};
 use crate::proto::inline::Thresholds;
@@ -177,6 +178,39 @@ proptest! {
             prop_assert!(before.state() != State::Dead || conn == before);
             prop_assert!(!before.state().is_ended() || conn.state().is_ended());
             prop_assert_eq!(conn.failure().is_some(), conn.state().is_ended());
+        }
+    }
+
+    /// A call of the peer is served only when it is inline, whole, and no longer than there is room.
+    #[test]
+    fn backward_calls_are_inline_and_fit(
+        lists in gen::lists(),
+        plain in any::<bool>(),
+        nomsg in any::<bool>(),
+        (xid, same_xid, direction) in (any::<u32>(), any::<bool>(), 0..3u32),
+        rest in prop::collection::vec(any::<u8>(), 0..64),
+        max in 0..80u32,
+    ) {
+        let lists = if plain { OwnedLists::default() } else { lists };
+        let inline = lists.len() == OwnedLists::default().len() && !nomsg;
+        let mut bytes = std::vec![0; 16 + lists.len()];
+        let proc = if nomsg { ListProc::Nomsg } else { ListProc::Msg };
+        lists.encode(v1::begin(&mut bytes, xid, 1, proc).unwrap()).unwrap();
+        let message: std::vec::Vec<u8> = [if same_xid { xid } else { !xid }, direction]
+            .iter()
+            .flat_map(|word| word.to_be_bytes())
+            .chain(rest)
+            .collect();
+        if !nomsg {
+            bytes.extend(&message);
+        }
+        let header = v1::decode(&bytes, &Limits::NONE).unwrap();
+        prop_assert_eq!(backward::is_call(&header), !nomsg && direction == 0);
+        let fits = message.len() <= max as usize;
+        let served = inline && same_xid && fits;
+        match backward::message(&header, max) {
+            Ok(payload) => prop_assert!(served && payload == message),
+            Err(_) => prop_assert!(!served),
         }
     }
 
