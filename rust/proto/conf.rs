@@ -81,7 +81,8 @@ impl Exchange {
         }
     }
 
-    /// Whether a call of `len` bytes, header included, may be sent inline now.
+    /// Whether a call of `len` bytes, header included, may be sent inline now. Credits are another
+    /// question.
     //= 5666-6.1-2 5666-6.1-4 5666-6.2-1 5666-6.2-6
     pub fn may_send(&self, len: u32) -> bool {
         match self {

@@ -6,10 +6,10 @@
 //!             start       addr_resolved   route_resolved    established
 //!   Idle ────────► Resolving ──────► Routing ───────► Connecting ───────► Up
 //!    │                │                │                  │               │
-//!    │ close          └───────┬────────┴──────────────────┴───────┬───────┘
-//!    │                        │  any failure, close, removal      │
-//!    ▼        drained         ▼                                   │
-//!   Dead ◄──────────────── Draining ◄─────────────────────────────┘
+//!    └────────────────┴────────────────┴────────┬─────────┴───────────────┘
+//!                                               │ any failure, close, removal
+//!                              drained          ▼
+//!                     Dead ◄──────────────── Draining
 //! ```
 //!
 //! A connection is used once: a reconnect makes a new one. Draining lasts until no work request

@@ -63,7 +63,7 @@ enum State {
     Probing { xid: u32 },
     /// The version for the rest of the connection.
     Settled(Version),
-    /// There is no version in common, or the peer is out of its mind.
+    /// There is no version in common, or the peer has answered in one it was not asked in.
     Failed,
 }
 

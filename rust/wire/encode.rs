@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writing the three chunk lists, in their order, one segment at a time.
+//! Writing the three chunk lists (RFC 8166 section 4.3), in their order, one segment at a time.
 //!
 //! The types below follow one another as the lists do in the header:
 //!

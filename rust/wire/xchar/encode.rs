@@ -34,7 +34,7 @@ pub fn init(
     direction: Direction,
     start: &[Initial<'_>],
 ) -> Result<usize, EncodeError> {
-    let mut w = v2::optional(buf, xid, credits, direction, OpType::Init as u32)?;
+    let mut w = v2::optional(buf, xid, credits, direction, OpType::Init.number())?;
     spec(&mut w, start.iter().map(|i| i.value))?;
     subset(&mut w, start.iter().map(|i| i.fixed))?;
     w.finish()
@@ -52,7 +52,7 @@ pub fn request(
     credits: u32,
     want: &[Characteristic<'_>],
 ) -> Result<usize, EncodeError> {
-    let op = OpType::Request as u32;
+    let op = OpType::Request.number();
     let mut w = v2::optional(buf, xid, credits, Direction::Call, op)?;
     spec(&mut w, want.iter().copied())?;
     w.finish()
@@ -70,7 +70,7 @@ pub fn respond(
     credits: u32,
     dispositions: &[Disposition],
 ) -> Result<usize, EncodeError> {
-    let op = OpType::Response as u32;
+    let op = OpType::Response.number();
     let mut w = v2::optional(buf, xid, credits, Direction::Reply, op)?;
     for which in [
         Disposition::Done,
@@ -95,7 +95,7 @@ pub fn update(
     now: &Characteristic<'_>,
     pending_cleared: bool,
 ) -> Result<usize, EncodeError> {
-    let mut w = v2::optional(buf, xid, credits, direction, OpType::Update as u32)?;
+    let mut w = v2::optional(buf, xid, credits, direction, OpType::Update.number())?;
     value(&mut w, now)?;
     w.word(u32::from(pending_cleared))?;
     w.finish()
@@ -139,6 +139,7 @@ fn value(w: &mut OptionalWriter<'_>, value: &Characteristic<'_>) -> Result<(), E
     match *value {
         Characteristic::ReceiveBufferSize(bytes) => w.opaque(&bytes.to_be_bytes()),
         Characteristic::RemoteInvalidation(ready) => w.opaque(&u32::from(ready).to_be_bytes()),
+        // CAST: the discriminants of a `repr(u32)` enum.
         Characteristic::BackwardSupport(level) => w.opaque(&(level as u32).to_be_bytes()),
         Characteristic::Other { data, .. } => w.opaque(data),
     }

@@ -33,6 +33,12 @@ impl OpType {
             _ => None,
         }
     }
+
+    /// The code in `rdma_opttype`.
+    pub const fn number(self) -> u32 {
+        // CAST: the discriminants of a `repr(u32)` enum.
+        self as u32
+    }
 }
 
 /// A decoded operation. None of them carries an RPC message (Table 2).
