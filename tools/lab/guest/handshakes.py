@@ -10,7 +10,7 @@ import os
 from peer import ERR_CHUNK, ERROR, GRANT, Call, Peer, SilenceError, header, words
 
 #: Seconds in which the next mount must try, or the client say something.
-COMING, CALLING = 60, 10
+COMING, CALLING = 90, 10
 #: As long as InfiniBand's ConnectReply carries; and as its reject does.
 LONGEST, LONGEST_REJECT = 196, 148
 
@@ -84,6 +84,8 @@ class Hosts:
 
     def endings(self):
         """The peer goes away at each step."""
+        self.attempt()
+        done("no answer at all", "silence")
         connection = self.attempt()
         done("gone before an answer", self.peer.tell("drop", connection))
         connection = self.attempt()

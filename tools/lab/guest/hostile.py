@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""A hostile NFS server: hostile.py (headers|claims|floods|memory|handshake).
+"""A hostile NFS server: hostile.py (headers|claims|floods|memory|callbacks|handshake).
 
 Waits for a client that believes in the server it had, and answers each call with the next misdeed
 of a group. Prints a line for each, ``did COUNTER TIMES EVENTS NAME: how it ended``, and ends well
@@ -16,7 +16,7 @@ import sys
 
 import handshakes
 from misdeeds import group, honest
-from peer import Call, Peer, SilenceError, header, lists
+from peer import Call, Peer, SilenceError, header, lists, words
 
 #: Seconds in which a client in use must come, call, or let go of a broken connection.
 COMING, CALLING, LEAVING = 90, 30, 3
@@ -36,11 +36,18 @@ class RealServer:
         # It may have come up later than the peer that took its port.
         self._socket = self._socket or socket.create_connection(("127.0.0.1", 2049), 10)
         self._socket.sendall(struct.pack(">I", 1 << 31 | len(message)) + message)
-        reply, last = b"", False
+        while True:
+            reply = self._record()
+            # It may have calls of its own for the client; nobody answers them.
+            if reply[:8] == message[:4] + struct.pack(">I", 1):
+                return reply
+
+    def _record(self):
+        record, last = b"", False
         while not last:
             (mark,) = struct.unpack(">I", self._exactly(4))
-            reply, last = reply + self._exactly(mark & 0x7FFFFFFF), mark >> 31
-        return reply
+            record, last = record + self._exactly(mark & 0x7FFFFFFF), mark >> 31
+        return record
 
     def _exactly(self, count):
         data = b""
@@ -80,7 +87,12 @@ def next_call(peer, connection, timeout):
         event = peer.event(timeout, "received", "disconnected")
         if event[1] != connection:
             continue
-        return Call(connection, bytes.fromhex(event[2])) if event[0] == "received" else None
+        if event[0] == "disconnected":
+            return None
+        call = Call(connection, bytes.fromhex(event[2]))
+        # Answers to callbacks are of no interest.
+        if call.payload[4:8] != words(1):
+            return call
 
 
 def choose(misdeeds, calls):
@@ -141,7 +153,7 @@ def converse(peer, server, connection, misdeeds):
         if misdeed.last:
             return part(peer, connection)
         if not misdeed.ends:
-            peer.send(connection, honest(call))
+            answer(peer, server, call)
     return None
 
 

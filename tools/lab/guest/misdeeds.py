@@ -29,6 +29,7 @@ SHORT_EVENTS = ("xprtrdma_malformed_hdr", "xprtrdma_reply_short_err")
 VERSION_EVENTS = ("xprtrdma_malformed_hdr", "xprtrdma_reply_vers_err")
 CLAIM_EVENTS = ("xprtrdma_reply_violation",)
 STRANGE_EVENTS = ("xprtrdma_reply_rqst_err",)
+CALLBACK_EVENTS = ("xprtrdma_cb_call", "xprtrdma_cb_refused")
 HUGE = 0xFFFFFFFF
 
 
@@ -93,6 +94,11 @@ def has_read(call):
 
 def has_none(call):
     return not call.handles
+
+
+def callback(xid, version=2, program=0x40000000, procedure=0):
+    """A call of NFSv4's callback service: its NULL, unless told."""
+    return words(xid, 0, version, program, 1, procedure, 0, 0, 0, 0)
 
 
 def _longer(segments):
@@ -231,10 +237,8 @@ def transactions():
         lambda c: _reply(c) + system_error(c.xid ^ HUGE),
         ends=True,
     )
-    # The direction is told by the RPC message: this one is a call. No callbacks in NFSv3.
-    yield Answer(
-        "a call", lambda c: _reply(c) + words(c.xid, 0, 2, 1, 1, 0, 0, 0, 0, 0), "-", STRANGE_EVENTS
-    )
+    # The direction is told by the RPC message. With NFSv3 nobody serves calls of the server.
+    yield Answer("a call", lambda c: _reply(c) + callback(c.xid), "-", CALLBACK_EVENTS)
 
 
 def grants():
@@ -344,6 +348,43 @@ def invalidations():
     yield Act("the same key twice", twice, fits=exposes, last=True)
 
 
+def callbacks():
+    """Calls of the server, for a client that serves them."""
+
+    def call(name, make, *args):
+        return Answer(f"callback: {name}", make, *args)
+
+    # A sensible one, and some that the service must make sense of: RPC has errors for them.
+    yield call("NULL", lambda c: _reply(c) + callback(c.xid), "-", CALLBACK_EVENTS[:1])
+    yield call("no such program", lambda c: _reply(c) + callback(c.xid, program=77))
+    yield call("no such procedure", lambda c: _reply(c) + callback(c.xid, procedure=99))
+    yield call("no such RPC version", lambda c: _reply(c) + callback(c.xid, version=9))
+    yield call(
+        "COMPOUND of noise", lambda c: _reply(c) + callback(c.xid, procedure=1) + b"\xa5" * 99
+    )
+    yield call("cut off", lambda c: _reply(c) + callback(c.xid)[:12])
+    one = (0x1234, 64, 0)
+    yield call(
+        "with a chunk",
+        lambda c: _reply(c, lists(writes=[[one]])) + callback(c.xid),
+        "backward_call",
+        CALLBACK_EVENTS,
+    )
+    yield call(
+        "of two minds",
+        lambda c: _reply(c) + callback(c.xid ^ HUGE),
+        "backward_call",
+        CALLBACK_EVENTS,
+    )
+
+    def flood(peer, call):
+        message = _reply(call) + callback(call.xid)
+        return peer.tell("flood", call.connection, 1000, message.hex(), timeout=120)
+
+    # More than were ever granted: the connection goes.
+    yield Act("callback: a thousand", flood, "backward_call", CALLBACK_EVENTS, last=True)
+
+
 def oversized():
     for size in (4097, 8192, 60000):
         yield Answer(
@@ -365,6 +406,8 @@ GROUPS = {
     "claims": (claims, transactions, grants),
     "floods": (floods, oversized, endings),
     "memory": (accesses, invalidations),
+    # For NFSv4.1 and later.
+    "callbacks": (callbacks,),
 }
 
 

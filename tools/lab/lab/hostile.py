@@ -7,7 +7,6 @@ hostile peer takes it, answers what reconnects to it, and goes; nfsd takes the p
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from contextlib import suppress
@@ -20,7 +19,6 @@ from .command import capture
 from .errors import GuestError
 from .pair import MOUNT_POINT, Guest, Pair
 
-TRACING = "/sys/kernel/tracing"
 BREACHES = "/sys/kernel/debug/rpcrdma/breaches"
 _FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
 
@@ -66,23 +64,6 @@ def counters(client: Guest, mount_point: str = MOUNT_POINT) -> dict[str, int]:
         name, value = line.split()
         known[name] = int(value)
     return known
-
-
-class Events:
-    """Trace events of the client, counted while they are enabled."""
-
-    def __init__(self, client: Guest, names: list[str]) -> None:
-        """Enable these events of the group and empty the buffer."""
-        self._client = client
-        words = "\\n".join(f"rpcrdma:{name}" for name in names)
-        client.sh(f"echo > {TRACING}/trace; printf '{words}\\n' > {TRACING}/set_event")
-
-    def stop(self) -> list[tuple[str, str]]:
-        """Disable them again; (event, text) in order."""
-        self._client.sh(f"echo > {TRACING}/set_event")
-        text = self._client.sh(f"grep -v ^# {TRACING}/trace || :")
-        found = (re.search(r": (\w+): (.*)", line) for line in text.splitlines())
-        return [(match[1], match[2]) for match in found if match]
 
 
 class Worker:

@@ -114,12 +114,13 @@ class Faults:
         return "5 s"
 
     def _inject(self) -> str:
+        every = self._chance.choice((30, 100, 300))
+        knobs = "echo Y > ignore-server-disconnect; echo Y > ignore-cache-wait; echo 0 > verbose"
         self._pair.client.sh(
-            f"cd {FAIL_SUNRPC} && echo 0 > verbose && echo 1 > interval && echo 10 > times &&"
-            " echo 1 > ignore-server-disconnect && echo 2 > probability; sleep 8;"
-            " echo 0 > probability"
+            f"cd {FAIL_SUNRPC} && {knobs}; echo -1 > times; echo {every} > interval;"
+            " echo 100 > probability; sleep 8; echo 0 > probability"
         )
-        return "up to 10"
+        return f"every {every}th call, for 8 s"
 
 
 class Soak:

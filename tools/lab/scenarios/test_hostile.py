@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab import hostile
+from lab import hostile, tracing
 from lab.pair import MOUNT_POINT, Pair
 
 #: Seconds for all misdeeds of a group, and until the client is at work again after them.
@@ -18,7 +18,14 @@ DOING, RECOVERING = 90, 100
 EVENTS = (
     *("malformed_hdr", "reply_short_err", "reply_hdr_err", "reply_vers_err", "reply_violation"),
     *("reply_rqst_err", "err_vers", "err_chunk", "bad_credits", "reminv_foreign", "mr_reminv"),
+    *("cb_call", "cb_refused"),
 )
+#: Counted for nothing but misdeeds, so their number is known.
+EXACT = ("malformed_header", "reply_claim", "foreign_rkey", "bad_credits")
+
+
+def _named(events: tuple[str, ...]) -> list[str]:
+    return [f"rpcrdma:xprtrdma_{name}" for name in events]
 
 
 def _suffer(pair: Pair, group: str) -> list[hostile.Deed]:
@@ -30,39 +37,42 @@ def _suffer(pair: Pair, group: str) -> list[hostile.Deed]:
     return hostile.deeds(text)
 
 
-def _compare(pair: Pair, done: list[hostile.Deed], before: dict[str, int], events: list) -> None:
-    """Counters and events against what the misdeeds must have caused."""
-    after = hostile.counters(pair.client)
-    moved, fired = hostile.expected(done)
-    seen = {name: after[name] - before[name] for name in after}
-    short = {name: (seen[name], times) for name, times in moved.items() if seen[name] < times}
+def _compare(done: list[hostile.Deed], moved: dict[str, int], fired: list[tracing.Event]) -> None:
+    """How far counters moved and events fired, against what the misdeeds must have caused."""
+    counters, events = hostile.expected(done)
+    short = {name: (moved[name], times) for name, times in counters.items() if moved[name] < times}
     assert not short, f"counters (found, expected): {short}"
-    names = [name for name, _ in events]
-    missed = {n: (names.count(n), times) for n, times in fired.items() if names.count(n) < times}
+    names = [event.name for event in fired]
+    missed = {n: (names.count(n), times) for n, times in events.items() if names.count(n) < times}
     assert not missed, f"events (found, expected): {missed}"
     # What was honest must not be taken for a misdeed.
-    for name in ("malformed_header", "reply_claim", "foreign_rkey", "bad_credits"):
-        assert seen[name] == moved[name], f"{name}: {seen[name]}, not {moved[name]}"
+    for name in EXACT:
+        assert moved[name] == counters[name], f"{name}: {moved[name]}, not {counters[name]}"
+
+
+GROUPS = [
+    *(("3", group) for group in ("headers", "claims", "floods", "memory")),
+    ("4.2", "callbacks"),
+    *(pytest.param("4.2", group, marks=pytest.mark.full) for group in ("headers", "claims")),
+]
 
 
 @pytest.mark.needs_ours
 @pytest.mark.breaks_rules
 @pytest.mark.debug_kernel
-@pytest.mark.parametrize("group", ["headers", "claims", "floods", "memory"])
-def test_answers(pair: Pair, group: str) -> None:
+@pytest.mark.parametrize(("version", "group"), GROUPS)
+def test_answers(pair: Pair, version: str, group: str) -> None:
     """Each misdeed of a group once, in answer to calls of a mount in use."""
     pair.server.sh("rm -rf /srv/export/*")
-    pair.mount("3", options="actimeo=600")
+    pair.mount(version, options="actimeo=600")
     worker = hostile.Worker(pair)
     before = hostile.counters(pair.client)
-    events = hostile.Events(pair.client, [f"xprtrdma_{name}" for name in EVENTS])
-    try:
+    with tracing.recording(pair.client, _named(EVENTS)) as trace:
         done = _suffer(pair, group)
-    finally:
-        fired = events.stop()
-    print("\n".join(f"{deed.text}" for deed in done))
+    print("\n".join(deed.text for deed in done))
     assert not [deed.text for deed in done if "REACHED" in deed.text]
-    _compare(pair, done, before, fired)
+    after = hostile.counters(pair.client)
+    _compare(done, {name: after[name] - before[name] for name in after}, trace.events())
     took = worker.await_progress(30, RECOVERING)
     print(f"{len(done)} misdeeds; at work again after {took:.1f} s; {worker.finish()}")
     pair.umount()
@@ -83,25 +93,26 @@ ATTEMPTS = (
 @pytest.mark.debug_kernel
 def test_handshake(pair: Pair) -> None:
     """Private data of every shape, rejections, and a peer that goes away at each step."""
-    events = hostile.Events(pair.client, [f"xprtrdma_{name}" for name in HANDSHAKE])
     pair.client.sh(f"rm -f /run/enough; mkdir -p {MOUNT_POINT}")
     trying = pair.client.vm.start(ATTEMPTS)
-    try:
-        text = hostile.finish(pair, hostile.take_port(pair, "handshake"), DOING)
-    finally:
-        pair.client.sh("touch /run/enough")
-        pair.client.vm.agent.wait(trying, 60)
-        hostile.return_port(pair)
+    with tracing.recording(
+        pair.client, [f"rpcrdma:xprtrdma_{name}" for name in HANDSHAKE]
+    ) as trace:
+        try:
+            text = hostile.finish(pair, hostile.take_port(pair, "handshake"), DOING)
+        finally:
+            pair.client.sh("touch /run/enough")
+            pair.client.vm.agent.wait(trying, 100)
+            hostile.return_port(pair)
     print(text)
+    print("\n".join(f"{event.time} {event.name}: {event.text}" for event in trace.events()))
     wanted = [
         "{} reminv={} send={} recv={}".format(*line.split()[1:])
         for line in text.splitlines()
         if line.startswith("agreed ")
     ]
-    seen = events.stop()
-    print("\n".join(f"{name}: {shown}" for name, shown in seen))
-    understood = [shown.split(" ", 1)[1] for name, shown in seen if name == "xprtrdma_private_data"]
-    assert understood[: len(wanted)] == wanted
+    shown = [event.text.split(" ", 1)[1] for event in trace.events("xprtrdma_private_data")]
+    assert shown[: len(wanted)] == wanted
     connected = hostile.deeds(text)[: len(wanted)]
     assert all("call of" in deed.text for deed in connected), "a connection was not used"
     pair.mount()
