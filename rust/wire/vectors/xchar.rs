@@ -292,8 +292,10 @@ fn own(op: Operation<'_>, data: &'static [u8]) -> Operation<'static> {
 //~ XC-2.1-5 XC-4.3-2
 fn check_subsets() -> Check {
     type Case = ([&'static [u32]; 3], u32, Result<(), u32>);
-    const CASES: [Case; 8] = [
+    const CASES: [Case; 10] = [
         ([&[], &[], &[]], 0, Ok(())),
+        ([&[u32::MAX >> 1], &[], &[]], 31, Ok(())),
+        ([&[u32::MAX], &[], &[]], 31, Err(31)),
         ([&[0b101], &[0b010], &[]], 3, Ok(())),
         ([&[u32::MAX], &[0, 1], &[]], 33, Ok(())),
         ([&[u32::MAX, 1, 0, 0], &[], &[0]], 33, Ok(())),

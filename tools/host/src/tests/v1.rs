@@ -8,7 +8,7 @@ use std::vec::Vec;
 use super::gen::{self, OwnedLists};
 use crate::model;
 use crate::wire::v1::{self, len, Body, ErrorBody, ListProc};
-use crate::wire::{cm_private, EncodeError, Limits};
+use crate::wire::{cm_private, EncodeError, Limits, Segment, What};
 
 /// A version-one message that owns its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +98,26 @@ proptest! {
         prop_assert!(buf[room..].iter().all(|&b| b == 0xee));
         prop_assert_eq!(m.encode(&mut buf, 1, 1), Ok(m.len()));
         prop_assert_eq!(&buf[m.len()..], &[0xee; 8]);
+    }
+
+    /// An encoder that was given up within a chunk leaves no message behind.
+    #[test]
+    fn unfinished_is_no_message(l in gen::lists(), segments in 0..4usize, reply in any::<bool>()) {
+        let mut buf = std::vec![0; 24 + l.len() + 16 * segments];
+        let mut w = v1::begin(&mut buf, 1, 1, ListProc::Msg).unwrap();
+        for r in &l.reads {
+            w.segment(r.position, r.segment).unwrap();
+        }
+        let w = w.write_list().unwrap();
+        if reply {
+            let mut c = w.reply_chunk().unwrap().chunk().unwrap();
+            (0..segments).for_each(|_| c.segment(Segment::default()).unwrap());
+        } else {
+            let mut c = w.chunk().unwrap();
+            (0..segments).for_each(|_| c.segment(Segment::default()).unwrap());
+        }
+        let refused = v1::decode(&buf, &Limits::NONE).map_err(|e| e.what);
+        prop_assert_eq!(refused.err(), Some(What::Truncated));
     }
 
     #[test]
