@@ -8,3 +8,7 @@ class LabError(Exception):
 
 class GuestError(LabError):
     """A command in a guest failed, or the guest stopped answering."""
+
+
+class BootError(GuestError):
+    """A guest's kernel or init did not come up."""

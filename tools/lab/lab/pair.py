@@ -12,8 +12,9 @@ from pathlib import Path
 
 from . import image, paths
 from .agent import Exit
-from .errors import GuestError
+from .errors import BootError, GuestError
 from .kernel import Kernel
+from .progress import say
 from .relay import Relay
 from .vm import Spec, Vm
 
@@ -88,10 +89,19 @@ class Pair:
         `GuestError`; nothing is left running then.
         """
         self.setup, self.directory = setup, directory
+        try:
+            self._bring_up()
+        except BootError as err:
+            # Seen on a starved host: a kernel that stops in its own first steps, under emulation.
+            say(f"booting once more, since a guest hung: {err}")
+            self._bring_up()
+
+    def _bring_up(self) -> None:
+        began = time.monotonic()
+        setup = self.setup
         self._vms: list[Vm] = []
         self._sockets = Path(tempfile.mkdtemp(prefix="lab-"))
         self.relay: Relay | None = None
-        began = time.monotonic()
         try:
             if setup.relay:
                 ends = [self._sockets / f"{name}-end.sock" for name in ("server", "client")]

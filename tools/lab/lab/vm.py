@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .agent import Agent, Exit, Monitor
-from .errors import GuestError
+from .errors import BootError, GuestError
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,17 @@ class Vm:
         """Whether QEMU still runs."""
         return self._process.poll() is None
 
-    def wait_boot(self, timeout: float = 600) -> None:
-        """Wait until the guest takes commands."""
+    def wait_boot(self, timeout: float = 300) -> None:
+        """Wait until the guest takes commands.
+
+        # Errors
+        `BootError` with the end of the console.
+        """
         try:
             self.agent.wait_ready(timeout)
         except GuestError as err:
             end = self.spec.console.read_text(errors="replace").splitlines()[-15:]
-            raise GuestError(f"{self.spec.name}: {err}; console:\n" + "\n".join(end)) from err
+            raise BootError(f"{self.spec.name}: {err}; console:\n" + "\n".join(end)) from err
 
     def run(self, command: str, *, timeout: float = 60, stdin: bytes = b"") -> Exit:
         """Run a shell command in the guest; the guest itself enforces the time-out.
