@@ -272,6 +272,25 @@ fn check_edges() -> Check {
         !copied(4096 - 28 - 259, &readdir),
         "call with reply chunk, a byte too many"
     );
+    check_rest_of_a_call()
+}
+
+/// What stays inline beside a read chunk of sixteen segments: the padding does not count.
+fn check_rest_of_a_call() -> Check {
+    let call = |tail_len| CallShape {
+        head_len: 4096 - 28 - 384 - 12,
+        ..write_call(4097, tail_len)
+    };
+    let kind = |tail| kinds(&call(tail), &SMALL_REPLY, &COND).map(|(call, _)| call);
+    let position = call(0).head_len;
+    ensure!(
+        kind(3 + 12) == Some(CallKind::ReadChunk { position }),
+        "longest rest"
+    );
+    ensure!(
+        kind(3 + 13) == Some(CallKind::PositionZero),
+        "rest, a byte too many"
+    );
     Ok(())
 }
 

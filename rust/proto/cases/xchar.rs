@@ -156,6 +156,8 @@ fn check_requests() -> Check {
     ensure!(p.send_limit() == 8192 && p.request().is_none(), "cleared");
     ensure!(p.try_request(7, more), "asked for more");
     ensure!(p.send_limit() == 8192, "not before it is done");
+    says(&mut p, Characteristic::ReceiveBufferSize(8192), true)?;
+    ensure!(p.request().is_some(), "unanswered is not pending");
     ensure!(answers(&mut p, 7, &[Disposition::Done])? == Ok(()), "done");
     ensure!(p.send_limit() == 9000, "done");
     let unchanged = p;
