@@ -26,12 +26,14 @@ class Modules:
     samples: tuple[Path, ...]
 
 
-def _copy(source: Path, target: Path) -> None:
+def copy_sources(source: Path, target: Path) -> None:
     """Bring `target` up to date with the sources; objects there are kept."""
     target.mkdir(parents=True, exist_ok=True)
     skip = ["--exclude=/.git", "--exclude=/tools/host", "--exclude=/tools/lab"]
     filters = ["--filter=:- .gitignore", *skip]
-    capture(["rsync", "-a", "--delete", *filters, f"{source}/", f"{target}/"])
+    # A source that differs is new, whatever its age: the last build may have been of another tree.
+    by_content = ["--checksum", "--no-times"]
+    capture(["rsync", "-a", *by_content, "--delete", *filters, f"{source}/", f"{target}/"])
 
 
 def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
@@ -48,7 +50,7 @@ def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
     args += kernel.tools.make_args() + (["RPCRDMA_KUNIT=y"] if kunit else [])
     title = f"module rpcrdma.ko{' with KUnit' if kunit else ''} for the {kernel.flavour} kernel"
     with paths.locked(f"module-{name}"), step(f"{title}: building", log):
-        _copy(paths.ROOT, tree)
+        copy_sources(paths.ROOT, tree)
         logged(args, log, env=_clean_environment(kernel))
     module = tree / "rpcrdma.ko"
     if not module.exists():
