@@ -134,10 +134,14 @@ class Checker:
             self._violation(frame, f"xid {message.xid:#x}: {text}")
 
     def _answering(self, queue: int, xid: int) -> Connection | None:
-        """The connection on which `xid` is unanswered; learns its other queue pair."""
+        """The connection on which `xid` is unanswered; learns its other queue pair.
+
+        A device that was removed and added counts its queue pairs from the start: a known number
+        may have come to mean another connection.
+        """
         known = self._reply_queue.get(queue)
-        if known is not None:
-            return known if xid in known.pending else None
+        if known is not None and xid in known.pending:
+            return known
         for connection in reversed(self._connections.values()):
             if xid in connection.pending and connection not in self._reply_queue.values():
                 self._reply_queue[queue] = connection

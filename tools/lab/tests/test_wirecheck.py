@@ -105,3 +105,16 @@ def test_reply_chunk_never_offered(cable: Cable, tmp_path: Path) -> None:
     cable.call(header(1), null_call(1))
     cable.answer(header(1, kind=1, reply=[READ_SEGMENT]))
     assert "Reply chunk of 1 segments for 0" in verdict(cable, tmp_path).violations[0]
+
+
+def test_a_queue_number_that_comes_back() -> None:
+    """The client's device was removed and added: its first queue pair has its old number."""
+    frames = []
+    for number, (queue, xid) in enumerate([(10, 1), (11, 2)]):
+        call = capture.Message(xid=xid, version=1, credits=8, kind=0, direction=0)
+        reply = capture.Message(xid=xid, version=1, credits=8, kind=0, direction=1)
+        frames.append(capture.Frame(2 * number, CLIENT, 4, queue, 100, call))
+        frames.append(capture.Frame(2 * number + 1, "10.0.0.1", 4, 5, 200 + number, reply))
+    summary = wirecheck.check(frames, CLIENT)
+    assert summary.violations == []
+    assert summary.replies == 2
