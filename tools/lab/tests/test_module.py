@@ -20,7 +20,7 @@ def _tree(path: Path, text: str, age: float) -> Path:
 
 
 def test_what_differs_is_new(tmp_path: Path) -> None:
-    """make sees that a source is another one, even if it is older than the last build."""
+    """A source is new to make if it is another one, even if it is older than the last build."""
     target = tmp_path / "build"
     module.copy_sources(_tree(tmp_path / "one", "one", 2_000_000_000), target)
     module.copy_sources(_tree(tmp_path / "two", "two", 1_000_000_000), target)
