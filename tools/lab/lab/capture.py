@@ -52,8 +52,10 @@ _SENDS_FILTER = "infiniband.bth.opcode in {" + ",".join(map(str, SENDS)) + "}"
 #: Queue pairs 0 and 1 are the connection manager's. What TCP carries is taken for whatever a port
 #: number suggests, so only the RDMA protocols' malformed frames count.
 _FILTER = (
-    "rpcordma || infiniband.reth || (_ws.malformed && (infiniband || iwarp_ddp_rdmap))"
-    f" || ({_SENDS_FILTER} && infiniband.bth.destqp > 1)"
+    "(rpcordma || infiniband.reth || (_ws.malformed && (infiniband || iwarp_ddp_rdmap))"
+    f" || ({_SENDS_FILTER} && infiniband.bth.destqp > 1))"
+    # These quote packets of the other side, which nobody listens to while a device is away.
+    " && !icmp && !icmpv6"
 )
 
 

@@ -159,7 +159,9 @@ class Lab:
         # Over iWARP one TCP frame may hold several messages: the check does not take those apart.
         checked = pair.setup.link == "rxe" and not breaks_rules
         if checked and not failed and not expect_reports:
-            faults += wire_faults(scenario.pcap)
+            found = wire_faults(scenario.pcap)
+            # tshark cannot put together what it sees out of order or twice.
+            faults += [f for f in found if not (pair.relay and f.endswith("malformed"))]
         if failed or faults:
             self._keep(pair, scenario)
         scenario.pcap.unlink(missing_ok=True)
