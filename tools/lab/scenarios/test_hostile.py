@@ -94,12 +94,11 @@ ATTEMPTS = (
 def test_handshake(pair: Pair) -> None:
     """Private data of every shape, rejections, and a peer that goes away at each step."""
     pair.client.sh(f"rm -f /run/enough; mkdir -p {MOUNT_POINT}")
-    trying = pair.client.vm.start(ATTEMPTS)
-    with tracing.recording(
-        pair.client, [f"rpcrdma:xprtrdma_{name}" for name in HANDSHAKE]
-    ) as trace:
+    with tracing.recording(pair.client, _named(HANDSHAKE)) as trace:
+        peer = hostile.take_port(pair, "handshake")
+        trying = pair.client.vm.start(ATTEMPTS)
         try:
-            text = hostile.finish(pair, hostile.take_port(pair, "handshake"), DOING)
+            text = hostile.finish(pair, peer, DOING)
         finally:
             pair.client.sh("touch /run/enough")
             pair.client.vm.agent.wait(trying, 100)
