@@ -55,6 +55,7 @@ macro_rules! events {
         $(#[$attr])*
         #[inline(always)]
         #[allow(clippy::redundant_locals, reason = "some parameters are called like arguments")]
+        #[allow(clippy::extra_unused_lifetimes, reason = "not every event borrows something")]
         pub(crate) fn $name<'a>($($arg: impl $crate::observe::trace::Source<$ty>),*) {
             #[cfg(CONFIG_TRACEPOINTS)]
             {
