@@ -52,7 +52,7 @@ fuzz: fuzz-build
 bench-wire:
 	@cd tools/bench && $(CARGO) build --quiet --locked --release && \
 		./count.py target/release/instructions
-	@cd tools/bench && $(CARGO) bench --quiet --locked
+	@cd tools/bench && $(CARGO) bench --quiet --locked --bench codec -- --quiet
 
 #: FUZZ_TIME= seconds for each target of make fuzz; default: 60
 #: CARGO= cargo of a stable toolchain

@@ -334,6 +334,10 @@ fn check_mismatch() -> Check {
     ];
     let got = any(&call_in_reply)?.check_direction();
     ensure!(got == Err(Mismatch::Direction), "call in an optional reply");
+    let mut part_in_reply = call_in_reply;
+    part_in_reply[31] = 9;
+    let got = any(&part_in_reply)?.check_direction();
+    ensure!(got == Ok(Some(Direction::Reply)), "no beginning of a call");
     mismatch(19, 1, Mismatch::Direction)?;
     mismatch(39, 1, Mismatch::Direction)?;
     mismatch(39, 2, Mismatch::Direction)?;

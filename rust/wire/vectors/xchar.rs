@@ -356,9 +356,16 @@ fn check_refuse() -> Check {
         characteristics: 2,
         ..Limits::NONE
     };
-    let got = Operation::decode(1, INIT.get(28..).unwrap_or_default(), &few);
+    let init = INIT.get(28..).unwrap_or_default();
+    let got = Operation::decode(1, init, &few);
     let what = What::Characteristics(3);
     ensure!(got == Err(DecodeError { what, offset: 0 }), "xchar: limit");
+    let enough = Limits {
+        characteristics: 3,
+        ..Limits::NONE
+    };
+    let got = Operation::decode(1, init, &enough);
+    ensure!(got.is_ok(), "xchar: within the limit");
     Ok(())
 }
 
