@@ -46,7 +46,7 @@ def machine(directory: Path) -> Iterator[Machine]:
     log = paths.log_file("debian-package")
     log.unlink(missing_ok=True)
     directory.mkdir(parents=True, exist_ok=True)
-    with paths.locked():
+    with paths.locked("debian"):
         base, release = debian_root.base()
         modules = base / "lib/modules" / release
         stock = directory / "stock-rpcrdma.ko"
@@ -55,7 +55,7 @@ def machine(directory: Path) -> Iterator[Machine]:
         initrd.build(base, release, debian_root.HERE / "initrd-init", disk)
         root = directory / "root.sqfs"
         with debian_root.overlay(base, "with-package") as merged:
-            debian_root.install_package(merged, log)
+            debian_root.install_package(merged, release, log)
             debian_root.squash(merged, root, log)
     try:
         yield Machine(release, modules / "vmlinuz.unsigned", disk, root, stock, log)

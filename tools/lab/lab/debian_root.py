@@ -14,28 +14,21 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from . import aptstate, debian, paths
 from .command import capture, logged
 from .errors import LabError
-from .progress import step
+from .progress import say, step
 
 HERE = paths.LAB / "debian"
 #: The suites that the machine runs and that its kernel comes from.
 SUITE, KERNELS = "trixie", "trixie-backports"
 _HEADERS = r"linux-headers-7\.\d+\.\d+\+deb\d+-amd64"
-_SKIPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/lib/llvm-*", "var/cache/apt")
-
-
-@dataclass(frozen=True)
-class Installed:
-    """A machine with our package: the file system, and what it took to get there."""
-
-    root: Path
-    release: str
-    log: Path
+#: Not in the guests' image: what only compiling needs, and what only people read.
+_SKIPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/lib/llvm-*")
+_SKIPPED += ("usr/lib/*-linux-gnu/librustc*", "usr/lib/*-linux-gnu/libLLVM*")
+_SKIPPED += ("usr/lib/rustlib", "usr/src/rustc-*", "var/cache/apt", "var/lib/apt/lists")
 
 
 def newest_kernel(log: Path) -> tuple[str, str]:
@@ -144,8 +137,11 @@ def copy_sources(target: Path) -> None:
             shutil.copy(source, target / name)
 
 
-def install_package(merged: Path, log: Path) -> Path:
-    """Build our package in the machine, look it over with lintian, and install it with apt."""
+def install_package(merged: Path, release: str, log: Path) -> None:
+    """Build our package in the machine, look it over with lintian, and install it with apt.
+
+    The sources are built by hand too, for `make modules_install` in the guest.
+    """
     sources = merged / "root/rpcrdma"
     copy_sources(sources)
     inside = ["chroot", merged, "env", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"]
@@ -160,7 +156,18 @@ def install_package(merged: Path, log: Path) -> Path:
     with step(f"debian machine: apt-get install {deb.name} ({deb.stat().st_size} bytes)", log):
         apt = ["apt-get", "install", "-y", "--no-install-recommends", name]
         logged([*inside, *apt], log)
-    return deb
+    for line in figures(merged, release):
+        say(f"    {line}")
+    with step("debian machine: make without the package", log):
+        make = ["make", "-C", "/root/rpcrdma", f"KDIR=/lib/modules/{release}/build"]
+        logged([*inside, *make], log)
+
+
+def figures(merged: Path, release: str) -> list[str]:
+    """What DKMS's log says of the preparation and of how long it and the build took."""
+    logs = (merged / "var/lib/dkms/rpcrdma").glob(f"*/{release}/*/log/make.log")
+    telling = re.compile(r"exported Rust symbols|: prepared, |# (?:command|elapsed time): ")
+    return [line for log in logs for line in log.read_text().splitlines() if telling.search(line)]
 
 
 def squash(merged: Path, target: Path, log: Path) -> None:

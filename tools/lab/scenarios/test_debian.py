@@ -53,13 +53,28 @@ def exchange(pair: Pair, suite: str) -> None:
         reader.sh(f"/lab/verify.py check {suite} {places[reader.name]}/{name}", timeout=300)
 
 
-def unload(pair: Pair) -> None:
-    """`modprobe -r`, which teardown may refuse for a moment."""
+def patiently(pair: Pair, command: str) -> None:
+    """A command that unloads the module, which teardown may refuse for a moment."""
     for _ in range(40):
-        if not pair.client.run("modprobe -r rpcrdma").status:
+        if not pair.client.run(command).status:
             return
         time.sleep(0.1)
-    pair.client.sh("modprobe -r rpcrdma")
+    pair.client.sh(command)
+
+
+def make(pair: Pair, target: str) -> str:
+    """A target of the Makefile in the client, where the module has been built already."""
+    said = pair.client.sh(f"make -C /root/rpcrdma -o modules {target}", timeout=600)
+    print(said)
+    return said
+
+
+def follow(pair: Pair, said: str) -> None:
+    """Do what `said` advises, in the lines that it sets off for that."""
+    steps = [line.strip() for line in said.splitlines() if line.startswith("    ")]
+    assert steps[-1].startswith("modprobe -r rpcrdma"), said
+    for command in steps:
+        patiently(pair, command)
 
 
 def test_install_mount_reload_remove(stock_pair: Pair) -> None:
@@ -78,18 +93,30 @@ def test_install_mount_reload_remove(stock_pair: Pair) -> None:
     assert stats["sends"] > 0
     pair.umount()
 
-    unload(pair)
+    patiently(pair, "modprobe -r rpcrdma")
     client.sh("modprobe rpcrdma")
     assert is_ours(pair)
     pair.mount("3")
     exchange(pair, "offsets")
     pair.umount()
 
-    unload(pair)
-    client.sh("apt-get purge -y rpcrdma-dkms", timeout=300)
+    patiently(pair, "modprobe -r rpcrdma")
+    client.sh("apt-get purge -y rpcrdma-dkms", timeout=600)
     assert "/updates/" not in client.sh("modinfo -n rpcrdma")
     assert not client.sh("ls -d /usr/src/rpcrdma-* /usr/src/*/.rust-headers.json || true").strip()
     pair.mount("4.2")
     assert not is_ours(pair)
     exchange(pair, "append")
-    pair.umount()
+
+    # By hand, over the kernel's own module while that one is mounted; and back.
+    said = make(pair, "modules_install")
+    assert "/updates/rpcrdma.ko" in said and "the kernel's own rpcrdma.ko is loaded" in said
+    assert f"umount {MOUNT_POINT}" in said
+    follow(pair, said)
+    assert is_ours(pair)
+    pair.mount("4.2")
+    exchange(pair, "sizes")
+    said = make(pair, "modules_uninstall")
+    assert "from outside the kernel's tree is loaded" in said and "/updates/" not in said
+    follow(pair, said)
+    assert not is_ours(pair)
