@@ -20,7 +20,7 @@ LIMIT = 400
 CASES = [
     ("3", "krb5p"),
     ("4.2", "krb5"),
-    ("4.2", "krb5i"),
+    pytest.param("4.2", "krb5i", marks=pytest.mark.full),
     pytest.param("4.2", "krb5p", marks=pytest.mark.full),
     pytest.param("3", "krb5", marks=pytest.mark.full),
     pytest.param("3", "krb5i", marks=pytest.mark.full),

@@ -18,6 +18,7 @@ KINDS = ("failslab", "fail_page_alloc")
 SMALL, WRITERS = 256, 6
 
 
+@pytest.mark.full
 @pytest.mark.plain_only
 @pytest.mark.parametrize("pair", [Options(memory=SMALL)], indirect=True)
 def test_writeback(pair: Pair) -> None:

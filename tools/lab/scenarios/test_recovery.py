@@ -56,7 +56,7 @@ def test_nfsd_restart(pair: Pair, version: str) -> None:
 
 @LINK
 @pytest.mark.parametrize(
-    ("version", "seconds"), [("4.2", 40), ("3", 5), pytest.param("3", 40, marks=full)]
+    ("version", "seconds"), [("4.2", 40), *(pytest.param("3", n, marks=full) for n in (5, 40))]
 )
 def test_blackout(pair: Pair, version: str, seconds: float) -> None:
     """The link carries no RDMA packet for a time; 40 s is longer than any of its own retries."""
