@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Connections broken from within, by SUNRPC's fault injection, under verified I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from lab import mountstats, tracing
+from lab.pair import MOUNT_POINT, Pair
+
+FAULT = "/sys/kernel/debug/fail_sunrpc"
+DATA = f"{MOUNT_POINT}/i"
+
+
+@contextmanager
+def _disconnects(pair: Pair, every: int) -> Iterator[None]:
+    """One in so many calls sent by the client is followed by a disconnect, by chance."""
+    settings = {
+        "ignore-server-disconnect": "Y",
+        "ignore-cache-wait": "Y",
+        "ignore-client-disconnect": "N",
+        # No dump of the stack for each.
+        "verbose": "0",
+        # Not counted: it ends when we say so.
+        "times": "-1",
+        "interval": str(every),
+        "probability": "100",
+    }
+    for name, value in settings.items():
+        pair.client.sh(f"echo {value} > {FAULT}/{name}")
+    try:
+        yield
+    finally:
+        pair.client.sh(f"echo 0 > {FAULT}/probability")
+
+
+@pytest.mark.parametrize("version", ["3", pytest.param("4.2", marks=pytest.mark.full)])
+@pytest.mark.debug_kernel
+def test_disconnects_amid_writes(pair: Pair, version: str) -> None:
+    """Every 200th call is followed by a disconnect; nothing is lost, nothing is stale."""
+    pair.server.sh("rm -rf /srv/export/*")
+    with tracing.recording(pair.client, ["rpcrdma:xprtrdma_op_inject_dsc"]) as trace:
+        pair.mount(version)
+        with _disconnects(pair, 200):
+            for suite in ("sizes", "names"):
+                command = f"python3 /lab/verify.py write {suite} {DATA}-{suite}"
+                pair.client.sh(command, timeout=300)
+                pair.client.sh("echo 3 > /proc/sys/vm/drop_caches")
+                command = f"python3 /lab/verify.py check {suite} {DATA}-{suite}"
+                pair.client.sh(command, timeout=300)
+        injected = len(trace.events())
+    for suite in ("sizes", "names"):
+        check = f"python3 /lab/verify.py check {suite} /srv/export/i-{suite}"
+        pair.server.sh(check, timeout=300)
+    connects = mountstats.parse(pair.client.read("/proc/self/mountstats"), MOUNT_POINT)
+    print(f"{injected} disconnects injected, {connects['connect_count']} connections")
+    assert injected >= 3
+    # Two may fall together; and mounting has clients of its own.
+    assert connects["connect_count"] > injected // 2
+    pair.umount()
+
+
+@pytest.mark.full
+def test_disconnects_amid_recalls(pair: Pair) -> None:
+    """Callbacks while connections come and go: each delegation is returned or revoked."""
+    count = 50
+    files = f"for i in $(seq 0 {count - 1}); do echo file $i > f$i; done"
+    pair.server.sh(f"rm -rf /srv/export/*; mkdir /srv/export/d && cd /srv/export/d && {files}")
+    pair.mount("4.2")
+    reading = f"cd {MOUNT_POINT}/d && for i in $(seq 0 {count - 1}); do cat f$i; done"
+    with _disconnects(pair, 40):
+        for _ in range(3):
+            pair.client.sh(reading, timeout=200)
+            conflict = pair.server.sh(
+                f"python3 /lab/conflict.py /srv/export/d {count}", timeout=200
+            )
+            print(f"slowest conflicting open: {float(conflict):.1f} s")
+    text = pair.client.sh(f"cd {MOUNT_POINT}/d && cat $(ls | sort -V)", timeout=200)
+    assert text.count("conflict\n") == 3 * count
+    pair.umount()
