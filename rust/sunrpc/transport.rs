@@ -246,7 +246,11 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// # Errors
     ///
     /// See [`SendError`].
-    fn send_backward(&self, _xprt: &Xprt<Self>, _reply: BackwardReply<'_>) -> Result<(), SendError> {
+    fn send_backward(
+        &self,
+        _xprt: &Xprt<Self>,
+        _reply: BackwardReply<'_>,
+    ) -> Result<(), SendError> {
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -81,7 +82,7 @@ def test_refused_for_a_minute(pair: Pair, version: str) -> None:
         done = pair.client.vm.agent.wait(reader, 150)
         recovered = time.monotonic() - began
     assert done.status == 0, done.stderr.decode()
-    gaps = [b.time - a.time for a, b in zip(refused, refused[1:], strict=False)]
+    gaps = [later.time - earlier.time for earlier, later in pairwise(refused)]
     print(f"gaps {[f'{gap:.1f}' for gap in gaps]}, back after {recovered:.1f} s")
     assert all("rc=-111" in e.text for e in refused)
     assert 3 <= len(refused) <= 6
