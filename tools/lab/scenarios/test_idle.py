@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A mount that nobody uses lets its connection go, and gets it back when somebody does."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from lab import mountstats, tracing
+from lab.pair import MOUNT_POINT, Pair
+
+#: Seconds without a call after which SUNRPC closes the connection.
+IDLE = 300
+
+
+@pytest.mark.full
+@pytest.mark.plain_only
+def test_idle_disconnect(pair: Pair) -> None:
+    """Closed after five minutes, not before; the next call connects anew, at once."""
+    pair.server.sh("rm -rf /srv/export/*; echo there > /srv/export/idle")
+    events = ("rpcrdma:xprtrdma_disconnect", "rpcrdma:xprtrdma_connect")
+    # NFSv4 renews its lease all the time; version 3 is quiet. `nolock` leaves lockd out.
+    with tracing.recording(pair.client, events) as trace:
+        pair.mount("3", options="nolock,actimeo=600")
+        pair.client.sh(f"cat {MOUNT_POINT}/idle")
+        before = len(trace.events())
+        time.sleep(IDLE - 20)
+        assert len(trace.events()) == before, "closed too early"
+        time.sleep(40)
+        after = trace.events()[before:]
+        assert [e.name for e in after] == ["xprtrdma_disconnect"]
+        resources = pair.client.sh("rdma resource show qp || true")
+        assert "rpcrdma" not in resources, resources
+        began = time.monotonic()
+        pair.client.sh(f"echo again > {MOUNT_POINT}/idle2; sync {MOUNT_POINT}/idle2")
+        assert time.monotonic() - began < 5
+    assert pair.server.read("/srv/export/idle2") == "again\n"
+    stats = mountstats.parse(pair.client.read("/proc/self/mountstats"), MOUNT_POINT)
+    assert stats["connect_count"] == 2
+    pair.umount()
