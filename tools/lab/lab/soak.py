@@ -103,11 +103,11 @@ class Faults:
         return f"gone for {seconds} s"
 
     def _pressure(self) -> str:
-        """A process takes what memory there is, for some seconds."""
+        """A process takes most of the memory for some seconds; not so much that it is killed."""
         program = (
             "import time\n"
             "free = [l for l in open('/proc/meminfo') if l.startswith('MemAvailable')][0]\n"
-            "hog = bytearray(b'x') * ((int(free.split()[1]) - 60000) * 1024)\n"
+            "hog = bytearray(b'x') * ((int(free.split()[1]) - 200000) * 1024)\n"
             "time.sleep(5)\n"
         )
         self._pair.client.run("python3 -", stdin=program.encode(), timeout=60)
