@@ -55,8 +55,11 @@ class Hosts:
 
     def first_call(self, connection):
         """The first message, refused, so that the mount fails at once; how long it was."""
+        event = ["", ""]
         try:
-            event = self.peer.event(CALLING, "received", "disconnected")
+            # Earlier connections may have ended meanwhile.
+            while event[1] != connection:
+                event = self.peer.event(CALLING, "received", "disconnected")
         except SilenceError:
             return "silence"
         if event[0] == "disconnected":
