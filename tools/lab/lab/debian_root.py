@@ -29,6 +29,8 @@ _HEADERS = r"linux-headers-7\.\d+\.\d+\+deb\d+-amd64"
 _SKIPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/lib/llvm-*")
 _SKIPPED += ("usr/lib/*-linux-gnu/librustc*", "usr/lib/*-linux-gnu/libLLVM*")
 _SKIPPED += ("usr/lib/rustlib", "usr/src/rustc-*", "var/cache/apt", "var/lib/apt/lists")
+#: Where the sources lie in the guests.
+SOURCES = "/root/rpcrdma"
 
 
 def newest_kernel(log: Path) -> tuple[str, str]:

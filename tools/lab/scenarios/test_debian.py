@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import debian_pair, mountstats, splat
+from lab import debian_pair, debian_root, mountstats, splat
 from lab.pair import MOUNT_POINT, Pair
 
 pytestmark = [
@@ -64,7 +64,7 @@ def patiently(pair: Pair, command: str) -> None:
 
 def make(pair: Pair, target: str) -> str:
     """A target of the Makefile in the client, where the module has been built already."""
-    said = pair.client.sh(f"make -C /root/rpcrdma -o modules {target}", timeout=600)
+    said = pair.client.sh(f"make -C {debian_root.SOURCES} -o modules {target}", timeout=600)
     print(said)
     return said
 
