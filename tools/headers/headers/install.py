@@ -200,14 +200,20 @@ def _prune(directory: Path) -> None:
 
 def remove_all(trees: Path) -> int:
     """Take our files out of every tree below `trees`."""
-    return sum(remove(path.parent) for path in sorted(trees.glob(f"*/{RECORD}")))
+    return sum(_clear(path.parent) for path in sorted(trees.glob(f"*/{RECORD}")))
+
+
+def _clear(build: Path) -> int:
+    """Take our files out of a tree, and the tree away if nothing else was in it."""
+    count = remove(build)
+    with suppress(OSError):
+        build.rmdir()
+    return count
 
 
 def remove_orphans(build: Path) -> None:
     """Take our files out of trees whose header package has been removed meanwhile."""
     for other in _prepared_beside(build):
         if not (other / ".config").exists():
-            count = remove(other)
-            with suppress(OSError):
-                other.rmdir()
+            count = _clear(other)
             say(f"removed {count} files left of {other.name}, whose package is gone")

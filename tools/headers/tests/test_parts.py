@@ -150,7 +150,8 @@ def test_flavours_share_files(found: tree.Tree, machine: Machine) -> None:
     assert machine.snapshot() == before
 
 
-def test_leftovers_of_a_removed_kernel(found: tree.Tree, machine: Machine) -> None:
+@pytest.mark.parametrize("clear", ["next", "all"])
+def test_leftovers_of_a_removed_kernel(found: tree.Tree, machine: Machine, clear: str) -> None:
     sources, objects = built(machine.root)
     install.install(found, sources, objects)
     release = RELEASE.replace("7.3.4", "7.3.5")
@@ -158,8 +159,12 @@ def test_leftovers_of_a_removed_kernel(found: tree.Tree, machine: Machine) -> No
     for path in sorted(found.build.rglob("*"), reverse=True):
         if "rust" not in str(path.relative_to(found.build)):
             path.unlink() if path.is_file() or path.is_symlink() else path.rmdir()
-    install.remove_orphans(other)
+    if clear == "next":
+        install.remove_orphans(other)
+    else:
+        install.remove_all(other.parent)
     assert not found.build.exists()
+    assert other.exists()
 
 
 def test_config_that_changed(found: tree.Tree, machine: Machine) -> None:
