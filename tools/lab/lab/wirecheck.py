@@ -137,13 +137,13 @@ class Checker:
         """The connection on which `xid` is unanswered; learns its other queue pair.
 
         A device that was removed and added counts its queue pairs from the start: a known number
-        may have come to mean another connection.
+        may have come to mean another connection, on which the same call was repeated.
         """
         known = self._reply_queue.get(queue)
-        if known is not None and xid in known.pending:
-            return known
         for connection in reversed(self._connections.values()):
-            if xid in connection.pending and connection not in self._reply_queue.values():
+            if xid not in connection.pending:
+                continue
+            if connection is known or connection not in self._reply_queue.values():
                 self._reply_queue[queue] = connection
                 return connection
         return None
