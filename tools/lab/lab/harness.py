@@ -173,7 +173,8 @@ class Lab:
         """Every kernel report in either console since the scenario began."""
         found = []
         for guest in (pair.server, pair.client):
-            for report in splat.find(guest.console()[scenario.console_at[guest.name] :]):
+            text = guest.console()[scenario.console_at[guest.name] :]
+            for report in splat.find(text, bad_link=pair.relay is not None):
                 found.append(f"{guest.name}: {report}")
         return found
 

@@ -214,7 +214,8 @@ def main(arguments: Sequence[str]) -> int:
             faults = [str(err)]
         print(soak.table())
         for guest in (pair.server, pair.client):
-            faults += [f"{guest.name}: {report}" for report in splat.find(guest.console())]
+            reports = splat.find(guest.console(), bad_link=True)
+            faults += [f"{guest.name}: {report}" for report in reports]
     for fault in faults:
         print(fault)
     say(f"soak of {seconds} s: {'nothing wrong' if not faults else f'{len(faults)} faults'}")

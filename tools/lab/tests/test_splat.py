@@ -59,3 +59,14 @@ def test_one_report_with_its_trace_counts_once() -> None:
     (report,) = splat.find(text)
     assert "foo.c:1" in report
     assert "all quiet" not in report
+
+
+def test_what_the_link_says_of_itself_is_left_out_on_a_bad_link_alone() -> None:
+    ours = "[ 3.0] WARNING: foo.c:1 at foo+0x1, CPU#0: insmod/1\n[ 3.0] ---[ end trace 0 ]---\n"
+    link = f"[ 1.0] {splat.OF_A_BAD_LINK}827 at rxe_completer+0x722/0x730, CPU#0: kworker/u8:0/12\n"
+    text = (
+        f"[ 1.0] ------------[ cut here ]------------\n{link}[ 1.0] ---[ end trace 0 ]---\n{ours}"
+    )
+    assert len(splat.find(text)) == 2
+    (report,) = splat.find(text, bad_link=True)
+    assert "foo.c:1" in report
