@@ -92,6 +92,7 @@ def test_recall(pair: Pair, version: str) -> None:
     pair.umount()
 
 
+@pytest.mark.full
 @pytest.mark.needs_ours
 def test_small_thresholds(pair: Pair) -> None:
     """Callbacks fit into thresholds of 1024 bytes."""

@@ -19,7 +19,7 @@ VERIFY = "python3 /lab/verify.py"
 LIMIT = 400
 CASES = [
     ("3", "krb5p"),
-    ("4.2", "krb5"),
+    pytest.param("4.2", "krb5", marks=pytest.mark.full),
     pytest.param("4.2", "krb5i", marks=pytest.mark.full),
     pytest.param("4.2", "krb5p", marks=pytest.mark.full),
     pytest.param("3", "krb5", marks=pytest.mark.full),

@@ -83,6 +83,7 @@ def test_two_mounts(pair: Pair) -> None:
     pair.umount()
 
 
+@pytest.mark.full
 def test_port(pair: Pair) -> None:
     """A server that listens elsewhere, too."""
     pair.server.sh("rm -rf /srv/export/*; echo 'rdma 20051' > /proc/fs/nfsd/portlist")
@@ -111,7 +112,8 @@ def _set_apart(pair: Pair) -> None:
     pair.server.sh("ip route replace 10.0.1.0/24 via 10.0.0.2")
 
 
-@pytest.mark.parametrize("version", ["4.2", pytest.param("3", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("version", ["4.2", "3"])
 def test_namespace(pair: Pair, version: str) -> None:
     """A mount in a network namespace goes through that namespace's device."""
     pair.server.sh("rm -rf /srv/export/*")

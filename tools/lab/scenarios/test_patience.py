@@ -47,6 +47,7 @@ def test_soft_mount(pair: Pair, version: str) -> None:
     pair.umount()
 
 
+@pytest.mark.full
 @RELAYED
 def test_hard_mount(pair: Pair) -> None:
     """`hard`, the default, does not give up, whatever timeo and retrans say."""

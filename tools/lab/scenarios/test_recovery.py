@@ -46,7 +46,7 @@ def _finish(pair: Pair, worker: hostile.Worker, *, connects: int = 1) -> None:
     pair.umount()
 
 
-@pytest.mark.parametrize("version", ["3", "4.2"])
+@pytest.mark.parametrize("version", [pytest.param("3", marks=full), "4.2"])
 def test_nfsd_restart(pair: Pair, version: str) -> None:
     """The server stops for two seconds in the midst of reads and writes."""
     worker = _start(pair, version)
@@ -75,7 +75,7 @@ def test_blackout(pair: Pair, version: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("faults", "rate"),
     [
-        pytest.param(FAULTS, 0.005, id="all-0.5%"),
+        pytest.param(FAULTS, 0.005, marks=full, id="all-0.5%"),
         *(pytest.param((name,), 0.05, marks=full, id=f"{name}-5%") for name in FAULTS),
         pytest.param(FAULTS, 0.02, marks=full, id="all-2%"),
     ],
