@@ -32,6 +32,8 @@ class Options:
     link: str = ""
     #: Megabytes of the client; 0 for as many as usual.
     memory: int = 0
+    #: May join the lab's Kerberos realm, which a mount without `sec=` would find and use.
+    realm: bool = False
 
 
 @dataclass

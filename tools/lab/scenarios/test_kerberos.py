@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab import capture, settings, wirecheck
+from lab.harness import Options
 from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, Pair
 
 VERIFY = "python3 /lab/verify.py"
@@ -42,6 +43,7 @@ def _data_chunks(summary: wirecheck.Summary) -> tuple[int, int]:
     return summary.read_chunks - summary.position_zero, summary.write_chunks
 
 
+@pytest.mark.parametrize("pair", [Options(realm=True)], indirect=True)
 @pytest.mark.parametrize(("version", "flavour"), CASES)
 def test_both_ways(pair: Pair, version: str, flavour: str, tmp_path: Path) -> None:
     """Files of every size and many names, byte for byte, and the right chunks for the flavour."""
