@@ -13,6 +13,7 @@ TCP, so that the client gets as far as the calls with chunks.
 import socket
 import struct
 import sys
+import time
 
 import handshakes
 from misdeeds import group, honest
@@ -33,14 +34,24 @@ class RealServer:
         self._socket = None
 
     def ask(self, message):
-        # It may have come up later than the peer that took its port.
-        self._socket = self._socket or socket.create_connection(("127.0.0.1", 2049), 10)
+        self._socket = self._socket or self._connect()
         self._socket.sendall(struct.pack(">I", 1 << 31 | len(message)) + message)
         while True:
             reply = self._record()
             # It may have calls of its own for the client; nobody answers them.
             if reply[:8] == message[:4] + struct.pack(">I", 1):
                 return reply
+
+    def _connect(self):
+        # It comes up beside the peer that took its port, perhaps later.
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                return socket.create_connection(("127.0.0.1", 2049), 10)
+            except ConnectionRefusedError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def _record(self):
         record, last = b"", False
