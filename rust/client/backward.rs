@@ -88,6 +88,9 @@ impl Outbox {
     ///
     /// `ENOMEM`, `EIO`.
     pub(super) fn fill(&self, pd: &Arc<Pd>, thresholds: &Thresholds) -> Result {
+        if !self.buffers.lock().is_empty() {
+            return Ok(());
+        }
         // CAST: `usize` has at least 32 bits.
         let len = (thresholds.client_to_server as usize).min(PAGE_SIZE);
         let mut fresh = KVec::with_capacity(BUFFERS, GFP_KERNEL)?;
@@ -95,6 +98,7 @@ impl Outbox {
             fresh.push(SendBuf::new(pd, len, GFP_KERNEL)?, GFP_KERNEL)?;
         }
         let mut buffers = self.buffers.lock();
+        // Somebody else may have been faster.
         if buffers.is_empty() {
             core::mem::swap(&mut *buffers, &mut fresh);
         }
