@@ -23,6 +23,8 @@ from peer import Call, Peer, SilenceError, header, lists, words
 COMING, CALLING, LEAVING = 90, 30, 3
 #: Seconds that a call waits for the company of others.
 WAITING = 0.5
+#: What the verbs part says if the client had left before it could do anything.
+GONE = "gone"
 #: What a reply inline has room for.
 INLINE = 4096 - 28
 
@@ -158,9 +160,13 @@ def converse(peer, server, connection, misdeeds):
             if not call_is_wanted(misdeeds, calls[-1]):
                 answer(peer, server, calls.pop())
             continue
-        misdeeds.remove(misdeed)
         calls.remove(call)
-        say(misdeed, misdeed.run(peer, call, calls))
+        outcome = misdeed.run(peer, call, calls)
+        if outcome == GONE:
+            # The misdeed before has cost the connection, after this call had come: once more.
+            return None
+        misdeeds.remove(misdeed)
+        say(misdeed, outcome)
         if misdeed.last:
             return part(peer, connection)
         if not misdeed.ends:
