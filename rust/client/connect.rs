@@ -65,9 +65,9 @@ pub(super) fn connect(
     trace::createmrs(names::peer(xprt), FIRST_REGIONS);
     let link = Link::new(xprt.handle(), epoch, sizing.credits).map_err(local)?;
     let qp = queue_pair(&cm, &pd, config, &sizing, link.clone()).map_err(local)?;
-    outfit(xprt, &pd, config, epoch).map_err(local)?;
+    // Before the first buffer is there: it may not be there for all.
     let outfitted = ScopeGuard::new(|| fence::sweep(xprt, epoch));
-
+    outfit(xprt, &pd, config, epoch).map_err(local)?;
     receive(xprt, &qp, &sizing).map_err(local)?;
     shake_hands(&cm, &events, xprt, config, reads)?;
     let thresholds = agree(xprt, &cm, &events, config);
