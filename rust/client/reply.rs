@@ -37,8 +37,15 @@ pub(super) fn handle(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>) {
         Err(error) => return malformed(link, qp, msg, error),
     };
     if proto::backward::is_call(header) {
+        // It answers no call of ours, so no key of ours is the peer's to invalidate.
+        if let Some(rkey) = msg.invalidated() {
+            note_foreign(link, header.xid(), rkey);
+            return link.give_up();
+        }
         return backward::receive(link, header);
     }
+    // Of a reply that nobody waits for any more, too: it is the peer's latest word, and no worse
+    // than what it may say in any other.
     link.granted(header.xid(), header.credits());
     let Some(rqst) = link.xprt().find(header.xid()) else {
         unmatched(link, bytes);
@@ -130,11 +137,16 @@ fn note_invalidated(
             region.remotely_invalidated(msg)
         }),
         Invalidated::Foreign(rkey) => {
-            trace::reminv_foreign(names::peer(link.xprt()), rqst.xid(), rkey);
-            breach(Breach::ForeignRkey);
+            note_foreign(link, rqst.xid(), rkey);
             false
         }
     }
+}
+
+/// The message with this XID has invalidated memory that its sender had no business with.
+fn note_foreign(link: &Link, xid: u32, rkey: u32) {
+    trace::reminv_foreign(names::peer(link.xprt()), xid, rkey);
+    breach(Breach::ForeignRkey);
 }
 
 /// Compares a reply with what was offered and puts its inline part into place.

@@ -377,6 +377,20 @@ def callbacks():
         CALLBACK_EVENTS,
     )
 
+    def with_key(peer, call):
+        message = _reply(call) + callback(call.xid)
+        return peer.tell("sendinv", call.connection, f"{call.handles[0]:x}", message.hex())
+
+    # It answers nothing, so no key is its to invalidate. The connection goes.
+    yield Act(
+        "callback: with a key",
+        with_key,
+        "foreign_rkey",
+        ("xprtrdma_reminv_foreign",),
+        lambda c: bool(c.handles),
+        last=True,
+    )
+
     def flood(peer, call):
         message = _reply(call) + callback(call.xid)
         return peer.tell("flood", call.connection, 1000, message.hex(), timeout=120)
