@@ -13,7 +13,7 @@ use kernel::sync::SpinLockGuard;
 
 use super::endpoint::Endpoint;
 use super::link::Link;
-use super::request::{Phase, Request, State};
+use super::request::{Phase, Request, Seat, State};
 use super::transport::Client;
 use super::{names, reply};
 use crate::observe::trace::{self, Source, Task, WcStatus};
@@ -29,42 +29,44 @@ pub(super) fn before_completion(
     link: &Link,
     qp: &Qp<Link>,
     request: &Request,
-    mut state: SpinLockGuard<'_, State>,
+    mut seat: SpinLockGuard<'_, Seat>,
     rqst: Pinned<'_, Client>,
 ) {
     let task = names::task(&rqst).get();
+    let state = &mut seat.state;
     // INVARIANT: the phase becomes Fencing as the pin is parked.
     state.phase = Phase::Fencing;
     state.parked = Some(rqst.park());
     let live = state.regions.iter().filter(|region| region.is_live());
     link.xprt().data().stats().local_inv(live.count());
-    if post(qp, request, &mut state, task).is_err() {
+    if post(qp, request, state, task).is_err() {
         link.give_up();
     }
 }
 
 /// The last LOCAL_INV of a request has completed. Completion worker; does not sleep.
 pub(super) fn invalidated(link: &Link, qp: &Qp<Link>, request: &Request) {
-    let state = request.lock();
+    let seat = request.lock();
     // Swept meanwhile?
-    if state.epoch != link.epoch {
+    if seat.state.epoch != link.epoch {
         return;
     }
     let cid = names::cid(qp, request.index());
-    match state.phase {
+    match seat.state.phase {
         Phase::Fencing => trace::wc_li_done(cid, WcStatus::SUCCESS),
         Phase::Abandoned => trace::wc_li_wake(cid, WcStatus::SUCCESS),
         Phase::Idle | Phase::Prepared | Phase::Sent => return,
     }
-    settle(link.xprt(), request, state);
+    settle(link.xprt(), request, seat);
 }
 
 /// Ends a request that nobody can reach any more: completes its RPC, or wakes who waits for it.
-fn settle(xprt: &Xprt<Client>, request: &Request, mut state: SpinLockGuard<'_, State>) {
+fn settle(xprt: &Xprt<Client>, request: &Request, mut seat: SpinLockGuard<'_, Seat>) {
+    let state = &mut seat.state;
     state.fenced();
     let (parked, verdict) = (state.parked.take(), state.verdict);
     state.reset();
-    drop(state);
+    drop(seat);
     match parked {
         Some(parked) => reply::complete(parked.resume(xprt), verdict),
         None => request.wake(),
@@ -74,7 +76,8 @@ fn settle(xprt: &Xprt<Client>, request: &Request, mut state: SpinLockGuard<'_, S
 /// Fences a request that SUNRPC gives up, and waits until that is done. May sleep.
 pub(super) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
     let request: &Request = rqst.slot().data();
-    let mut state = request.lock();
+    let mut seat = request.lock();
+    let state = &mut seat.state;
     match state.phase {
         Phase::Idle => return,
         Phase::Prepared => return state.reset(),
@@ -83,22 +86,22 @@ pub(super) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Clie
     let Some(ep) = client.endpoint().filter(|ep| ep.epoch == state.epoch) else {
         // The connection is being closed: its sweep comes by, or has just been waiting for us.
         state.phase = Phase::Abandoned;
-        drop(state);
+        drop(seat);
         return request.wait_idle();
     };
     ep.link.orphaned();
     if state.exposed() {
         trace::mrs_zap(names::task(rqst));
         state.phase = Phase::Abandoned;
-        if post(&ep.qp, request, &mut state, names::task(rqst).get()).is_err() {
+        if post(&ep.qp, request, state, names::task(rqst).get()).is_err() {
             xprt.force_disconnect();
         }
-        drop(state);
+        drop(seat);
         request.wait_idle();
     } else {
         let old = state.out.take();
         state.reset();
-        drop(state);
+        drop(seat);
         replace_buffer(&ep, xprt, request, old);
     }
 }
@@ -133,13 +136,13 @@ fn post(qp: &Qp<Link>, request: &Request, state: &mut State, task: Task) -> Resu
 pub(super) fn sweep(xprt: &Xprt<Client>, epoch: u32) {
     for slot in xprt.slots() {
         let request: &Request = slot.data();
-        let mut state = request.lock();
-        if state.epoch != epoch {
+        let mut seat = request.lock();
+        if seat.state.epoch != epoch {
             continue;
         }
-        let buf: Option<SendBuf> = state.out.take();
-        settle(xprt, request, state);
-        // Unmapped outside the lock.
-        drop(buf);
+        let gone = (seat.state.out.take(), seat.ep.take());
+        settle(xprt, request, seat);
+        // Unmapped outside the lock, and perhaps the last to go.
+        drop(gone);
     }
 }

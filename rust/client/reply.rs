@@ -95,22 +95,23 @@ fn accept<'a>(
     judge: impl FnOnce(&State, &mut Pinned<'a, Client>) -> Verdict,
 ) {
     let request: &Request = rqst.slot().data();
-    let mut state = request.lock();
+    let mut seat = request.lock();
+    let state = &mut seat.state;
     if state.phase != Phase::Sent || state.epoch != link.epoch {
         // A second reply, or one to an RPC that has not been sent over this connection.
         return unmatched(link, msg.bytes());
     }
-    if !note_invalidated(link, &mut state, &rqst, msg) {
+    if !note_invalidated(link, state, &rqst, msg) {
         return link.give_up();
     }
-    state.verdict = judge(&state, &mut rqst);
+    state.verdict = judge(state, &mut rqst);
     if !state.exposed() {
         let verdict = state.verdict;
         state.reset();
-        drop(state);
+        drop(seat);
         complete(rqst, verdict);
     } else {
-        fence::before_completion(link, qp, request, state, rqst);
+        fence::before_completion(link, qp, request, seat, rqst);
     }
 }
 

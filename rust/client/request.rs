@@ -16,7 +16,7 @@
 //! When the connection goes, [`super::fence::sweep`] takes every slot back to Idle.
 
 use kernel::prelude::*;
-use kernel::sync::{new_condvar, new_spinlock, CondVar, SpinLock};
+use kernel::sync::{new_condvar, new_spinlock, Arc, CondVar, SpinLock, SpinLockGuard};
 
 use super::config::MAX_SEGMENTS;
 use super::endpoint::Endpoint;
@@ -91,13 +91,25 @@ pub(crate) struct Request {
     /// Number of the slot.
     index: u32,
     #[pin]
-    state: SpinLock<State>,
+    seat: SpinLock<Seat>,
     /// Signalled when an abandoned request becomes idle.
     #[pin]
     idle: CondVar,
 }
 
 /// What a [`Request`]'s lock protects.
+///
+/// # Invariants
+///
+/// `ep` is the connection with number `state.epoch`.
+pub(super) struct Seat {
+    /// The connection, from when it is up until it is swept. Held here, so that an RPC need not take
+    /// a reference of its own.
+    pub(super) ep: Option<Arc<Endpoint>>,
+    pub(super) state: State,
+}
+
+/// Where an RPC stands, and what it owns.
 ///
 /// # Invariants
 ///
@@ -127,7 +139,10 @@ impl Request {
     pub(super) fn new(index: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             index,
-            state <- new_spinlock!(State::new()?, "rpcrdma::Request::state"),
+            seat <- new_spinlock!(
+                Seat { ep: None, state: State::new()? },
+                "rpcrdma::Request::seat"
+            ),
             idle <- new_condvar!("rpcrdma::Request::idle"),
         })
     }
@@ -153,30 +168,37 @@ impl Request {
     /// Takes the slot's lock. It nests inside nothing of SUNRPC's but the send lock, which is not
     /// a spinlock.
     #[inline]
-    pub(super) fn lock(&self) -> kernel::sync::SpinLockGuard<'_, State> {
-        self.state.lock()
+    pub(super) fn lock(&self) -> SpinLockGuard<'_, Seat> {
+        self.seat.lock()
     }
 
     /// Waits until an abandoned request is idle. May sleep.
     pub(super) fn wait_idle(&self) {
-        let mut state = self.state.lock();
-        while state.phase == Phase::Abandoned {
-            self.idle.wait(&mut state);
+        let mut seat = self.seat.lock();
+        while seat.state.phase == Phase::Abandoned {
+            self.idle.wait(&mut seat);
         }
     }
 
-    /// Gives the request a send buffer for connection number `epoch`.
+    /// Gives the request, which was swept after its last connection, a send buffer for connection
+    /// number `epoch`.
     pub(super) fn equip(&self, buf: SendBuf, epoch: u32) {
-        let mut state = self.state.lock();
-        state.epoch = epoch;
-        state.out = Some(buf);
+        let mut seat = self.seat.lock();
+        seat.state.epoch = epoch;
+        seat.state.out = Some(buf);
+    }
+
+    /// The connection that the request was equipped for is up.
+    pub(super) fn attach(&self, ep: Arc<Endpoint>) {
+        // INVARIANT: The caller has equipped it with the number of this connection.
+        self.seat.lock().ep = Some(ep);
     }
 
     /// Gives the request another send buffer, unless its connection is gone meanwhile.
     pub(super) fn refit(&self, buf: SendBuf, ep: &Endpoint) {
-        let mut state = self.state.lock();
-        if !ep.is_closed() && state.epoch == ep.epoch {
-            state.out = Some(buf);
+        let mut seat = self.seat.lock();
+        if !ep.is_closed() && seat.state.epoch == ep.epoch {
+            seat.state.out = Some(buf);
         }
     }
 

@@ -7,7 +7,7 @@ use kernel::sync::Arc;
 
 use super::endpoint::Endpoint;
 use super::marshal::{self, MarshalError};
-use super::request::{Phase, Request, State};
+use super::request::{Phase, Request, Seat, State};
 use super::transport::Client;
 use super::{names, supply};
 use crate::observe::trace;
@@ -26,13 +26,13 @@ pub(super) fn send(
     xprt: &Xprt<Client>,
     rqst: &Rqst<'_, Client>,
 ) -> Result<(), SendError> {
-    let Some(ep) = client.endpoint() else {
+    if !xprt.is_connected() {
         return Err(SendError::NotConnected);
-    };
+    }
     if !xprt.take_credit(rqst) {
         return Err(SendError::NoCredit);
     }
-    post(client, xprt, &ep, rqst)?;
+    post(client, xprt, rqst)?;
     rqst.mark_sent();
     // Without a reply the peer's credits would never come back.
     if rqst.reply_expected() {
@@ -46,16 +46,16 @@ pub(super) fn send(
 fn post(
     client: &Client,
     xprt: &Xprt<Client>,
-    ep: &Arc<Endpoint>,
     rqst: &Rqst<'_, Client>,
 ) -> Result<(), SendError> {
     let request: &Request = rqst.slot().data();
-    let mut state = request.lock();
-    if ep.is_closed() || state.epoch != ep.epoch {
+    let mut seat = request.lock();
+    let Seat { ep, state } = &mut *seat;
+    let Some(ep) = ep.as_ref().filter(|ep| !ep.is_closed()) else {
         return Err(SendError::NotConnected);
-    }
+    };
     if state.phase != Phase::Prepared {
-        marshal::prepare(ep, rqst, &mut state, client.stats())
+        marshal::prepare(ep, rqst, state, client.stats())
             .map_err(|error| refuse(xprt, ep, error))?;
     }
     // Still on its way, or being fenced. The peer counts credits, so the same RPC must not be
@@ -66,17 +66,16 @@ fn post(
     for region in &state.regions {
         trace::mr_fastreg(names::task(rqst), names::region(region));
     }
-    let mut posted = launch(ep, request, &mut state);
+    let mut posted = launch(ep, request, state);
     if posted == Err(PostError::Full) {
         // Announced first and tried again, so that no word of room is missed in between.
         client.stats().send_queue_full();
         xprt.wait_for_buffer_space();
-        posted = launch(ep, request, &mut state);
+        posted = launch(ep, request, state);
         if posted.is_ok() {
             xprt.wake_write_space();
         }
     }
-    drop(state);
     conclude(ep, rqst, posted)
 }
 

@@ -9,7 +9,7 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 use super::config::{self, Config, MAX_PAYLOAD};
 use super::endpoint::Endpoint;
 use super::marshal::{self, MarshalError};
-use super::request::Request;
+use super::request::{Request, Seat};
 use super::{backward, connect, fence, names, send};
 use crate::observe::stats::{write_xprt_line, Generic, Stats};
 use crate::observe::trace;
@@ -121,6 +121,9 @@ impl Transport for Client {
         self.backward_max
             .store(backward::max_message(&ep.thresholds), Relaxed);
         *self.endpoint.lock() = Some(ep.clone());
+        for slot in xprt.slots() {
+            slot.data().attach(ep.clone());
+        }
         // ORDERING: either this comes after `backward_wanted` has looked for a connection, and the
         // lock makes the flag visible, or that finds this connection.
         if self.backward.load(Relaxed) {
@@ -144,14 +147,12 @@ impl Transport for Client {
 
     fn prepare(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result {
         rqst.fill_sparse()?;
-        let Some(ep) = self.endpoint() else {
+        let mut seat = rqst.slot().data().lock();
+        let Seat { ep, state } = &mut *seat;
+        let Some(ep) = ep.as_ref().filter(|ep| !ep.is_closed()) else {
             return Ok(());
         };
-        let mut state = rqst.slot().data().lock();
-        if ep.is_closed() || state.epoch != ep.epoch {
-            return Ok(());
-        }
-        match marshal::prepare(&ep, &rqst, &mut state, &self.stats) {
+        match marshal::prepare(ep, &rqst, state, &self.stats) {
             Err(MarshalError::Impossible) => Err(EMSGSIZE),
             Err(MarshalError::Map(_)) => Err(EAGAIN),
             // Sending makes up for it.
