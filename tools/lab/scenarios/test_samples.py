@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The sample modules do what their first lines promise."""
+"""The sample modules and scripts do what their first lines promise."""
 
 from __future__ import annotations
 
 import pytest
 
-from lab import ktap
+from lab import ktap, paths
 from lab.harness import Lab
-from lab.pair import MOUNT_POINT, Pair
+from lab.pair import MOUNT_POINT, Guest, Pair
 
 #: The client's own address, as rdma_ping wants it.
 ADDRESS = "0x0a000002"
@@ -43,3 +43,33 @@ def test_rpc_null(pair: Pair) -> None:
     finally:
         pair.client.sh("rmmod rpc_null")
         pair.load()
+
+
+#: One READ of 64 KiB that nothing has cached.
+READ = f"dd if={MOUNT_POINT}/f of=/dev/null bs=64k count=1 iflag=direct"
+
+
+def _script(guest: Guest, path: str) -> str:
+    """Bring a script of samples/ into the guest; its place there."""
+    place = f"/run/{path.rsplit('/', 1)[-1]}"
+    guest.write(place, (paths.ROOT / "samples" / path).read_bytes())
+    guest.sh(f"chmod +x {place}")
+    return place
+
+
+@pytest.mark.plain_only
+def test_scripts(pair: Pair) -> None:
+    """The tracing scripts tell what happened while a command ran; with either module."""
+    pair.server.sh("rm -rf /srv/export/*; head -c 64k /dev/zero > /srv/export/f")
+    pair.mount("4.2")
+    story = pair.client.sh(f"{_script(pair.client, 'ftrace/rpc-trace')} -s -- {READ} 2>&1")
+    for word in ("xprtrdma_marshal:", "inline/write list", "xprtrdma_reply:", "rpc_request:"):
+        assert word in story, story
+    latency = _script(pair.client, "bpftrace/call-latency")
+    told = pair.client.sh(f"{latency} -c '{READ}' 2>&1", timeout=240)
+    assert "@microseconds[inline, write chunk]" in told, told
+    registration = _script(pair.client, "bpftrace/registration-cost")
+    told = pair.client.sh(f"{registration} -c '{READ}' 2>&1", timeout=240)
+    for word in ("@calls:", "@pages:", "@invalidated[by the server]:", "@until_posted:"):
+        assert word in told, told
+    pair.umount()
