@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Figures and stories: counters by address, tables of ratios, the trace of one RPC."""
+"""Figures and stories: counters by address, operations of a mount, the trace of one RPC."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import struct
 from collections import Counter
 from pathlib import Path
 
-from lab import bench, demo, instructions, mountstats
+from lab import demo, mountstats
+from lab.bench import instructions
 
 TRACE = """\
 # tracer: nop
@@ -54,17 +55,6 @@ def test_instructions_by_function() -> None:
 
 def test_operations_of_one_mount() -> None:
     assert mountstats.operations(MOUNTSTATS, "/mnt/nfs") == {"READ": 12, "WRITE": 3}
-
-
-def test_ratio_of_medians() -> None:
-    text = bench.table({"reads": {"stock": [90.0, 100.0, 110.0], "ours": [50.0, 400.0, 150.0]}})
-    assert "1.50" in text
-    assert "100 ±10%" in text
-
-
-def test_table_without_ours_has_no_ratio() -> None:
-    text = bench.table({"reads": {"stock": [100.0]}})
-    assert text.splitlines()[1].split() == ["reads", "100", "-"]
 
 
 def test_story_of_the_rpc_with_the_chunk() -> None:

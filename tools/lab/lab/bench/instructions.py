@@ -16,10 +16,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import mountstats, paths
-from .command import capture
-from .errors import GuestError
-from .pair import MOUNT_POINT, Pair
+from .. import mountstats, paths
+from ..command import capture
+from ..errors import GuestError
+from ..pair import MOUNT_POINT, Pair
 
 VERBS = ("read", "write", "getattr")
 _ENTRY = struct.Struct("=QQ")

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`make bench`: our module against the stock one, as ratios.
+
+Both are measured in the same run on the same pair of guests, taking turns, so that what else the
+machine does hits both alike. Ratios are of medians; least and most of the rounds stand beside
+them. Results: a table, a plot (SVG) and a file for machines (JSON).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from .. import demo, paths, settings
+from ..kernel import Kernel
+from ..pair import Pair, Setup
+from ..progress import say, step
+from . import connections, link, plot, recovery, workloads
+from .counting import count
+from .figures import MODULES, STOCK, Figures, table
+from .turns import loaded, using
+
+
+def _measure(pair: Pair, module: str, figures: Figures, seconds: int) -> None:
+    """Everything that is measured by the clock, once with this module."""
+    with loaded(pair, module):
+        connections.connect_time(pair, module, figures)
+        connections.memory(pair, module, figures)
+    with using(pair, module):
+        connections.send_lock(pair, module, figures)
+        workloads.throughput(pair, module, figures, seconds)
+        workloads.metadata(pair, module, figures)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lab bench", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=6, help="of each fio job (default: 6)")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each module (default: 3)")
+    parser.add_argument("--counts-only", action="store_true", help="no wall-clock figures")
+    parser.add_argument("--no-counts", action="store_true", help="wall-clock figures only")
+    parser.add_argument("--recovery", action="store_true", help="times to recover, nothing else")
+    parser.add_argument("--stock-only", action="store_true", help="prove the bench itself")
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """``lab bench [--seconds N] [--rounds N] [--counts-only | --no-counts | --recovery] …``."""
+    args = _parser().parse_args(arguments)
+    modules = (STOCK,) if args.stock_only else MODULES
+    built, ours = demo.prepare("stock" if args.stock_only else "ours", "plain")
+    directory = paths.run_directory("bench")
+    setup, figures = _setup(built, ours), Figures()
+    limits: dict[str, float] = {}
+    if args.recovery:
+        _recover(setup, modules, directory, figures)
+    else:
+        if not args.no_counts:
+            count(setup, modules, args.rounds, directory, figures)
+        if not args.counts_only:
+            limits = _by_the_clock(setup, modules, args, directory, figures)
+    _report(directory, figures, limits)
+    return 0
+
+
+def _by_the_clock(
+    setup: Setup,
+    modules: Sequence[str],
+    args: argparse.Namespace,
+    directory: Path,
+    figures: Figures,
+) -> dict[str, float]:
+    """All that takes time; returns what raw verbs do."""
+    with Pair(setup, directory) as pair:
+        workloads.prepare(pair)
+        with step("raw verbs"):
+            limits = link.ceiling(pair)
+        for turn in range(args.rounds):
+            for module in modules:
+                with step(f"round {turn + 1} of {args.rounds}, {module}"):
+                    _measure(pair, module, figures, args.seconds)
+    return limits
+
+
+def _recover(setup: Setup, modules: Sequence[str], directory: Path, figures: Figures) -> None:
+    """Once with each module: a fault takes as long as it takes."""
+    with Pair(replace(setup, relay=True), directory) as pair:
+        for module in modules:
+            recovery.recovery(pair, module, figures)
+
+
+def _report(directory: Path, figures: Figures, limits: dict[str, float]) -> None:
+    title = f"NFSv4.2 over {settings.link()}, stock server, guests under TCG"
+    say(f"measured: {title}")
+    print(table(figures))
+    for name, rate in limits.items():
+        print(f"raw verbs, {name} of 1 MiB: {rate:,.0f} KiB/s")
+    results = {"title": title, "figures": figures.records(), "raw_verbs_kib_per_second": limits}
+    (directory / "results.json").write_text(json.dumps(results, indent=1))
+    (directory / "ratios.svg").write_text(plot.svg(list(figures), title))
+    say(f"results.json, ratios.svg and functions.txt: {directory}")
+
+
+def _setup(built: Kernel, ours: Path) -> Setup:
+    files = {"stock.ko": built.stock_module, "ours.ko": ours}
+    # Figures are comparable under TCG only, whatever the machine could do.
+    return Setup(built, ours, built.stock_module, link=settings.link(), files=files)

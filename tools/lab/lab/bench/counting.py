@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Instructions per operation, of both modules in turns on a client with one processor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from .. import paths
+from ..command import capture
+from ..pair import Pair, Setup
+from ..progress import step
+from . import instructions
+from .figures import Figures
+from .turns import using
+
+
+def count(
+    setup: Setup, modules: Sequence[str], rounds: int, directory: Path, figures: Figures
+) -> None:
+    """Counts go into `figures`; what each function costs, into `functions.txt` in `directory`."""
+    counts = paths.sub("tmp") / f"insncount-{time.time_ns()}"
+    plugin = f"{instructions.build_plugin()},out={counts}"
+    counted = replace(setup, cpus=1, client_extra=("-plugin", plugin))
+    try:
+        with Pair(counted, directory) as pair:
+            pair.server.sh("head -c 1M /dev/zero > /srv/export/ops; chmod 666 /srv/export/ops")
+            counters = instructions.Counters(counts)
+            for turn in range(rounds):
+                for module in modules:
+                    title = f"counting instructions, round {turn + 1} of {rounds}, {module}"
+                    with step(title), using(pair, module, "actimeo=0"):
+                        _measure(pair, counters, module, figures, directory / "functions.txt")
+    finally:
+        counts.unlink(missing_ok=True)
+
+
+def _measure(
+    pair: Pair, counters: instructions.Counters, module: str, figures: Figures, functions: Path
+) -> None:
+    for verb in instructions.VERBS:
+        cost = instructions.measure(pair, counters, verb)
+        figures.note(f"{verb.upper()}, whole kernel", "instructions", module, cost.total)
+        figures.note(f"{verb.upper()}, inside the module", "instructions", module, cost.module)
+        _note_functions(functions, f"{module} {verb}", cost)
+
+
+def _note_functions(path: Path, title: str, cost: instructions.Cost) -> None:
+    names = capture(["c++filt", *cost.functions]).splitlines()
+    lines = [f"{n:9.1f}  {name}" for n, name in zip(cost.functions.values(), names, strict=True)]
+    with path.open("a") as file:
+        file.write("\n".join([f"{title}: {cost.module:.1f} per operation", *lines, "", ""]))

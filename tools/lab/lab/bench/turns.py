@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One of the modules, loaded and mounted for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..pair import Pair
+
+
+@contextmanager
+def loaded(pair: Pair, module: str) -> Iterator[None]:
+    """Have this module on the client, nothing mounted."""
+    pair.client.sh(f"insmod /lab/{module}.ko")
+    yield
+    pair.unload()
+
+
+@contextmanager
+def using(pair: Pair, module: str, options: str = "") -> Iterator[None]:
+    """Have it loaded, and the mount in place."""
+    with loaded(pair, module):
+        pair.mount("4.2", options=options)
+        yield
+        pair.umount()

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What users do: reads and writes by fio, and the metadata of many small files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from ..pair import MOUNT_POINT, Pair
+from .figures import Figures
+
+FILES = 2000
+_FIO = (
+    f"fio --name=b --filename={MOUNT_POINT}/bench --size=64m --direct=1 --ioengine=libaio"
+    " --time_based --ramp_time=1 --runtime={seconds} --output-format=json"
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One fio job: its name in the table, its arguments, the figure that counts."""
+
+    name: str
+    arguments: str
+    side: str
+    figure: str
+    unit: str
+
+
+def _random(side: str, depth: int) -> Job:
+    arguments = f"--rw=rand{side} --bs=4k --iodepth={depth}"
+    return Job(f"4 KiB random {side}, depth {depth}", arguments, side, "iops", "IOPS")
+
+
+def _sequential(side: str) -> Job:
+    return Job(f"1 MiB sequential {side}", f"--rw={side} --bs=1m --iodepth=4", side, "bw", "KiB/s")
+
+
+JOBS = (
+    *(_random(side, depth) for depth in (1, 16) for side in ("read", "write")),
+    *(_sequential(side) for side in ("read", "write")),
+)
+
+
+def prepare(pair: Pair) -> None:
+    """The file that fio reads and writes."""
+    pair.server.sh("head -c 64M /dev/zero > /srv/export/bench; chmod 666 /srv/export/bench")
+
+
+def throughput(pair: Pair, module: str, figures: Figures, seconds: int) -> None:
+    """Every fio job once, for so many seconds each."""
+    for job in JOBS:
+        out = pair.client.sh(
+            f"{_FIO.format(seconds=seconds)} {job.arguments}", timeout=seconds + 120
+        )
+        (result,) = json.loads(out[out.index("{") :])["jobs"]
+        figures.note(job.name, job.unit, module, float(result[job.side][job.figure]), more=True)
+
+
+def metadata(pair: Pair, module: str, figures: Figures) -> None:
+    """Create, stat and unlink many files, one after another."""
+    where = f"{MOUNT_POINT}/metadata"
+    for line in pair.client.sh(
+        f"python3 /lab/metadata.py {FILES} {where}", timeout=300
+    ).splitlines():
+        verb, seconds = line.split()
+        figures.note(f"{verb} {FILES} files", "files/s", module, FILES / float(seconds), more=True)
