@@ -46,7 +46,7 @@ def test_rpc_null(pair: Pair) -> None:
 
 
 #: One READ of 64 KiB that nothing has cached.
-READ = f"dd if={MOUNT_POINT}/f of=/dev/null bs=64k count=1 iflag=direct"
+READ = f"/usr/bin/dd if={MOUNT_POINT}/f of=/dev/null bs=64k count=1 iflag=direct"
 
 
 def _script(guest: Guest, path: str) -> str:
@@ -57,19 +57,24 @@ def _script(guest: Guest, path: str) -> str:
     return place
 
 
+def _bpftrace(guest: Guest, name: str) -> str:
+    """What a bpftrace script says about a READ."""
+    script = _script(guest, f"bpftrace/{name}")
+    command = f"bpftrace --include /lab/kernel-types.h {script} -c '{READ}' 2>&1"
+    return guest.sh(command, timeout=240)
+
+
 @pytest.mark.plain_only
 def test_scripts(pair: Pair) -> None:
     """The tracing scripts tell what happened while a command ran; with either module."""
     pair.server.sh("rm -rf /srv/export/*; head -c 64k /dev/zero > /srv/export/f")
     pair.mount("4.2")
     story = pair.client.sh(f"{_script(pair.client, 'ftrace/rpc-trace')} -s -- {READ} 2>&1")
-    for word in ("xprtrdma_marshal:", "inline/write list", "xprtrdma_reply:", "rpc_request:"):
+    for word in ("xprtrdma_marshal:", "pullup/write list", "xprtrdma_reply:", "rpc_request:"):
         assert word in story, story
-    latency = _script(pair.client, "bpftrace/call-latency")
-    told = pair.client.sh(f"{latency} -c '{READ}' 2>&1", timeout=240)
+    told = _bpftrace(pair.client, "call-latency")
     assert "@microseconds[inline, write chunk]" in told, told
-    registration = _script(pair.client, "bpftrace/registration-cost")
-    told = pair.client.sh(f"{registration} -c '{READ}' 2>&1", timeout=240)
+    told = _bpftrace(pair.client, "registration-cost")
     for word in ("@calls:", "@pages:", "@invalidated[by the server]:", "@until_posted:"):
         assert word in told, told
     pair.umount()
