@@ -21,7 +21,7 @@ from ..progress import say, step
 from . import connections, link, plot, recovery, workloads
 from .counting import count
 from .figures import MODULES, STOCK, Figures, table
-from .turns import loaded, using
+from .turns import in_turn, loaded, using
 
 
 def _measure(pair: Pair, module: str, figures: Figures, seconds: int) -> None:
@@ -78,7 +78,7 @@ def _by_the_clock(
         with step("raw verbs"):
             limits = link.ceiling(pair)
         for turn in range(args.rounds):
-            for module in modules:
+            for module in in_turn(modules, turn):
                 with step(f"round {turn + 1} of {args.rounds}, {module}"):
                     _measure(pair, module, figures, args.seconds)
     return limits

@@ -10,7 +10,7 @@ from ..pair import MOUNT_POINT, Guest, Pair
 from ..tracing import Event, recording
 from .figures import Figures
 
-MOUNTS, CONNECTIONS, READS = 8, 16, 500
+MOUNTS, CONNECTIONS, READS = 5, 16, 500
 CONNECT, FIRST_SEND = "xprtrdma_op_connect", "xprtrdma_post_send"
 #: SUNRPC takes and gives the send lock: one pair with congestion control, one without.
 TAKEN = ("xprt_reserve_cong", "xprt_reserve_xprt")

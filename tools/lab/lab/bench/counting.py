@@ -14,7 +14,7 @@ from ..pair import Pair, Setup
 from ..progress import step
 from . import instructions
 from .figures import Figures
-from .turns import using
+from .turns import in_turn, using
 
 
 def count(
@@ -29,7 +29,7 @@ def count(
             pair.server.sh("head -c 1M /dev/zero > /srv/export/ops; chmod 666 /srv/export/ops")
             counters = instructions.Counters(counts)
             for turn in range(rounds):
-                for module in modules:
+                for module in in_turn(modules, turn):
                     title = f"counting instructions, round {turn + 1} of {rounds}, {module}"
                     with step(title), using(pair, module, "actimeo=0"):
                         _measure(pair, counters, module, figures, directory / "functions.txt")

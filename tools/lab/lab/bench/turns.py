@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One of the modules, loaded and mounted for a while."""
+"""Whose turn it is, and one of the modules loaded and mounted for a while."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ..pair import Pair
+
+
+def in_turn(modules: Sequence[str], turn: int) -> Sequence[str]:
+    """Another one first in every round: the first has the machine as the round before left it."""
+    return modules if turn % 2 == 0 else modules[::-1]
 
 
 @contextmanager
