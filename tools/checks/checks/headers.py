@@ -14,9 +14,10 @@ _STYLES = {
     ".rs": f"// {_TAG}",
     ".c": f"// {_TAG}",
     ".h": f"/* {_TAG} */",
+    ".bt": f"// {_TAG}",
     ".rst": f".. {_TAG}",
 }
-_HASH_SUFFIXES = (".py", ".sh", ".mk", ".toml", ".yml", ".bt")
+_HASH_SUFFIXES = (".py", ".sh", ".mk", ".toml", ".yml")
 _HASH_NAMES = ("Makefile", "Kbuild", ".config.fragment", "run")
 
 

@@ -72,9 +72,9 @@ def test_scripts(pair: Pair) -> None:
     story = pair.client.sh(f"{_script(pair.client, 'ftrace/rpc-trace')} -s -- {READ} 2>&1")
     for word in ("xprtrdma_marshal:", "pullup/write list", "xprtrdma_reply:", "rpc_request:"):
         assert word in story, story
-    told = _bpftrace(pair.client, "call-latency")
+    told = _bpftrace(pair.client, "call-latency.bt")
     assert "@microseconds[inline, write chunk]" in told, told
-    told = _bpftrace(pair.client, "registration-cost")
+    told = _bpftrace(pair.client, "registration-cost.bt")
     for word in ("@calls:", "@pages:", "@invalidated[by the server]:", "@until_posted:"):
         assert word in told, told
     pair.umount()
