@@ -43,11 +43,7 @@ pub(super) fn send(
 }
 
 /// Posts registrations and Send in one chain.
-fn post(
-    client: &Client,
-    xprt: &Xprt<Client>,
-    rqst: &Rqst<'_, Client>,
-) -> Result<(), SendError> {
+fn post(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) -> Result<(), SendError> {
     let request: &Request = rqst.slot().data();
     let mut seat = request.lock();
     let Seat { ep, state } = &mut *seat;
