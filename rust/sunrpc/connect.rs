@@ -35,8 +35,10 @@ use super::transport::{ConnectError, Transport};
 use super::xprt::{State, Xprt};
 use crate::raw;
 
-/// `HZ`, in the type of jiffies.
-const HZ: usize = k::HZ as usize;
+/// Jiffies in a second. Not `bindings::HZ`: of the macro's two definitions bindgen takes the one
+/// for user space, which is 100 whatever the kernel's is.
+// CAST: `usize` has at least 32 bits.
+pub(super) const HZ: usize = k::CONFIG_HZ as usize;
 
 /// The time, in jiffies.
 #[inline]
@@ -246,5 +248,26 @@ impl<T: Transport> Xprt<T> {
             }
             k::spin_unlock(&raw mut (*raw_xprt).transport_lock);
         }
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_sunrpc_connect)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_is_the_kernels() {
+        assert_eq!(kernel::time::msecs_to_jiffies(1000), HZ);
+        assert_eq!(
+            default_timeout().to_initval,
+            kernel::time::msecs_to_jiffies(60_000)
+        );
+    }
+
+    #[test]
+    fn what_has_passed_is_not_waited_for() {
+        assert_eq!(until(now().wrapping_sub(1)), 0);
+        assert!(until(now().wrapping_add(10 * HZ)) > 5 * HZ);
     }
 }

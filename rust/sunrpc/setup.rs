@@ -28,6 +28,7 @@ use kernel::prelude::*;
 use kernel::types::ScopeGuard;
 
 use super::class::Class;
+use super::connect::{default_timeout, HZ};
 use super::ops;
 use super::transport::{CreateArgs, Transport};
 use super::xprt::{State, Xprt};
@@ -131,7 +132,6 @@ unsafe fn furnish<T: Transport>(
     class: &'static Class,
     slots: u32,
 ) -> Result {
-    let hz = k::HZ as usize;
     // SAFETY: By the safety requirements this is the only access.
     let raw_xprt = unsafe { &mut *xprt.as_raw() };
     raw_xprt.ops = ops::table::<T>();
@@ -139,11 +139,11 @@ unsafe fn furnish<T: Transport>(
     raw_xprt.prot = SIDE_PROTOCOL;
     raw_xprt.max_payload = T::max_payload();
     raw_xprt.timeout = xprt.state().timeout.get();
-    raw_xprt.connect_timeout = super::connect::default_timeout().to_initval;
-    raw_xprt.max_reconnect_timeout = T::RECONNECT_MAX as usize * hz;
-    raw_xprt.bind_timeout = BIND_TIMEOUT * hz;
+    raw_xprt.connect_timeout = default_timeout().to_initval;
+    raw_xprt.max_reconnect_timeout = T::RECONNECT_MAX as usize * HZ;
+    raw_xprt.bind_timeout = BIND_TIMEOUT * HZ;
     raw_xprt.reestablish_timeout = 0;
-    raw_xprt.idle_timeout = T::IDLE_TIMEOUT as usize * hz;
+    raw_xprt.idle_timeout = T::IDLE_TIMEOUT as usize * HZ;
     raw_xprt.addrlen = dst.bytes().len();
     // SAFETY: A `SockAddr` is no longer than C's storage for one.
     unsafe {

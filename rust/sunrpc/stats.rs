@@ -4,10 +4,10 @@
 
 use core::fmt;
 
-use kernel::bindings as k;
 use kernel::seq_file::SeqFile;
 use kernel::seq_print;
 
+use super::connect::{now, HZ};
 use super::transport::Transport;
 use super::xprt::Xprt;
 
@@ -40,9 +40,10 @@ impl<T: Transport> Xprt<T> {
         let xprt = self.as_raw();
         // SAFETY: The transport is alive. These are counters that SUNRPC, too, reads without a lock.
         let (stat, last_used) = unsafe { (&(*xprt).stat, (*xprt).last_used) };
-        let hz = u64::from(k::HZ);
+        // CAST: small.
+        let hz = HZ as u64;
         // CAST: `unsigned long` has 64 bits at most.
-        let idle = super::connect::now().wrapping_sub(last_used) as u64 / hz;
+        let idle = now().wrapping_sub(last_used) as u64 / hz;
         Counts {
             binds: stat.bind_count as u64,
             connects: stat.connect_count as u64,
