@@ -124,7 +124,7 @@ def _text(done: Exit) -> str:
 
 def take_port(pair: Pair, group: str) -> int:
     """Put guest/hostile.py in nfsd's place, which goes on without RDMA; its process id."""
-    pair.server.sh("rpc.nfsd 0", timeout=120)
+    pair.stop_nfsd()
     pid = pair.server.vm.start(f"exec python3 /lab/hostile.py {group} > /run/hostile.log 2>&1")
     deadline = time.monotonic() + 30
     while "ready" not in pair.server.run("cat /run/hostile.log").stdout.decode():

@@ -201,6 +201,21 @@ class Pair:
         """Unmount it again."""
         self.client.sh(f"umount {at}", timeout=120)
 
+    def stop_nfsd(self) -> None:
+        """Take the server's services away; its exports stay."""
+        self.server.sh("rpc.nfsd 0", timeout=120)
+
+    def start_nfsd(self) -> None:
+        """Bring them back, RDMA's port with them."""
+        port = "echo 'rdma 20049' > /proc/fs/nfsd/portlist"
+        self.server.sh(f"rpc.nfsd {self.setup.threads} && {port}", timeout=120)
+
+    def restart_nfsd(self, pause: float = 0) -> None:
+        """Both, with so many seconds in between."""
+        self.stop_nfsd()
+        time.sleep(pause)
+        self.start_nfsd()
+
     def capture(self, path: Path) -> None:
         """Start copying every frame of the cable into a pcap file at `path`."""
         self.server.vm.monitor.call(

@@ -86,12 +86,7 @@ class Faults:
 
     def _restart(self) -> str:
         seconds = self._chance.choice((0, 2, 10))
-        threads = self._pair.setup.threads
-        self._pair.server.sh(
-            f"rpc.nfsd 0; sleep {seconds}; rpc.nfsd {threads};"
-            " echo 'rdma 20049' > /proc/fs/nfsd/portlist",
-            timeout=120,
-        )
+        self._pair.restart_nfsd(seconds)
         return f"down for {seconds} s"
 
     def _removal(self) -> str:

@@ -132,7 +132,7 @@ def test_recall_after_restart(pair: Pair) -> None:
     _prepare(pair, 2)
     pair.mount("4.2")
     _take(pair, 2)
-    pair.server.sh("rpc.nfsd 0; sleep 1; rpc.nfsd 8; echo 'rdma 20049' > /proc/fs/nfsd/portlist")
+    pair.restart_nfsd(1)
     # The client reclaims its state, and the grace period (10 s) passes.
     pair.client.sh(f"touch {MOUNT_POINT}/back", timeout=120)
     _take(pair, 2)

@@ -101,7 +101,7 @@ def test_failing_allocations(pair: Pair, kind: str) -> None:
     worker = hostile.Worker(pair)
     with Failures(pair, kind, 10):
         for _ in range(2):
-            pair.server.sh("rpc.nfsd 0; rpc.nfsd 8; echo 'rdma 20049' > /proc/fs/nfsd/portlist")
+            pair.restart_nfsd()
             time.sleep(15)
     worker.await_progress(20, 200)
     print(worker.finish(300))

@@ -76,12 +76,12 @@ def test_refused_for_a_minute(pair: Pair, version: str, wanted: tuple[int, ...])
         pair.mount(version)
         pair.client.sh(READ)
         mounted = len(trace.events())
-        pair.server.sh("rpc.nfsd 0")
+        pair.stop_nfsd()
         reader = pair.client.vm.start(READ)
         time.sleep(60)
         assert pair.client.vm.agent.poll(reader) is None
         refused = trace.events()[mounted:]
-        pair.server.sh("rpc.nfsd 8; echo 'rdma 20049' > /proc/fs/nfsd/portlist")
+        pair.start_nfsd()
         began = time.monotonic()
         done = pair.client.vm.agent.wait(reader, 150)
         recovered = time.monotonic() - began

@@ -50,7 +50,7 @@ def _finish(pair: Pair, worker: hostile.Worker, *, connects: int = 1) -> None:
 def test_nfsd_restart(pair: Pair, version: str) -> None:
     """The server stops for two seconds in the midst of reads and writes."""
     worker = _start(pair, version)
-    pair.server.sh("rpc.nfsd 0; sleep 2; rpc.nfsd 8; echo 'rdma 20049' > /proc/fs/nfsd/portlist")
+    pair.restart_nfsd(2)
     _finish(pair, worker, connects=2)
 
 

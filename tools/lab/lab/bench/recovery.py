@@ -28,10 +28,6 @@ def _blackout(pair: Pair, seconds: float) -> None:
     pair.relay.set("blackout", 0)
 
 
-def _restart(pair: Pair) -> None:
-    pair.server.sh("rpc.nfsd 0; sleep 2; rpc.nfsd 8; echo 'rdma 20049' > /proc/fs/nfsd/portlist")
-
-
 def _removal(pair: Pair) -> None:
     kind = pair.setup.link
     pair.client.sh(f"rdma link del {kind}0", timeout=300)
@@ -43,7 +39,7 @@ FAULTS: dict[str, Callable[[Pair], None]] = {
     "5 s blackout": lambda pair: _blackout(pair, 5),
     "8 s blackout": lambda pair: _blackout(pair, 8),
     "40 s blackout": lambda pair: _blackout(pair, 40),
-    "nfsd restart": _restart,
+    "nfsd restart": lambda pair: pair.restart_nfsd(2),
     "device gone": _removal,
 }
 
