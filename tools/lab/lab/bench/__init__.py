@@ -61,7 +61,9 @@ def main(arguments: Sequence[str]) -> int:
             count(setup, modules, args.rounds, directory, figures)
         if not args.counts_only:
             limits = _by_the_clock(setup, modules, args, directory, figures)
-    _report(directory, figures, limits)
+    versions = "NFSv3 and 4.2" if args.recovery else "NFSv4.2"
+    title = f"{versions} over {settings.link()}, stock server, guests under TCG"
+    _report(directory, title, figures, limits)
     return 0
 
 
@@ -76,7 +78,7 @@ def _by_the_clock(
     with Pair(setup, directory) as pair:
         workloads.prepare(pair)
         with step("raw verbs"):
-            limits = link.ceiling(pair)
+            limits = link.bandwidth(pair)
         for turn in range(args.rounds):
             for module in in_turn(modules, turn):
                 with step(f"round {turn + 1} of {args.rounds}, {module}"):
@@ -91,8 +93,8 @@ def _recover(setup: Setup, modules: Sequence[str], directory: Path, figures: Fig
             recovery.recovery(pair, module, figures)
 
 
-def _report(directory: Path, figures: Figures, limits: dict[str, float]) -> None:
-    title = f"NFSv4.2 over {settings.link()}, stock server, guests under TCG"
+def _report(directory: Path, title: str, figures: Figures, limits: dict[str, float]) -> None:
+    """The table, and files in the run's directory."""
     say(f"measured: {title}")
     print(table(figures))
     for name, rate in limits.items():
@@ -100,7 +102,12 @@ def _report(directory: Path, figures: Figures, limits: dict[str, float]) -> None
     results = {"title": title, "figures": figures.records(), "raw_verbs_kib_per_second": limits}
     (directory / "results.json").write_text(json.dumps(results, indent=1))
     (directory / "ratios.svg").write_text(plot.svg(list(figures), title))
-    say(f"results.json, ratios.svg and functions.txt: {directory}")
+    say(f"{', '.join(sorted(_results(directory)))}: {directory}")
+
+
+def _results(directory: Path) -> list[str]:
+    """What is there to be read."""
+    return [p.name for p in directory.iterdir() if p.suffix in {".json", ".svg", ".txt"}]
 
 
 def _setup(built: Kernel, ours: Path) -> Setup:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 STOCK, OURS = MODULES = ("stock", "ours")
@@ -65,7 +65,7 @@ class Figures:
         """What one round has given."""
         self._by_name.setdefault(name, Figure(name, unit, more)).note(module, value)
 
-    def __iter__(self) -> Iterable[Figure]:
+    def __iter__(self) -> Iterator[Figure]:
         """The figures."""
         return iter(self._by_name.values())
 
