@@ -22,6 +22,7 @@
 //! | [`padding`] | how much padding does RDMA_MSGP put where? (RFC 5666) |
 //! | [`conf`] | what does CONF_RDMA change? (RFC 5666) |
 //! | [`backoff`] | how long to wait before the next attempt to connect? |
+//! | [`silence`] | is it time to ask whether the peer is still there? |
 #![forbid(unsafe_code)]
 #![deny(
     clippy::arithmetic_side_effects,
@@ -49,6 +50,7 @@ pub mod padding;
 pub mod plan;
 pub mod reassembly;
 pub mod reply;
+pub mod silence;
 pub mod version;
 pub mod xchar;
 

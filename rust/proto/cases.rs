@@ -33,6 +33,7 @@ pub fn check_all() -> Result<(), &'static str> {
     flow::check_credits()?;
     flow::check_inline()?;
     flow::check_backoff()?;
+    flow::check_silence()?;
     backward::check()?;
     conn::check()?;
     plan::check()?;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Credits, inline thresholds and back-off.
+//! Credits, inline thresholds, back-off and silence.
 
 use super::super::super::wire::cm_private::{Settings, Size};
 use super::super::backoff::Backoff;
 use super::super::credits::{Credits, Flow};
 use super::super::inline::Thresholds;
+use super::super::silence;
 use super::ensure;
 
 /// One credit at first, never above grant or maximum, never zero.
@@ -141,5 +142,36 @@ pub fn check_backoff() -> Result<(), &'static str> {
     let mut b = Backoff::new(u64::MAX / 2 + 1, u64::MAX);
     b.on_failure();
     ensure!(b.on_failure() == u64::MAX, "saturates");
+    Ok(())
+}
+
+/// Only silence of a peer that owes something counts, and any message ends it.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+pub fn check_silence() -> Result<(), &'static str> {
+    // Heard, owed, silent intervals after it.
+    const LOOKS: [(bool, bool, u32); 9] = [
+        (false, false, 0),
+        (true, true, 0),
+        (false, true, 1),
+        (false, true, 2),
+        (false, true, 3),
+        (true, true, 0),
+        (false, true, 1),
+        (false, false, 0),
+        (true, false, 0),
+    ];
+    let mut silent = 0;
+    for (heard, owed, want) in LOOKS {
+        silent = silence::after(silent, heard, owed);
+        ensure!(silent == want, "silent intervals");
+        ensure!(silence::is_suspicious(silent) == (want >= 2), "suspicion");
+    }
+    ensure!(
+        silence::after(u32::MAX, false, true) == u32::MAX,
+        "saturates"
+    );
     Ok(())
 }

@@ -26,6 +26,7 @@ groups! {
     credits: cases::flow::check_credits;
     inline: cases::flow::check_inline;
     backoff: cases::flow::check_backoff;
+    silence: cases::flow::check_silence;
     backward: cases::backward::check;
     conn: cases::conn::check;
     plan: cases::plan::check;
