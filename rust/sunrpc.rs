@@ -38,7 +38,7 @@
 //! # Teardown
 //!
 //! Last reference to the `rpc_xprt` gone, send lock taken for ever by SUNRPC, connect worker
-//! cancelled, [`destroy`], the transport dropped, every [`XprtHandle`](xprt::XprtHandle) dropped,
+//! and [`watch`] cancelled, [`destroy`], the transport dropped, every [`XprtHandle`](xprt::XprtHandle) dropped,
 //! slots freed, `xprt_free`, module reference given back. See [`setup`].
 //!
 //! [`connect`]: transport::Transport::connect
@@ -66,5 +66,6 @@ pub(crate) mod slot;
 pub(crate) mod stats;
 pub(crate) mod sysctl;
 pub(crate) mod transport;
+mod watch;
 pub(crate) mod xdr_buf;
 pub(crate) mod xprt;

@@ -150,6 +150,7 @@ fn finish<T: Transport>(xprt: &Xprt<T>, result: Result<(), ConnectError>) {
         Ok(()) => {
             account(xprt);
             xprt.set(raw::XPRT_CONNECTED);
+            xprt.begin_watch();
             -(k::EAGAIN as i32)
         }
         Err(error) => error.to_errno(),

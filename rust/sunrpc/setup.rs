@@ -220,6 +220,7 @@ pub(super) unsafe extern "C" fn destroy_worker<T: Transport>(work: *mut k::work_
     // SAFETY: SUNRPC has initialised this work, and is running it or has just run it.
     unsafe { k::flush_work(&raw mut (*this.as_raw()).task_cleanup) };
     this.cancel_connect();
+    this.cancel_watch();
     this.transport().destroy(this);
     // SAFETY: SUNRPC has let go, and no worker of ours is left.
     unsafe { dismantle(xprt) };

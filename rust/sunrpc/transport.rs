@@ -137,6 +137,8 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     const RECONNECT_MAX: u32 = 60;
     /// Seconds of idleness after which SUNRPC closes the connection.
     const IDLE_TIMEOUT: u32 = 300;
+    /// Seconds between two calls of [`Self::watch`]; 0 for none.
+    const WATCH_INTERVAL: u32 = 0;
     /// Number of backward calls at a time, as NFSv4.1 announces it in `CREATE_SESSION`. Linux's nfsd
     /// takes 0 for the maximum.
     const BACKWARD_SLOTS: u32 = 1;
@@ -253,6 +255,10 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     ) -> Result<(), SendError> {
         Ok(())
     }
+
+    /// Called every [`Self::WATCH_INTERVAL`] seconds while there is a connection, in a worker of its
+    /// own, without the send lock: [`Self::close`] may run at the same time.
+    fn watch(&self, _xprt: &Xprt<Self>) {}
 
     /// An RPC timed out waiting for its reply.
     fn timer(&self, xprt: &Xprt<Self>) {

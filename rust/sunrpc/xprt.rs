@@ -51,6 +51,9 @@ pub(super) struct State<T: Transport> {
     /// Runs `connect::worker`.
     #[pin]
     pub(super) connect_work: Opaque<k::delayed_work>,
+    /// Runs `watch::worker`.
+    #[pin]
+    pub(super) watch_work: Opaque<k::delayed_work>,
     /// Runs `setup::destroy_worker`.
     #[pin]
     pub(super) destroy_work: Opaque<k::work_struct>,
@@ -94,6 +97,10 @@ impl<T: Transport> State<T> {
             connect_work <- Opaque::ffi_init(|work| {
                 // SAFETY: The memory is ours, and pinned.
                 unsafe { raw::rr_init_delayed_work(work, Some(super::connect::worker::<T>)) }
+            }),
+            watch_work <- Opaque::ffi_init(|work| {
+                // SAFETY: The memory is ours, and pinned.
+                unsafe { raw::rr_init_delayed_work(work, Some(super::watch::worker::<T>)) }
             }),
             destroy_work <- Opaque::ffi_init(|work| {
                 // SAFETY: The memory is ours, and pinned.

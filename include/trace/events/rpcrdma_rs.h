@@ -559,6 +559,7 @@ DECLARE_EVENT_CLASS(rpcrdma_rs_mr_wc_class,
 		TP_ARGS(cq_id, completion_id, status, vendor_err))
 
 DEFINE_WC_EVENT(rpcrdma_rs_wc_class, xprtrdma_wc_send);
+DEFINE_WC_EVENT(rpcrdma_rs_wc_class, xprtrdma_wc_probe);
 DEFINE_WC_EVENT(rpcrdma_rs_mr_wc_class, xprtrdma_wc_li);
 DEFINE_WC_EVENT(rpcrdma_rs_mr_wc_class, xprtrdma_wc_li_wake);
 DEFINE_WC_EVENT(rpcrdma_rs_mr_wc_class, xprtrdma_wc_li_done);
@@ -774,6 +775,21 @@ TRACE_EVENT(xprtrdma_conn_state,
 	),
 	TP_printk("peer=[%s]:%s %s: %s -> %s", RPCRDMA_PEER_PRINT,
 		__get_str(event), __get_str(from), __get_str(to))
+);
+
+TRACE_EVENT(xprtrdma_probe,
+	TP_PROTO(RPCRDMA_PEER_PROTO, unsigned int owed),
+	TP_ARGS(addr, port, owed),
+	TP_STRUCT__entry(
+		__field(unsigned int, owed)
+		RPCRDMA_PEER_ENTRY
+	),
+	TP_fast_assign(
+		__entry->owed = owed;
+		RPCRDMA_PEER_ASSIGN;
+	),
+	TP_printk("peer=[%s]:%s owes %u replies", RPCRDMA_PEER_PRINT,
+		__entry->owed)
 );
 
 TRACE_EVENT(xprtrdma_malformed_hdr,

@@ -22,6 +22,14 @@ events! {
         vendor_err: wc.vendor_err,
     }
 
+    /// A probe of the peer completed.
+    fn wc_probe(cid: Cid, wc: WcStatus) => xprtrdma_wc_probe {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
     /// A LOCAL_INV that is not the last of its RPC completed.
     fn wc_li(cid: Cid, wc: WcStatus) => xprtrdma_wc_li {
         cq_id: cid.cq_id,

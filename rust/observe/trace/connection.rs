@@ -51,6 +51,13 @@ events! {
         recv: settings.unwrap_or(&Settings::DEFAULT).receive.bytes(),
     }
 
+    /// The peer has been silent while it owed so many replies, and is asked for a sign of life.
+    fn probe(peer: Peer<'a>, owed: usize) => xprtrdma_probe {
+        addr: peer.addr,
+        port: peer.port,
+        owed: super::count(owed),
+    }
+
     /// The connection went from one state to another.
     fn conn_state(peer: Peer<'a>, event: Event, from: State, to: State) => xprtrdma_conn_state {
         addr: peer.addr,

@@ -217,6 +217,26 @@ impl<C: Completions> Qp<C> {
         self.post_rdma(tag, opcode, buf.buffer(), len, to, signal)
     }
 
+    /// Posts an RDMA Write of nothing, signalled: on a link that acknowledges, it completes only if
+    /// the peer's end of the connection is there. It needs no memory of the peer, whose R_key and
+    /// address nobody looks at (InfiniBand Architecture, C9-88; RFC 5040 section 5.1 for iWARP,
+    /// where its completion proves less), and takes none of its Receives.
+    ///
+    /// # Errors
+    ///
+    /// See [`PostError`].
+    pub(crate) fn post_probe(&self, tag: Tag) -> Result<u64, PostError> {
+        let mut wr = bindings::ib_rdma_wr {
+            ..pin_init::zeroed()
+        };
+        wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
+        wr.wr.__bindgen_anon_1.wr_cqe = self.entry(tag)?;
+        let mut chain = Chain::new();
+        chain.add(&raw mut wr.wr);
+        // SAFETY: The work request is there during the call, and refers to no memory.
+        unsafe { self.submit(&chain, true) }
+    }
+
     /// Posts a Send of the first `len` bytes of `buf` that invalidates `rkey` at the peer.
     ///
     /// # Errors
