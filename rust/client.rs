@@ -16,6 +16,7 @@
 //! | [`backward`] | calls of the server, and our replies to them |
 //! | [`fence`] | no memory a peer can still reach goes back to its owner |
 //! | [`supply`] | more memory regions when they run low |
+//! | [`probe`] | is a peer that owes replies still there? |
 //!
 //! The way of one RPC: SUNRPC calls [`marshal`] while it prepares the request, [`send`] once the
 //! request holds the send lock and a credit; [`link`] hands the reply to [`reply`], and that
@@ -37,6 +38,7 @@ mod fence;
 mod link;
 mod marshal;
 mod names;
+mod probe;
 mod register;
 mod reply;
 mod request;

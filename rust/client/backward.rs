@@ -16,14 +16,15 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::endpoint::Endpoint;
 use super::link::Link;
+use super::names;
+use super::request::BACKWARD_TAG;
 use super::transport::Client;
-use super::{names, request};
 use crate::observe::stats::{breach, Breach};
 use crate::observe::trace::{self, Task};
 use crate::proto::backward::{self, Refusal, CREDITS};
 use crate::proto::inline::Thresholds;
 use crate::rdma::pd::Pd;
-use crate::rdma::qp::{PostError, Tag};
+use crate::rdma::qp::PostError;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::backward::{BackwardReply, Undelivered, MAX_CALL};
 use crate::sunrpc::transport::SendError;
@@ -129,13 +130,12 @@ pub(super) fn send(
     if reply.connection() != ep.epoch {
         return Ok(());
     }
-    let tag = request::backward_tag(client.config().slots);
-    let mut sent = post(&ep, tag, reply);
+    let mut sent = post(&ep, reply);
     if sent == Err(SendError::Again) {
         // Announced first and tried again, so that no word of room is missed in between.
         client.stats().send_queue_full();
         xprt.wait_for_buffer_space();
-        sent = post(&ep, tag, reply);
+        sent = post(&ep, reply);
         if sent.is_ok() {
             xprt.wake_write_space();
         }
@@ -147,7 +147,7 @@ pub(super) fn send(
 }
 
 /// Puts a reply into a buffer that the device has finished with, and posts it.
-fn post(ep: &Endpoint, tag: Tag, reply: &BackwardReply<'_>) -> Result<(), SendError> {
+fn post(ep: &Endpoint, reply: &BackwardReply<'_>) -> Result<(), SendError> {
     let mut buffers = ep.outbox.buffers.lock();
     let out = buffers
         .iter_mut()
@@ -155,7 +155,9 @@ fn post(ep: &Endpoint, tag: Tag, reply: &BackwardReply<'_>) -> Result<(), SendEr
         .ok_or(SendError::NoResources)?;
     let len = encode(ep, reply, out.as_mut_slice()).map_err(|_| SendError::Dropped)?;
     // Signalled, so that the buffer is known to be free however quiet the connection is.
-    let posted = ep.qp.post_send(tag, core::iter::empty(), out, len, true);
+    let posted = ep
+        .qp
+        .post_send(BACKWARD_TAG, core::iter::empty(), out, len, true);
     posted.map(|_| ()).map_err(|error| match error {
         PostError::Full => SendError::Again,
         PostError::Broken(_) | PostError::Invalid => {

@@ -86,6 +86,8 @@ const MAX_MESSAGE_PAGES: u32 = MAX_PAYLOAD_PAGES + 3;
 /// Receives for calls of the server, and Sends for the replies. They are posted from the start: when
 /// NFS says that it wants calls, there is a connection already.
 const BACKWARD: u32 = backward::CREDITS;
+/// Work requests of [`super::probe`], one at a time.
+const PROBES: u32 = 1;
 /// A quarter of the Receives is posted in one batch.
 const RECEIVE_BATCHES: u32 = 4;
 
@@ -145,7 +147,7 @@ impl Sizing {
         // registered and invalidated once. And the Send.
         let per_request = 2 * (regions + 2) + 1;
         // Of the device's limit one is for the work request that drains the queue.
-        let room = limits.max_qp_wr.saturating_sub(1 + BACKWARD);
+        let room = limits.max_qp_wr.saturating_sub(1 + BACKWARD + PROBES);
         let credits = config.slots.min(room / per_request);
         if credits == 0 {
             return Err(Unfit::QueuesTooShort);
@@ -154,7 +156,7 @@ impl Sizing {
         Ok(Self {
             mr_depth,
             credits,
-            send_wr: credits * per_request + BACKWARD,
+            send_wr: credits * per_request + BACKWARD + PROBES,
             receives: (credits + receive_batch).min(room) + BACKWARD,
             receive_batch,
         })

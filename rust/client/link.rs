@@ -7,7 +7,8 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
 use super::config::MAX_SEGMENTS;
-use super::request::{fenced_by, Request};
+use super::probe::{self, Vigil};
+use super::request::{fenced_by, Request, PROBE_TAG};
 use super::transport::Client;
 use super::{fence, names, reply};
 use crate::observe::stats::{breach, Breach};
@@ -32,6 +33,8 @@ pub(super) struct Link {
     /// The credits SUNRPC was last told of.
     told: Atomic<u32>,
     remote_invalidation: Atomic<bool>,
+    /// Whether a message has come lately; see [`super::probe`].
+    pub(super) vigil: Vigil,
 }
 
 impl Link {
@@ -46,6 +49,7 @@ impl Link {
             orphans: Atomic::new(0),
             told: Atomic::new(first),
             remote_invalidation: Atomic::new(false),
+            vigil: Vigil::new(),
         };
         Ok(Arc::new(link, GFP_KERNEL)?)
     }
@@ -138,12 +142,16 @@ impl Link {
 
 impl Completions for Link {
     fn received(&self, qp: &Qp<Self>, msg: Received<'_, Self>) {
+        self.vigil.heard();
         let cid = names::cid(qp, msg.index());
         trace::wc_receive(cid, msg.bytes().len(), WcStatus::SUCCESS);
         reply::handle(self, qp, &msg);
     }
 
     fn sent(&self, qp: &Qp<Self>, tag: Tag, outcome: Result<(), WcError>) {
+        if tag == PROBE_TAG {
+            return probe::done(self, qp, outcome);
+        }
         match outcome {
             // A Send is signalled only for the send queue's own bookkeeping.
             Ok(()) => {

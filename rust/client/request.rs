@@ -29,24 +29,25 @@ use crate::rdma::send::SendBuf;
 use crate::sunrpc::reply::Parked;
 use crate::wire::Segment;
 
+/// Tag of all replies to the peer's calls: nobody waits for their Sends.
+pub(super) const BACKWARD_TAG: Tag = Tag::new(0);
+/// Tag of the probes of [`super::probe`].
+pub(super) const PROBE_TAG: Tag = Tag::new(1);
+/// The first tag of a request.
+const FIRST: u32 = 2;
 /// Kinds of work requests that a request is told about: a Send, and a chain of LOCAL_INV. Their tags
 /// differ, since a signalled Send may complete after the LOCAL_INV chain was posted.
 const KINDS: u32 = 2;
 
-/// Tags that `slots` requests and replies to the peer's own calls use.
+/// Tags that a connection with `slots` requests uses.
 pub(super) const fn tags(slots: u32) -> u32 {
-    backward_tag(slots).get() + 1
-}
-
-/// Tag of all replies to the peer's calls: nobody waits for their Sends.
-pub(super) const fn backward_tag(slots: u32) -> Tag {
-    Tag::new(slots * KINDS)
+    FIRST + slots * KINDS
 }
 
 /// Number of the request that a tag belongs to, if it is that of a LOCAL_INV chain.
 #[inline]
 pub(super) fn fenced_by(tag: Tag) -> Option<u32> {
-    let index = tag.get();
+    let index = tag.get().checked_sub(FIRST)?;
     (index % KINDS == 1).then_some(index / KINDS)
 }
 
@@ -156,13 +157,13 @@ impl Request {
     /// Tag of the request's Send.
     #[inline]
     pub(super) fn send_tag(&self) -> Tag {
-        Tag::new(self.index * KINDS)
+        Tag::new(FIRST + self.index * KINDS)
     }
 
     /// Tag of the request's LOCAL_INV chain.
     #[inline]
     pub(super) fn fence_tag(&self) -> Tag {
-        Tag::new(self.index * KINDS + 1)
+        Tag::new(FIRST + self.index * KINDS + 1)
     }
 
     /// Takes the slot's lock. It nests inside nothing of SUNRPC's but the send lock, which is not

@@ -10,7 +10,7 @@ use super::config::{self, Config, MAX_PAYLOAD};
 use super::endpoint::Endpoint;
 use super::marshal::{self, MarshalError};
 use super::request::{Request, Seat};
-use super::{backward, connect, fence, names, send};
+use super::{backward, connect, fence, names, probe, send};
 use crate::observe::stats::{write_xprt_line, Generic, Stats};
 use crate::observe::trace;
 use crate::proto::backward::CREDITS;
@@ -38,6 +38,8 @@ pub(crate) struct Client {
     backward: Atomic<bool>,
     /// Longest message of such a call or of its reply, over the latest connection.
     backward_max: Atomic<u32>,
+    /// The server's device refuses probes; stays set.
+    unprobed: Atomic<bool>,
 }
 
 impl Client {
@@ -63,6 +65,16 @@ impl Client {
         &self.devices
     }
 
+    /// Whether the server is not to be probed.
+    pub(super) fn unprobed(&self) -> bool {
+        self.unprobed.load(Relaxed)
+    }
+
+    /// Probes have ended a connection that was in order: no more of them.
+    pub(super) fn leave_unprobed(&self) {
+        self.unprobed.store(true, Relaxed);
+    }
+
     /// A number that no connection of late has had. Never zero.
     fn next_epoch(&self) -> u32 {
         // One connection is made at a time, so nobody else counts.
@@ -82,6 +94,7 @@ impl Transport for Client {
     const NAME: &'static CStr = c"rdma";
     const NETIDS: [&'static CStr; 2] = [c"rdma", c"rdma6"];
     const PROTO: &'static CStr = c"rdma";
+    const WATCH_INTERVAL: u32 = probe::INTERVAL;
     const BACKWARD_SLOTS: u32 = CREDITS;
     const BACKWARD_CALLS: u32 = 2 * CREDITS;
 
@@ -103,6 +116,7 @@ impl Transport for Client {
             backward: Atomic::new(false),
             // What the first connection can carry in any case.
             backward_max: Atomic::new(backward::max_message(&Thresholds::DEFAULT)),
+            unprobed: Atomic::new(false),
         })
     }
 
@@ -187,6 +201,12 @@ impl Transport for Client {
 
     fn send_backward(&self, xprt: &Xprt<Self>, reply: BackwardReply<'_>) -> Result<(), SendError> {
         backward::send(self, xprt, &reply)
+    }
+
+    fn watch(&self, xprt: &Xprt<Self>) {
+        if let Some(ep) = self.endpoint() {
+            probe::look(self, xprt, &ep);
+        }
     }
 
     fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>) {

@@ -157,7 +157,9 @@ class Checker:
         else:
             self.summary.reads += 1
         if frame.source in self._clients:
-            self._violation(frame, "RDMA access by the requester")
+            # A write of nothing is a probe, which needs no memory.
+            if not access.write or access.length:
+                self._violation(frame, "RDMA access by the requester")
             return
         for connection in self._connections.values():
             for call in connection.pending.values():

@@ -86,11 +86,14 @@ class Cable:
         else:
             self._packet(SERVER, SEND_ONLY_INV, _words(invalidate) + head + message)
 
-    def access(self, *, write: bool, address: int, handle: int, length: int) -> None:
-        """An RDMA Write (of zeros) or Read request from the server."""
+    def access(
+        self, *, write: bool, address: int, handle: int, length: int, by_client: bool = False
+    ) -> None:
+        """An RDMA Write (of zeros) or Read request, from the server unless told otherwise."""
         reth = struct.pack(">QII", address, handle, length)
         body = reth + bytes(length) if write else reth
-        self._packet(SERVER, WRITE_ONLY if write else READ_REQUEST, body)
+        source = CLIENT if by_client else SERVER
+        self._packet(source, WRITE_ONLY if write else READ_REQUEST, body)
 
     def save(self, path: Path) -> Path:
         """Write a pcap file."""

@@ -38,6 +38,14 @@ def test_clean_exchange(cable: Cable, tmp_path: Path) -> None:
     assert (summary.reads, summary.writes, summary.invalidates) == (1, 1, 1)
 
 
+def test_probe_by_the_requester(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1), null_call(1))
+    cable.access(write=True, address=0, handle=0, length=0, by_client=True)
+    assert verdict(cable, tmp_path).violations == []
+    cable.access(write=True, address=0, handle=0, length=1, by_client=True)
+    assert "by the requester" in verdict(cable, tmp_path).violations[0]
+
+
 def test_credits_exceeded_before_first_reply(cable: Cable, tmp_path: Path) -> None:
     cable.call(header(1), null_call(1))
     cable.call(header(2), null_call(2))
