@@ -189,4 +189,5 @@ def main():
         peer.kill()
 
 
-main()
+if __name__ == "__main__":
+    main()

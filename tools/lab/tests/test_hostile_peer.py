@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How the hostile peer leads a conversation, with a client made of events."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+from lab import paths
+
+sys.path.insert(0, str(paths.GUEST))
+import misdeeds
+import peer
+
+# `hostile` is the lab's own module of that name, too.
+_spec = importlib.util.spec_from_file_location("hostile_peer", paths.GUEST / "hostile.py")
+assert _spec is not None and _spec.loader is not None
+hostile_peer = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(hostile_peer)
+
+CALL = peer.header(7) + peer.lists(writes=[[(0x100, 4096, 0)]]) + peer.words(7, 0, 2, 100003, 3, 1)
+
+
+class Client:
+    """Calls, one after the other; then it has left, or says no more."""
+
+    def __init__(self, calls: int, *, leaves: bool) -> None:
+        """So many calls; `leaves`: then it disconnects."""
+        self._calls, self._leaves = calls, leaves
+        self.sent: list[bytes] = []
+
+    def event(self, _timeout: float, *_kinds: str) -> list[str]:
+        """As the verbs part reports it."""
+        if self._calls:
+            self._calls -= 1
+            return ["received", "1", CALL.hex()]
+        if self._leaves:
+            return ["disconnected", "1"]
+        raise peer.SilenceError("nothing more")
+
+    def send(self, _connection: str, message: bytes) -> str:
+        """Keeps what was sent."""
+        self.sent.append(message)
+        return "success"
+
+
+def misdeed(*outcomes: str) -> misdeeds.Act:
+    left = list(outcomes)
+    return misdeeds.Act("wrong", lambda *_: left.pop(0))
+
+
+def converse(client: Client, wanted: list[misdeeds.Misdeed]) -> None:
+    hostile_peer.converse(client, None, "1", wanted)
+
+
+def test_first_call_is_answered_and_the_second_wronged() -> None:
+    wanted: list[misdeeds.Misdeed] = [misdeed("success")]
+    client = Client(2, leaves=True)
+    converse(client, wanted)
+    assert wanted == []
+    # The call gets an honest answer after the misdeed, which did not end it.
+    assert len(client.sent) == 2
+
+
+def test_misdeed_to_a_client_that_had_left_is_done_again() -> None:
+    wanted: list[misdeeds.Misdeed] = [misdeed(hostile_peer.GONE, "success")]
+    converse(Client(2, leaves=True), wanted)
+    assert len(wanted) == 1
+    converse(Client(2, leaves=True), wanted)
+    assert wanted == []
+
+
+def test_departure_ends_the_conversation_and_no_misdeed() -> None:
+    wanted: list[misdeeds.Misdeed] = [misdeed("success")]
+    converse(Client(1, leaves=True), wanted)
+    assert len(wanted) == 1
+
+
+def test_silence_is_told() -> None:
+    wanted: list[misdeeds.Misdeed] = [misdeed("success")]
+    try:
+        converse(Client(1, leaves=False), wanted)
+    except peer.SilenceError:
+        return
+    raise AssertionError("a silent client was waited for")
