@@ -51,6 +51,9 @@ def test_instructions_by_function() -> None:
     counts = Counter({0xFFFFFFFFC0001000: 10, 0xFFFFFFFFC0001010: 20, 0xFFFFFFFFC0001050: 300})
     costs = instructions.by_function(counts, names, 10)
     assert costs == {"second": 30.0, "first": 3.0}
+    everything = instructions.Functions(KALLSYMS)
+    counts[0xFFFFFFFF81000010] = 5
+    assert instructions.by_function(counts, everything, 10)["_text"] == 0.5
 
 
 def test_operations_of_one_mount() -> None:

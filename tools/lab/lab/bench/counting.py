@@ -20,7 +20,11 @@ from .turns import in_turn, using
 def count(
     setup: Setup, modules: Sequence[str], rounds: int, directory: Path, figures: Figures
 ) -> None:
-    """Counts go into `figures`; what each function costs, into `functions.txt` in `directory`."""
+    """Counts go into `figures`.
+
+    What each function costs goes into `functions.txt` (the module's) and `kernel.txt` (all) in
+    `directory`.
+    """
     counts = paths.sub("tmp") / f"insncount-{time.time_ns()}"
     plugin = f"{instructions.build_plugin()},out={counts}"
     counted = replace(setup, cpus=1, client_extra=("-plugin", plugin))
@@ -32,23 +36,25 @@ def count(
                 for module in in_turn(modules, turn):
                     title = f"counting instructions, round {turn + 1} of {rounds}, {module}"
                     with step(title), using(pair, module, "actimeo=0"):
-                        _measure(pair, counters, module, figures, directory / "functions.txt")
+                        _measure(pair, counters, module, figures, directory)
     finally:
         counts.unlink(missing_ok=True)
 
 
 def _measure(
-    pair: Pair, counters: instructions.Counters, module: str, figures: Figures, functions: Path
+    pair: Pair, counters: instructions.Counters, module: str, figures: Figures, directory: Path
 ) -> None:
     for verb in instructions.VERBS:
         cost = instructions.measure(pair, counters, verb)
         figures.note(f"{verb.upper()}, whole kernel", "instructions", module, cost.total)
         figures.note(f"{verb.upper()}, inside the module", "instructions", module, cost.module)
-        _note_functions(functions, f"{module} {verb}", cost)
+        title = f"{module} {verb}"
+        _note(directory / "functions.txt", title, cost.module, cost.functions)
+        _note(directory / "kernel.txt", title, cost.total, cost.kernel)
 
 
-def _note_functions(path: Path, title: str, cost: instructions.Cost) -> None:
-    names = capture(["c++filt", *cost.functions]).splitlines()
-    lines = [f"{n:9.1f}  {name}" for n, name in zip(cost.functions.values(), names, strict=True)]
+def _note(path: Path, title: str, total: float, functions: dict[str, float]) -> None:
+    names = capture(["c++filt", *functions]).splitlines()
+    lines = [f"{n:9.1f}  {name}" for n, name in zip(functions.values(), names, strict=True)]
     with path.open("a") as file:
-        file.write("\n".join([f"{title}: {cost.module:.1f} per operation", *lines, "", ""]))
+        file.write("\n".join([f"{title}: {total:.1f} per operation", *lines, "", ""]))

@@ -29,19 +29,21 @@ FEW, MANY = 200, 1000
 
 @dataclass(frozen=True)
 class Cost:
-    """Instructions per operation: of the whole kernel, inside rpcrdma.ko, by function there."""
+    """Instructions per operation: of the whole kernel and inside rpcrdma.ko, by function."""
 
     total: float
     module: float
     functions: dict[str, float] = field(default_factory=dict)
+    kernel: dict[str, float] = field(default_factory=dict)
 
 
 class Functions:
-    """The functions of one module, by address."""
+    """The functions of one module, or of the whole kernel, by address."""
 
-    def __init__(self, kallsyms: str, module: str) -> None:
-        """`kallsyms` is what /proc/kallsyms says; other modules' lines are passed over."""
-        lines = [line.split() for line in kallsyms.splitlines() if f"[{module}]" in line]
+    def __init__(self, kallsyms: str, module: str = "") -> None:
+        """`kallsyms` is what /proc/kallsyms says; with `module`, only its own lines count."""
+        mark = f"[{module}]" if module else ""
+        lines = [line.split() for line in kallsyms.splitlines() if mark in line]
         found = sorted((int(w[0], 16), w[2]) for w in lines if w[1] in "tTwW")
         self._starts = [address for address, _ in found]
         self._names = [name for _, name in found]
@@ -114,11 +116,12 @@ def measure(pair: Pair, counters: Counters, verb: str) -> Cost:
     many.subtract(few)
     low, high = module_range(pair)
     inside = Counter({a: n for a, n in many.items() if low <= a < high})
-    names = Functions(pair.client.read("/proc/kallsyms"), "rpcrdma")
+    symbols = pair.client.read("/proc/kallsyms")
     return Cost(
         many.total() / operations,
         inside.total() / operations,
-        by_function(inside, names, operations),
+        by_function(inside, Functions(symbols, "rpcrdma"), operations),
+        by_function(many, Functions(symbols), operations),
     )
 
 
