@@ -415,11 +415,31 @@ def endings():
     yield Act("gone without a word", lambda p, c: p.tell("drop", c.connection), last=True)
 
 
+def silences():
+    """A device that takes a probe amiss, which costs one connection and not a second."""
+    probed = ("xprtrdma_probe", "xprtrdma_wc_probe")
+
+    def until_left(peer, call):
+        forbidden = peer.tell("forbid", call.connection)
+        began = time.monotonic()
+        peer.event(30, "disconnected")
+        return f"{forbidden}, left after {time.monotonic() - began:.0f} s"
+
+    def patiently(peer, call):
+        forbidden = peer.tell("forbid", call.connection)
+        time.sleep(22)
+        return forbidden
+
+    yield Act("silence of a device that refuses probes", until_left, "-", probed, last=True)
+    yield Act("silence of the same device", patiently)
+
+
 GROUPS = {
     "headers": (truncations, headers, types, errors),
     "claims": (claims, transactions, grants),
     "floods": (floods, oversized, endings),
     "memory": (accesses, invalidations),
+    "silence": (silences,),
     # For NFSv4.1 and later.
     "callbacks": (callbacks,),
 }

@@ -13,6 +13,7 @@
  *	write N RKEY ADDRESS DATA	RDMA Write
  *	read N RKEY ADDRESS LENGTH	RDMA Read
  *	flood N COUNT DATA		so many Sends, as fast as they go
+ *	forbid N			no RDMA access by the other side any more
  *	disconnect N			as the protocol has it
  *	drop N				destroy everything without a word
  *
@@ -306,6 +307,15 @@ static void do_flood(struct peer *peer, char **words)
 	say("done %d %s\n", peer->number, status);
 }
 
+static void do_forbid(struct peer *peer, char **words)
+{
+	struct ibv_qp_attr attr = { .qp_access_flags = 0 };
+	int failed = ibv_modify_qp(peer->id->qp, &attr, IBV_QP_ACCESS_FLAGS);
+
+	(void)words;
+	say("done %d %s\n", peer->number, failed ? strerror(failed) : "success");
+}
+
 static void do_disconnect(struct peer *peer, char **words)
 {
 	(void)words;
@@ -332,6 +342,7 @@ static const struct {
 	{ "write", 3, 1, do_write },
 	{ "read", 3, 1, do_read },
 	{ "flood", 2, 1, do_flood },
+	{ "forbid", 0, 1, do_forbid },
 	{ "disconnect", 0, 1, do_disconnect },
 	{ "drop", 0, 0, do_drop },
 };

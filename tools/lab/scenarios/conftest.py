@@ -42,6 +42,8 @@ def _selected(item: pytest.Item) -> bool:
 
     if marked("needs_ours") and settings.client() != "ours":
         return False
+    if marked("rxe_only") and settings.link() != "rxe":
+        return False
     if settings.flavour() == "debug":
         return not marked("plain_only") and (settings.full() or marked("debug_kernel"))
     return settings.full() or not marked("full")

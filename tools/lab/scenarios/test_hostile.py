@@ -18,7 +18,7 @@ DOING, RECOVERING = 90, 100
 EVENTS = (
     *("malformed_hdr", "reply_short_err", "reply_hdr_err", "reply_vers_err", "reply_violation"),
     *("reply_rqst_err", "err_vers", "err_chunk", "bad_credits", "reminv_foreign", "mr_reminv"),
-    *("cb_call", "cb_refused"),
+    *("cb_call", "cb_refused", "probe", "wc_probe"),
 )
 #: Counted for nothing but misdeeds, so their number is known.
 EXACT = ("malformed_header", "reply_claim", "foreign_rkey", "bad_credits")
@@ -45,6 +45,7 @@ def _compare(done: list[hostile.Deed], moved: dict[str, int], fired: list[tracin
     names = [event.name for event in fired]
     missed = {n: (names.count(n), times) for n, times in events.items() if names.count(n) < times}
     assert not missed, f"events (found, expected): {missed}"
+    assert names.count("xprtrdma_probe") == events["xprtrdma_probe"], "probes nobody asked for"
     # What was honest must not be taken for a misdeed.
     for name in EXACT:
         assert moved[name] == counters[name], f"{name}: {moved[name]}, not {counters[name]}"
@@ -53,6 +54,7 @@ def _compare(done: list[hostile.Deed], moved: dict[str, int], fired: list[tracin
 GROUPS = [
     *(("3", group) for group in ("headers", "claims")),
     *(pytest.param("3", group, marks=pytest.mark.full) for group in ("floods", "memory")),
+    pytest.param("3", "silence", marks=[pytest.mark.full, pytest.mark.rxe_only]),
     ("4.2", "callbacks"),
     *(pytest.param("4.2", group, marks=pytest.mark.full) for group in ("headers", "claims")),
 ]
