@@ -14,7 +14,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use super::endpoint::Endpoint;
 use super::link::Link;
 use super::names;
-use super::request::{Phase, PROBE_TAG};
+use super::request::{Phase, Request, PROBE_TAG};
 use super::transport::Client;
 use crate::observe::trace::{self, WcStatus};
 use crate::proto::silence;
@@ -75,7 +75,7 @@ pub(super) fn look(client: &Client, xprt: &Xprt<Client>, ep: &Endpoint) {
 
 /// Replies that connection number `epoch` owes.
 fn owed(xprt: &Xprt<Client>, epoch: u32) -> usize {
-    let waiting = |request: &super::request::Request| {
+    let waiting = |request: &Request| {
         let seat = request.lock();
         seat.state.phase == Phase::Sent && seat.state.epoch == epoch
     };
