@@ -7,15 +7,16 @@ import pytest
 
 from lab.pair import MOUNT_POINT, Pair
 
-CYCLES = 20
-
 
 @pytest.mark.debug_kernel
-def test_twenty_cycles(pair: Pair) -> None:
-    """insmod, mount, I/O, umount, rmmod leaves nothing behind, twenty times over."""
+@pytest.mark.parametrize(
+    "cycles", [20, pytest.param(100, marks=[pytest.mark.full, pytest.mark.plain_only])]
+)
+def test_cycles(pair: Pair, cycles: int) -> None:
+    """insmod, mount, I/O, umount, rmmod leaves nothing behind, over and over."""
     pair.unload()
     free = []
-    for cycle in range(CYCLES):
+    for cycle in range(cycles):
         pair.load()
         pair.mount("4.2" if cycle % 2 else "3")
         pair.client.sh(
@@ -27,8 +28,8 @@ def test_twenty_cycles(pair: Pair) -> None:
         pair.unload()
         free.append(_free_kilobytes(pair))
     # The first cycles fill caches; a leak goes on growing afterwards.
-    lost = free[CYCLES // 2] - free[-1]
-    assert lost < 6000, f"{lost} kB lost in {CYCLES // 2} cycles: {free}"
+    lost = free[cycles // 2] - free[-1]
+    assert lost < 6000, f"{lost} kB lost in {cycles // 2} cycles: {free}"
     assert "rpcrdma" not in pair.client.read("/proc/modules")
     pair.load()
 
