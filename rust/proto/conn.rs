@@ -53,7 +53,8 @@ pub enum Event {
     Established,
     /// The attempt failed for a local or protocol reason.
     ConnectError,
-    /// The peer's host did not answer.
+    /// The peer's host did not answer; or, once the connection is up, has another Ethernet address
+    /// now than the one that it is bound to (RoCE).
     Unreachable,
     /// The peer has refused: nobody listens, or it has had enough.
     Rejected,
@@ -123,7 +124,7 @@ impl State {
         RouteError:    Routing => Draining;
         Established:   Connecting => Up;
         ConnectError:  Resolving | Routing | Connecting => Draining;
-        Unreachable:   Resolving | Routing | Connecting => Draining;
+        Unreachable:   Resolving | Routing | Connecting | Up => Draining;
         Rejected:      Connecting => Draining;
         RejectedStale: Connecting => Draining;
         Timeout:       Resolving | Routing | Connecting => Draining;

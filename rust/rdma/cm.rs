@@ -38,7 +38,8 @@ pub(crate) enum CmEvent<'a> {
     },
     /// Connecting failed.
     ConnectError(i32),
-    /// The peer did not answer.
+    /// The peer did not answer; or the neighbour that an established connection leads to has
+    /// another Ethernet address now.
     Unreachable(i32),
     /// The peer refused.
     Rejected {

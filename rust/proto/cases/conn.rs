@@ -18,7 +18,7 @@ const TABLE: [(Event, &[u8; 7]); 16] = [
     (Event::RouteError, b"!!D!!.."),
     (Event::Established, b"!!!U!.."),
     (Event::ConnectError, b"!DDD!.."),
-    (Event::Unreachable, b"!DDD!.."),
+    (Event::Unreachable, b"!DDDD.."),
     (Event::Rejected, b"!!!D!.."),
     (Event::RejectedStale, b"!!!D!.."),
     (Event::Timeout, b"!DDD!.."),

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The server's address moves to another Ethernet address, as in a failover between two hosts.
+
+A RoCE connection is bound to the Ethernet address it was made with. The connection manager tells
+when the neighbour has another one: then the connection must be made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from lab import hostile, mountstats, tracing
+from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, Pair
+
+ELSEWHERE = "52:54:00:00:01:01"
+EVENTS = ("rpcrdma:xprtrdma_conn_state",)
+
+
+@contextmanager
+def _moved(pair: Pair) -> Iterator[None]:
+    """The server has another Ethernet address, and the client has heard of it."""
+    before = pair.server.sh("cat /sys/class/net/eth0/address").strip()
+
+    def move(address: str) -> None:
+        hear = f"ip neigh flush dev eth0; ping -c 1 -W 5 {CLIENT_ADDRESS}"
+        pair.server.sh(f"ip link set eth0 address {address} && {hear}")
+
+    move(ELSEWHERE)
+    try:
+        yield
+    finally:
+        move(before)
+
+
+@pytest.mark.full
+@pytest.mark.needs_ours
+@pytest.mark.rxe_only
+@pytest.mark.parametrize("version", ["3", "4.2"])
+def test_server_moves(pair: Pair, version: str) -> None:
+    """There and back under load: a new connection each time, at once, and nothing lost."""
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.mount(version)
+    worker = hostile.Worker(pair)
+    with tracing.recording(pair.client, EVENTS) as trace:
+        with _moved(pair):
+            print(f"at work again after {worker.await_progress(20, 30):.1f} s")
+        print(f"and after {worker.await_progress(20, 30):.1f} s")
+        lost = [e.text for e in trace.events() if "up -> draining" in e.text]
+    said = worker.finish()
+    print(said)
+    assert "errors=0" in said
+    assert len(lost) == 2
+    assert all("unreachable" in text for text in lost), lost
+    text = pair.client.read("/proc/self/mountstats")
+    assert mountstats.parse(text, MOUNT_POINT)["connect_count"] == 3
+    pair.umount()
