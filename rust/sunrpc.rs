@@ -37,9 +37,10 @@
 //!
 //! # Teardown
 //!
-//! Last reference to the `rpc_xprt` gone, send lock taken for ever by SUNRPC, connect worker
-//! and [`watch`] cancelled, [`destroy`], the transport dropped, every [`XprtHandle`](xprt::XprtHandle) dropped,
-//! slots freed, `xprt_free`, module reference given back. See [`setup`].
+//! Last reference to the `rpc_xprt` gone, send lock taken for ever by SUNRPC, connect worker and
+//! [`watch`] cancelled, [`destroy`], the transport dropped, every
+//! [`XprtHandle`](xprt::XprtHandle) dropped, slots freed, `xprt_free`, module reference given
+//! back. See [`setup`].
 //!
 //! [`connect`]: transport::Transport::connect
 //! [`send`]: transport::Transport::send

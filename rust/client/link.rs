@@ -8,7 +8,7 @@ use kernel::sync::Arc;
 
 use super::config::MAX_SEGMENTS;
 use super::probe::{self, Vigil};
-use super::request::{fenced_by, Request, PROBE_TAG};
+use super::request::{fenced_by, request_of, Request, PROBE_TAG};
 use super::transport::Client;
 use super::{fence, names, reply};
 use crate::observe::stats::{breach, Breach};
@@ -162,7 +162,8 @@ impl Completions for Link {
             // The queue pair is dead, and the sweep takes care of every request.
             Err(error) if error.is_flush() => {}
             Err(error) => {
-                let (cid, status) = (names::cid(qp, tag.get()), names::status(&error));
+                let index = request_of(tag).unwrap_or(u32::MAX);
+                let (cid, status) = (names::cid(qp, index), names::status(&error));
                 match fenced_by(tag) {
                     Some(_) => trace::wc_li(cid, status),
                     None => trace::wc_send(cid, status),

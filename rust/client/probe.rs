@@ -95,7 +95,7 @@ fn probe(xprt: &Xprt<Client>, ep: &Endpoint, owed: usize) {
 /// A probe has ended. Completion worker; does not sleep.
 pub(super) fn done(link: &Link, qp: &Qp<Link>, outcome: Result<(), WcError>) {
     link.vigil.probing.store(false, Relaxed);
-    let cid = names::cid(qp, PROBE_TAG.get());
+    let cid = names::cid(qp, u32::MAX);
     let Err(error) = outcome else {
         return trace::wc_probe(cid, WcStatus::SUCCESS);
     };

@@ -44,6 +44,12 @@ pub(super) const fn tags(slots: u32) -> u32 {
     FIRST + slots * KINDS
 }
 
+/// Number of the request that a tag belongs to, if it belongs to one.
+#[inline]
+pub(super) fn request_of(tag: Tag) -> Option<u32> {
+    tag.get().checked_sub(FIRST).map(|n| n / KINDS)
+}
+
 /// Number of the request that a tag belongs to, if it is that of a LOCAL_INV chain.
 #[inline]
 pub(super) fn fenced_by(tag: Tag) -> Option<u32> {

@@ -9,7 +9,8 @@
 //! operation only queues [`destroy_worker`] on a queue of our own, which
 //!
 //! 1. waits until SUNRPC's worker has returned;
-//! 2. cancels the connect worker, which may still be on its last lines;
+//! 2. cancels the connect worker, which may still be on its last lines, and then the watch worker,
+//!    which the other one starts;
 //! 3. has the transport closed ([`Transport::destroy`]);
 //! 4. waits for the last [`XprtHandle`](super::xprt::XprtHandle), then drops the transport proper;
 //! 5. frees slots, strings and `rpc_xprt`;

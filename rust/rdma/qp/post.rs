@@ -218,9 +218,10 @@ impl<C: Completions> Qp<C> {
     }
 
     /// Posts an RDMA Write of nothing, signalled: on a link that acknowledges, it completes only if
-    /// the peer's end of the connection is there. It needs no memory of the peer, whose R_key and
-    /// address nobody looks at (InfiniBand Architecture, C9-88; RFC 5040 section 5.1 for iWARP,
-    /// where its completion proves less), and takes none of its Receives.
+    /// the peer's end of the connection is there. It needs no memory of the peer, as nobody looks at
+    /// R_key and address of such a Write (InfiniBand Architecture, C9-88), and takes none of its
+    /// Receives. iWARP peers greet each other with one (RFC 6581), but there its completion proves no
+    /// more than that it is on its way.
     ///
     /// # Errors
     ///
