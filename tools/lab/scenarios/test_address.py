@@ -25,8 +25,9 @@ def _moved(pair: Pair) -> Iterator[None]:
     before = pair.server.sh("cat /sys/class/net/eth0/address").strip()
 
     def move(address: str) -> None:
-        hear = f"ip neigh flush dev eth0; ping -c 1 -W 5 {CLIENT_ADDRESS}"
-        pair.server.sh(f"ip link set eth0 address {address} && {hear}")
+        # Whatever it sends now, it has to ask for the client's address first.
+        ask = f"ip neigh flush dev eth0; echo > /dev/udp/{CLIENT_ADDRESS}/9"
+        pair.server.sh(f"ip link set eth0 address {address} && {ask}")
 
     move(ELSEWHERE)
     try:
