@@ -86,6 +86,11 @@ mod proto {
     }
 
     #[test]
+    fn silence() -> Result {
+        report(flow::check_silence())
+    }
+
+    #[test]
     fn backward_calls() -> Result {
         report(backward::check())
     }
