@@ -348,9 +348,8 @@ impl<T: Transport> Drop for Hold<'_, T> {
 ///
 /// `work` is the `State<T>::release_work` of a transport that is alive.
 pub(super) unsafe extern "C" fn release_worker<T: Transport>(work: *mut k::work_struct) {
-    let offset = offset_of!(Xprt<T>, state) + offset_of!(State<T>, release_work);
-    // SAFETY: By the safety requirements `work` lies at this offset in a transport.
-    let xprt = unsafe { Xprt::<T>::from_raw(work.byte_sub(offset).cast()) };
+    // SAFETY: By the safety requirements `work` lies there in a transport's state.
+    let xprt = unsafe { Xprt::<T>::from_work(work, offset_of!(State<T>, release_work)) };
     let owed = xprt.state().owed.xchg(0, Full);
     for _ in 0..owed {
         // SAFETY: The transport lives until this worker has returned, see `end_backward`; the

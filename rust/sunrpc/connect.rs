@@ -119,11 +119,9 @@ fn schedule<T: Transport>(xprt: &Xprt<T>) {
 ///
 /// `work` is the `work` of `State<T>::connect_work` of a transport that is alive.
 pub(super) unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) {
-    let offset = offset_of!(Xprt<T>, state)
-        + offset_of!(State<T>, connect_work)
-        + offset_of!(k::delayed_work, work);
-    // SAFETY: By the safety requirements `work` lies at this offset in a transport.
-    let xprt = unsafe { Xprt::<T>::from_raw(work.byte_sub(offset).cast()) };
+    let offset = offset_of!(State<T>, connect_work) + offset_of!(k::delayed_work, work);
+    // SAFETY: By the safety requirements `work` lies there in a transport's state.
+    let xprt = unsafe { Xprt::<T>::from_work(work, offset) };
 
     if xprt.is_abandoned() {
         return finish(xprt, Err(ConnectError::Abandoned));

@@ -5,6 +5,7 @@
 //! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 
 use core::cell::UnsafeCell;
+use core::mem::offset_of;
 use core::ops::Deref;
 use core::pin::Pin;
 use core::ptr::NonNull;
@@ -146,6 +147,19 @@ impl<T: Transport> Xprt<T> {
     pub(super) unsafe fn from_raw<'a>(xprt: *mut raw::rpc_xprt) -> &'a Self {
         // SAFETY: By the safety requirements and the type invariants.
         unsafe { &*xprt.cast() }
+    }
+
+    /// The transport that `work` belongs to.
+    ///
+    /// # Safety
+    ///
+    /// - `work` lies `offset` bytes into the `State<T>` of a transport that was made by `setup` for `T`,
+    ///   and the type invariants hold.
+    /// - The transport outlives `'a`.
+    pub(super) unsafe fn from_work<'a>(work: *mut k::work_struct, offset: usize) -> &'a Self {
+        let start = offset_of!(Self, state) + offset;
+        // SAFETY: By the safety requirements the transport begins that many bytes before `work`.
+        unsafe { Self::from_raw(work.byte_sub(start).cast()) }
     }
 
     /// The C structure.
