@@ -38,6 +38,11 @@ _HARMLESS = re.compile(
 #: whose status nobody had set. No module of RPC is involved.
 OF_A_BAD_LINK = "WARNING: drivers/infiniband/sw/rxe/rxe_comp.c:"
 
+#: What the software device does with packets for a queue pair that has failed: `rxe_receiver()`
+#: frees them with interrupts off, which the network's page pool minds. All of these words are in
+#: the report, and no module of RPC is.
+OF_A_FAILED_QUEUE_PAIR = ("Workqueue: rxe_wq", "page_pool_put_unrefed_netmem", "rxe_receiver+")
+
 #: A report and what belongs to it ends where the kernel says so, or after this many lines.
 _CONTEXT = 60
 
@@ -46,6 +51,7 @@ def find(console: str, *, bad_link: bool = False) -> list[str]:
     """The reports in a console text, each with its lines, in order.
 
     `bad_link`: packets were dropped or disordered on purpose, so `OF_A_BAD_LINK` is left out.
+    `OF_A_FAILED_QUEUE_PAIR` always is.
 
     Lines following a report's first are part of it, so one WARN with its call
     trace counts once.
@@ -58,12 +64,18 @@ def find(console: str, *, bad_link: bool = False) -> list[str]:
         if _REPORT.search(line) and not _HARMLESS.search(line):
             end = _end_of_report(lines, index)
             report = "\n".join(lines[index:end])
-            if not (bad_link and OF_A_BAD_LINK in report):
+            if not _is_the_devices(report, bad_link):
                 reports.append(report)
             index = end
         else:
             index += 1
     return reports
+
+
+def _is_the_devices(report: str, bad_link: bool) -> bool:
+    if bad_link and OF_A_BAD_LINK in report:
+        return True
+    return all(word in report for word in OF_A_FAILED_QUEUE_PAIR)
 
 
 def _end_of_report(lines: list[str], start: int) -> int:

@@ -70,3 +70,20 @@ def test_what_the_link_says_of_itself_is_left_out_on_a_bad_link_alone() -> None:
     assert len(splat.find(text)) == 2
     (report,) = splat.find(text, bad_link=True)
     assert "foo.c:1" in report
+
+
+def test_what_the_device_does_with_late_packets_is_left_out() -> None:
+    def report(caller: str) -> str:
+        return "\n".join(
+            [
+                "[ 1.0] ------------[ cut here ]------------",
+                "[ 1.0] WARNING: net/core/page_pool.c:843 at page_pool_put_unrefed_netmem+0xea",
+                "[ 1.0] Workqueue: rxe_wq do_work",
+                "[ 1.0] Call Trace:",
+                f"[ 1.0]  {caller}+0x124/0x1ae0",
+                "[ 1.0] ---[ end trace 0000000000000000 ]---",
+            ]
+        )
+
+    assert splat.find(report("rxe_receiver")) == []
+    assert len(splat.find(report("rpcrdma_something"))) == 1
