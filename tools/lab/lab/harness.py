@@ -167,7 +167,8 @@ class Lab:
         if failed or faults:
             self._keep(pair, scenario)
         scenario.pcap.unlink(missing_ok=True)
-        if failed or faults or expect_reports:
+        blind = any(splat.blinded(guest.console()) for guest in (pair.server, pair.client))
+        if failed or faults or expect_reports or blind:
             self.drop()
         return faults
 

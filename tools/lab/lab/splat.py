@@ -43,8 +43,9 @@ OF_A_BAD_LINK = "WARNING: drivers/infiniband/sw/rxe/rxe_comp.c:"
 #: the report, and no module of RPC is.
 OF_A_FAILED_QUEUE_PAIR = ("Workqueue: rxe_wq", "page_pool_put_unrefed_netmem", "rxe_receiver+")
 
-#: A report and what belongs to it ends where the kernel says so, or after this many lines.
-_CONTEXT = 60
+#: A report and what belongs to it ends where the kernel says so, or after this many lines. Lockdep
+#: does not say so, and takes many lines to the call trace that is its last word.
+_CONTEXT, _TRACE = 60, 200
 
 
 def find(console: str, *, bad_link: bool = False) -> list[str]:
@@ -79,8 +80,13 @@ def _is_the_devices(report: str, bad_link: bool) -> bool:
 
 
 def _end_of_report(lines: list[str], start: int) -> int:
-    limit = min(len(lines), start + _CONTEXT)
-    for index in range(start, limit):
-        if "end trace" in lines[index]:
-            return index + 1
-    return limit
+    for mark, length in (("end trace", _CONTEXT), ("</TASK>", _TRACE)):
+        for index in range(start, min(len(lines), start + length)):
+            if mark in lines[index]:
+                return index + 1
+    return min(len(lines), start + _CONTEXT)
+
+
+def blinded(console: str) -> bool:
+    """Whether lockdep has said something, whoever's fault it was: it is silent from then on."""
+    return "lock state" in console or "locking dependency detected" in console

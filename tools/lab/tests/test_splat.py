@@ -87,3 +87,25 @@ def test_what_the_device_does_with_late_packets_is_left_out() -> None:
 
     assert splat.find(report("rxe_receiver")) == []
     assert len(splat.find(report("rpcrdma_something"))) == 1
+
+
+def test_lockdep_on_the_device_is_left_out_and_noticed() -> None:
+    def report(caller: str) -> str:
+        locks = [f"[ 1.0]   lock {n}" for n in range(70)]
+        trace = [" <TASK>", " page_pool_put_unrefed_netmem+0x5c1/0x880", f" {caller}+0x124/0x1ae0"]
+        return "\n".join(
+            [
+                "[ 1.0] WARNING: inconsistent lock state",
+                *locks,
+                "[ 1.0] Workqueue: rxe_wq do_work",
+                *(f"[ 1.0] {line}" for line in trace),
+                "[ 1.0]  </TASK>",
+                "[ 2.0] WARNING: foo.c:1 at foo+0x1, CPU#0: insmod/1",
+            ]
+        )
+
+    (left,) = splat.find(report("rxe_receiver"))
+    assert "foo.c:1" in left
+    assert len(splat.find(report("rpcrdma_something"))) == 2
+    assert splat.blinded(report("rxe_receiver"))
+    assert not splat.blinded("[ 2.0] WARNING: foo.c:1 at foo+0x1")
