@@ -39,9 +39,12 @@ _HARMLESS = re.compile(
 OF_A_BAD_LINK = "WARNING: drivers/infiniband/sw/rxe/rxe_comp.c:"
 
 #: What the software device does with packets for a queue pair that has failed: `rxe_receiver()`
-#: frees them with interrupts off, which the network's page pool minds. All of these words are in
-#: the report, and no module of RPC is.
+#: frees them with interrupts off, which the network's page pool minds, and with it bottom halves
+#: and lockdep. Three reports; all of the words are in each, and no module of RPC is.
 OF_A_FAILED_QUEUE_PAIR = ("Workqueue: rxe_wq", "page_pool_put_unrefed_netmem", "rxe_receiver+")
+_ITS_FIRST_WORDS = re.compile(
+    r"WARNING: (net/core/page_pool\.c:|kernel/softirq\.c:|inconsistent lock state)"
+)
 
 #: A report and what belongs to it ends where the kernel says so, or after this many lines. Lockdep
 #: does not say so, and takes many lines to the call trace that is its last word.
@@ -76,12 +79,17 @@ def find(console: str, *, bad_link: bool = False) -> list[str]:
 def _is_the_devices(report: str, bad_link: bool) -> bool:
     if bad_link and OF_A_BAD_LINK in report:
         return True
-    return all(word in report for word in OF_A_FAILED_QUEUE_PAIR)
+    # What begins otherwise is somebody else's, even if the device reports within its context.
+    begins = "\n".join(report.splitlines()[:2])
+    known = all(word in report for word in OF_A_FAILED_QUEUE_PAIR)
+    return known and bool(_ITS_FIRST_WORDS.search(begins))
 
 
 def _end_of_report(lines: list[str], start: int) -> int:
     for mark, length in (("end trace", _CONTEXT), ("</TASK>", _TRACE)):
         for index in range(start, min(len(lines), start + length)):
+            if index > start and "cut here" in lines[index]:
+                return index
             if mark in lines[index]:
                 return index + 1
     return min(len(lines), start + _CONTEXT)

@@ -109,3 +109,18 @@ def test_lockdep_on_the_device_is_left_out_and_noticed() -> None:
     assert len(splat.find(report("rpcrdma_something"))) == 2
     assert splat.blinded(report("rxe_receiver"))
     assert not splat.blinded("[ 2.0] WARNING: foo.c:1 at foo+0x1")
+
+
+def test_the_device_hides_nobody_elses_report() -> None:
+    device = [
+        "[ 1.1] ------------[ cut here ]------------",
+        "[ 1.1] WARNING: net/core/page_pool.c:843 at page_pool_put_unrefed_netmem+0xea",
+        "[ 1.1] Workqueue: rxe_wq do_work",
+        "[ 1.1]  rxe_receiver+0x124/0x1ae0",
+        "[ 1.1] ---[ end trace 0000000000000000 ]---",
+    ]
+    (report,) = splat.find("\n".join(["[ 1.0] BUG: somebody else's", *device]))
+    assert "somebody else's" in report
+    # Not even if nothing shows where the one ends and the other begins.
+    (report,) = splat.find("\n".join(["[ 1.0] BUG: somebody else's", *device[2:]]))
+    assert "somebody else's" in report
