@@ -17,6 +17,7 @@ use super::request::{Phase, Request, Seat, State};
 use super::transport::Client;
 use super::{names, reply};
 use crate::observe::trace::{self, Source, Task, WcStatus};
+use crate::rdma::mr::Mr;
 use crate::rdma::qp::Qp;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::reply::Pinned;
@@ -51,7 +52,7 @@ pub(super) fn invalidated(link: &Link, qp: &Qp<Link>, request: &Request) {
     if seat.state.epoch != link.epoch {
         return;
     }
-    let cid = names::cid(qp, request.index());
+    let cid = names::cid(qp, seat.state.last_fenced().map_or(u32::MAX, Mr::id));
     match seat.state.phase {
         Phase::Fencing => trace::wc_li_done(cid, WcStatus::SUCCESS),
         Phase::Abandoned => trace::wc_li_wake(cid, WcStatus::SUCCESS),

@@ -14,6 +14,7 @@ use super::{fence, names, reply};
 use crate::observe::stats::{breach, Breach};
 use crate::observe::trace::{self, WcStatus};
 use crate::proto::credits::Credits;
+use crate::rdma::mr::Mr;
 use crate::rdma::qp::{Completions, Qp, Tag, WcError};
 use crate::rdma::recv::Received;
 use crate::sunrpc::xprt::{Xprt, XprtHandle};
@@ -134,6 +135,20 @@ impl Link {
         self.xprt.slot(index).map(|slot| slot.data())
     }
 
+    /// A work request has failed.
+    fn trace_failure(&self, qp: &Qp<Self>, tag: Tag, status: WcStatus) {
+        match fenced_by(tag).and_then(|index| self.request(index)) {
+            Some(request) => {
+                let region = request.lock().state.last_fenced().map(Mr::id);
+                trace::wc_li(names::cid(qp, region.unwrap_or(u32::MAX)), status);
+            }
+            None => {
+                let index = request_of(tag).unwrap_or(u32::MAX);
+                trace::wc_send(names::cid(qp, index), status);
+            }
+        }
+    }
+
     /// The connection cannot be trusted or used any more.
     pub(super) fn give_up(&self) {
         self.xprt.force_disconnect();
@@ -162,12 +177,7 @@ impl Completions for Link {
             // The queue pair is dead, and the sweep takes care of every request.
             Err(error) if error.is_flush() => {}
             Err(error) => {
-                let index = request_of(tag).unwrap_or(u32::MAX);
-                let (cid, status) = (names::cid(qp, index), names::status(&error));
-                match fenced_by(tag) {
-                    Some(_) => trace::wc_li(cid, status),
-                    None => trace::wc_send(cid, status),
-                }
+                self.trace_failure(qp, tag, names::status(&error));
                 self.give_up();
             }
         }

@@ -30,12 +30,12 @@ pub(super) fn peer(xprt: &Xprt<Client>) -> Peer<'_> {
     }
 }
 
-/// A work request of request slot number `index`.
+/// A work request: by request slot, and a LOCAL_INV by memory region.
 #[inline(always)]
-pub(super) fn cid(qp: &Qp<Link>, index: u32) -> Lazy<impl FnOnce() -> Cid + Copy + use<'_>> {
+pub(super) fn cid(qp: &Qp<Link>, id: u32) -> Lazy<impl FnOnce() -> Cid + Copy + use<'_>> {
     Lazy(move || Cid {
         cq_id: qp.cq_id(),
-        completion_id: index,
+        completion_id: id,
     })
 }
 

@@ -154,12 +154,6 @@ impl Request {
         })
     }
 
-    /// Number of the slot.
-    #[inline]
-    pub(super) fn index(&self) -> u32 {
-        self.index
-    }
-
     /// Tag of the request's Send.
     #[inline]
     pub(super) fn send_tag(&self) -> Tag {
@@ -237,6 +231,11 @@ impl State {
         for region in self.regions.iter_mut().filter(|region| region.is_live()) {
             region.invalidated();
         }
+    }
+
+    /// The region that the last LOCAL_INV of the chain is for, if one is or may be under way.
+    pub(super) fn last_fenced(&self) -> Option<&Mr> {
+        self.regions.iter().rev().find(|region| region.is_live())
     }
 
     /// Gives the regions back: nobody can reach the memory any more, or never could.
