@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""A hostile NFS server: hostile.py (headers|claims|floods|memory|callbacks|handshake).
+"""A hostile NFS server: hostile.py GROUP VERSION.
 
 Waits for a client that believes in the server it had, and answers each call with the next misdeed
-of a group. Prints a line for each, ``did COUNTER TIMES EVENTS NAME: how it ended``, and ends well
-when all are done. ``handshake`` is about connecting instead: see handshakes.py.
+of a group (see misdeeds.py). VERSION is that of NFS. Prints a line for each, ``did COUNTER TIMES
+EVENTS NAME: how it ended``, and ends well when all are done. ``handshake`` is about connecting
+instead: see handshakes.py.
 
-Calls without chunks that no misdeed is wanted for get true answers, from the real server over
-TCP, so that the client gets as far as the calls with chunks.
+Calls without data chunks that no misdeed is wanted for get true answers, from the real server over
+TCP, so that the client gets as far as the calls with data. Such an answer goes inline; a reply
+chunk may stay unused.
 """
 
 import socket
@@ -23,8 +25,8 @@ from peer import Call, Peer, SilenceError, header, lists, words
 COMING, CALLING, LEAVING = 90, 30, 3
 #: Seconds that a call waits for the company of others.
 WAITING = 0.5
-#: What the verbs part says if the client had left before it could do anything.
-GONE = "gone"
+#: What the verbs part says if the client had left before it could do anything; if all went well.
+GONE, SUCCESS = "gone", "success"
 #: What a reply inline has room for.
 INLINE = 4096 - 28
 
@@ -74,7 +76,7 @@ class RealServer:
 
 def answer(peer, server, call):
     """The best answer there is: the real server's, or an honest error."""
-    reply = b"" if call.handles else server.ask(call.payload)
+    reply = b"" if call.reads or call.writes else server.ask(call.payload)
     if 0 < len(reply) <= INLINE:
         peer.send(call.connection, header(call.xid) + lists() + reply)
     else:
@@ -92,6 +94,21 @@ def welcome(peer):
     if peer.accept(connection) == "success":
         return connection
     return welcome(peer)
+
+
+def indulge(peer, server):
+    """Nothing but true answers until a call with data has come.
+
+    By then NFSv4 has recovered the state that nfsd lost in its restart. What fails of that is lost
+    for good, its open files first of all, and no transport is to blame.
+    """
+    while True:
+        connection = welcome(peer)
+        while call := next_call(peer, connection, CALLING):
+            answer(peer, server, call)
+            if call.reads or call.writes:
+                peer.tell("drop", connection)
+                return
 
 
 def next_call(peer, connection, timeout):
@@ -123,6 +140,11 @@ def call_is_wanted(misdeeds, call):
     return any(misdeed.calls > 1 for misdeed in misdeeds) and (
         bool(call.handles) or any(misdeed.fits(call) for misdeed in misdeeds)
     )
+
+
+def happened(misdeed, outcome):
+    """Whether it has reached the client, for all one can know where it may end the connection."""
+    return outcome == SUCCESS or (misdeed.last and outcome != GONE)
 
 
 def part(peer, connection):
@@ -162,8 +184,9 @@ def converse(peer, server, connection, misdeeds):
             continue
         calls.remove(call)
         outcome = misdeed.run(peer, call, calls)
-        if outcome == GONE:
-            # The misdeed before has cost the connection, after this call had come: once more.
+        if not happened(misdeed, outcome):
+            # What was sent before has cost the connection, after this call had come: once more.
+            peer.tell("drop", connection)
             return None
         misdeeds.remove(misdeed)
         say(misdeed, outcome)
@@ -177,10 +200,12 @@ def converse(peer, server, connection, misdeeds):
 def main():
     if sys.argv[1] == "handshake":
         return handshakes.run()
-    misdeeds = group(sys.argv[1])
+    misdeeds = group(*sys.argv[1:])
     peer, server = Peer(), RealServer()
     print("ready", flush=True)
     try:
+        if sys.argv[2] != "3":
+            indulge(peer, server)
         while misdeeds:
             converse(peer, server, welcome(peer), misdeeds)
     except SilenceError as silence:

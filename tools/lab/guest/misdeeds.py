@@ -118,9 +118,10 @@ def truncations():
         yield Answer(
             f"cut to {size}", lambda c, n=size: honest(c)[:n], MALFORMED, HEADER_EVENTS, ends=True
         )
-    # Whole header, RPC reply cut off: the transport's duty ends before it.
+    # Whole header, RPC reply cut off: the transport's duty ends before it. SUNRPC calls again, for
+    # NFSv4 on another connection.
     for size in (28, 32, 36, 44):
-        yield Answer(f"cut to {size}", lambda c, n=size: honest(c)[:n], ends=True)
+        yield Answer(f"cut to {size}", lambda c, n=size: honest(c)[:n], ends=True, last=True)
 
 
 def headers():
@@ -228,16 +229,20 @@ def transactions():
         )
 
     def twice(peer, call):
-        peer.send(call.connection, honest(call))
-        return peer.send(call.connection, honest(call))
+        # At once: after the first of them NFSv4 may leave.
+        return peer.tell("flood", call.connection, 2, honest(call).hex())
 
     yield Act("the same reply twice", twice, "bad_xids", STRANGE_EVENTS, ends=True)
     yield Answer(
         "inner xid of another call",
         lambda c: _reply(c) + system_error(c.xid ^ HUGE),
         ends=True,
+        last=True,
     )
-    # The direction is told by the RPC message. With NFSv3 nobody serves calls of the server.
+
+
+def backward():
+    """The direction is told by the RPC message. With NFSv3 nobody serves calls of the server."""
     yield Answer("a call", lambda c: _reply(c) + callback(c.xid), "-", CALLBACK_EVENTS)
 
 
@@ -284,7 +289,9 @@ def accesses():
     """Reaching for memory that was not offered, not that way, or no longer."""
 
     def refused(status):
-        return f"REACHED CLIENT MEMORY: {status}" if status == "success" else "refused"
+        """By the client's device; anything else is no proof, and no end either."""
+        known = {"success": "REACHED CLIENT MEMORY", "remote access error": "refused"}
+        return known.get(status, "gone")
 
     def beyond(peer, call):
         handle, length, offset = call.writes[0][-1]
@@ -445,6 +452,11 @@ GROUPS = {
 }
 
 
-def group(name):
-    """The misdeeds of a group, in order."""
-    return [misdeed for make in GROUPS[name] for misdeed in make()]
+#: Only for versions of NFS whose client serves nobody.
+UNSERVED = {"claims": (backward,)}
+
+
+def group(name, version="4.2"):
+    """The misdeeds of a group, in order, for a client of this version of NFS."""
+    more = UNSERVED.get(name, ()) if version in ("3", "4.0") else ()
+    return [misdeed for make in (*GROUPS[name], *more) for misdeed in make()]

@@ -168,14 +168,16 @@ def check_offsets(directory: str) -> None:
         os.close(fd)
 
 
-def big_blocks():
+def big_blocks(directory: str):
+    """Of their own in each directory, so that none can stand in for another's."""
+    name = os.path.basename(directory)
     for index in range(64):
-        yield index, contents(f"big{index}", MIB)
+        yield index, contents(f"{name}/big{index}", MIB)
 
 
 def write_big(directory: str) -> None:
     with open(f"{directory}/big", "wb") as file:
-        for _, block in big_blocks():
+        for _, block in big_blocks(directory):
             file.write(block)
         file.flush()
         os.fsync(file.fileno())
@@ -183,7 +185,7 @@ def write_big(directory: str) -> None:
 
 def check_big(directory: str) -> None:
     with open(f"{directory}/big", "rb") as file:
-        for index, block in big_blocks():
+        for index, block in big_blocks(directory):
             same(f"big, MiB {index}", file.read(MIB), block)
         same("big, end", file.read(1), b"")
 

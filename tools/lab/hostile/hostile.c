@@ -96,16 +96,20 @@ static unsigned char *send_buffer(struct peer *peer)
 	return peer->memory + RECEIVES * RECEIVE_SIZE;
 }
 
-/* Returns the number of bytes, at most @room. */
+static int digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Returns the number of bytes, at most @room; they end where the digits do. */
 static size_t from_hex(const char *text, unsigned char *bytes, size_t room)
 {
 	size_t count = 0;
-	unsigned int byte;
 
-	if (!strcmp(text, "-"))
-		return 0;
-	while (count < room && sscanf(text + 2 * count, "%2x", &byte) == 1)
-		bytes[count++] = byte;
+	while (count < room && digit(text[0]) >= 0 && digit(text[1]) >= 0) {
+		bytes[count++] = digit(text[0]) << 4 | digit(text[1]);
+		text += 2;
+	}
 	return count;
 }
 

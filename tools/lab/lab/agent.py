@@ -98,29 +98,37 @@ class Agent:
     def __init__(self, path: Path) -> None:
         """Connect; the agent in the guest may start later."""
         self._json = JsonSocket(path)
+        self._token = 0
+        # Whether an answer is still to come that nobody waits for any more.
+        self._owed = False
 
     def wait_ready(self, timeout: float) -> None:
-        """Shake hands, again and again until the agent has come up."""
+        """Shake hands, again and again until the agent has come up; late answers are dropped."""
         deadline = time.monotonic() + timeout
-        token = 0
         while time.monotonic() < deadline:
-            token += 1
-            request = {"execute": "guest-sync", "arguments": {"id": token}}
+            self._token += 1
+            request = {"execute": "guest-sync", "arguments": {"id": self._token}}
             self._json.send(request, prefix=b"\xff")
             try:
-                while self._json.receive(10.0).get("return") != token:
+                while self._json.receive(10.0).get("return") != self._token:
                     pass
+                self._owed = False
                 return
             except TimeoutError:
                 continue
         raise GuestError(f"no answer from the guest agent within {timeout:.0f} s")
 
     def _call(self, command: str, **arguments: Any) -> Any:
+        if self._owed:
+            # This one's answer must not be taken for that of a call given up before.
+            self.wait_ready(60)
+        self._owed = True
         self._json.send({"execute": command, "arguments": arguments})
         try:
             answer = self._json.receive(60)
         except TimeoutError as err:
             raise GuestError(f"the guest agent did not answer {command} for 60 s") from err
+        self._owed = False
         if "error" in answer:
             raise GuestError(f"{command}: {answer['error'].get('desc')}")
         return answer["return"]

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from . import deps, image, kernel, module, paths, settings
 from .progress import say
 
+#: What pytest ends with then.
+NOTHING_SELECTED = 5
 #: Files of scenarios that also run over iWARP.
 MOVES_DATA = ("test_mount", "test_checksums", "test_recovery", "test_removal", "test_links")
 
@@ -42,14 +44,16 @@ def main(arguments: Sequence[str]) -> int:
     _, rest = parser.parse_known_args(arguments)
     deps.ensure()
     worst = 0
-    for flavour, link, selection in _runs():
+    runs = _runs()
+    for flavour, link, selection in runs:
         prepare(flavour)
         name = f"scenarios ({flavour} kernel, {settings.client()} client, {link})"
         say(f"{name}: running")
         # Progress shows at once: -s would mix, -v prints each scenario as it ends.
         tests = rest or ["-v", "--durations", "8", *selection]
         status = pytest([str(paths.LAB / "scenarios"), *tests], name, KERNEL=flavour, LINK=link)
-        worst = max(worst, 0 if status == 5 else status)
+        # With several runs a selection need not have something in each.
+        worst = max(worst, 0 if status == NOTHING_SELECTED and len(runs) > 1 else status)
     return worst
 
 

@@ -75,7 +75,9 @@ class Worker:
         self._control = f"/run/worker-{directory}"
         where = f"{at}/{directory}"
         pair.client.sh(f"rm -rf {self._control}* {where}; mkdir -p {where}", timeout=120)
-        self._pid = pair.client.vm.start(f"exec python3 /lab/worker.py {where} {self._control}")
+        # Whoever asks the guest something meanwhile must not wait for its arithmetic.
+        worker = f"exec nice python3 /lab/worker.py {where} {self._control}"
+        self._pid = pair.client.vm.start(worker)
         self.await_progress(30, 120)
 
     def progress(self) -> int:
@@ -89,13 +91,22 @@ class Worker:
         # Errors
         `GuestError` when they were not done within `limit` seconds, or the worker has ended.
         """
-        began, before = time.monotonic(), self.progress()
-        while self.progress() < before + operations:
+        return self.await_operations(self.progress() + operations, limit)
+
+    def await_operations(self, operations: int, limit: float) -> float:
+        """Wait until so many went well in all; the seconds it took.
+
+        # Errors
+        As of `await_progress`.
+        """
+        began = time.monotonic()
+        while (done := self.progress()) < operations:
             ended = self._pair.client.vm.agent.poll(self._pid)
             if ended:
                 raise GuestError(f"the worker ended: {_text(ended)}")
             if time.monotonic() > began + limit:
-                raise GuestError(f"no {operations} operations in {limit:.0f} s: {self._stuck()}")
+                stuck = f"{done} operations, not {operations}, after {limit:.0f} s more"
+                raise GuestError(f"{stuck}: {self._stuck()}")
             time.sleep(0.1)
         return time.monotonic() - began
 
@@ -122,17 +133,24 @@ def _text(done: Exit) -> str:
     return (done.stdout + done.stderr).decode(errors="replace").strip()[-1500:]
 
 
-def take_port(pair: Pair, group: str) -> int:
+def take_port(pair: Pair, group: str, version: str = "4.2") -> int:
     """Put guest/hostile.py in nfsd's place, which goes on without RDMA; its process id."""
     pair.stop_nfsd()
-    pid = pair.server.vm.start(f"exec python3 /lab/hostile.py {group} > /run/hostile.log 2>&1")
-    deadline = time.monotonic() + 30
+    command = f"exec python3 /lab/hostile.py {group} {version} > /run/hostile.log 2>&1"
+    pid = pair.server.vm.start(command)
+    deadline = time.monotonic() + 120
     while "ready" not in pair.server.run("cat /run/hostile.log").stdout.decode():
         if pair.server.vm.agent.poll(pid) or time.monotonic() > deadline:
+            _kill(pair, pid)
             raise GuestError(f"the hostile peer: {pair.server.read('/run/hostile.log')}")
         time.sleep(0.05)
     pair.server.sh(f"rpc.nfsd {pair.setup.threads}", timeout=120)
     return pid
+
+
+def _kill(pair: Pair, pid: int) -> None:
+    """End it; the port is free when its verbs part is gone."""
+    pair.server.run(f"kill {pid}; while pkill -KILL -x hostile; do sleep 0.1; done")
 
 
 def finish(pair: Pair, pid: int, limit: float) -> str:
@@ -147,7 +165,7 @@ def finish(pair: Pair, pid: int, limit: float) -> str:
         assert done.status == 0, f"the hostile peer ended {done.status}: {text[-1500:]}"
         return text
     text = pair.server.read("/run/hostile.log")
-    pair.server.run(f"kill {pid}; pkill -x hostile")
+    _kill(pair, pid)
     raise AssertionError(f"the hostile peer still runs after {limit:.0f} s: {text[-1500:]}")
 
 

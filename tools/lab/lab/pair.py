@@ -165,16 +165,16 @@ class Pair:
         """Load rpcrdma.ko on the client."""
         self.client.sh("insmod /lab/rpcrdma.ko")
 
-    def unload(self, patience: float = 2.0) -> None:
-        """Remove rpcrdma.ko from the client.
+    def unload(self, patience: float = 2.0, *, module: str = "rpcrdma") -> None:
+        """Remove rpcrdma.ko, or another module, from the client.
 
         Teardown after umount is asynchronous: being in use is forgiven for
         `patience` seconds.
         """
         deadline = time.monotonic() + patience
-        while self.client.run("rmmod rpcrdma").status:
+        while self.client.run(f"rmmod {module}").status:
             if time.monotonic() > deadline:
-                self.client.sh("rmmod rpcrdma")
+                self.client.sh(f"rmmod {module}")
             time.sleep(0.05)
 
     def mount(

@@ -25,6 +25,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .errors import LabError
+
 ROCE_PORT = 4791
 IWARP_PORT = 20049
 #: Seconds that a late frame comes after its time.
@@ -157,6 +159,7 @@ def _serve(paths: list[str], seed: int) -> None:
         name, value = line.split()
         for direction in faults:
             setattr(direction, name, float(value))
+        print(name, flush=True)
 
 
 class Relay:
@@ -172,10 +175,12 @@ class Relay:
         self._process.stdout.readline()
 
     def set(self, fault: str, value: float) -> None:
-        """Change a fault: loss, duplicate, reorder, late, delay or blackout."""
-        assert self._process.stdin is not None
+        """Change a fault: loss, duplicate, reorder, late, delay or blackout; done on return."""
+        assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(f"{fault} {value}\n")
         self._process.stdin.flush()
+        if not self._process.stdout.readline():
+            raise LabError("the relay has ended")
 
     def stop(self) -> None:
         """End the process."""

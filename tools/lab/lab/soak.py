@@ -140,12 +140,20 @@ class Soak:
         while (now := time.monotonic() - began) < seconds:
             name = self._chance.choice(sorted(faults))
             detail = faults[name]()
-            took = max(worker.await_progress(PROOF, PATIENCE) for worker in self._workers)
+            took = self._recover()
             if self._pair.client.vm.agent.poll(self._cached):
                 raise LabError("the work through the page cache ended")
             self._tallies.setdefault(name, Tally()).recoveries.append(took)
             say(f"{now:6.0f} s  {name} ({detail}): all at work again after {took:.1f} s")
             time.sleep(self._chance.uniform(1, 10))
+
+    def _recover(self) -> float:
+        """Wait until every worker goes on; the seconds until the last one did."""
+        began = time.monotonic()
+        wanted = [worker.progress() + PROOF for worker in self._workers]
+        for worker, operations in zip(self._workers, wanted, strict=True):
+            worker.await_operations(operations, PATIENCE - (time.monotonic() - began))
+        return time.monotonic() - began
 
     def finish(self) -> None:
         """Compare everything and take the mounts away.

@@ -43,9 +43,8 @@ def recording(guest: Guest, events: Iterable[str]) -> Iterator[Recorder]:
 
     What was recorded can be fetched afterwards, too, until somebody else records.
     """
-    guest.sh(f"echo > {TRACING}/set_event; echo > {TRACING}/trace")
-    for event in events:
-        guest.sh(f"echo '{event}' >> {TRACING}/set_event")
+    enable = "".join(f" && echo '{event}' >> set_event" for event in events)
+    guest.sh(f"cd {TRACING} && echo > set_event && echo > trace{enable}")
     try:
         yield Recorder(guest)
     finally:

@@ -32,10 +32,12 @@ def _take(pair: Pair, count: int, least: int = 1) -> None:
     """Read all files on the client, which gets and keeps delegations of `least` of them or more.
 
     The server grants none before it has tried its callback channel, nor in its grace period, nor
-    of what it has recalled within the last half minute.
+    of what it has recalled within the last minute, nor of much else if that was a lot (its filter
+    is of 256 bits). The client keeps none that it has not used
+    for a lease (10 s), so all are read by one process: a thousand of them would take longer.
     """
-    reading = f"cd {MOUNT_POINT}/d && for i in $(seq 0 {count - 1}); do cat f$i; done"
-    deadline = time.monotonic() + 30
+    reading = f"cd {MOUNT_POINT}/d && seq -f f%.0f 0 {count - 1} | xargs cat"
+    deadline = time.monotonic() + 100
     while True:
         pair.client.sh(reading, timeout=300)
         granted = _delegations(pair)
@@ -173,7 +175,11 @@ def test_umount_amid_recalls(pair: Pair, count: int) -> None:
     for _ in range(2):
         pair.mount("4.2")
         _take(pair, count)
-        conflict = pair.server.vm.start(f"python3 /lab/conflict.py /srv/export/d {count}")
+        with tracing.recording(pair.client, EVENTS) as trace:
+            conflict = pair.server.vm.start(f"python3 /lab/conflict.py /srv/export/d {count}")
+            deadline = time.monotonic() + 30
+            while not trace.events("xprtrdma_cb_call"):
+                assert time.monotonic() < deadline, "no callback came"
         began = time.monotonic()
         pair.umount()
         assert time.monotonic() - began < 30

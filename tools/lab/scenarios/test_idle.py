@@ -30,7 +30,8 @@ def test_idle_disconnect(pair: Pair) -> None:
         time.sleep(40)
         after = trace.events()[before:]
         assert [e.name for e in after] == ["xprtrdma_disconnect"]
-        resources = pair.client.sh("rdma resource show qp || true")
+        resources = pair.client.sh("rdma resource show qp")
+        assert "type GSI" in resources, "not even the connection manager's queue pair is shown"
         assert "rpcrdma" not in resources, resources
         began = time.monotonic()
         pair.client.sh(f"echo again > {MOUNT_POINT}/idle2; sync {MOUNT_POINT}/idle2")

@@ -50,12 +50,17 @@ def _module_text(pair: Pair) -> tuple[int, int]:
 class Failures:
     """Allocations on the module's behalf fail, now and then, while this is entered."""
 
+    #: More than fail in any scenario; the kernel counts down from it.
+    MANY = 1000000
+
     def __init__(self, pair: Pair, kind: str, percent: int) -> None:
         """`kind`: failslab or fail_page_alloc. What the rest of the kernel allocates is spared."""
         self._pair, self._percent = pair, percent
         self._where = f"{DEBUGFS}/{kind}"
+        #: How many have failed, once it is over.
+        self.failed = 0
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Failures:
         """Arm it."""
         first, last = _module_text(self._pair)
         knobs = {
@@ -65,7 +70,7 @@ class Failures:
             "ignore-gfp-wait": "N",
             "verbose": 0,
             "interval": 1,
-            "times": -1,
+            "times": self.MANY,
             "probability": self._percent,
         }
         if self._where.endswith("page_alloc"):
@@ -73,20 +78,22 @@ class Failures:
         self._pair.client.sh(
             f"cd {self._where}; " + "; ".join(f"echo {v} > {k}" for k, v in knobs.items())
         )
+        return self
 
     def __exit__(self, *_: object) -> None:
-        """Disarm it."""
-        self._pair.client.sh(f"cd {self._where}; echo 0 > probability; echo 0 > times")
+        """Disarm it and count."""
+        left = self._pair.client.sh(f"cd {self._where}; echo 0 > probability; cat times")
+        self.failed = self.MANY - int(left)
 
 
-def _mount_in_want(pair: Pair, kind: str) -> tuple[bool, float]:
+def _mount_in_want(pair: Pair, kind: str) -> tuple[bool, float, int]:
     """Mount while allocations fail, for `WANT` seconds at most.
 
-    Returns whether that went well, and how long it took once they did not fail any more: connecting
-    is tried again after 5, 10, 20 s.
+    Returns whether that went well, how long it took once they did not fail any more (connecting is
+    tried again after 5, 10, 20 s), and how many have failed.
     """
     options = "vers=3,proto=rdma,port=20049,retry=0"
-    with Failures(pair, kind, 10):
+    with Failures(pair, kind, 10) as failures:
         began = time.monotonic()
         mounting = pair.client.vm.start(f"mount -t nfs -o {options} server:/export {MOUNT_POINT}")
         done = pair.client.vm.agent.poll(mounting)
@@ -97,10 +104,11 @@ def _mount_in_want(pair: Pair, kind: str) -> tuple[bool, float]:
     done = done or pair.client.vm.agent.wait(mounting, PATIENCE)
     if done.status == 0:
         pair.umount()
-    return done.status == 0, time.monotonic() - began
+    return done.status == 0, time.monotonic() - began, failures.failed
 
 
 @pytest.mark.debug_kernel
+@pytest.mark.timeout(1800)
 @pytest.mark.skipif(settings.flavour() != "debug", reason="the debug kernel injects failures")
 @pytest.mark.parametrize("kind", KINDS)
 def test_failing_allocations(pair: Pair, kind: str) -> None:
@@ -110,14 +118,16 @@ def test_failing_allocations(pair: Pair, kind: str) -> None:
     pair.server.sh("rm -rf /srv/export/*")
     pair.client.sh(f"mkdir -p {MOUNT_POINT}")
     mounts = [_mount_in_want(pair, kind) for _ in range(MOUNTS)]
-    longest = max(took for _, took in mounts)
-    print(f"{sum(well for well, _ in mounts)} of {MOUNTS} mounts; all over after {longest:.1f} s")
+    well, took, failed = zip(*mounts, strict=True)
+    print(f"{sum(well)} of {MOUNTS} mounts; all over after {max(took):.1f} s; failed: {failed}")
+    assert all(failed), "no allocation failed"
     pair.mount("3")
     worker = hostile.Worker(pair)
-    with Failures(pair, kind, 10):
+    with Failures(pair, kind, 10) as failures:
         for _ in range(2):
             pair.restart_nfsd()
             time.sleep(15)
+    assert failures.failed, "no allocation failed while reconnecting"
     worker.await_progress(20, 200)
     print(worker.finish(300))
     pair.umount()

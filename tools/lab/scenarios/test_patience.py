@@ -67,7 +67,7 @@ def test_hard_mount(pair: Pair) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize(("version", "wanted"), [("3", (5, 10, 20)), ("4.2", (5,) * 10)])
 def test_refused_for_a_minute(pair: Pair, version: str, wanted: tuple[int, ...]) -> None:
-    """Attempts to connect are 5, 10, 20, 40 s apart; then the server is there again.
+    """Attempts to connect are 5, 10, 20 s apart and so on; then the server is there again.
 
     NFSv4 wants them no further apart than half a lease, which is 10 s here.
     """

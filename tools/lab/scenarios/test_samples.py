@@ -34,15 +34,21 @@ def test_rpc_null(pair: Pair) -> None:
     pair.unload()
     try:
         pair.client.sh("insmod /lab/rpc_null.ko")
-        answered = pair.client.run(MOUNT, timeout=120)
-        assert answered.status not in (0, 124), answered.stderr.decode()
-        pair.client.sh("rmmod rpc_null")
+        _fails(pair, "Operation not supported")
+        pair.unload(module="rpc_null")
         pair.client.sh("insmod /lab/rpc_null.ko refuse=1")
-        refused = pair.client.run(MOUNT, timeout=120)
-        assert refused.status not in (0, 124), refused.stderr.decode()
+        _fails(pair, "Connection refused")
+        pair.unload(module="rpc_null")
     finally:
-        pair.client.sh("rmmod rpc_null")
+        pair.client.run("rmmod rpc_null")
         pair.load()
+
+
+def _fails(pair: Pair, why: str) -> None:
+    """A mount that ends with these words."""
+    done = pair.client.run(MOUNT, timeout=120)
+    assert done.status not in (0, 124)
+    assert why in done.stderr.decode(), done.stderr.decode()
 
 
 #: One READ of 64 KiB that nothing has cached.
@@ -57,11 +63,13 @@ def _script(guest: Guest, path: str) -> str:
     return place
 
 
+BPFTRACE = "bpftrace --include /lab/kernel-types.h"
+
+
 def _bpftrace(guest: Guest, name: str) -> str:
     """What a bpftrace script says about a READ."""
     script = _script(guest, f"bpftrace/{name}")
-    command = f"bpftrace --include /lab/kernel-types.h {script} -c '{READ}' 2>&1"
-    return guest.sh(command, timeout=240)
+    return guest.sh(f"{BPFTRACE} {script} -c '{READ}' 2>&1", timeout=240)
 
 
 @pytest.mark.plain_only
@@ -78,3 +86,35 @@ def test_scripts(pair: Pair) -> None:
     for word in ("@calls:", "@pages:", "@invalidated[by the server]:", "@until_posted:"):
         assert word in told, told
     pair.umount()
+
+
+#: A READ whose call the client gives up, so that it has to invalidate the memory by itself.
+GIVEN_UP = f"""#!/bin/sh
+exec 3< {MOUNT_POINT}/f
+touch /run/opened
+while [ ! -e /run/slow ]; do sleep 0.1; done
+timeout -s KILL 3 dd of=/dev/null bs=64k count=1 iflag=direct <&3
+exec 3<&-
+umount -f {MOUNT_POINT}
+"""
+
+
+@pytest.mark.plain_only
+def test_cost_of_giving_up(pair: Pair) -> None:
+    """registration-cost.bt tells of local invalidation, too; with either module."""
+    pair.server.sh("rm -rf /srv/export/*; head -c 64k /dev/zero > /srv/export/f")
+    pair.mount("3", options="nolock")
+    pair.client.sh("rm -f /run/opened /run/slow")
+    pair.client.write("/run/given-up", GIVEN_UP.encode())
+    script = _script(pair.client, "bpftrace/registration-cost.bt")
+    pair.client.sh("chmod +x /run/given-up")
+    telling = pair.client.vm.start(f"{BPFTRACE} {script} -c /run/given-up 2>&1")
+    pair.client.sh("while [ ! -e /run/opened ]; do sleep 0.1; done", timeout=100)
+    pair.server.sh("pkill -STOP mountd && exportfs -f")
+    try:
+        pair.client.sh("touch /run/slow")
+        told = pair.client.vm.agent.wait(telling, 100).stdout.decode()
+    finally:
+        pair.server.sh("pkill -CONT mountd")
+    for word in ("@invalidated[by this client]:", "@local_invalidation:"):
+        assert word in told, told

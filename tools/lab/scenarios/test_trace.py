@@ -39,7 +39,7 @@ def test_connection(pair: Pair) -> None:
     seen = _names(_trace(pair, f"{mount} && umount {MOUNT_POINT} && sleep 1"))
     wanted = {"xprtrdma_op_connect", "xprtrdma_connect", "xprtrdma_inline_thresh"}
     assert wanted <= seen
-    assert "xprtrdma_disconnect" in seen or "xprtrdma_op_close" in seen
+    assert "xprtrdma_disconnect" in seen
     assert set(EVERY_RPC) <= seen
 
 

@@ -24,10 +24,11 @@ CALL = peer.header(7) + peer.lists(writes=[[(0x100, 4096, 0)]]) + peer.words(7, 
 class Client:
     """Calls, one after the other; then it has left, or says no more."""
 
-    def __init__(self, calls: int, *, leaves: bool) -> None:
-        """So many calls; `leaves`: then it disconnects."""
-        self._calls, self._leaves = calls, leaves
+    def __init__(self, calls: int, *, leaves: bool, outcome: str = "success") -> None:
+        """So many calls; `leaves`: then it disconnects. `outcome`: of all but Sends."""
+        self._calls, self._leaves, self._outcome = calls, leaves, outcome
         self.sent: list[bytes] = []
+        self.told: list[str] = []
 
     def event(self, _timeout: float, *_kinds: str) -> list[str]:
         """As the verbs part reports it."""
@@ -42,6 +43,11 @@ class Client:
         """Keeps what was sent."""
         self.sent.append(message)
         return "success"
+
+    def tell(self, command: str, *_: object) -> str:
+        """Keeps what was wanted."""
+        self.told.append(command)
+        return self._outcome
 
 
 def misdeed(*outcomes: str) -> misdeeds.Act:
@@ -68,6 +74,25 @@ def test_misdeed_to_a_client_that_had_left_is_done_again() -> None:
     assert len(wanted) == 1
     converse(Client(2, leaves=True), wanted)
     assert wanted == []
+
+
+def test_misdeed_that_was_lost_on_its_way_is_done_again() -> None:
+    wanted: list[misdeeds.Misdeed] = [misdeed("transport retry counter exceeded")]
+    client = Client(2, leaves=True)
+    converse(client, wanted)
+    assert len(wanted) == 1
+    assert client.told == ["drop"]
+
+
+def test_access_counts_as_refused_only_if_the_device_says_so() -> None:
+    wanted = [one for one in misdeeds.group("memory") if one.name == "write past the end"]
+    for outcome, left in (("no completion", 1), ("remote access error", 0)):
+        converse(Client(2, leaves=True, outcome=outcome), wanted)
+        assert len(wanted) == left
+
+
+def test_only_clients_without_a_callback_service_are_called_in_vain() -> None:
+    assert len(misdeeds.group("claims", "3")) == len(misdeeds.group("claims", "4.2")) + 1
 
 
 def test_departure_ends_the_conversation_and_no_misdeed() -> None:
