@@ -27,7 +27,7 @@ int rr_ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
 		     enum dma_data_direction dir);
 void rr_ib_dma_unmap_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
 			enum dma_data_direction dir);
-unsigned int rr_ib_dma_max_seg_size(struct ib_device *dev);
+unsigned int rr_ib_dma_longest(struct ib_device *dev);
 
 void rr_sg_set_page(struct scatterlist *sg, struct page *page, unsigned int len,
 		    unsigned int offset);

@@ -58,9 +58,14 @@ void rr_ib_dma_unmap_sg(struct ib_device *dev, struct scatterlist *sg, int nents
 	ib_dma_unmap_sg(dev, sg, nents, dir);
 }
 
-unsigned int rr_ib_dma_max_seg_size(struct ib_device *dev)
+/* A bounce buffer maps no more than so much at once, whatever the device can do. */
+unsigned int rr_ib_dma_longest(struct ib_device *dev)
 {
-	return ib_dma_max_seg_size(dev);
+	size_t longest = ib_dma_max_seg_size(dev);
+
+	if (!ib_uses_virt_dma(dev))
+		longest = min(longest, dma_max_mapping_size(dev->dma_device));
+	return longest;
 }
 
 void rr_sg_set_page(struct scatterlist *sg, struct page *page, unsigned int len,

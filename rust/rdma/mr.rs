@@ -80,7 +80,7 @@ impl MrPool {
             return Err(EINVAL);
         }
         // SAFETY: By `Pd`'s invariant the device is there.
-        let longest = unsafe { bindings::rr_ib_dma_max_seg_size(pd.device()) };
+        let longest = unsafe { bindings::rr_ib_dma_longest(pd.device()) };
         let shelf = Shelf {
             free: Stack::new(),
             stale: Stack::new(),
