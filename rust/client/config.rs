@@ -88,6 +88,9 @@ const MAX_MESSAGE_PAGES: u32 = MAX_PAYLOAD_PAGES + 3;
 const BACKWARD: u32 = backward::CREDITS;
 /// Work requests of [`super::probe`], one at a time.
 const PROBES: u32 = 1;
+/// Completions that are nobody's request: replies to the server's calls and Receives for these, probes,
+/// and what drains both queues.
+const OTHER_ENTRIES: u32 = 2 * BACKWARD + PROBES + 2;
 /// A quarter of the Receives is posted in one batch.
 const RECEIVE_BATCHES: u32 = 4;
 
@@ -148,7 +151,12 @@ impl Sizing {
         let per_request = 2 * (regions + 2) + 1;
         // Of the device's limit one is for the work request that drains the queue.
         let room = limits.max_qp_wr.saturating_sub(1 + BACKWARD + PROBES);
-        let credits = config.slots.min(room / per_request);
+        // One completion queue takes all: what is sent, and for each request a Receive and a quarter.
+        let entries = limits.max_cqe.saturating_sub(OTHER_ENTRIES);
+        let credits = config
+            .slots
+            .min(room / per_request)
+            .min(entries / (per_request + 2));
         if credits == 0 {
             return Err(Unfit::QueuesTooShort);
         }

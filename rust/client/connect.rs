@@ -55,6 +55,7 @@ pub(super) fn connect(
     let unplug = Unplug {
         xprt: xprt.handle(),
         device: device.name(),
+        events: events.clone(),
     };
     let unplug = Arc::new(unplug, GFP_KERNEL).map_err(|_| ConnectError::NoResources)?;
     let lease = client.devices().lease(&device, unplug).map_err(local)?;
@@ -82,6 +83,7 @@ pub(super) fn connect(
         pd,
         pool,
         cm,
+        events,
         link,
     })
     .map_err(local)?;
@@ -93,6 +95,7 @@ pub(super) fn connect(
 fn local(error: Error) -> ConnectError {
     match error {
         ENETUNREACH => ConnectError::Unreachable,
+        EHOSTUNREACH => ConnectError::HostUnreachable,
         ENOTCONN => ConnectError::Lost,
         // From devices that connect at once (iWARP).
         ECONNREFUSED => ConnectError::Refused,
@@ -112,7 +115,8 @@ fn resolve(
     events.on(Event::Start);
     cm.resolve_addr(&xprt.addr(), config.resolve_ms)
         .map_err(|error| match error {
-            ENETUNREACH | EHOSTUNREACH => ConnectError::Unreachable,
+            ENETUNREACH => ConnectError::Unreachable,
+            EHOSTUNREACH => ConnectError::HostUnreachable,
             _ => why(Failure::Protocol, xprt),
         })?;
     events
@@ -128,11 +132,14 @@ fn resolve(
 fn why(failure: Failure, xprt: &Xprt<Client>) -> ConnectError {
     match failure {
         Failure::Refused => ConnectError::Refused,
+        // To a mount in a network namespace, ENETUNREACH says that there is no network any more, and
+        // is final. A server that has been there, and a device, may come back.
+        Failure::Unreachable | Failure::Protocol if xprt.counts().connects > 0 => {
+            ConnectError::HostUnreachable
+        }
         Failure::Unreachable => ConnectError::Unreachable,
         Failure::NotConnected => ConnectError::Lost,
         Failure::TimedOut => ConnectError::TimedOut,
-        // Once the address has worked, its device is merely gone, and may come back.
-        Failure::Protocol if xprt.counts().connects > 0 => ConnectError::Unreachable,
         Failure::Protocol => ConnectError::BadAddress,
     }
 }

@@ -11,6 +11,7 @@ use super::backward::Outbox;
 use super::config::Sizing;
 use super::events::Events;
 use super::link::Link;
+use crate::proto::conn::Event;
 use crate::proto::inline::Thresholds;
 use crate::rdma::cm::CmId;
 use crate::rdma::mr::MrPool;
@@ -34,6 +35,8 @@ pub(super) struct Endpoint {
     /// Set once, when the connection is given up: nothing may be prepared for it any more. Read
     /// under a request's lock, and set before the sweep takes these locks.
     closed: Atomic<bool>,
+    /// The last order of memory regions could not be filled.
+    dry: Atomic<bool>,
     pub(super) qp: Qp<Link>,
     /// Buffers of RPCs that were given up after their Send was posted.
     #[pin]
@@ -44,6 +47,7 @@ pub(super) struct Endpoint {
     pd: Arc<Pd>,
     pub(super) pool: Arc<MrPool>,
     pub(super) cm: CmId<Events>,
+    events: Arc<Events>,
     pub(super) link: Arc<Link>,
     #[pin]
     pub(super) supply: Work<Endpoint>,
@@ -58,6 +62,7 @@ pub(super) struct Parts {
     pub(super) pd: Arc<Pd>,
     pub(super) pool: Arc<MrPool>,
     pub(super) cm: CmId<Events>,
+    pub(super) events: Arc<Events>,
     pub(super) link: Arc<Link>,
 }
 
@@ -80,12 +85,14 @@ impl Endpoint {
                 thresholds: parts.thresholds,
                 sizing: parts.sizing,
                 closed: Atomic::new(false),
+                dry: Atomic::new(false),
                 qp: parts.qp,
                 spent <- new_spinlock!(spent, "rpcrdma::Endpoint::spent"),
                 outbox <- Outbox::new(),
                 pd: parts.pd,
                 pool: parts.pool,
                 cm: parts.cm,
+                events: parts.events,
                 link: parts.link,
                 supply <- kernel::new_work!("rpcrdma::Endpoint::supply"),
             }),
@@ -99,12 +106,25 @@ impl Endpoint {
         self.closed.load(Relaxed)
     }
 
+    /// Whether no more memory regions could be made.
+    pub(super) fn is_dry(&self) -> bool {
+        self.dry.load(Relaxed)
+    }
+
+    /// Notes whether an order of memory regions could not be filled.
+    pub(super) fn note_dry(&self, dry: bool) {
+        self.dry.store(dry, Relaxed);
+    }
+
     /// Gives the connection up: disconnects, and waits until no work request is outstanding. Every
     /// request's memory is out of the peer's reach afterwards. May sleep; the second call does
     /// nothing.
     pub(super) fn close(&self) {
         // ORDERING: whoever takes a request's lock after the sweep has had it sees this store.
         self.closed.store(true, Relaxed);
+        // What follows from that is no news.
+        self.qp.shut();
+        self.events.on(Event::Close);
         self.cm.disconnect();
         self.qp.drain();
     }

@@ -18,7 +18,7 @@ use super::request::{Phase, Request, PROBE_TAG};
 use super::transport::Client;
 use crate::observe::trace::{self, WcStatus};
 use crate::proto::silence;
-use crate::rdma::qp::{Qp, WcError};
+use crate::rdma::qp::{PostError, Qp, WcError};
 use crate::sunrpc::xprt::Xprt;
 
 /// Seconds from one look to the next: the server is probed 10 to 15 s after its last word.
@@ -28,7 +28,8 @@ pub(super) const INTERVAL: u32 = 5;
 pub(super) struct Vigil {
     /// A message has come since the last look.
     heard: Atomic<bool>,
-    /// Silent intervals in a row. Only [`look`] uses it, which runs once at a time.
+    /// Looks in a row that found it silent; see [`silence::after`]. Only [`look`] uses it, which runs
+    /// once at a time.
     silent: Atomic<u32>,
     /// A probe is under way.
     probing: Atomic<bool>,
@@ -68,7 +69,7 @@ pub(super) fn look(client: &Client, xprt: &Xprt<Client>, ep: &Endpoint) {
     let silent = silence::after(vigil.silent.load(Relaxed), heard, owed > 0);
     vigil.silent.store(silent, Relaxed);
     if silence::is_suspicious(silent) && !vigil.probing.load(Relaxed) && !client.unprobed() {
-        vigil.silent.store(0, Relaxed);
+        vigil.silent.store(silence::FIRST, Relaxed);
         probe(xprt, ep, owed);
     }
 }
@@ -85,10 +86,13 @@ fn owed(xprt: &Xprt<Client>, epoch: u32) -> usize {
 fn probe(xprt: &Xprt<Client>, ep: &Endpoint, owed: usize) {
     trace::probe(names::peer(xprt), owed);
     ep.link.vigil.probing.store(true, Relaxed);
-    // A full queue holds what was sent and not acknowledged, and ends in the same way; so does one
-    // that cannot be posted to.
-    if ep.qp.post_probe(PROBE_TAG).is_err() {
-        ep.link.vigil.probing.store(false, Relaxed);
+    let Err(error) = ep.qp.post_probe(PROBE_TAG) else {
+        return;
+    };
+    ep.link.vigil.probing.store(false, Relaxed);
+    // A full queue holds what was sent and not acknowledged, and ends in the same way.
+    if error != PostError::Full {
+        ep.link.give_up();
     }
 }
 

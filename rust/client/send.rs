@@ -122,12 +122,18 @@ fn refuse(xprt: &Xprt<Client>, ep: &Arc<Endpoint>, error: MarshalError) -> SendE
     match error {
         MarshalError::NoRegions | MarshalError::NoBuffer => wait(xprt, ep),
         MarshalError::Impossible => SendError::TooBig,
-        MarshalError::Map(_) => SendError::Io,
+        // It may pass, and an error would be given to whoever drains the queue.
+        MarshalError::Map(_) => SendError::NoResources,
     }
 }
 
-/// Has SUNRPC try again after the next delivery of [`supply`], which always comes.
+/// Has SUNRPC try again after the next delivery of [`supply`], which always comes; or after a while,
+/// if the last one brought nothing.
 fn wait(xprt: &Xprt<Client>, ep: &Arc<Endpoint>) -> SendError {
+    if ep.is_dry() {
+        supply::order(ep);
+        return SendError::NoResources;
+    }
     xprt.wait_for_buffer_space();
     supply::order(ep);
     SendError::Again

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! More memory regions when they run low.
+//!
+//! What a call takes is taken all or nothing, and calls that are prepared while they wait for their
+//! turn hold theirs. So regions that are left are not always enough for the call whose turn it is,
+//! and nothing else may be under way that would give some back: a delivery has to be.
 
 use kernel::sync::Arc;
 use kernel::workqueue::WorkItem;
 
+use super::config::MAX_SEGMENTS;
 use super::endpoint::Endpoint;
 use super::names;
 use crate::observe::trace;
 
-/// Regions added at a time.
-const BATCH: u32 = 32;
+/// Regions added at a time: as many as the largest call takes, for what it sends and for the reply.
+const BATCH: u32 = 2 * MAX_SEGMENTS;
 
 /// Orders more regions; RPCs that wait for some are woken when they are there, and also when the
 /// order could not be filled: what is in use then comes back in time. Any context.
@@ -23,12 +28,20 @@ impl WorkItem for Endpoint {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        if !this.is_closed() && this.pool.available() == 0 {
-            if this.pool.grow(BATCH).is_ok() {
-                this.link.xprt().data().stats().mrs_allocated(BATCH);
-                trace::createmrs(names::peer(this.link.xprt()), BATCH);
-            }
+        if !this.is_closed() && this.pool.available() < BATCH {
+            deliver(&this);
         }
         this.link.xprt().wake_write_space();
     }
+}
+
+/// Makes more regions, or as many as can be had.
+fn deliver(ep: &Endpoint) {
+    let before = ep.pool.total();
+    let filled = ep.pool.grow(BATCH);
+    // Nobody else makes any.
+    let made = ep.pool.total() - before;
+    ep.note_dry(filled.is_err());
+    ep.link.xprt().data().stats().mrs_allocated(made);
+    trace::createmrs(names::peer(ep.link.xprt()), made);
 }

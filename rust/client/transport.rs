@@ -8,12 +8,14 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::config::{self, Config, MAX_PAYLOAD};
 use super::endpoint::Endpoint;
+use super::events::Events;
 use super::marshal::{self, MarshalError};
 use super::request::{Request, Seat};
 use super::{backward, connect, fence, names, probe, send};
 use crate::observe::stats::{write_xprt_line, Generic, Stats};
 use crate::observe::trace;
 use crate::proto::backward::CREDITS;
+use crate::proto::conn::Event;
 use crate::proto::inline::Thresholds;
 use crate::rdma::device::{Name, Registration, Removal};
 use crate::sunrpc::backward::BackwardReply;
@@ -168,9 +170,9 @@ impl Transport for Client {
         };
         match marshal::prepare(ep, &rqst, state, &self.stats) {
             Err(MarshalError::Impossible) => Err(EMSGSIZE),
-            Err(MarshalError::Map(_)) => Err(EAGAIN),
             // Sending makes up for it.
-            Err(MarshalError::NoRegions | MarshalError::NoBuffer) | Ok(()) => Ok(()),
+            Err(MarshalError::NoRegions | MarshalError::NoBuffer | MarshalError::Map(_)) => Ok(()),
+            Ok(()) => Ok(()),
         }
     }
 
@@ -249,6 +251,8 @@ pub(super) struct Unplug {
     pub(super) xprt: XprtHandle<Client>,
     /// What the device is called.
     pub(super) device: Name,
+    /// Where an attempt to connect waits that the removal would have to wait for.
+    pub(super) events: Arc<Events>,
 }
 
 impl Removal for Unplug {
@@ -257,6 +261,8 @@ impl Removal for Unplug {
             &self.device as &dyn kernel::fmt::Display,
             self.xprt.addr().bytes(),
         );
+        // The connection manager learns of it after us: too late for who waits for a peer.
+        self.events.on(Event::DeviceRemoval);
         self.xprt.force_disconnect();
     }
 }

@@ -56,7 +56,8 @@ pub enum Event {
     /// The peer's host did not answer; or, once the connection is up, has another Ethernet address
     /// now than the one that it is bound to (RoCE).
     Unreachable,
-    /// The peer has refused: nobody listens, or it has had enough.
+    /// The peer has refused: nobody listens, or it has had enough. Once the connection is up: it
+    /// has gone before our last word of the handshake reached it.
     Rejected,
     /// The peer has refused since it still holds an earlier connection of ours.
     RejectedStale,
@@ -125,8 +126,8 @@ impl State {
         Established:   Connecting => Up;
         ConnectError:  Resolving | Routing | Connecting => Draining;
         Unreachable:   Resolving | Routing | Connecting | Up => Draining;
-        Rejected:      Connecting => Draining;
-        RejectedStale: Connecting => Draining;
+        Rejected:      Connecting | Up => Draining;
+        RejectedStale: Connecting | Up => Draining;
         Timeout:       Resolving | Routing | Connecting => Draining;
         Disconnected:  Connecting | Up => Draining;
         DeviceRemoval: Idle | Resolving | Routing | Connecting | Up => Draining;

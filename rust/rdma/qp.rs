@@ -111,8 +111,9 @@ pub(crate) trait Completions: Sized + Send + Sync + 'static {
     /// of `tag` has failed or was flushed, and then this may be called several times for one tag.
     fn sent(&self, qp: &Qp<Self>, tag: Tag, outcome: Result<(), WcError>);
 
-    /// The connection is lost: a Receive failed other than by being flushed, or could not be
-    /// posted; or the device reported an error of the queue pair.
+    /// The connection is lost: a Receive failed or was flushed, before [`Qp::shut`], or could not
+    /// be posted; or the device reported an error of the queue pair. Of flushed Receives the first
+    /// is reported.
     fn broken(&self, qp: &Qp<Self>, error: WcError);
 
     /// There is room on the send queue, after a chain was refused with [`PostError::Full`].
@@ -166,7 +167,9 @@ struct Inner<C: Completions> {
     draining: Mutex<()>,
     /// The queue pair is in error, other than by a work request, and nobody has been told.
     fatal: AtomicFlag,
-    tags: KVec<TagEntry>,
+    /// It is known, or was reported, that Receives are flushed.
+    flushed: AtomicFlag,
+    tags: KVVec<TagEntry>,
     cq: Cq,
     #[pin]
     ring: Ring,
@@ -268,6 +271,12 @@ impl<C: Completions> Qp<C> {
         self.inner().gate.is_broken()
     }
 
+    /// Tells that the connection is being given up: that Receives are flushed is no news any more.
+    /// Any context.
+    pub(crate) fn shut(&self) {
+        self.inner().flushed.store(true, Relaxed);
+    }
+
     /// Whether [`Self::drain`] is done.
     #[inline]
     pub(crate) fn is_drained(&self) -> bool {
@@ -346,7 +355,7 @@ impl<C: Completions> Inner<C> {
         consumer: Arc<C>,
     ) -> Result<impl PinInit<Self> + use<'a, C>> {
         // CAST: `usize` has at least 32 bits.
-        let mut tags = KVec::with_capacity(config.tags as usize, GFP_KERNEL)?;
+        let mut tags = KVVec::with_capacity(config.tags as usize, GFP_KERNEL)?;
         for n in 0..config.tags {
             let cqe = bindings::ib_cqe {
                 done: Some(Self::send_done),
@@ -372,6 +381,7 @@ impl<C: Completions> Inner<C> {
             books <- new_spinlock!(sending, "rdma::Qp::books"),
             draining <- new_mutex!((), "rdma::Qp::draining"),
             fatal: AtomicFlag::new(false),
+            flushed: AtomicFlag::new(false),
             tags,
             cq,
             ring <- ring,
@@ -440,11 +450,17 @@ impl<C: Completions> Inner<C> {
         self.fatal.load(Relaxed) && self.fatal.xchg(false, FullOrder)
     }
 
+    /// Whether this is the first Receive that is flushed, and nobody expects it.
+    fn flush_is_news(&self) -> bool {
+        !self.flushed.xchg(true, FullOrder)
+    }
+
     fn drain(&self) {
         let _draining = self.draining.lock();
         if self.gate.is_drained() {
             return;
         }
+        self.flushed.store(true, Relaxed);
         // Posting happens under these locks, so nothing is posted behind the drain's own markers.
         self.books.lock().open = false;
         self.ring.close();
@@ -502,7 +518,8 @@ impl<C: Completions> Inner<C> {
         }
         let error = WcError::of(wc);
         inner.gate.break_off();
-        if !error.is_flush() || inner.take_fatal() {
+        // Always the first flush: an error of which the device says nothing, or later, ends here.
+        if !error.is_flush() || inner.take_fatal() || inner.flush_is_news() {
             inner.consumer.broken(&qp, error);
         }
     }

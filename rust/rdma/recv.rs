@@ -41,7 +41,7 @@ pub(super) struct Slot {
 /// - A slot is either in `idle`'s chain, or posted, or belongs to one [`Received`].
 #[pin_data]
 pub(super) struct Ring {
-    slots: KVec<Slot>,
+    slots: KVVec<Slot>,
     batch: u32,
     #[pin]
     idle: SpinLock<Idle>,
@@ -77,7 +77,7 @@ impl Ring {
         done: Done,
     ) -> Result<impl PinInit<Self>> {
         // CAST: `usize` has at least 32 bits.
-        let mut slots = KVec::with_capacity(count as usize, GFP_KERNEL)?;
+        let mut slots = KVVec::with_capacity(count as usize, GFP_KERNEL)?;
         for index in 0..count {
             let buffer = Buffer::new(pd, size, Way::In, GFP_KERNEL)?;
             slots.push(Slot::new(index, buffer, pd.lkey(), done), GFP_KERNEL)?;

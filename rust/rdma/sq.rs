@@ -47,7 +47,7 @@ pub(super) struct Books {
     retired: u64,
     /// Unsignalled ones since the last that was signalled.
     run: u32,
-    signals: KVec<u64>,
+    signals: KVVec<u64>,
     first: usize,
     count: usize,
     starved: bool,
@@ -64,7 +64,7 @@ impl Books {
             return Err(EINVAL);
         }
         // CAST: `usize` has at least 32 bits.
-        let signals = KVec::from_elem(0, depth as usize, GFP_KERNEL)?;
+        let signals = KVVec::from_elem(0, depth as usize, GFP_KERNEL)?;
         Ok(Self {
             depth,
             // One in four at least, and every one of a tiny queue.

@@ -18,8 +18,12 @@ use crate::mem::{NetRef, SockAddr};
 pub(crate) enum ConnectError {
     /// The peer refuses (`ECONNREFUSED`): fatal for a mount, otherwise tried again after 3 s.
     Refused,
-    /// The peer, its network or the device cannot be reached (`ENETUNREACH`).
+    /// The peer, its network or the device cannot be reached (`ENETUNREACH`): tried again after 3 s,
+    /// but fatal in a network namespace.
     Unreachable,
+    /// The peer or the device cannot be reached at the moment (`EHOSTUNREACH`): tried again after
+    /// 3 s.
+    HostUnreachable,
     /// The address cannot be used with this transport (`EPROTO`).
     BadAddress,
     /// No answer (`ETIMEDOUT`): tried again until the RPC's own timeout.
@@ -41,6 +45,7 @@ impl ConnectError {
         -(match self {
             Self::Refused => k::ECONNREFUSED,
             Self::Unreachable => k::ENETUNREACH,
+            Self::HostUnreachable => k::EHOSTUNREACH,
             Self::BadAddress => k::EPROTO,
             Self::TimedOut => k::ETIMEDOUT,
             Self::Lost | Self::Abandoned => k::ENOTCONN,

@@ -151,23 +151,28 @@ pub fn check_backoff() -> Result<(), &'static str> {
 ///
 /// The name of the first case that fails.
 pub fn check_silence() -> Result<(), &'static str> {
-    // Heard, owed, silent intervals after it.
-    const LOOKS: [(bool, bool, u32); 9] = [
-        (false, false, 0),
-        (true, true, 0),
-        (false, true, 1),
-        (false, true, 2),
-        (false, true, 3),
-        (true, true, 0),
-        (false, true, 1),
-        (false, false, 0),
-        (true, false, 0),
+    // Heard, owed, looks after it, and whether that is suspicious.
+    const LOOKS: [(bool, bool, u32, bool); 13] = [
+        (false, false, 0, false),
+        (true, true, 1, false),
+        (false, true, 2, false),
+        (false, true, 3, true),
+        (false, true, 4, true),
+        (true, true, 1, false),
+        (false, true, 2, false),
+        (false, false, 0, false),
+        // A call after a long time without any: two whole intervals are still to come.
+        (false, true, 1, false),
+        (false, true, 2, false),
+        (false, true, 3, true),
+        (true, false, 1, false),
+        (false, false, 0, false),
     ];
-    let mut silent = 0;
-    for (heard, owed, want) in LOOKS {
-        silent = silence::after(silent, heard, owed);
-        ensure!(silent == want, "silent intervals");
-        ensure!(silence::is_suspicious(silent) == (want >= 2), "suspicion");
+    let mut looks = 0;
+    for (heard, owed, want, suspicious) in LOOKS {
+        looks = silence::after(looks, heard, owed);
+        ensure!(looks == want, "looks");
+        ensure!(silence::is_suspicious(looks) == suspicious, "suspicion");
     }
     ensure!(
         silence::after(u32::MAX, false, true) == u32::MAX,
