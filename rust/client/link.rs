@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
-use kernel::sync::Arc;
+use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::config::MAX_SEGMENTS;
 use super::probe::{self, Vigil};
@@ -21,38 +21,62 @@ use crate::sunrpc::xprt::{Xprt, XprtHandle};
 use crate::wire::Limits;
 
 /// What the completion worker needs to know of a connection and its transport.
+#[pin_data]
 pub(super) struct Link {
     xprt: XprtHandle<Client>,
     /// Number of the connection.
     pub(super) epoch: u32,
     /// Credits asked for: more are never taken, whatever the peer grants.
     pub(super) credits: u32,
-    /// The grant in force.
+    /// The grant in force; changes with `account`.
     grant: Atomic<u32>,
-    /// RPCs that were sent and then given up: they occupy credits until the peer answers them.
-    orphans: Atomic<u32>,
-    /// The credits SUNRPC was last told of.
-    told: Atomic<u32>,
+    #[pin]
+    account: SpinLock<Account>,
     remote_invalidation: Atomic<bool>,
     /// Whether a message has come lately; see [`super::probe`].
     pub(super) vigil: Vigil,
+}
+
+/// What becomes of the peer's credits.
+struct Account {
+    /// The grant in force.
+    grant: u32,
+    /// RPCs that were sent and then given up: they occupy credits until the peer answers them. -1 if
+    /// a reply that nobody waits for has come, and whose it was is still to be told.
+    orphans: i32,
+    /// The credits SUNRPC was last told of.
+    told: u32,
+}
+
+impl Account {
+    /// What is left for RPCs of ours.
+    fn credits(&self) -> u32 {
+        self.grant
+            .saturating_sub(self.orphans.max(0).unsigned_abs())
+    }
 }
 
 impl Link {
     /// A connection before its first reply.
     pub(super) fn new(xprt: XprtHandle<Client>, epoch: u32, credits: u32) -> Result<Arc<Self>> {
         let first = Credits::new().limit();
-        let link = Self {
-            xprt,
-            epoch,
-            credits,
-            grant: Atomic::new(first),
-            orphans: Atomic::new(0),
-            told: Atomic::new(first),
-            remote_invalidation: Atomic::new(false),
-            vigil: Vigil::new(),
+        let account = Account {
+            grant: first,
+            orphans: 0,
+            told: first,
         };
-        Ok(Arc::new(link, GFP_KERNEL)?)
+        Arc::pin_init(
+            pin_init!(Self {
+                xprt,
+                epoch,
+                credits,
+                grant: Atomic::new(first),
+                account <- new_spinlock!(account, "rpcrdma::Link::account"),
+                remote_invalidation: Atomic::new(false),
+                vigil: Vigil::new(),
+            }),
+            GFP_KERNEL,
+        )
     }
 
     /// The peers have agreed.
@@ -88,8 +112,10 @@ impl Link {
             breach(Breach::BadCredits);
         }
         if credits.limit() != self.grant.load(Relaxed) {
-            self.grant.store(credits.limit(), Relaxed);
-            self.tell();
+            self.book(|account| {
+                account.grant = credits.limit();
+                self.grant.store(credits.limit(), Relaxed);
+            });
         }
     }
 
@@ -101,28 +127,27 @@ impl Link {
 
     /// An RPC that was sent is given up: the peer still works on it.
     pub(super) fn orphaned(&self) {
-        self.orphans.add(1, Relaxed);
-        self.tell();
+        self.book(|account| account.orphans = account.orphans.saturating_add(1));
     }
 
     /// A reply that nobody waits for has come: an orphan's, if there are any.
     pub(super) fn unclaimed(&self) {
-        // Replies are handled one at a time, so nobody else counts down.
-        if self.orphans.load(Relaxed) > 0 {
-            self.orphans.fetch_sub(1, Relaxed);
-            self.tell();
-        }
+        // It may have overtaken the word that its RPC was given up. More than one such word is not on
+        // its way as a rule, and what a peer says twice must not count twice.
+        self.book(|account| account.orphans = (account.orphans - 1).max(-1));
     }
 
-    /// Tells SUNRPC how many RPCs may be in flight, if that has changed. Should orphans have used
-    /// up the whole grant, then only a new connection helps.
-    fn tell(&self) {
-        let orphans = self.orphans.load(Relaxed);
-        let credits = self.grant.load(Relaxed).saturating_sub(orphans);
-        if credits == self.told.load(Relaxed) {
+    /// Changes the account, and tells SUNRPC how many RPCs may be in flight, if that has changed.
+    /// Should orphans have used up the whole grant, then only a new connection helps.
+    fn book(&self, change: impl FnOnce(&mut Account)) {
+        let mut account = self.account.lock();
+        change(&mut account);
+        let credits = account.credits();
+        if credits == account.told {
             return;
         }
-        self.told.store(credits, Relaxed);
+        account.told = credits;
+        // Under the lock, so that the last word is the latest. SUNRPC's own nest inside it.
         if credits == 0 {
             self.xprt.force_disconnect();
         } else {

@@ -115,7 +115,9 @@ impl<T: Transport> Xprt<T> {
         }
     }
 
-    /// Gives back the credit of a request that ends. `transport_lock` held by SUNRPC.
+    /// Gives back the credit of a request that ends, unless the peer has not answered it: then the
+    /// transport is to be told first, see [`Self::return_late_credit`]. `transport_lock` held by
+    /// SUNRPC.
     ///
     /// # Safety
     ///
@@ -133,9 +135,46 @@ impl<T: Transport> Xprt<T> {
             unsafe { (*rqst.as_ptr()).rq_cong = 0 };
             return;
         }
+        // SAFETY: By the safety requirements. Without a buffer, `buf_free` is not called.
+        let unanswered = unsafe {
+            (*rqst.as_ptr()).rq_reply_bytes_recvd == 0 && !(*rqst.as_ptr()).rq_buffer.is_null()
+        };
+        if unanswered {
+            return;
+        }
         // SAFETY: By the safety requirements. Does nothing if no credit is held; otherwise it is
         // part of `cong`, for it was taken in this epoch.
         unsafe { raw::xprt_release_rqst_cong(task.as_ptr()) };
+    }
+
+    /// Gives back the credit of a request that ends without an answer, once the transport knows. It
+    /// may have shrunk the window, and nobody is let in before that. Takes `transport_lock` if a
+    /// credit is held.
+    ///
+    /// # Safety
+    ///
+    /// `task` is a live task with a request in a `Slot<T>` of this transport, which has left all
+    /// queues.
+    #[inline]
+    pub(super) unsafe fn return_late_credit(&self, task: NonNull<raw::rpc_task>) {
+        // SAFETY: By the safety requirements; the request is its task's alone.
+        let rqst = unsafe { (*task.as_ptr()).tk_rqstp };
+        // SAFETY: As above.
+        if unsafe { (*rqst).rq_cong } == 0 {
+            return;
+        }
+        with_transport_lock(self.as_raw(), || {
+            // SAFETY: By the safety requirements; requests are not null.
+            let slot = unsafe { Slot::<T>::from_rqst(NonNull::new_unchecked(rqst)) };
+            if slot.credit_epoch.load(Relaxed) == self.state().epoch.load(Relaxed) {
+                // SAFETY: By the safety requirements; the credit is part of `cong`, for it was taken
+                // in this epoch.
+                unsafe { raw::xprt_release_rqst_cong(task.as_ptr()) };
+            } else {
+                // SAFETY: As above.
+                unsafe { (*rqst).rq_cong = 0 };
+            }
+        });
     }
 
     /// Clears `XPRT_CWND_WAIT`; was it set? `transport_lock` held.

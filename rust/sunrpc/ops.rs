@@ -141,6 +141,8 @@ unsafe extern "C" fn buf_free<T: Transport>(task: *mut raw::rpc_task) {
     let (xprt, rqst) = unsafe { parts::<T>((*task).tk_rqstp) };
     let slot = rqst.slot();
     xprt.transport().release(xprt, rqst);
+    // SAFETY: SUNRPC passes a live task; its request has left all queues before it is freed.
+    unsafe { xprt.return_late_credit(NonNull::new_unchecked(task)) };
     // SAFETY: Called from the task that owns the request; `release` has fenced everything.
     unsafe { slot.buffers.give_back() };
 }
