@@ -65,13 +65,18 @@ pub(super) fn invalidated(link: &Link, qp: &Qp<Link>, request: &Request) {
 fn settle(xprt: &Xprt<Client>, request: &Request, mut seat: SpinLockGuard<'_, Seat>) {
     let state = &mut seat.state;
     state.fenced();
-    let (parked, verdict) = (state.parked.take(), state.verdict);
+    let (parked, verdict, late) = (state.parked.take(), state.verdict, state.late.take());
     state.reset();
     drop(seat);
-    match parked {
-        Some(parked) => reply::complete(parked.resume(xprt), verdict),
-        None => request.wake(),
-    }
+    let Some(parked) = parked else {
+        return request.wake();
+    };
+    let mut rqst = parked.resume(xprt);
+    let verdict = match late {
+        Some(late) => reply::place(xprt, &mut rqst, &late.message, late.chunk),
+        None => verdict,
+    };
+    reply::complete(rqst, verdict);
 }
 
 /// Fences a request that SUNRPC gives up, and waits until that is done. May sleep.
@@ -93,6 +98,8 @@ pub(super) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Clie
     ep.link.orphaned();
     if state.exposed() {
         trace::mrs_zap(names::task(rqst));
+        let live = state.regions.iter().filter(|region| region.is_live());
+        client.stats().local_inv(live.count());
         state.phase = Phase::Abandoned;
         if post(&ep.qp, request, state, names::task(rqst).get()).is_err() {
             xprt.force_disconnect();

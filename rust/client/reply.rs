@@ -10,7 +10,7 @@
 use kernel::prelude::*;
 
 use super::link::Link;
-use super::request::{Offered, Phase, Request, State, Verdict};
+use super::request::{Late, Offered, Phase, Request, State, Verdict};
 use super::transport::Client;
 use super::{backward, fence, names};
 use crate::observe::stats::{breach, Breach};
@@ -24,6 +24,7 @@ use crate::rdma::qp::Qp;
 use crate::rdma::recv::Received;
 use crate::sunrpc::reply::Pinned;
 use crate::sunrpc::xdr_buf::XdrBuf;
+use crate::sunrpc::xprt::Xprt;
 use crate::wire::v1::{self, ErrorBody, Header};
 use crate::wire::{self, DecodeError, Prefix, What};
 
@@ -73,7 +74,7 @@ fn malformed(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>, error: &Decod
     }
     trace::reply_hdr_err(prefix, peer);
     match link.xprt().find(prefix.xid) {
-        Some(rqst) => accept(link, qp, msg, rqst, |_, _| Verdict::Failed),
+        Some(rqst) => accept(link, qp, msg, rqst, |_, _| Finding::Done(Verdict::Failed)),
         None => link.unclaimed(),
     }
 }
@@ -85,14 +86,26 @@ fn unmatched(link: &Link, bytes: &[u8]) {
     }
 }
 
+/// What a reply comes to.
+enum Finding<'m> {
+    /// There is nothing left to do with the message.
+    Done(Verdict),
+    /// The RPC message, or what of it did not come through the write chunk, is to be put into place.
+    Inline {
+        message: &'m [u8],
+        /// Bytes that came through the write chunk, if it was used.
+        chunk: Option<u32>,
+    },
+}
+
 /// Settles the RPC a message belongs to: takes note of what was invalidated, has the message
 /// judged, and completes the RPC as soon as nobody can reach its memory.
-fn accept<'a>(
+fn accept<'a, 'm>(
     link: &'a Link,
     qp: &Qp<Link>,
     msg: &Received<'_, Link>,
     mut rqst: Pinned<'a, Client>,
-    judge: impl FnOnce(&State, &mut Pinned<'a, Client>) -> Verdict,
+    judge: impl FnOnce(&State, &Pinned<'a, Client>) -> Finding<'m>,
 ) {
     let request: &Request = rqst.slot().data();
     let mut seat = request.lock();
@@ -104,15 +117,60 @@ fn accept<'a>(
     if !note_invalidated(link, state, &rqst, msg) {
         return link.give_up();
     }
-    state.verdict = judge(state, &mut rqst);
+    let finding = judge(state, &rqst);
     if !state.exposed() {
-        let verdict = state.verdict;
         state.reset();
         drop(seat);
-        complete(rqst, verdict);
-    } else {
-        fence::before_completion(link, qp, request, seat, rqst);
+        let verdict = settle(link.xprt(), &mut rqst, finding);
+        return complete(rqst, verdict);
     }
+    match finding {
+        Finding::Inline { message, chunk } if is_mapped(state, &rqst, message) => {
+            // Without memory for it the server has to say it again, over another connection.
+            let Ok(late) = Late::new(message, chunk) else {
+                return link.give_up();
+            };
+            state.late = Some(late);
+        }
+        finding => state.verdict = settle(link.xprt(), &mut rqst, finding),
+    }
+    fence::before_completion(link, qp, request, seat, rqst);
+}
+
+/// Whether a message belongs to memory that is still registered: all of the reply's is for a reply
+/// chunk, and all but the head for a write chunk.
+fn is_mapped(state: &State, rqst: &Pinned<'_, Client>, message: &[u8]) -> bool {
+    match state.offer {
+        Offered::Nothing => false,
+        // CAST: `usize` has at least 32 bits.
+        Offered::WriteChunk => message.len() > rqst.recv_buf().head_len() as usize,
+        Offered::ReplyChunk => true,
+    }
+}
+
+/// Does what a finding leaves to do.
+fn settle(xprt: &Xprt<Client>, rqst: &mut Pinned<'_, Client>, finding: Finding<'_>) -> Verdict {
+    match finding {
+        Finding::Done(verdict) => verdict,
+        Finding::Inline { message, chunk } => place(xprt, rqst, message, chunk),
+    }
+}
+
+/// Puts an inline reply into place.
+pub(super) fn place(
+    xprt: &Xprt<Client>,
+    rqst: &mut Pinned<'_, Client>,
+    message: &[u8],
+    chunk: Option<u32>,
+) -> Verdict {
+    let placed = rqst.place_reply(message, chunk);
+    xprt.data().stats().fixup(placed.copied);
+    trace::fixup(
+        names::task(rqst),
+        placed.copied,
+        Lazy(|| shape(&rqst.recv_buf())),
+    );
+    Verdict::Length(placed.len)
 }
 
 /// Completes an RPC whose memory nobody can reach any more.
@@ -150,13 +208,13 @@ fn note_foreign(link: &Link, xid: u32, rkey: u32) {
     breach(Breach::ForeignRkey);
 }
 
-/// Compares a reply with what was offered and puts its inline part into place.
-fn judge(
+/// Compares a reply with what was offered.
+fn judge<'m>(
     link: &Link,
-    header: &Header<'_>,
+    header: &Header<'m>,
     state: &State,
-    rqst: &mut Pinned<'_, Client>,
-) -> Verdict {
+    rqst: &Pinned<'_, Client>,
+) -> Finding<'m> {
     let stats = link.xprt().data().stats();
     let segments = Some(&state.offered[..]);
     let offer = match state.offer {
@@ -179,31 +237,27 @@ fn judge(
             let chunk = header
                 .lists()
                 .is_some_and(|l| l.write_list().next().is_some());
-            let placed = rqst.place_reply(header.payload(), chunk.then_some(write_len));
-            stats.fixup(placed.copied);
-            trace::fixup(
-                names::task(rqst),
-                placed.copied,
-                Lazy(|| shape(&rqst.recv_buf())),
-            );
-            Verdict::Length(placed.len)
+            Finding::Inline {
+                message: header.payload(),
+                chunk: chunk.then_some(write_len),
+            }
         }
         Ok(Outcome::ReplyChunk {
             reply_chunk_len, ..
         }) => {
             stats.reply_bytes(reply_chunk_len);
-            Verdict::Length(reply_chunk_len)
+            Finding::Done(Verdict::Length(reply_chunk_len))
         }
         Ok(Outcome::Error(body)) => {
             refused(rqst, body);
             stats.bad_reply();
-            Verdict::Failed
+            Finding::Done(Verdict::Failed)
         }
         Err(violation) => {
             trace::reply_violation(names::task(rqst), header.xid(), violation);
             stats.bad_reply();
             breach(Breach::ReplyClaim);
-            Verdict::Failed
+            Finding::Done(Verdict::Failed)
         }
     }
 }

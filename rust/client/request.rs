@@ -92,6 +92,30 @@ pub(super) enum Verdict {
     Failed,
 }
 
+/// The inline part of a reply that came while the peer could still reach the memory it belongs to,
+/// for which the DMA layer may have a buffer of its own, too: its contents would overwrite the reply.
+pub(super) struct Late {
+    pub(super) message: KVec<u8>,
+    /// Bytes that came through the write chunk, if it was used.
+    pub(super) chunk: Option<u32>,
+}
+
+impl Late {
+    /// Keeps a copy of `message`. Does not sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(message: &[u8], chunk: Option<u32>) -> Result<Self> {
+        let mut copy = KVec::new();
+        copy.extend_from_slice(message, GFP_ATOMIC)?;
+        Ok(Self {
+            message: copy,
+            chunk,
+        })
+    }
+}
+
 /// The client's part of a request slot.
 #[pin_data]
 pub(crate) struct Request {
@@ -121,7 +145,7 @@ pub(super) struct Seat {
 /// # Invariants
 ///
 /// - `regions` is empty in phase Idle.
-/// - In phase Fencing, and in no other, `parked` holds the RPC's pin.
+/// - In phase Fencing, and in no other, `parked` holds the RPC's pin; `late` is empty in all others.
 /// - What is in `regions` and `out` belongs to the connection with number `epoch`.
 pub(super) struct State {
     pub(super) phase: Phase,
@@ -138,6 +162,8 @@ pub(super) struct State {
     pub(super) offer: Offered,
     /// What the RPC will be completed with once it is fenced.
     pub(super) verdict: Verdict,
+    /// The reply, if it is to go to memory that has to be fenced first.
+    pub(super) late: Option<Late>,
     pub(super) parked: Option<Parked<Client>>,
 }
 
@@ -222,6 +248,7 @@ impl State {
             offered: KVec::with_capacity(MAX_SEGMENTS as usize, GFP_KERNEL)?,
             offer: Offered::Nothing,
             verdict: Verdict::Failed,
+            late: None,
             parked: None,
         })
     }
