@@ -63,7 +63,9 @@ class Guest:
         done = self.run(command, timeout=timeout, stdin=stdin)
         if done.status:
             text = (done.stdout + done.stderr).decode(errors="replace").strip()
-            raise GuestError(f"{self.name}: `{command}` ended {done.status}: {text[-2000:]}")
+            if len(text) > 3000:
+                text = f"{text[:1000]} … {text[-2000:]}"
+            raise GuestError(f"{self.name}: `{command}` ended {done.status}: {text}")
         return done.stdout.decode(errors="replace")
 
     def read(self, path: str) -> str:
