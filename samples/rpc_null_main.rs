@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! insmod rpc_null.ko
-//! mount -o vers=4.2,proto=rdma 192.0.2.1:/ /mnt       # pings fine, then: Operation not supported
+//! mount -o vers=4.2,proto=rdma 192.0.2.1:/ /mnt       # pings fine, then: mount system call failed
 //! rmmod rpc_null
 //! insmod rpc_null.ko refuse=1
 //! mount -o vers=4.2,proto=rdma 192.0.2.1:/ /mnt       # Connection refused

@@ -112,6 +112,8 @@ fn accept<'a, 'm>(
     let state = &mut seat.state;
     if state.phase != Phase::Sent || state.epoch != link.epoch {
         // A second reply, or one to an RPC that has not been sent over this connection.
+        drop(seat);
+        rqst.disown();
         return unmatched(link, msg.bytes());
     }
     if !note_invalidated(link, state, &rqst, msg) {

@@ -129,6 +129,17 @@ impl<'a, T: Transport> Pinned<'a, T> {
         self.finish(0);
     }
 
+    /// The message was no reply to the request as it stands, which stays pending. It counts like one
+    /// to no request. Does not sleep. Takes `queue_lock`.
+    pub(crate) fn disown(self) {
+        {
+            let _guard = QueueLock::new(self.xprt);
+            // SAFETY: The transport is alive; SUNRPC counts these under `queue_lock`.
+            unsafe { (*self.xprt.as_raw()).stat.bad_xids += 1 };
+        }
+        drop(self);
+    }
+
     #[inline]
     fn finish(self, copied: i32) {
         let this = ManuallyDrop::new(self);

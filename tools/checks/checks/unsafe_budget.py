@@ -18,7 +18,7 @@ BUDGET: dict[str, int] = {
     "raw": 2,
     "mem": 7,
     "rdma": 147,
-    "sunrpc": 245,
+    "sunrpc": 254,
     "observe": 3,
 }
 

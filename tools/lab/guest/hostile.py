@@ -200,7 +200,7 @@ def converse(peer, server, connection, misdeeds):
 def main():
     if sys.argv[1] == "handshake":
         return handshakes.run()
-    misdeeds = group(*sys.argv[1:])
+    misdeeds = group(sys.argv[1])
     peer, server = Peer(), RealServer()
     print("ready", flush=True)
     try:

@@ -214,7 +214,7 @@ def errors():
 
 
 def transactions():
-    """Replies to calls that nobody has made, or twice to one."""
+    """Replies to calls that nobody has made, or twice to one. For NFSv3."""
     for name, change in (
         ("xid + 1", lambda xid: xid + 1),
         ("xid inverted", lambda xid: ~xid),
@@ -239,10 +239,7 @@ def transactions():
         ends=True,
         last=True,
     )
-
-
-def backward():
-    """The direction is told by the RPC message. With NFSv3 nobody serves calls of the server."""
+    # The direction is told by the RPC message. With NFSv3 nobody serves calls of the server.
     yield Answer("a call", lambda c: _reply(c) + callback(c.xid), "-", CALLBACK_EVENTS)
 
 
@@ -452,11 +449,6 @@ GROUPS = {
 }
 
 
-#: Only for versions of NFS whose client serves nobody.
-UNSERVED = {"claims": (backward,)}
-
-
-def group(name, version="4.2"):
-    """The misdeeds of a group, in order, for a client of this version of NFS."""
-    more = UNSERVED.get(name, ()) if version in ("3", "4.0") else ()
-    return [misdeed for make in (*GROUPS[name], *more) for misdeed in make()]
+def group(name):
+    """The misdeeds of a group, in order."""
+    return [misdeed for make in GROUPS[name] for misdeed in make()]

@@ -38,12 +38,14 @@ class Options:
 
 @dataclass
 class Scenario:
-    """The scenario under way: where the consoles stood when it began."""
+    """The scenario under way: how far the consoles had been searched when it began."""
 
     name: str
     options: Options
     console_at: dict[str, int]
     pcap: Path
+    #: Mounts of the pair before it.
+    mounts: int
 
 
 class Lab:
@@ -54,6 +56,9 @@ class Lab:
         self.kernel, self.directory = kernel, directory
         self.scenario: Scenario | None = None
         self.kept = directory
+        #: Reports of pairs that are gone, which no scenario has been told of.
+        self.unclaimed: list[str] = []
+        self._searched: dict[str, int] = {}
         self._pair: Pair | None = None
         self._options = Options()
         self._count = 0
@@ -99,19 +104,20 @@ class Lab:
             raise
 
     def _prepare(self, pair: Pair, name: str) -> Pair:
-        """Load the module, note where the consoles stand, start the capture."""
-        guests = (pair.server, pair.client)
+        """Load the module, start the capture."""
         if pair.client.run("grep -q ^rpcrdma /proc/modules").status:
             pair.load()
-        at = {guest.name: len(guest.console()) for guest in guests}
         self._count += 1
         pcap = self.directory / f"{self._count:02d}.pcap"
         pair.capture(pcap)
-        self.scenario = Scenario(name, self._options, at, pcap)
+        at = dict(self._searched)
+        self.scenario = Scenario(name, self._options, at, pcap, pair.mounts)
         return pair
 
     def _boot(self, options: Options) -> Pair:
         self._options = options
+        # What a boot reports is its first scenario's.
+        self._searched = {}
         setup = Setup(
             kernel=self.kernel,
             client_module=self.client_module(),
@@ -147,13 +153,13 @@ class Lab:
         scenario, pair = self.scenario, self._pair
         assert scenario is not None and pair is not None
         self.scenario = None
-        faults: list[str] = []
+        faults, self.unclaimed = self.unclaimed, []
         try:
             pair.client.sh("umount -a -t nfs,nfs4 || umount -a -l -t nfs,nfs4", timeout=60)
             pair.end_capture()
         except LabError as err:
             faults.append(f"the guests do not answer: {err}")
-        reports = self._reports(pair, scenario)
+        reports = self._reports(pair)
         if not expect_reports:
             faults += reports
         elif not reports:
@@ -161,22 +167,29 @@ class Lab:
         # Over iWARP one TCP frame may hold several messages: the check does not take those apart.
         checked = pair.setup.link == "rxe" and not breaks_rules
         if checked and not failed and not expect_reports:
-            found = wire_faults(scenario.pcap)
+            found = wire_faults(scenario.pcap, busy=pair.mounts > scenario.mounts)
             # tshark cannot put together what it sees out of order or twice.
             faults += [f for f in found if not (pair.relay and f.endswith("malformed"))]
         if failed or faults:
             self._keep(pair, scenario)
         scenario.pcap.unlink(missing_ok=True)
         blind = any(splat.blinded(guest.console()) for guest in (pair.server, pair.client))
-        if failed or faults or expect_reports or blind:
+        if failed or faults or expect_reports:
+            self._stop()
+        elif blind:
             self.drop()
         return faults
 
-    def _reports(self, pair: Pair, scenario: Scenario) -> list[str]:
-        """Every kernel report in either console since the scenario began."""
+    def _reports(self, pair: Pair) -> list[str]:
+        """Every kernel report in either console since they were searched last.
+
+        A scenario's end is searched with the next one's beginning: teardown goes on after it.
+        """
         found = []
         for guest in (pair.server, pair.client):
-            text = guest.console()[scenario.console_at[guest.name] :]
+            console = guest.console()
+            text = console[self._searched.get(guest.name, 0) :]
+            self._searched[guest.name] = len(console)
             for report in splat.find(text, bad_link=pair.relay is not None):
                 found.append(f"{guest.name}: {report}")
         return found
@@ -186,12 +199,19 @@ class Lab:
         self.kept = self.directory / scenario.name.replace("/", "_")
         self.kept.mkdir(parents=True, exist_ok=True)
         for guest in (pair.server, pair.client):
-            text = guest.console()[scenario.console_at[guest.name] :]
+            text = guest.console()[scenario.console_at.get(guest.name, 0) :]
             (self.kept / f"{guest.name}-console.log").write_text(text)
         if scenario.pcap.exists():
             shutil.copy(scenario.pcap, self.kept / "cable.pcap")
 
     def drop(self) -> None:
+        """End the pair, if there is one; what it reports last is `unclaimed`."""
+        pair = self._pair
+        self._stop()
+        if pair:
+            self.unclaimed += [f"after the scenario before: {text}" for text in self._reports(pair)]
+
+    def _stop(self) -> None:
         """End the pair, if there is one."""
         pair, self._pair = self._pair, None
         if pair:
@@ -206,9 +226,11 @@ def leaks(guest: Guest) -> str:
     return f"{guest.name}: kmemleak: {text[:3000]}" if text else ""
 
 
-def wire_faults(pcap: Path) -> list[str]:
-    """Breaches of the protocol in a capture."""
+def wire_faults(pcap: Path, *, busy: bool = False) -> list[str]:
+    """Breaches of the protocol in a capture; `busy`: something must be in it."""
     summary = wirecheck.check(capture.read(pcap), *CLIENT_ADDRESSES)
+    if busy and not summary.calls:
+        return ["wire: there was a mount, and the capture has not one call"]
     shown = [f"wire: {text}" for text in summary.violations[:20]]
     if len(summary.violations) > 20:
         shown.append(f"wire: … {len(summary.violations)} in all")

@@ -91,6 +91,8 @@ class Pair:
         `GuestError`; nothing is left running then.
         """
         self.setup, self.directory = setup, directory
+        #: How many went well.
+        self.mounts = 0
         try:
             self._bring_up()
         except BootError as err:
@@ -198,6 +200,7 @@ class Pair:
         inside = f"nsenter --net=/run/netns/{namespace} " if namespace else ""
         command = f"mkdir -p {at} && {inside}mount -t nfs -o {words} {server}:/export {at}"
         self.client.sh(command, timeout=120)
+        self.mounts += 1
 
     def umount(self, at: str = MOUNT_POINT) -> None:
         """Unmount it again."""

@@ -56,6 +56,7 @@ def lab() -> Iterator[Lab]:
     lab = Lab(built, paths.run_directory("check"))
     yield lab
     lab.drop()
+    assert not lab.unclaimed, "\n".join(lab.unclaimed)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_rpc_null(pair: Pair) -> None:
     pair.unload()
     try:
         pair.client.sh("insmod /lab/rpc_null.ko")
-        _fails(pair, "Operation not supported")
+        _fails(pair, "mount system call failed")
         pair.unload(module="rpc_null")
         pair.client.sh("insmod /lab/rpc_null.ko refuse=1")
         _fails(pair, "Connection refused")

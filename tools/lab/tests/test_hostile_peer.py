@@ -91,10 +91,6 @@ def test_access_counts_as_refused_only_if_the_device_says_so() -> None:
         assert len(wanted) == left
 
 
-def test_only_clients_without_a_callback_service_are_called_in_vain() -> None:
-    assert len(misdeeds.group("claims", "3")) == len(misdeeds.group("claims", "4.2")) + 1
-
-
 def test_departure_ends_the_conversation_and_no_misdeed() -> None:
     wanted: list[misdeeds.Misdeed] = [misdeed("success")]
     converse(Client(1, leaves=True), wanted)
