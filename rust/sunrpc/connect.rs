@@ -47,14 +47,19 @@ pub(super) fn now() -> usize {
     unsafe { (&raw const k::jiffies).read_volatile() }
 }
 
+/// Whether the time `a`, in jiffies, comes before `b`. Half the range is the past.
+#[inline]
+pub(super) fn is_before(a: usize, b: usize) -> bool {
+    a.wrapping_sub(b) > usize::MAX / 2
+}
+
 /// Jiffies from now until `then`; 0 if that has passed.
 fn until(then: usize) -> usize {
-    let left = then.wrapping_sub(now());
-    // Half the range is the past.
-    if left > usize::MAX / 2 {
+    let now = now();
+    if is_before(then, now) {
         0
     } else {
-        left
+        then.wrapping_sub(now)
     }
 }
 

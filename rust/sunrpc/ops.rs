@@ -48,7 +48,7 @@ impl<T: Transport> Table<T> {
         prepare_request: Some(prepare_request::<T>),
         send_request: Some(send_request::<T>),
         abort_send_request: None,
-        wait_for_reply_request: Some(raw::xprt_wait_for_reply_request_def),
+        wait_for_reply_request: Some(wait_for_reply),
         timer: Some(timer::<T>),
         release_request: Some(release_request::<T>),
         close: Some(close::<T>),
@@ -206,6 +206,28 @@ unsafe extern "C" fn send_request<T: Transport>(rqst: *mut raw::rpc_rqst) -> c_i
             }
             error.to_errno()
         }
+    }
+}
+
+/// A task is about to wait for its reply.
+///
+/// SUNRPC counts a call's major timeout from its first transmission, and moves it by one span each
+/// time that it finds it passed. With a small `timeo` and after a long time without a connection it
+/// lies in the past for many calls to come: each would time out as it is sent, and cost the new
+/// connection. So what is sent gets the time of one transmission; `soft` ends after it.
+///
+/// # Safety
+///
+/// To be called by SUNRPC, as the module says.
+unsafe extern "C" fn wait_for_reply(task: *mut raw::rpc_task) {
+    // SAFETY: As the module says. The deadline belongs to the task, which is the one that runs.
+    unsafe {
+        let rqst = (*task).tk_rqstp;
+        let least = connect::now().wrapping_add((*rqst).rq_timeout);
+        if connect::is_before((*rqst).rq_majortimeo, least) {
+            (*rqst).rq_majortimeo = least;
+        }
+        raw::xprt_wait_for_reply_request_def(task);
     }
 }
 

@@ -18,7 +18,7 @@ BUDGET: dict[str, int] = {
     "raw": 2,
     "mem": 7,
     "rdma": 147,
-    "sunrpc": 254,
+    "sunrpc": 256,
     "observe": 3,
 }
 

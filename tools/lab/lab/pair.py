@@ -93,6 +93,8 @@ class Pair:
         self.setup, self.directory = setup, directory
         #: How many went well.
         self.mounts = 0
+        #: Of the capture under way, or the last one.
+        self.pcap: Path | None = None
         try:
             self._bring_up()
         except BootError as err:
@@ -223,6 +225,7 @@ class Pair:
 
     def capture(self, path: Path) -> None:
         """Start copying every frame of the cable into a pcap file at `path`."""
+        self.pcap = path
         self.server.vm.monitor.call(
             "object-add",
             **{"qom-type": "filter-dump", "id": "dump", "netdev": "net0"},

@@ -76,3 +76,27 @@ def test_both_ways(pair: Pair, version: str, flavour: str, tmp_path: Path) -> No
         assert (reads, writes) == (0, 0)
         assert summary.position_zero > 0
         assert summary.reply_chunks > 0
+
+
+#: More than there are memory regions for at first: a call under krb5i takes three.
+WRITERS = 40
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("pair", [Options(realm=True)], indirect=True)
+def test_many_writers(pair: Pair) -> None:
+    """Calls that all want several memory regions, over two connections; none of them is stuck."""
+    pair.server.sh("rm -rf /srv/export/*")
+    _join_realm(pair)
+    pair.mount("3", options="sec=krb5i")
+    write = f"dd if=/dev/urandom of={MOUNT_POINT}/f$i bs=64k count=24 oflag=direct 2>/run/dd$i"
+    writing = pair.client.vm.start(f"for i in $(seq {WRITERS}); do {write} & done; wait")
+    pair.client.sh(f"while [ ! -e {MOUNT_POINT}/f{WRITERS} ]; do sleep 0.2; done", timeout=100)
+    pair.restart_nfsd(2)
+    pair.client.vm.agent.wait(writing, 300)
+    sizes = pair.server.sh("stat -c %s /srv/export/*").split()
+    assert sizes == [str(24 * 65536)] * WRITERS, sizes
+    pair.client.sh("echo 3 > /proc/sys/vm/drop_caches")
+    here = pair.client.sh(f"cd {MOUNT_POINT} && sha256sum *", timeout=300)
+    assert here == pair.server.sh("cd /srv/export && sha256sum *", timeout=300)
+    pair.umount()

@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from lab import hostile, settings
-from lab.pair import Pair
+from lab import hostile, settings, tracing
+from lab.harness import Options
+from lab.pair import MOUNT_POINT, Pair
 
 #: Seconds for the removal itself, and until the client is at work again once the device is there.
 REMOVING, RETURNING = 10.0, 10.0
@@ -51,4 +52,34 @@ def test_umount_without_device(pair: Pair) -> None:
         pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
     pair.load()
     pair.mount("3")
+    pair.umount()
+
+
+@pytest.mark.full
+@pytest.mark.needs_ours
+@pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
+def test_removal_amid_connecting(pair: Pair) -> None:
+    """An attempt to connect, to a server that does not answer, does not keep the device."""
+    assert pair.relay is not None
+    kind = pair.setup.link
+    pair.server.sh("rm -rf /srv/export/*; echo there > /srv/export/f")
+    pair.mount("3")
+    pair.relay.set("blackout", 1)
+    with tracing.recording(pair.client, ["rpcrdma:xprtrdma_conn_state"]) as trace:
+        reader = pair.client.vm.start(f"cat {MOUNT_POINT}/f")
+        deadline = time.monotonic() + 100
+        while not any(e.text.endswith("-> connecting") for e in trace.events()):
+            assert time.monotonic() < deadline, "no attempt to connect"
+            time.sleep(0.2)
+        began = time.monotonic()
+        pair.client.sh(f"rdma link del {kind}0", timeout=120)
+        removing = time.monotonic() - began
+        last = trace.events()[-1]
+    print(f"removed in {removing:.1f} s; {last.text}")
+    assert removing < 5
+    assert last.text.endswith("device removal: connecting -> draining")
+    pair.relay.set("blackout", 0)
+    pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
+    done = pair.client.vm.agent.wait(reader, 100)
+    assert done.stdout == b"there\n", done.stderr.decode()
     pair.umount()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from lab import ktap, paths
@@ -109,7 +111,12 @@ def test_cost_of_giving_up(pair: Pair) -> None:
     script = _script(pair.client, "bpftrace/registration-cost.bt")
     pair.client.sh("chmod +x /run/given-up")
     telling = pair.client.vm.start(f"{BPFTRACE} {script} -c /run/given-up 2>&1")
-    pair.client.sh("while [ ! -e /run/opened ]; do sleep 0.1; done", timeout=100)
+    deadline = time.monotonic() + 200
+    while pair.client.run("test -e /run/opened").status:
+        ended = pair.client.vm.agent.poll(telling)
+        assert not ended, ended.stdout.decode()
+        assert time.monotonic() < deadline, "the command was not started"
+        time.sleep(0.2)
     pair.server.sh("pkill -STOP mountd && exportfs -f")
     try:
         pair.client.sh("touch /run/slow")
