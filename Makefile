@@ -42,17 +42,19 @@ clean:
 ## help: this text
 help:
 	@echo 'Targets:'
-	@sed -n 's/^## \([a-z_-]*\): \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^## \([^ ]*\): \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 	@echo
 	@echo 'Variables:'
-	@sed -n 's/^#: \([A-Z_=]*\) \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^#: \([^ ]*\) \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 #: KDIR= kernel build tree with CONFIG_RUST=y; default: of the running kernel
 #: LLVM= as for the kernel: 1, or a suffix such as -19, to build with clang
-#: RUSTC= BINDGEN= override what tools/toolchain.sh finds
+#: RUSTC= Rust compiler, in place of the one that tools/toolchain.sh finds
+#: BINDGEN= the same for bindgen
 #: JOBS= parallel jobs; default: number of processors
 #: SAMPLES=y also build the modules under samples/
 #: RPCRDMA_KUNIT=y compile the KUnit suites into the module
+#: INSTALL_MOD_PATH= as for the kernel: the root to install below, or to take the module out of
 
 -include tools/host/targets.mk
 -include tools/checks/targets.mk

@@ -18,6 +18,7 @@ modules_uninstall:
 
 # The package is built from what git tracks, in a directory of its own.
 DEB_DIR ?= build/deb
+#: DEB_DIR= where make deb builds; default: build/deb
 ## deb: build the Debian package rpcrdma-dkms into build/deb
 deb:
 	@sh tools/headers/deb.sh '$(DEB_DIR)'

@@ -55,4 +55,5 @@ bench-wire:
 	@cd tools/bench && $(CARGO) bench --quiet --locked --bench codec -- --quiet
 
 #: FUZZ_TIME= seconds for each target of make fuzz; default: 60
+#: FUZZ_TARGETS= which of tools/fuzz/fuzz_targets make fuzz runs; default: all
 #: CARGO= cargo of a stable toolchain

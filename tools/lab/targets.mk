@@ -31,7 +31,7 @@ lab-deps:
 lab-lint: lab-deps
 	@$(LAB) lint
 
-## lab-check: the scenarios on the plain kernel; FULL=1: all of them, and on the debug kernel
+## lab-check: the scenarios on the plain kernel; FULL=1: all, the debug kernel and siw too
 lab-check: lab-deps
 	@$(LAB) check
 
@@ -40,9 +40,9 @@ lab-check: lab-deps
 #: CLIENT=ours|stock whose rpcrdma.ko the client loads
 #: LINK=rxe|siw the guests' soft RDMA device
 #: ACCEL=auto|tcg|kvm how the guests are run
-#: SOAK_TIME=3600 seconds that make soak takes
+#: SOAK_TIME= seconds that make soak takes; default: 3600
 #: SOAK_SEED= the sequence of faults to repeat
-#: FULL=1 every scenario, not only the selection for `make check`
+#: FULL=1 all scenarios, on both kernels, and over siw those that move data
 
 .PHONY: check
 check: lab-lint lab-check

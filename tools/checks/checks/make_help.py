@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 
 from .tree import Finding, Tree, line_of
 
@@ -11,10 +12,19 @@ NAME = "make help"
 
 # Steps of other targets, not meant to be called.
 INTERNAL = {"preflight", "fuzz-build"}
+# Variables of make itself.
+MAKES_OWN = {"CURDIR", "MAKE", "MAKEFILE_LIST"}
+
+_VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*)=(\S*)")
 
 
 def _makefiles(tree: Tree) -> list[str]:
     return [f for f in tree.files if f == "Makefile" or f.endswith("/targets.mk")]
+
+
+def _code(text: str) -> str:
+    """A makefile without comments; lines stay where they are."""
+    return re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
 
 
 def targets(text: str) -> dict[str, int]:
@@ -26,7 +36,36 @@ def targets(text: str) -> dict[str, int]:
     return found
 
 
-def check(tree: Tree) -> list[Finding]:
+def inputs(tree: Tree) -> dict[str, tuple[str, int]]:
+    """Variables that the makefiles take from their user, and where they do so first.
+
+    Those are used, or have a default (`?=`), and no makefile sets them for itself.
+    """
+    codes = {path: _code(tree.text(path)) for path in _makefiles(tree)}
+    # A value that is made from the variable's own value only completes it.
+    plain = re.compile(r"^(?:export )?([A-Z]\w*)\s*:?=(?!.*\$\(\1\))", re.MULTILINE)
+    own = {name for code in codes.values() for name in plain.findall(code)} | MAKES_OWN
+    found: dict[str, tuple[str, int]] = {}
+    for path, code in codes.items():
+        for match in re.finditer(r"\$\(([A-Z]\w*)\)|^([A-Z]\w*) \?=", code, re.MULTILINE):
+            name = match[1] or match[2]
+            if name not in own:
+                found.setdefault(name, (path, line_of(code, match.start())))
+    return found
+
+
+def _described(tree: Tree) -> dict[str, tuple[str, int]]:
+    """Variables that `#: NAME=... text` lines tell of, and where."""
+    found = {}
+    for path in _makefiles(tree):
+        for number, line in enumerate(tree.text(path).splitlines(), 1):
+            match = _VARIABLE.match(line.removeprefix("#: "))
+            if line.startswith("#: ") and match:
+                found[match[1]] = (path, number)
+    return found
+
+
+def _check_targets(tree: Tree) -> list[Finding]:
     """Targets without help, and help without a target."""
     findings = []
     described: set[str] = set()
@@ -41,3 +80,60 @@ def check(tree: Tree) -> list[Finding]:
     for name in sorted(described - defined):
         findings.append(Finding("Makefile", 0, f"help tells of {name}, which is no target"))
     return findings
+
+
+def _is_used(tree: Tree, name: str) -> bool:
+    """Whether a makefile has `$(NAME)`, or a script of tools/ asks the environment for it."""
+    if any(f"$({name})" in _code(tree.text(path)) for path in _makefiles(tree)):
+        return True
+    return any(f'"{name}"' in tree.text(path) for path in tree.under("tools", ".py"))
+
+
+def _check_variables(tree: Tree) -> list[Finding]:
+    """Variables without help, and help without a variable."""
+    described = _described(tree)
+    findings = [
+        Finding(path, line, f"help tells of {name}, which nothing uses")
+        for name, (path, line) in described.items()
+        if not _is_used(tree, name)
+    ]
+    return findings + [
+        Finding(path, line, f"variable {name} has no `#: {name}= ...` line")
+        for name, (path, line) in inputs(tree).items()
+        if name not in described
+    ]
+
+
+def _printed(tree: Tree, path: str) -> list[str]:
+    """What the sed commands of the target help make of a makefile."""
+    lines: list[str] = []
+    for program in re.findall(r"@sed -n '([^']*)' \$\(MAKEFILE_LIST\)", tree.text("Makefile")):
+        command = ["sed", "-n", program.replace("$$", "$")]
+        done = subprocess.run(
+            command, input=tree.text(path), capture_output=True, text=True, check=True
+        )
+        lines += done.stdout.splitlines()
+    return lines
+
+
+def _check_output(tree: Tree) -> list[Finding]:
+    """Lines that are meant for help and do not come out of it as they went in."""
+    findings = []
+    for path in _makefiles(tree):
+        printed = _printed(tree, path)
+        for number, line in enumerate(tree.text(path).splitlines(), 1):
+            if not line.startswith(("## ", "#: ")):
+                continue
+            name, _, text = line[3:].partition(": " if line.startswith("##") else " ")
+            if f"  {name}\t{text}" not in printed:
+                findings.append(Finding(path, number, f"make help does not print: {line}"))
+            elif line.startswith("#: ") and not (_VARIABLE.fullmatch(name) and text):
+                findings.append(Finding(path, number, "not of the form `#: NAME=value text`"))
+            elif _VARIABLE.match(text):
+                findings.append(Finding(path, number, "a variable needs a line of its own"))
+    return findings
+
+
+def check(tree: Tree) -> list[Finding]:
+    """Help that is missing, hidden, or about nothing."""
+    return _check_targets(tree) + _check_variables(tree) + _check_output(tree)

@@ -293,19 +293,61 @@ class TraceEvents(TreeTest):
         self.fails(self.files(form=1), (trace_events.CALL + ":0", "numbers of the forms"))
 
 
+HELP = r"""
+## help: text
+help:
+	@sed -n 's/^## \([^ ]*\): \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+	@sed -n 's/^#: \([^ ]*\) \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+"""
+
+
 class MakeHelp(TreeTest):
     check = make_help.check
 
     def test_sound(self):
-        text = "X := 1\n## all: text\nall: preflight\n\techo\npreflight:\n\techo\n"
+        text = "X := 1\n## all: text\nall: preflight\n\techo $(X)\npreflight:\n\techo\n"
         more = "## check: text\ncheck: check-x\n## check-x: text\ncheck-x:\n"
-        self.passes({"Makefile": text, "tools/x/targets.mk": more})
+        self.passes({"Makefile": text + HELP, "tools/x/targets.mk": more})
+
+    def test_sound_variables(self):
+        text = "A2 ?= 1\nexport B := $(shell x $(B))\nC = $(A2) $(B) $(CURDIR)\n"
+        told = "#: A2= text, default: 1\n#: B= text\n#: KIND=one|two text\n"
+        files = {"Makefile": text + told + HELP, "tools/x/x.py": '_choice("KIND")\n'}
+        self.passes(files)
 
     def test_target_without_help(self):
-        self.fails({"Makefile": "all:\n\techo\n"}, ("Makefile:1", "target all"))
+        self.fails({"Makefile": "all:\n\techo\n" + HELP}, ("Makefile:1", "target all"))
 
     def test_help_without_target(self):
-        self.fails({"Makefile": "## gone: text\n"}, ("Makefile:0", "gone"))
+        self.fails({"Makefile": "## gone: text\n" + HELP}, ("Makefile:0", "gone"))
+
+    def test_variable_without_help(self):
+        self.fails(
+            {"Makefile": "A ?= 1\n# $(X) here\nB = $(if $(C),c)\n" + HELP},
+            ("Makefile:1", "variable A has no"),
+            ("Makefile:3", "variable C has no"),
+        )
+
+    def test_help_without_variable(self):
+        self.fails({"Makefile": "#: GONE= text\n" + HELP}, ("Makefile:1", "GONE, which nothing"))
+
+    def test_hidden(self):
+        narrow = HELP.replace("#: \\([^ ]*\\)", "#: \\([A-Z=]*\\)")
+        self.fails(
+            {"Makefile": "X = $(A) $(B)\n#: A= text\n#: B=y|n text\n" + narrow},
+            ("Makefile:3", "does not print: #: B=y|n text"),
+        )
+
+    def test_no_help_at_all(self):
+        text = "X = $(A)\n#: A= text\n## all: text\nall:\n"
+        self.fails({"Makefile": text}, ("Makefile:2", "not print"), ("Makefile:3", "not print"))
+
+    def test_form(self):
+        self.fails(
+            {"Makefile": "X = $(A) $(B)\n#: A= B= text\n#: B=\n#: B= text\n" + HELP},
+            ("Makefile:2", "a line of its own"),
+            ("Makefile:3", "does not print"),
+        )
 
 
 if __name__ == "__main__":
