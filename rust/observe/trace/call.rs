@@ -98,7 +98,7 @@ events! {
         ret: ret,
     }
 
-    /// A Send is about to be posted, or has been.
+    /// A Send was posted, and with it the registrations before it.
     fn post_send(cid: Cid, task: Task, num_sge: u32, signaled: bool) => xprtrdma_post_send {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,

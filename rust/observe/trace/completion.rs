@@ -14,7 +14,7 @@ events! {
         vendor_err: wc.vendor_err,
     }
 
-    /// A Send completed.
+    /// A Send or a registration has failed.
     fn wc_send(cid: Cid, wc: WcStatus) => xprtrdma_wc_send {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -30,7 +30,7 @@ events! {
         vendor_err: wc.vendor_err,
     }
 
-    /// A LOCAL_INV that is not the last of its RPC completed.
+    /// A LOCAL_INV has failed.
     fn wc_li(cid: Cid, wc: WcStatus) => xprtrdma_wc_li {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,

@@ -42,9 +42,8 @@ events! {
         port: peer.port,
     }
 
-    /// A reply's header could not be decoded, or claims what was not offered; its RPC fails. See
-    /// [`malformed_hdr`](super::malformed_hdr) and [`reply_violation`](super::reply_violation)
-    /// for the reason.
+    /// A reply's header could not be decoded; the RPC that it names, if any, fails. See
+    /// [`malformed_hdr`](super::malformed_hdr) for the reason.
     fn reply_hdr_err(prefix: Prefix, peer: Peer<'a>) => xprtrdma_reply_hdr_err {
         xid: prefix.xid,
         version: prefix.version,
@@ -69,7 +68,8 @@ events! {
         xid: xid,
     }
 
-    /// `bytes` of a reply were copied from the Receive buffer to where the upper layer wants them.
+    /// `bytes` of a reply that came inline were copied from the Receive buffer to the upper layer's
+    /// pages.
     fn fixup(task: Task, bytes: usize, buffer: ReplyShape) => xprtrdma_fixup {
         task_id: task.task_id,
         client_id: task.client_id,

@@ -38,7 +38,7 @@ events! {
         handle: handle,
     }
 
-    /// A reply granted no credit, or more than there are Receives for: `used` counts instead.
+    /// A reply granted no credit: `used` counts instead.
     fn bad_credits(peer: Peer<'a>, xid: u32, granted: u32, used: u32) => xprtrdma_bad_credits {
         addr: peer.addr,
         port: peer.port,
