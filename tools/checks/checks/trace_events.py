@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Trace events: declared in C, wrapped in Rust, and used; none of the three alone."""
+"""Trace events: declared in C, wrapped in Rust, used, and described; none of the four alone."""
 
 from __future__ import annotations
 
+import fnmatch
 import re
 
 from . import rust
@@ -10,10 +11,14 @@ from .tree import Finding, Tree, line_of
 
 NAME = "trace events"
 
-HEADER = "include/trace/events/rpcrdma_rs.h"
+HEADERS = "include/trace/events"
+HEADER = f"{HEADERS}/rpcrdma_rs.h"
 SHARED = "include/rpcrdma/glue_trace.h"
 WRAPPERS = "rust/observe/trace"
 CALL = "rust/observe/trace/call.rs"
+PAGE = "Documentation/tracing.rst"
+# The section of the page about events of C that we do not have.
+ABSENT = "Not here"
 
 # Events that nothing emits yet, and why they are there all the same.
 UNUSED: dict[str, str] = {}
@@ -113,9 +118,50 @@ def _check_forms(tree: Tree) -> list[Finding]:
     return [Finding(CALL, 0, f"numbers of the forms differ from {SHARED}")]
 
 
+def described(page: str) -> tuple[dict[str, int], dict[str, int]]:
+    """Events that have an entry in a table of the page; those that it calls absent. With lines.
+
+    An absent one may be a pattern, with `*`.
+    """
+    entries: dict[str, int] = {}
+    absent: dict[str, int] = {}
+    section, lines = "", page.splitlines()
+    for number, line in enumerate(lines, 1):
+        if re.match(r"=+$", line) and number > 1 and len(line) == len(lines[number - 2]):
+            section = lines[number - 2]
+        if section == ABSENT:
+            absent |= dict.fromkeys(re.findall(r"``(xprtrdma_[\w*]+)``", line), number)
+        elif entry := re.match(r"``(xprtrdma_\w+)``\s+\S", line):
+            entries.setdefault(entry[1], number)
+    return entries, absent
+
+
+def _check_page(tree: Tree) -> list[Finding]:
+    """Each event that a header declares has an entry, and no other event has."""
+    entries, absent = described(tree.text(PAGE) if PAGE in tree.files else "")
+    findings, known = [], set()
+    for path in tree.under(HEADERS, ".h"):
+        for event, (line, _) in declared(tree.text(path)).items():
+            known.add(event)
+            if event not in entries:
+                findings.append(Finding(path, line, f"{event} has no entry in {PAGE}"))
+    for event, line in entries.items():
+        if event not in known:
+            findings.append(Finding(PAGE, line, f"no event {event} in {HEADERS}"))
+    for pattern, line in absent.items():
+        there = fnmatch.filter(known, pattern)
+        findings += [Finding(PAGE, line, f"{event} is there, in {HEADERS}") for event in there]
+    return findings
+
+
 def check(tree: Tree) -> list[Finding]:
-    """Events that are not declared, wrapped and used alike."""
+    """Events that are not declared, wrapped, used and described alike."""
     events = declared(tree.text(HEADER))
     if not events:
         return [Finding(HEADER, 0, "no trace events found")]
-    return _check_parameters(tree, events) + _check_uses(tree, events) + _check_forms(tree)
+    return (
+        _check_parameters(tree, events)
+        + _check_uses(tree, events)
+        + _check_forms(tree)
+        + _check_page(tree)
+    )

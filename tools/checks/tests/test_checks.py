@@ -244,11 +244,33 @@ events! {
 """
 
 
+TRACE_PAGE = """\
+Call
+====
+
+===================  ====
+``xprtrdma_mr_map``  text
+``xprtrdma_reply``   text, unlike ``xprtrdma_other``
+===================  ====
+
+``task_id``
+    a field
+
+Not here
+========
+
+``xprtrdma_frwr_*`` and ``xprtrdma_gone``.
+"""
+
+
 class TraceEvents(TreeTest):
     check = trace_events.check
 
-    def files(self, header=TRACE_HEADER, wrappers=TRACE_WRAPPERS, client="", form=0):
+    def files(
+        self, header=TRACE_HEADER, wrappers=TRACE_WRAPPERS, client="", form=0, page=TRACE_PAGE
+    ):
         return {
+            trace_events.PAGE: page,
             trace_events.HEADER: header,
             trace_events.SHARED: f"#define RPCRDMA_FORM_INLINE\t\t{form}\n",
             trace_events.CALL: wrappers,
@@ -263,12 +285,48 @@ class TraceEvents(TreeTest):
 
     def test_not_wrapped(self):
         header = TRACE_HEADER + "DEFINE_MR_EVENT(xprtrdma_mr_unmap);\n"
+        page = "``xprtrdma_mr_unmap``  text\n" + TRACE_PAGE
         place = trace_events.HEADER + ":13"
-        self.fails(self.files(header=header), (place, "xprtrdma_mr_unmap has no wrapper"))
+        files = self.files(header=header, page=page)
+        self.fails(files, (place, "xprtrdma_mr_unmap has no wrapper"))
 
     def test_not_declared(self):
         header = TRACE_HEADER.replace("DEFINE_MR_EVENT(xprtrdma_mr_map);\n", "")
-        self.fails(self.files(header=header), (trace_events.CALL + ":5", "no event"))
+        page = TRACE_PAGE.replace("``xprtrdma_mr_map``", "``mr_map``         ")
+        files = self.files(header=header, page=page)
+        self.fails(files, (trace_events.CALL + ":5", "no event"))
+
+    def test_not_described(self):
+        page = TRACE_PAGE.replace("``xprtrdma_reply``", "``xprtrdma_ripley``")
+        self.fails(
+            self.files(page=page),
+            (trace_events.PAGE + ":6", "no event xprtrdma_ripley"),
+            (trace_events.HEADER + ":8", "xprtrdma_reply has no entry"),
+        )
+
+    def test_mentioned_is_not_described(self):
+        page = TRACE_PAGE.replace("``xprtrdma_mr_map``", "``xprtrdma_reply``")
+        page += "* ``xprtrdma_mr_map``: text\n"
+        files = self.files(page=page.replace("Not here\n========\n", ""))
+        self.fails(files, (trace_events.HEADER + ":6", "xprtrdma_mr_map has no entry"))
+
+    def test_another_header(self):
+        files = self.files()
+        files[trace_events.HEADERS + "/more.h"] = "TRACE_EVENT(xprtrdma_more,\n"
+        self.fails(files, (trace_events.HEADERS + "/more.h:1", "xprtrdma_more has no entry"))
+
+    def test_said_to_be_absent(self):
+        page = TRACE_PAGE.replace("xprtrdma_frwr_*", "xprtrdma_mr_*")
+        self.fails(self.files(page=page), (trace_events.PAGE + ":15", "xprtrdma_mr_map is there"))
+
+    def test_no_page(self):
+        files = self.files()
+        del files[trace_events.PAGE]
+        self.fails(
+            files,
+            (trace_events.HEADER + ":6", "no entry"),
+            (trace_events.HEADER + ":8", "no entry"),
+        )
 
     def test_parameters_in_another_order(self):
         wrappers = TRACE_WRAPPERS.replace(
