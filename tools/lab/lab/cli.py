@@ -21,7 +21,7 @@ COMMANDS = (
     ("kdir", "kdir", "print the build tree of a lab kernel"),
     ("run", "demo", "the whole way to a mount, shown step by step"),
     ("shell", "shell", "an interactive client with the mount in place"),
-    ("check", "check", "the scenarios, on the plain and the debug kernel"),
+    ("check", "check", "the scenarios on the plain kernel; FULL=1: all, debug kernel and siw too"),
     ("soak", "soak", "verified work under random faults, for SOAK_TIME seconds"),
     ("bench", "bench", "our module against the stock one, as ratios"),
     ("lint", "lint", "ruff and the lab's own host tests"),
