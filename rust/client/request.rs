@@ -260,9 +260,10 @@ impl State {
         }
     }
 
-    /// The region that the last LOCAL_INV of the chain is for, if one is or may be under way.
+    /// The region that the last LOCAL_INV of the chain was posted for, if there is a chain.
     pub(super) fn last_fenced(&self) -> Option<&Mr> {
-        self.regions.iter().rev().find(|region| region.is_live())
+        let mut from_last = self.regions.iter().rev();
+        from_last.find(|region| region.is_being_invalidated())
     }
 
     /// Gives the regions back: nobody can reach the memory any more, or never could.

@@ -115,7 +115,7 @@ impl Stats {
         self.pullup.add(bytes as u64);
     }
 
-    /// `bytes` of a reply were copied out of the Receive buffer.
+    /// `bytes` of a reply were copied into the receiver's pages.
     #[inline]
     pub(crate) fn fixup(&self, bytes: usize) {
         if bytes != 0 {

@@ -276,6 +276,12 @@ impl Mr {
         }
     }
 
+    /// Whether its local invalidation was posted, and [`Self::invalidated`] has not been asked since.
+    #[inline]
+    pub(crate) fn is_being_invalidated(&self) -> bool {
+        matches!(self.region.state, State::Invalidating(_))
+    }
+
     /// Notes that `msg` has invalidated the region, if it has: the memory is the owner's again, and
     /// the region idle. Returns whether that is so.
     #[inline]
