@@ -28,7 +28,8 @@
 //!
 //! The gate ([`gate`]) is what a queue pair shares with the buffers and regions posted on it. A
 //! buffer or region that is dropped while the device may still use it moves there, and is freed
-//! when the queue pair has been drained.
+//! when the queue pair has been drained. What drained means for regions, out of the peer's reach,
+//! rests on a protection domain's having a single queue pair, ever ([`Pd`](pd::Pd)).
 //!
 //! # Context
 //!

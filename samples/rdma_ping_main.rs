@@ -159,10 +159,11 @@ type Case = (&'static str, fn(&Test) -> Result);
 impl Test {
     /// Runs all tests; fails with the error of the first that did.
     fn run(&self) -> Result {
-        const CASES: [Case; 4] = [
+        const CASES: [Case; 5] = [
             ("refused_where_nobody_listens", Test::refused),
             ("round_trips", Test::round_trips),
             ("invalidated_key_is_of_no_use", Test::stale_key),
+            ("one_queue_pair_a_domain", Test::second_queue_pair),
             ("dropped_in_mid_flight", Test::dropped_in_mid_flight),
         ];
         pr_info!("KTAP version 1\n");
@@ -201,6 +202,12 @@ impl Test {
         let mut pair = self.connect()?;
         pair.round(1)?;
         pair.try_stale_key()
+    }
+
+    fn second_queue_pair(&self) -> Result {
+        let mut pair = self.connect()?;
+        pair.round(1)?;
+        pair.second_queue_pair()
     }
 
     fn dropped_in_mid_flight(&self) -> Result {

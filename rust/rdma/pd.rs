@@ -15,16 +15,19 @@ use crate::raw as bindings;
 
 /// A protection domain: buffers, memory regions and a queue pair of the same one fit together.
 ///
-/// One queue pair, not more: a peer can reach the regions of a protection domain through any of its
-/// queue pairs, so only with a single one does draining it mean that regions are out of reach.
+/// One queue pair in all its life, not more: a peer can reach the regions of a protection domain
+/// through any of its queue pairs, so only with a single one does draining it mean that regions are
+/// out of reach. That holds for a later one, too: a region that was live when the queue pair was
+/// drained stays registered until it is destroyed.
 ///
 /// # Invariants
 ///
-/// `pd` is a protection domain of the leased device; it is freed when this is dropped.
+/// - `pd` is a protection domain of the leased device; it is freed when this is dropped.
+/// - `taken` is set before a queue pair is made, and cleared only if making it fails.
 pub(crate) struct Pd {
     pd: NonNull<bindings::ib_pd>,
     lease: Lease,
-    has_queue_pair: AtomicFlag,
+    taken: AtomicFlag,
 }
 
 // SAFETY: Verbs may be called from any task, for one protection domain at the same time.
@@ -49,27 +52,27 @@ impl Pd {
             Self {
                 pd,
                 lease,
-                has_queue_pair: AtomicFlag::new(false),
+                taken: AtomicFlag::new(false),
             },
             GFP_KERNEL,
         )?)
     }
 
-    /// Marks that the queue pair is being made.
+    /// Marks that the queue pair is being made. For good, unless that fails.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if there is one.
+    /// `EBUSY` if there is or was one.
     pub(super) fn attach(&self) -> Result {
-        match self.has_queue_pair.cmpxchg(false, true, Full) {
+        match self.taken.cmpxchg(false, true, Full) {
             Ok(_) => Ok(()),
             Err(_) => Err(EBUSY),
         }
     }
 
-    /// Undoes [`Self::attach`].
+    /// Undoes [`Self::attach`]: there is no queue pair, and was none.
     pub(super) fn detach(&self) {
-        self.has_queue_pair.store(false, Release);
+        self.taken.store(false, Release);
     }
 
     /// For `ib_core`.

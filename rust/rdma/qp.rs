@@ -212,8 +212,9 @@ impl<C: Completions> Qp<C> {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the identifier or `pd` has one; `EINVAL` if `cq`, `pd` and the identifier are not of the
-    /// same device, or the device has no queues that long; `ENOMEM`, or what its driver says.
+    /// `EBUSY` if the identifier has one, or `pd` has or had one; `EINVAL` if `cq`, `pd` and the
+    /// identifier are not of the same device, or the device has no queues that long; `ENOMEM`, or what
+    /// its driver says.
     pub(crate) fn new<H: CmHandler>(
         cm: &CmId<H>,
         pd: &Arc<Pd>,
@@ -337,8 +338,8 @@ impl<C: Completions> Drop for Qp<C> {
         inner
             .ident
             .exclusively(|id| unsafe { bindings::rdma_destroy_qp(id) });
+        // The protection domain stays taken: its regions may still be registered.
         inner.ident.detach();
-        inner.pd.detach();
         // SAFETY: By the type invariant, and `self` is not used again. The box was pinned, and is
         // dropped in place. Nothing refers to it: the queue pair is gone, and the completion queue
         // waits for its worker.

@@ -267,4 +267,16 @@ impl End {
             events,
         })
     }
+
+    /// Makes another queue pair in place of the first one; succeeds if that is refused. Through it the
+    /// peer could reach what the first one has left registered.
+    pub(crate) fn second_queue_pair(self) -> Result {
+        drop(self.qp);
+        let cq = Cq::new(&self.pd, CONFIG.send_wr + CONFIG.recv_wr)?;
+        match Qp::new(&self.cm, &self.pd, cq, &CONFIG, self.desk) {
+            Err(EBUSY) => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => Err(EPROTO),
+        }
+    }
 }

@@ -267,6 +267,11 @@ impl Pair {
         }
     }
 
+    /// The client tries to use its protection domain for another queue pair, in vain.
+    pub(crate) fn second_queue_pair(self) -> Result {
+        self.client.second_queue_pair()
+    }
+
     /// Lets go of everything while it is in use: a live region, a buffer being sent, a buffer being
     /// read into. They must be freed when the queue pairs are drained, and not before.
     pub(crate) fn drop_in_mid_flight(mut self) -> Result {
