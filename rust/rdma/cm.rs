@@ -65,8 +65,8 @@ pub(crate) enum CmEvent<'a> {
 /// Told of the events of one identifier.
 pub(crate) trait CmHandler: Send + Sync + 'static {
     /// Something happened. Process context, may sleep; events of one identifier come one at a
-    /// time. The identifier is locked meanwhile: do not call or drop its [`CmId`] from here
-    /// ([`CmId::disconnect`] may be called).
+    /// time. The identifier is locked meanwhile: do not call any method of its [`CmId`] from here, nor
+    /// drop it. One that is under way may be waiting for this to return.
     fn event(&self, event: CmEvent<'_>);
 }
 
@@ -118,7 +118,8 @@ impl<T: Send + Sync> Keep for T {}
 pub(super) struct Ident {
     id: NonNull<bindings::rdma_cm_id>,
     has_queue_pair: AtomicFlag,
-    /// One call at a time: the connection manager leaves that to its users.
+    /// One call at a time: the connection manager leaves that to its users. Taken before the
+    /// connection manager's own lock, under which events are handled.
     #[pin]
     calls: Mutex<()>,
     _handler: Arc<dyn Keep>,
@@ -177,7 +178,8 @@ impl Ident {
         self.has_queue_pair.store(false, Release);
     }
 
-    /// The queue pair's creation and destruction take part in the order of calls.
+    /// Runs `call` alone among the calls of this identifier; the queue pair's creation and destruction
+    /// are among them. May sleep; not from [`CmHandler::event`].
     pub(super) fn exclusively<R>(&self, call: impl FnOnce(*mut bindings::rdma_cm_id) -> R) -> R {
         let _calls = self.calls.lock();
         call(self.as_ptr())
@@ -357,11 +359,16 @@ impl<H: CmHandler> CmId<H> {
         })
     }
 
-    /// Ends the connection, if there is one; the queue pair goes into the error state.
+    /// Ends the connection, if there is one; the queue pair goes into the error state. If connecting
+    /// is under way, waits until that call has returned.
     pub(crate) fn disconnect(&self) {
-        // SAFETY: By `Ident`'s invariant. Takes the locks it needs. Fails when there is nothing
-        // to end, which is fine.
-        let _ = unsafe { bindings::rdma_disconnect(self.ident.as_ptr()) };
+        self.ident.exclusively(|id| {
+            // SAFETY: By `Ident`'s invariant. It looks for the connection without a lock: only calls
+            // make and destroy one while the identifier lives, and this is the only one now.
+            // (Events do not, as `on_event` never asks for it.) It fails when there is nothing to
+            // end, which is fine.
+            let _ = unsafe { bindings::rdma_disconnect(id) };
+        });
     }
 }
 
