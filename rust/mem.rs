@@ -6,6 +6,7 @@
 //! lies ([`Piece`]), which address a transport has ([`SockAddr`]) and which network namespace it
 //! belongs to ([`NetRef`]); `rdma` maps, resolves and connects.
 
+use core::marker::PhantomData;
 use core::mem::size_of;
 use core::ptr::NonNull;
 
@@ -93,44 +94,48 @@ impl Piece {
     }
 }
 
-/// A network namespace.
+/// A network namespace that somebody keeps for at least `'a`.
 ///
 /// # Invariants
 ///
-/// The namespace is referenced by whoever handed this out, for as long as this is used.
+/// The namespace is referenced during `'a`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct NetRef(NonNull<bindings::net>);
+pub(crate) struct NetRef<'a> {
+    net: NonNull<bindings::net>,
+    keeper: PhantomData<&'a ()>,
+}
 
 // SAFETY: A `struct net` may be used from any task; this is no more than a pointer to it.
-unsafe impl Send for NetRef {}
+unsafe impl Send for NetRef<'_> {}
 // SAFETY: As above; nothing is changed through a shared reference.
-unsafe impl Sync for NetRef {}
+unsafe impl Sync for NetRef<'_> {}
 
-impl NetRef {
+impl NetRef<'_> {
     /// Wraps a namespace.
     ///
     /// # Safety
     ///
-    /// `net` stays referenced (by a transport, say, or because it is `init_net`) as long as the
-    /// value or a copy of it is used.
+    /// As the type invariant says: a transport holds a reference during `'a`, for example.
     #[inline]
     pub(crate) unsafe fn new(net: NonNull<bindings::net>) -> Self {
         // INVARIANT: the caller promises it.
-        Self(net)
+        Self {
+            net,
+            keeper: PhantomData,
+        }
     }
 
     /// The initial namespace.
     #[allow(dead_code, reason = "for samples")]
     pub(crate) fn init() -> Self {
-        // INVARIANT: it is never freed.
-        // SAFETY: The address of a static is not null.
-        Self(unsafe { NonNull::new_unchecked(&raw mut bindings::init_net) })
+        // SAFETY: The address of a static is not null; the namespace is never freed.
+        unsafe { Self::new(NonNull::new_unchecked(&raw mut bindings::init_net)) }
     }
 
     /// The namespace itself; referenced by the type invariant.
     #[inline]
     pub(crate) fn as_ptr(&self) -> *mut bindings::net {
-        self.0.as_ptr()
+        self.net.as_ptr()
     }
 }
 

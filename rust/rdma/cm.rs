@@ -214,10 +214,10 @@ impl<H: CmHandler> CmId<H> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(net: NetRef, handler: Arc<H>) -> Result<Self> {
+    pub(crate) fn new(net: NetRef<'_>, handler: Arc<H>) -> Result<Self> {
         let context = Arc::as_ptr(&handler).cast_mut().cast::<c_void>();
-        // SAFETY: `net` is referenced by its invariant, and the name is static. The handler fits
-        // the context, which lives as long as the identifier.
+        // SAFETY: `net` is referenced by its invariant (the identifier takes a reference of its own),
+        // and the name is static. The handler fits the context, which lives as long as the identifier.
         let id = unsafe {
             bindings::__rdma_create_kernel_id(
                 net.as_ptr(),

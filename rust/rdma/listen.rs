@@ -101,7 +101,7 @@ impl Listener {
     /// `EADDRINUSE`, `EADDRNOTAVAIL`, `ENODEV` if the address is not that of an RDMA device,
     /// `EINVAL` for a backlog beyond `i32`, `ENOMEM`.
     pub(crate) fn new(
-        net: NetRef,
+        net: NetRef<'_>,
         addr: &SockAddr,
         backlog: u32,
         who: Arc<dyn Backlog>,

@@ -33,7 +33,7 @@ use super::connect::{default_timeout, HZ};
 use super::ops;
 use super::transport::{CreateArgs, Transport};
 use super::xprt::{State, Xprt};
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::SockAddr;
 use crate::raw;
 
 /// `IPPROTO_TCP`: protocols beside NFS that look at the address are to use TCP.
@@ -99,7 +99,7 @@ unsafe fn create<T: Transport>(args: &raw::xprt_create) -> Result<*mut raw::rpc_
     // SAFETY: As above: nobody else has access to the transport yet.
     unsafe {
         furnish(xprt.as_ref(), &dst, class, slots)?;
-        install(xprt.as_ref(), args, dst, slots)?;
+        install(xprt.as_ref(), dst, slots)?;
     }
     undo.dismiss();
     module.dismiss();
@@ -171,20 +171,11 @@ unsafe fn furnish<T: Transport>(
 ///
 /// # Safety
 ///
-/// The transport is furnished; nobody else has access to it. `args` as for [`setup`].
-unsafe fn install<T: Transport>(
-    xprt: &Xprt<T>,
-    args: &raw::xprt_create,
-    dst: SockAddr,
-    slots: u32,
-) -> Result {
-    // SAFETY: By the safety requirements the namespace is valid; the transport holds a reference. The
-    // class is that of `T`, whose ident it was found by.
-    let (net, context) = unsafe {
-        let net = NetRef::new(NonNull::new(args.net).ok_or(EINVAL)?);
-        (net, xprt.state().class.context::<T>())
-    };
-    let args = CreateArgs { dst, net, slots };
+/// The transport is furnished; nobody else has access to it.
+unsafe fn install<T: Transport>(xprt: &Xprt<T>, dst: SockAddr, slots: u32) -> Result {
+    // SAFETY: The class is that of `T`, whose ident it was found by.
+    let context = unsafe { xprt.state().class.context::<T>() };
+    let args = CreateArgs { dst, slots };
     let data = KBox::try_pin_init(T::new(&args, context), GFP_KERNEL)?;
     // SAFETY: By the safety requirements this is the only access.
     unsafe { *xprt.state().data.get() = Some(data) };

@@ -11,7 +11,7 @@ use super::rqst::Rqst;
 use super::slot::Slot;
 use super::stats::StatsWriter;
 use super::xprt::Xprt;
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::SockAddr;
 
 /// Why a connection could not be made. Decides what the waiting RPCs, and in the end `mount`, do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,8 +104,6 @@ impl SendError {
 pub(crate) struct CreateArgs {
     /// The server's address; its port is 0 when it has yet to be asked of rpcbind.
     pub(crate) dst: SockAddr,
-    /// The network namespace of the mount.
-    pub(crate) net: NetRef,
     /// Its number of request slots, as [`Transport::slots`] has said.
     pub(crate) slots: u32,
 }

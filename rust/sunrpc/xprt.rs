@@ -220,8 +220,8 @@ impl<T: Transport> Xprt<T> {
         .unwrap_or_else(|_| SockAddr::v4([0; 4], 0))
     }
 
-    /// The network namespace of the mount; good for as long as the transport.
-    pub(crate) fn net(&self) -> NetRef {
+    /// The network namespace of the mount; the transport holds a reference to it.
+    pub(crate) fn net(&self) -> NetRef<'_> {
         // SAFETY: The transport holds a reference to its namespace, which is never null.
         unsafe { NetRef::new(NonNull::new_unchecked((*self.as_raw()).xprt_net)) }
     }

@@ -79,7 +79,12 @@ pub(crate) struct Pair {
 }
 
 /// An end that can request a connection.
-fn caller(net: NetRef, addr: &SockAddr, devices: &Registration, kept: &Arc<Kept>) -> Result<End> {
+fn caller(
+    net: NetRef<'_>,
+    addr: &SockAddr,
+    devices: &Registration,
+    kept: &Arc<Kept>,
+) -> Result<End> {
     let events = Events::new()?;
     let cm = CmId::new(net, events.clone())?;
     cm.resolve_addr(addr, TIMEOUT_MS)?;
@@ -92,7 +97,7 @@ fn caller(net: NetRef, addr: &SockAddr, devices: &Registration, kept: &Arc<Kept>
 impl Pair {
     /// Connects a client to a server, both here.
     pub(crate) fn connect(
-        net: NetRef,
+        net: NetRef<'_>,
         addr: &SockAddr,
         devices: &Registration,
         kept: &Arc<Kept>,
@@ -121,7 +126,7 @@ impl Pair {
 
     /// Connects to where nobody listens, and succeeds if that is refused.
     pub(crate) fn refused(
-        net: NetRef,
+        net: NetRef<'_>,
         addr: &SockAddr,
         devices: &Registration,
         kept: &Arc<Kept>,
