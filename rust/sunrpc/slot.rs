@@ -26,14 +26,33 @@ use super::transport::Transport;
 use super::xprt::Xprt;
 use crate::raw;
 
-/// Values of [`Slot::retirement`].
-mod retirement {
-    /// The slot is in use, or on the free list.
-    pub(super) const NONE: u32 = 0;
-    /// SUNRPC has let go of the slot, the transport has not.
-    pub(super) const WAITING: u32 = 1;
-    /// The transport has let go of the slot while SUNRPC was just about to.
-    pub(super) const EARLY: u32 = 2;
+/// Who of two lets go last: SUNRPC, for which [`Slot::retire`] speaks, or the transport, for which
+/// [`Slot::recycle`] does. They come in either order, or at the same time.
+struct Parting(Atomic<u32>);
+
+impl Parting {
+    /// Neither has let go.
+    const NONE: u32 = 0;
+    const SUNRPC: u32 = 1;
+    const TRANSPORT: u32 = 2;
+
+    const fn new() -> Self {
+        Self(Atomic::new(Self::NONE))
+    }
+
+    /// `who` lets go. `true`: the other one has done so before, and all begins anew.
+    fn leave(&self, who: u32) -> bool {
+        // ORDERING: an exchange, so that of two that come together one finds the other's mark; fully
+        // ordered, so that it then sees what the other one has done.
+        let before = self.0.xchg(who, Full);
+        let last = before != Self::NONE && before != who;
+        if last {
+            // Nobody comes before the slot is handed out again, which takes `reserve_lock` as freeing
+            // it does.
+            self.0.store(Self::NONE, Relaxed);
+        }
+        last
+    }
 }
 
 /// One request slot.
@@ -51,7 +70,7 @@ pub(crate) struct Slot<T: Transport> {
     index: u32,
     pub(super) claimed: Atomic<bool>,
     pub(super) credit_epoch: Atomic<u32>,
-    retirement: Atomic<u32>,
+    parting: Parting,
     pub(super) buffers: Buffers,
     #[pin]
     data: T::Slot,
@@ -79,7 +98,7 @@ impl<T: Transport> Slot<T> {
                 index,
                 claimed: Atomic::new(false),
                 credit_epoch: Atomic::new(0),
-                retirement: Atomic::new(retirement::NONE),
+                parting: Parting::new(),
                 buffers: Buffers::new(T::BUFFER_SIZE)?,
                 data <- data,
                 _pin: PhantomPinned,
@@ -121,27 +140,16 @@ impl<T: Transport> Slot<T> {
 
     /// SUNRPC lets go of the slot. Process context.
     pub(super) fn retire(&self, xprt: &Xprt<T>) {
-        if xprt.transport().slot_free(xprt, self) {
-            return self.free(xprt);
-        }
-        let was = self
-            .retirement
-            .cmpxchg(retirement::NONE, retirement::WAITING, Full);
-        if was.is_err() {
-            // `recycle` has overtaken us.
-            self.retirement.store(retirement::NONE, Relaxed);
+        // Otherwise `recycle` will free it, unless it has overtaken us.
+        if xprt.transport().slot_free(xprt, self) || self.parting.leave(Parting::SUNRPC) {
             self.free(xprt);
         }
     }
 
     /// The transport lets go of the slot, see [`Xprt::recycle`].
     pub(super) fn recycle(&self, xprt: &Xprt<T>) {
-        let was = self
-            .retirement
-            .cmpxchg(retirement::WAITING, retirement::NONE, Full);
-        match was {
-            Ok(_) => self.free(xprt),
-            Err(_) => self.retirement.store(retirement::EARLY, Relaxed),
+        if self.parting.leave(Parting::TRANSPORT) {
+            self.free(xprt);
         }
     }
 
@@ -150,5 +158,40 @@ impl<T: Transport> Slot<T> {
         // SAFETY: Both belong to the same live transport. SUNRPC has given up the request (or has
         // never had it), so nobody else uses it; the call zeroes or hands it on under `reserve_lock`.
         unsafe { raw::xprt_free_slot(xprt.as_raw(), self.as_rqst()) };
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_sunrpc_slot)]
+mod tests {
+    use super::*;
+
+    /// Lets `first` go before `second`, as often as a slot may be used.
+    fn check(first: u32, second: u32) {
+        let parting = Parting::new();
+        for _ in 0..3 {
+            assert!(!parting.leave(first));
+            assert!(parting.leave(second));
+        }
+    }
+
+    // Each side is one atomic operation: two that meet come in one of these orders.
+
+    #[test]
+    fn recycled_after_it_was_retired() {
+        check(Parting::SUNRPC, Parting::TRANSPORT);
+    }
+
+    #[test]
+    fn recycled_before_it_was_retired() {
+        check(Parting::TRANSPORT, Parting::SUNRPC);
+    }
+
+    #[test]
+    fn recycled_twice_is_not_retired() {
+        let parting = Parting::new();
+        assert!(!parting.leave(Parting::TRANSPORT));
+        assert!(!parting.leave(Parting::TRANSPORT));
+        assert!(parting.leave(Parting::SUNRPC));
     }
 }
