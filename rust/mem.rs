@@ -139,6 +139,9 @@ impl NetRef<'_> {
     }
 }
 
+/// The bytes of a `struct sockaddr_storage`.
+pub(crate) type Storage = [u8; size_of::<bindings::__kernel_sockaddr_storage>()];
+
 /// A socket address of any family, by value.
 ///
 /// # Invariants
@@ -147,7 +150,7 @@ impl NetRef<'_> {
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct SockAddr {
-    storage: [u8; size_of::<bindings::__kernel_sockaddr_storage>()],
+    storage: Storage,
     len: usize,
 }
 
@@ -174,7 +177,25 @@ impl SockAddr {
         })
     }
 
+    /// The socket address in `storage`, as long as its family says; of another family than IPv4 and
+    /// IPv6, the family alone.
+    pub(crate) fn from_storage(storage: Storage) -> Self {
+        let [a, b, ..] = storage;
+        let len = match u32::from(u16::from_ne_bytes([a, b])) {
+            bindings::AF_INET => size_of::<bindings::sockaddr_in>(),
+            bindings::AF_INET6 => size_of::<bindings::sockaddr_in6>(),
+            _ => size_of::<bindings::sa_family_t>(),
+        };
+        // INVARIANT: all of these are shorter than the storage, the rest of which becomes zero.
+        let mut this = Self { storage, len };
+        for byte in this.storage.iter_mut().skip(len) {
+            *byte = 0;
+        }
+        this
+    }
+
     /// An IPv4 address and a port in host byte order.
+    #[allow(dead_code, reason = "for samples")]
     pub(crate) fn v4(addr: [u8; 4], port: u16) -> Self {
         let mut storage = [0; size_of::<bindings::__kernel_sockaddr_storage>()];
         // CAST: the family fits its field in `struct sockaddr`.
@@ -223,5 +244,35 @@ impl SockAddr {
     #[inline]
     pub(crate) fn as_ptr(&self) -> *const bindings::sockaddr {
         self.storage.as_ptr().cast()
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_mem)]
+mod tests {
+    use super::*;
+
+    /// An address of `family`, all other bytes of which are 7.
+    fn storage(family: u32) -> Storage {
+        let mut storage = [7; size_of::<Storage>()];
+        // CAST: families are small.
+        for (to, from) in storage.iter_mut().zip((family as u16).to_ne_bytes()) {
+            *to = from;
+        }
+        storage
+    }
+
+    #[test]
+    fn an_address_is_as_long_as_its_family_says() {
+        let sizes = [(bindings::AF_INET, 16), (bindings::AF_INET6, 28), (0, 2)];
+        for (family, len) in sizes {
+            let addr = SockAddr::from_storage(storage(family));
+            assert_eq!(
+                (u32::from(addr.family()), addr.bytes().len()),
+                (family, len)
+            );
+            assert!(addr.bytes().iter().skip(2).all(|b| *b == 7));
+            assert!(addr.storage.iter().skip(len).all(|b| *b == 0));
+        }
     }
 }

@@ -12,7 +12,7 @@ use kernel::sync::atomic::{Atomic, AtomicFlag, Full, Relaxed, Release};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use super::device::Device;
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{NetRef, SockAddr, Storage};
 use crate::raw as bindings;
 
 /// What the connection manager reports. Codes are its own: negative errno, or a reason of the
@@ -315,12 +315,11 @@ impl<H: CmHandler> CmId<H> {
         let id = self.ident.as_ptr();
         // SAFETY: By `Ident`'s invariant; all of the storage is initialised. The address does not
         // change once it is resolved; before that, the copy may be of a half-written one.
-        let bytes = unsafe {
+        SockAddr::from_storage(unsafe {
             (&raw const (*id).route.addr.src_addr)
-                .cast::<[u8; size_of::<bindings::__kernel_sockaddr_storage>()]>()
+                .cast::<Storage>()
                 .read()
-        };
-        SockAddr::from_bytes(&bytes).unwrap_or(SockAddr::v4([0; 4], 0))
+        })
     }
 
     /// Requests a connection; needs a queue pair. The outcome is one of [`CmEvent::Established`],

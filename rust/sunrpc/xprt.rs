@@ -22,7 +22,7 @@ use super::backward::{self, Pool};
 use super::class::Class;
 use super::slot::Slot;
 use super::transport::Transport;
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{NetRef, SockAddr, Storage};
 use crate::raw;
 
 /// One transport.
@@ -207,17 +207,11 @@ impl<T: Transport> Xprt<T> {
     /// The server's address. Changes under the send lock only (through sysfs).
     pub(crate) fn addr(&self) -> SockAddr {
         let xprt = self.as_raw();
+        // Not as long as `addrlen` says: SUNRPC's sysfs cannot take an IPv6 address; when one is
+        // written it makes the length 0 and leaves the address as it was.
         // SAFETY: The transport is alive; the address is copied as bytes, of which all of the storage
         // is initialised. Without the send lock the copy may be torn, but never wild.
-        unsafe {
-            // A bad address written to sysfs leaves a length of 0: at least the family is there.
-            let len = (*xprt).addrlen.clamp(2, size_of_val(&(*xprt).addr));
-            SockAddr::from_bytes(core::slice::from_raw_parts(
-                (&raw const (*xprt).addr).cast::<u8>(),
-                len,
-            ))
-        }
-        .unwrap_or_else(|_| SockAddr::v4([0; 4], 0))
+        SockAddr::from_storage(unsafe { (&raw const (*xprt).addr).cast::<Storage>().read() })
     }
 
     /// The network namespace of the mount; the transport holds a reference to it.
