@@ -38,14 +38,29 @@ void rr_noreclaim_restore(unsigned int flags)
 	memalloc_noreclaim_restore(flags);
 }
 
-void rr_init_work(struct work_struct *work, work_func_t func)
+/*
+ * One for each work of a transport: these macros have a lock class of their own
+ * wherever they stand, and lockdep wants to tell works apart of which one waits
+ * for another.
+ */
+void rr_init_connect_work(struct delayed_work *connect, work_func_t func)
 {
-	INIT_WORK(work, func);
+	INIT_DELAYED_WORK(connect, func);
 }
 
-void rr_init_delayed_work(struct delayed_work *work, work_func_t func)
+void rr_init_watch_work(struct delayed_work *watch, work_func_t func)
 {
-	INIT_DELAYED_WORK(work, func);
+	INIT_DELAYED_WORK(watch, func);
+}
+
+void rr_init_destroy_work(struct work_struct *destroy, work_func_t func)
+{
+	INIT_WORK(destroy, func);
+}
+
+void rr_init_release_work(struct work_struct *release, work_func_t func)
+{
+	INIT_WORK(release, func);
 }
 
 struct page *rr_virt_to_page(const void *addr)

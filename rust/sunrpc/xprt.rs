@@ -97,19 +97,19 @@ impl<T: Transport> State<T> {
             class,
             connect_work <- Opaque::ffi_init(|work| {
                 // SAFETY: The memory is ours, and pinned.
-                unsafe { raw::rr_init_delayed_work(work, Some(super::connect::worker::<T>)) }
+                unsafe { raw::rr_init_connect_work(work, Some(super::connect::worker::<T>)) }
             }),
             watch_work <- Opaque::ffi_init(|work| {
                 // SAFETY: The memory is ours, and pinned.
-                unsafe { raw::rr_init_delayed_work(work, Some(super::watch::worker::<T>)) }
+                unsafe { raw::rr_init_watch_work(work, Some(super::watch::worker::<T>)) }
             }),
             destroy_work <- Opaque::ffi_init(|work| {
                 // SAFETY: The memory is ours, and pinned.
-                unsafe { raw::rr_init_work(work, Some(super::setup::destroy_worker::<T>)) }
+                unsafe { raw::rr_init_destroy_work(work, Some(super::setup::destroy_worker::<T>)) }
             }),
             release_work <- Opaque::ffi_init(|work| {
                 // SAFETY: The memory is ours, and pinned.
-                unsafe { raw::rr_init_work(work, Some(backward::release_worker::<T>)) }
+                unsafe { raw::rr_init_release_work(work, Some(backward::release_worker::<T>)) }
             }),
             owed: Atomic::new(0),
             backward: SetOnce::new(),
