@@ -23,11 +23,15 @@ pub(super) fn task<'a, 'b>(
 }
 
 /// The peer of a transport.
-pub(super) fn peer(xprt: &Xprt<Client>) -> Peer<'_> {
-    Peer {
-        addr: xprt.display_addr(),
-        port: xprt.display_port(),
-    }
+#[inline(always)]
+pub(super) fn peer(xprt: &Xprt<Client>) -> Lazy<impl FnOnce() -> Peer + Copy + use<'_>> {
+    Lazy(|| shown(xprt))
+}
+
+#[cold]
+fn shown(xprt: &Xprt<Client>) -> Peer {
+    let shown = xprt.shown();
+    Peer::new(&shown.addr, shown.port)
 }
 
 /// A work request: by request slot, and a LOCAL_INV by memory region.

@@ -8,8 +8,8 @@
 //!
 //! All functions may be called in any context.
 
-use kernel::ffi;
 use kernel::prelude::*;
+use kernel::{ffi, fmt};
 
 use crate::proto::plan::{CallShape, ReplyShape};
 use crate::wire::Segment;
@@ -33,6 +33,8 @@ pub(crate) use connection::*;
 pub(crate) use region::*;
 pub(crate) use reply::*;
 pub(crate) use violation::*;
+
+use text::Text;
 
 /// What an event takes for an argument of type `T`.
 pub(crate) trait Source<T> {
@@ -62,7 +64,7 @@ macro_rules! lazy {
     )*};
 }
 
-lazy!(Task, Cid, Region, CallShape, ReplyShape);
+lazy!(Task, Cid, Peer, Region, CallShape, ReplyShape);
 
 /// The task that an event belongs to; printed as `task:PID@CLIENT`.
 #[derive(Clone, Copy)]
@@ -74,12 +76,19 @@ pub(crate) struct Task {
 }
 
 /// The peer of a transport, as SUNRPC displays it (`RPC_DISPLAY_ADDR`, `RPC_DISPLAY_PORT`).
-#[derive(Clone, Copy)]
-pub(crate) struct Peer<'a> {
-    /// Network address.
-    pub(crate) addr: &'a CStr,
-    /// Port.
-    pub(crate) port: &'a CStr,
+pub(crate) struct Peer {
+    addr: Text,
+    port: Text,
+}
+
+impl Peer {
+    /// The peer of a network address and a port.
+    pub(crate) fn new(addr: &impl fmt::Display, port: u16) -> Self {
+        Self {
+            addr: Text::new(&fmt!("{}", addr)),
+            port: Text::new(&port),
+        }
+    }
 }
 
 /// Which work request: the queue, and a number that is unique in it while the work request

@@ -6,14 +6,15 @@
 //! `dstaddr` in sysfs replaces the string at `RPC_DISPLAY_ADDR` and frees the old one with
 //! `kfree()`. So that one comes from `kmalloc`; the others live in the transport itself, which is
 //! freed after a grace period.
-
-use core::cell::UnsafeCell;
+//!
+//! Readers on our side get copies, made under a lock ([`Xprt::shown`]).
 
 use kernel::bindings as k;
 use kernel::fmt;
 use kernel::prelude::*;
 use kernel::str::CStrExt;
-use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
+use kernel::sync::atomic::{Atomic, Release};
+use kernel::sync::{new_spinlock, SpinLock};
 
 use super::transport::Transport;
 use super::xprt::Xprt;
@@ -21,60 +22,46 @@ use crate::mem::SockAddr;
 use crate::raw;
 
 /// Room for the longest address, with its scope and the final NUL.
-const TEXT: usize = 72;
+const LEN: usize = 72;
 /// Copies of a text that changes.
 const COPIES: usize = 4;
 
-/// A text that may change while others read it: each new one goes into another copy, so a reader sees
-/// the old or the new one. Texts change under the send lock, seldom, and are read for moments only;
-/// a copy is used again no earlier than with the fourth change from now.
+/// A text by value.
 ///
 /// # Invariants
 ///
-/// - Each copy ends in a NUL byte.
-/// - `current` is below [`COPIES`]; that copy is not written to.
-pub(super) struct Text {
-    copies: UnsafeCell<[[u8; TEXT]; COPIES]>,
-    current: Atomic<usize>,
-}
+/// The last byte is 0.
+#[derive(Clone, Copy)]
+pub(crate) struct Text([u8; LEN]);
 
 impl Text {
-    fn new() -> Self {
-        Self {
-            copies: UnsafeCell::new([[0; TEXT]; COPIES]),
-            current: Atomic::new(0),
-        }
-    }
+    /// The empty text.
+    const EMPTY: Self = Self([0; LEN]);
 
-    fn copy(&self, index: usize) -> *mut [u8; TEXT] {
-        // SAFETY: By the callers' care the index is in bounds.
-        unsafe { self.copies.get().cast::<[u8; TEXT]>().add(index % COPIES) }
-    }
-
-    /// The text as of now.
-    fn get(&self) -> &CStr {
-        let copy = self.copy(self.current.load(Acquire));
-        // SAFETY: By the type invariants the current copy is not written to, and ends in a NUL.
-        let bytes = unsafe { &*copy };
-        CStr::from_bytes_until_nul(bytes).unwrap_or_default()
-    }
-
-    /// Replaces the text, cut to what there is room for. Callers hold the send lock, or are alone.
-    fn set(&self, args: fmt::Arguments<'_>) {
-        let next = (self.current.load(Relaxed) + 1) % COPIES;
-        // SAFETY: By the type invariants nobody reads this copy, and the callers exclude each other.
-        let bytes = unsafe { &mut *self.copy(next) };
-        bytes.fill(0);
-        if let Some((_, room)) = bytes.split_last_mut() {
+    /// The text, cut to what there is room for.
+    fn new(args: fmt::Arguments<'_>) -> Self {
+        let mut text = Self::EMPTY;
+        // INVARIANT: the last byte is left alone.
+        if let Some((_, room)) = text.0.split_last_mut() {
             // Cannot fail: what does not fit is cut off.
             let _ = fmt::Write::write_fmt(&mut Cut { room }, args);
         }
-        // INVARIANT: In bounds, and the last byte was left 0.
-        self.current.store(next, Release);
+        text
+    }
+
+    #[inline]
+    fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
     }
 
     fn as_char_ptr(&self) -> *const kernel::ffi::c_char {
-        self.get().as_char_ptr()
+        self.0.as_ptr().cast()
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.as_c_str(), f)
     }
 }
 
@@ -96,53 +83,65 @@ impl fmt::Write for Cut<'_> {
     }
 }
 
-/// The texts of one transport.
-pub(super) struct Strings {
-    addr: Text,
-    port: Text,
-    hex_addr: Text,
-    hex_port: Text,
+/// A text for SUNRPC, which looks at it without a lock: each new one goes into another copy, so that a
+/// reader sees the old or the new one. A copy is used again with the fourth change from now. C code that
+/// has looked at it for so long finds a mixture there, which still ends in a NUL; nothing in Rust looks.
+struct Published {
+    copies: [Text; COPIES],
+    current: usize,
 }
 
-impl Strings {
-    /// Empty texts.
-    pub(super) fn new() -> Self {
+impl Published {
+    const fn new() -> Self {
         Self {
-            addr: Text::new(),
-            port: Text::new(),
-            hex_addr: Text::new(),
-            hex_port: Text::new(),
+            copies: [Text::EMPTY; COPIES],
+            current: 0,
         }
     }
 
-    /// The address without the port.
-    pub(super) fn addr(&self) -> &CStr {
-        self.addr.get()
+    /// Puts a new text beside the old one, and returns it.
+    fn set(&mut self, args: fmt::Arguments<'_>) -> &Text {
+        let next = (self.current + 1) % COPIES;
+        self.current = next;
+        // PANIC: a remainder is in bounds.
+        let copy = &mut self.copies[next];
+        *copy = Text::new(args);
+        copy
     }
+}
 
+/// The address of a transport as it is shown.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown {
+    /// The address without the port; as of the latest attempt to connect.
+    pub(crate) addr: Text,
     /// The port.
-    pub(super) fn port(&self) -> &CStr {
-        self.port.get()
-    }
+    pub(crate) port: u16,
+}
 
-    /// Takes over the transport's address as it is now. Send lock held.
-    pub(super) fn set_addr<T: Transport>(&self, xprt: &Xprt<T>) {
-        let mut buf = [0u8; TEXT];
-        // SAFETY: The transport's address is a valid `sockaddr_storage`; `buf` has room for `TEXT`
-        // bytes, and the call ends it with a NUL (or leaves it empty).
-        unsafe {
-            let addr = (&raw const (*xprt.as_raw()).addr).cast();
-            raw::rpc_ntop(addr, buf.as_mut_ptr().cast(), TEXT)
+/// What is shown of a transport's address.
+pub(super) struct Texts {
+    shown: Shown,
+    port: Published,
+    hex_port: Published,
+    /// Constant after setup.
+    hex_addr: Text,
+}
+
+impl Texts {
+    /// Nothing to be seen yet. The lock is held for moments only, and nothing is taken inside it, as it
+    /// is taken wherever a trace event tells of the transport.
+    pub(super) fn new() -> impl PinInit<SpinLock<Self>> {
+        let texts = Self {
+            shown: Shown {
+                addr: Text::EMPTY,
+                port: 0,
+            },
+            port: Published::new(),
+            hex_port: Published::new(),
+            hex_addr: Text::EMPTY,
         };
-        let text = CStr::from_bytes_until_nul(&buf).unwrap_or_default();
-        if text != self.addr.get() {
-            self.addr.set(fmt!("{}", text));
-        }
-    }
-
-    fn set_port(&self, port: u16) {
-        self.port.set(fmt!("{}", port));
-        self.hex_port.set(fmt!("{:4x}", port));
+        new_spinlock!(texts, "sunrpc::Texts")
     }
 }
 
@@ -172,12 +171,12 @@ impl<T: Transport> Xprt<T> {
     ///
     /// `ENOMEM`.
     pub(super) fn init_strings(&self) -> Result {
-        let (addr, strings) = (self.addr(), &self.state().strings);
-        strings.set_addr(self);
-        strings.hex_addr.set(fmt!("{}", Hex(host(&addr))));
-        strings.set_port(addr.port());
+        let addr = self.addr();
+        self.show_addr();
+        self.show_port(addr.port());
+        let shown = self.shown().addr;
         // SAFETY: The text ends in a NUL. May sleep.
-        let shown = unsafe { k::kstrdup(strings.addr.as_char_ptr(), k::GFP_KERNEL) };
+        let shown = unsafe { k::kstrdup(shown.as_char_ptr(), k::GFP_KERNEL) };
         if shown.is_null() {
             return Err(ENOMEM);
         }
@@ -187,27 +186,35 @@ impl<T: Transport> Xprt<T> {
         } else {
             netid4
         };
-        self.publish(raw::rpc_display_format_t_RPC_DISPLAY_ADDR, shown);
-        self.publish(
-            raw::rpc_display_format_t_RPC_DISPLAY_HEX_ADDR,
-            strings.hex_addr.as_char_ptr(),
-        );
-        self.publish(
-            raw::rpc_display_format_t_RPC_DISPLAY_PROTO,
-            T::PROTO.as_char_ptr(),
-        );
-        self.publish(
-            raw::rpc_display_format_t_RPC_DISPLAY_NETID,
-            netid.as_char_ptr(),
-        );
-        self.publish_port();
+        let mut texts = self.state().texts.lock();
+        texts.hex_addr = Text::new(fmt!("{}", Hex(host(&addr))));
+        let hex_addr = texts.hex_addr.as_char_ptr();
+        // SAFETY: The copy is freed with the transport, and `hex_addr` is a part of it; the others are
+        // static.
+        unsafe {
+            self.publish(raw::rpc_display_format_t_RPC_DISPLAY_ADDR, shown);
+            self.publish(raw::rpc_display_format_t_RPC_DISPLAY_HEX_ADDR, hex_addr);
+            self.publish(
+                raw::rpc_display_format_t_RPC_DISPLAY_PROTO,
+                T::PROTO.as_char_ptr(),
+            );
+            self.publish(
+                raw::rpc_display_format_t_RPC_DISPLAY_NETID,
+                netid.as_char_ptr(),
+            );
+        }
         Ok(())
     }
 
-    /// Shows `text` to SUNRPC, for as long as the transport exists.
-    fn publish(&self, what: u32, text: *const kernel::ffi::c_char) {
-        // SAFETY: The transport is alive, and `what` one of its strings. The text was written before
-        // it is published; readers do not mind whether they see the old pointer or the new one.
+    /// Shows `text` to SUNRPC.
+    ///
+    /// # Safety
+    ///
+    /// - `what` is one of `address_strings`.
+    /// - `text` ends in a NUL, and stays where it is until the transport is freed.
+    unsafe fn publish(&self, what: u32, text: *const kernel::ffi::c_char) {
+        // SAFETY: The transport is alive; the rest is what the caller promises. The text was written
+        // before it is published; readers do not mind whether they see the old pointer or the new one.
         unsafe {
             let strings = &raw mut (*self.as_raw()).address_strings;
             let entry = strings
@@ -217,19 +224,39 @@ impl<T: Transport> Xprt<T> {
         }
     }
 
-    fn publish_port(&self) {
-        let strings = &self.state().strings;
-        self.publish(
-            raw::rpc_display_format_t_RPC_DISPLAY_PORT,
-            strings.port.as_char_ptr(),
-        );
-        self.publish(
-            raw::rpc_display_format_t_RPC_DISPLAY_HEX_PORT,
-            strings.hex_port.as_char_ptr(),
-        );
+    /// The server's address as it is shown. Any context but interrupts.
+    pub(crate) fn shown(&self) -> Shown {
+        self.state().texts.lock().shown
     }
 
-    /// The `set_port` operation: rpcbind has answered. Send lock held by the task that asked.
+    /// Takes over the transport's address as it is now. Send lock held, or during setup.
+    pub(super) fn show_addr(&self) {
+        let mut buf = [0u8; LEN];
+        // SAFETY: The transport's address is a valid `sockaddr_storage`; `buf` has room for `LEN`
+        // bytes, and the call ends it with a NUL (or leaves it empty).
+        unsafe {
+            let addr = (&raw const (*self.as_raw()).addr).cast();
+            raw::rpc_ntop(addr, buf.as_mut_ptr().cast(), LEN)
+        };
+        let text = CStr::from_bytes_until_nul(&buf).unwrap_or_default();
+        self.state().texts.lock().shown.addr = Text::new(fmt!("{}", text));
+    }
+
+    /// Shows another port.
+    fn show_port(&self, port: u16) {
+        let mut texts = self.state().texts.lock();
+        texts.shown.port = port;
+        let port_text = texts.port.set(fmt!("{}", port)).as_char_ptr();
+        let hex_port = texts.hex_port.set(fmt!("{:4x}", port)).as_char_ptr();
+        // SAFETY: Both are parts of the transport, and always end in a NUL.
+        unsafe {
+            self.publish(raw::rpc_display_format_t_RPC_DISPLAY_PORT, port_text);
+            self.publish(raw::rpc_display_format_t_RPC_DISPLAY_HEX_PORT, hex_port);
+        }
+    }
+
+    /// The `set_port` operation: rpcbind has answered, one query at a time (`XPRT_BINDING`). As a rule it
+    /// answers the same as before.
     pub(super) fn set_port(&self, port: u16) {
         // SAFETY: The transport is alive. IPv4 and IPv6 addresses, of which setup accepts no other,
         // both keep the port in bytes 2 and 3 in network order.
@@ -240,8 +267,9 @@ impl<T: Transport> Xprt<T> {
                 .cast::<[u8; 2]>()
                 .write(port.to_be_bytes());
         }
-        self.state().strings.set_port(port);
-        self.publish_port();
+        if port != self.shown().port {
+            self.show_port(port);
+        }
     }
 
     /// Frees the one string that is not part of the transport. Nobody reads it any more.
@@ -252,5 +280,28 @@ impl<T: Transport> Xprt<T> {
             let [addr, ..] = &(*self.as_raw()).address_strings;
             k::kfree(addr.cast());
         }
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_sunrpc_address)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_is_cut_and_ends_in_nul() {
+        let text = Text::new(fmt!("{}", Hex(&[0xab; LEN])));
+        assert_eq!(text.as_c_str().count_bytes(), LEN - 1);
+        assert_eq!(Text::EMPTY.as_c_str().count_bytes(), 0);
+    }
+
+    #[test]
+    fn an_old_text_stays_for_three_changes() {
+        let mut text = Published::new();
+        let first = text.set(fmt!("first")).as_char_ptr();
+        for n in 0..COPIES - 1 {
+            assert!(text.set(fmt!("{}", n)).as_char_ptr() != first);
+        }
+        assert!(text.set(fmt!("last")).as_char_ptr() == first);
     }
 }

@@ -136,7 +136,7 @@ pub(super) unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) 
     }
     let scope = Scope::new(xprt);
     xprt.state().attempt.store(now(), Relaxed);
-    xprt.state().strings.set_addr(xprt);
+    xprt.show_addr();
     let result = xprt.transport().connect(xprt);
     if result.is_err() {
         xprt.transport().close(xprt);

@@ -13,11 +13,11 @@ use core::ptr::NonNull;
 use kernel::bindings as k;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
-use kernel::sync::{Completion, SetOnce};
+use kernel::sync::{Completion, SetOnce, SpinLock};
 use kernel::types::Opaque;
 use kernel::workqueue::Queue;
 
-use super::address::Strings;
+use super::address::Texts;
 use super::backward::{self, Pool};
 use super::class::Class;
 use super::slot::Slot;
@@ -73,7 +73,8 @@ pub(super) struct State<T: Transport> {
     pub(super) epoch: Atomic<u32>,
     /// What `rpc_xprt.timeout` points to.
     pub(super) timeout: UnsafeCell<raw::rpc_timeout>,
-    pub(super) strings: Strings,
+    #[pin]
+    pub(super) texts: SpinLock<Texts>,
     /// Number of [`XprtHandle`]s, and one until teardown waits for them.
     handles: Atomic<i32>,
     /// Completed by whoever takes `handles` to zero, if that is not the teardown.
@@ -117,7 +118,7 @@ impl<T: Transport> State<T> {
             due: Atomic::new(0),
             epoch: Atomic::new(1),
             timeout: UnsafeCell::new(super::connect::default_timeout()),
-            strings: Strings::new(),
+            texts <- Texts::new(),
             handles: Atomic::new(1),
             unused <- Completion::new(),
             slots: make_slots(slots)?,
@@ -218,16 +219,6 @@ impl<T: Transport> Xprt<T> {
     pub(crate) fn net(&self) -> NetRef<'_> {
         // SAFETY: The transport holds a reference to its namespace, which is never null.
         unsafe { NetRef::new(NonNull::new_unchecked((*self.as_raw()).xprt_net)) }
-    }
-
-    /// The server's address as text, without the port; as of the latest attempt to connect.
-    pub(crate) fn display_addr(&self) -> &CStr {
-        self.state.strings.addr()
-    }
-
-    /// The server's port as text.
-    pub(crate) fn display_port(&self) -> &CStr {
-        self.state.strings.port()
     }
 
     /// SUNRPC's count of backward calls under way.

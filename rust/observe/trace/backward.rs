@@ -9,28 +9,28 @@ use crate::proto::backward::Refusal;
 
 events! {
     /// Somebody wants to serve calls of the server, `reqs` at a time.
-    fn cb_setup(peer: Peer<'a>, reqs: u32) => xprtrdma_cb_setup {
+    fn cb_setup(peer: Peer, reqs: u32) => xprtrdma_cb_setup {
         addr: peer.addr,
         port: peer.port,
         reqs: reqs,
     }
 
     /// A call of the server has arrived.
-    fn cb_call(peer: Peer<'a>, xid: u32) => xprtrdma_cb_call {
+    fn cb_call(peer: Peer, xid: u32) => xprtrdma_cb_call {
         addr: peer.addr,
         port: peer.port,
         xid: xid,
     }
 
     /// The reply to such a call was posted.
-    fn cb_reply(peer: Peer<'a>, xid: u32) => xprtrdma_cb_reply {
+    fn cb_reply(peer: Peer, xid: u32) => xprtrdma_cb_reply {
         addr: peer.addr,
         port: peer.port,
         xid: xid,
     }
 
     /// A call of the server was dropped.
-    fn cb_refused(peer: Peer<'a>, xid: u32, refusal: Refusal) => xprtrdma_cb_refused {
+    fn cb_refused(peer: Peer, xid: u32, refusal: Refusal) => xprtrdma_cb_refused {
         addr: peer.addr,
         port: peer.port,
         xid: xid,

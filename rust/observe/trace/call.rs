@@ -19,14 +19,14 @@ mod form {
 
 events! {
     /// Memory regions were added to a connection's pool.
-    fn createmrs(peer: Peer<'a>, count: u32) => xprtrdma_createmrs {
+    fn createmrs(peer: Peer, count: u32) => xprtrdma_createmrs {
         addr: peer.addr,
         port: peer.port,
         count: count,
     }
 
     /// The pool of memory regions is empty; the call has to wait.
-    fn nomrs_err(task: Task, peer: Peer<'a>) => xprtrdma_nomrs_err {
+    fn nomrs_err(task: Task, peer: Peer) => xprtrdma_nomrs_err {
         task_id: task.task_id,
         client_id: task.client_id,
         addr: peer.addr,
@@ -117,7 +117,7 @@ events! {
     }
 
     /// `count` Receives were posted; `posted` are outstanding now.
-    fn post_recvs(peer: Peer<'a>, cq_id: u32, count: u32, posted: u32) => xprtrdma_post_recvs {
+    fn post_recvs(peer: Peer, cq_id: u32, count: u32, posted: u32) => xprtrdma_post_recvs {
         addr: peer.addr,
         port: peer.port,
         cq_id: cq_id,
@@ -126,7 +126,7 @@ events! {
     }
 
     /// Receives could not be posted: `status` is the negative errno.
-    fn post_recvs_err(peer: Peer<'a>, cq_id: u32, status: i32) => xprtrdma_post_recvs_err {
+    fn post_recvs_err(peer: Peer, cq_id: u32, status: i32) => xprtrdma_post_recvs_err {
         addr: peer.addr,
         port: peer.port,
         cq_id: cq_id,

@@ -14,7 +14,7 @@ use crate::wire::cm_private::Settings;
 events! {
     /// The connect worker is done: `rc` is what waiting tasks get. `status` is 1 when connected,
     /// otherwise the errno with which the attempt ended.
-    fn connect(peer: Peer<'a>, rc: i32, status: i32) => xprtrdma_connect {
+    fn connect(peer: Peer, rc: i32, status: i32) => xprtrdma_connect {
         addr: peer.addr,
         port: peer.port,
         rc: rc,
@@ -22,7 +22,7 @@ events! {
     }
 
     /// A connection is being torn down. `status` as in [`connect`], before the teardown.
-    fn disconnect(peer: Peer<'a>, rc: i32, status: i32) => xprtrdma_disconnect {
+    fn disconnect(peer: Peer, rc: i32, status: i32) => xprtrdma_disconnect {
         addr: peer.addr,
         port: peer.port,
         rc: rc,
@@ -42,7 +42,7 @@ events! {
     }
 
     /// What the peer's CM Private Data announced; `None` when it had none that we understand.
-    fn private_data(peer: Peer<'a>, settings: Option<&'a Settings>) => xprtrdma_private_data {
+    fn private_data(peer: Peer, settings: Option<&'a Settings>) => xprtrdma_private_data {
         addr: peer.addr,
         port: peer.port,
         found: settings.is_some(),
@@ -52,14 +52,14 @@ events! {
     }
 
     /// The peer has been silent while it owed so many replies, and is asked for a sign of life.
-    fn probe(peer: Peer<'a>, owed: usize) => xprtrdma_probe {
+    fn probe(peer: Peer, owed: usize) => xprtrdma_probe {
         addr: peer.addr,
         port: peer.port,
         owed: super::count(owed),
     }
 
     /// The connection went from one state to another.
-    fn conn_state(peer: Peer<'a>, event: Event, from: State, to: State) => xprtrdma_conn_state {
+    fn conn_state(peer: Peer, event: Event, from: State, to: State) => xprtrdma_conn_state {
         addr: peer.addr,
         port: peer.port,
         event: event_name(event),
@@ -74,20 +74,20 @@ events! {
     }
 
     /// SUNRPC asked for a disconnect, to test recovery.
-    fn op_inject_dsc(peer: Peer<'a>) => xprtrdma_op_inject_dsc {
+    fn op_inject_dsc(peer: Peer) => xprtrdma_op_inject_dsc {
         addr: peer.addr,
         port: peer.port,
     }
 
     /// SUNRPC asked for a connection; the worker will start after `delay` jiffies.
-    fn op_connect(peer: Peer<'a>, delay: usize) => xprtrdma_op_connect {
+    fn op_connect(peer: Peer, delay: usize) => xprtrdma_op_connect {
         addr: peer.addr,
         port: peer.port,
         delay: delay,
     }
 
     /// SUNRPC set the time-outs for connecting, in jiffies.
-    fn op_set_cto(peer: Peer<'a>, connect: usize, reconnect: usize) => xprtrdma_op_set_cto {
+    fn op_set_cto(peer: Peer, connect: usize, reconnect: usize) => xprtrdma_op_set_cto {
         addr: peer.addr,
         port: peer.port,
         connect: connect,

@@ -16,7 +16,7 @@ events! {
     }
 
     /// A message of another version than the connection's was dropped.
-    fn reply_vers_err(prefix: Prefix, peer: Peer<'a>) => xprtrdma_reply_vers_err {
+    fn reply_vers_err(prefix: Prefix, peer: Peer) => xprtrdma_reply_vers_err {
         xid: prefix.xid,
         version: prefix.version,
         proc: prefix.proc,
@@ -25,7 +25,7 @@ events! {
     }
 
     /// A reply was dropped for which no call is waiting.
-    fn reply_rqst_err(prefix: Prefix, peer: Peer<'a>) => xprtrdma_reply_rqst_err {
+    fn reply_rqst_err(prefix: Prefix, peer: Peer) => xprtrdma_reply_rqst_err {
         xid: prefix.xid,
         version: prefix.version,
         proc: prefix.proc,
@@ -34,7 +34,7 @@ events! {
     }
 
     /// A message too short for the four fixed words was dropped. What it lacks is to be zero.
-    fn reply_short_err(prefix: Prefix, peer: Peer<'a>) => xprtrdma_reply_short_err {
+    fn reply_short_err(prefix: Prefix, peer: Peer) => xprtrdma_reply_short_err {
         xid: prefix.xid,
         version: prefix.version,
         proc: prefix.proc,
@@ -44,7 +44,7 @@ events! {
 
     /// A reply's header could not be decoded; the RPC that it names, if any, fails. See
     /// [`malformed_hdr`](super::malformed_hdr) for the reason.
-    fn reply_hdr_err(prefix: Prefix, peer: Peer<'a>) => xprtrdma_reply_hdr_err {
+    fn reply_hdr_err(prefix: Prefix, peer: Peer) => xprtrdma_reply_hdr_err {
         xid: prefix.xid,
         version: prefix.version,
         proc: prefix.proc,

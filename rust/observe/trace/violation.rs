@@ -11,7 +11,7 @@ use crate::wire::DecodeError;
 
 events! {
     /// A header of `length` bytes was refused. `xid` is zero if the message was too short for one.
-    fn malformed_hdr(peer: Peer<'a>, xid: u32, error: &'a DecodeError, length: usize)
+    fn malformed_hdr(peer: Peer, xid: u32, error: &'a DecodeError, length: usize)
         => xprtrdma_malformed_hdr {
         addr: peer.addr,
         port: peer.port,
@@ -31,7 +31,7 @@ events! {
 
     /// The peer invalidated an R_key that the answered call had not exposed, or was not
     /// allowed to invalidate any.
-    fn reminv_foreign(peer: Peer<'a>, xid: u32, handle: u32) => xprtrdma_reminv_foreign {
+    fn reminv_foreign(peer: Peer, xid: u32, handle: u32) => xprtrdma_reminv_foreign {
         addr: peer.addr,
         port: peer.port,
         xid: xid,
@@ -39,7 +39,7 @@ events! {
     }
 
     /// A reply granted no credit: `used` counts instead.
-    fn bad_credits(peer: Peer<'a>, xid: u32, granted: u32, used: u32) => xprtrdma_bad_credits {
+    fn bad_credits(peer: Peer, xid: u32, granted: u32, used: u32) => xprtrdma_bad_credits {
         addr: peer.addr,
         port: peer.port,
         xid: xid,
