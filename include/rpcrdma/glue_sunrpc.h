@@ -12,6 +12,7 @@
 
 bool rr_xprt_abandoned(const struct rpc_xprt *xprt);
 void rr_xprt_clear_connecting(struct rpc_xprt *xprt);
+void rr_synchronize_rcu_tasks(void);
 unsigned int rr_nofs_save(void);
 void rr_nofs_restore(unsigned int flags);
 unsigned int rr_noreclaim_save(void);

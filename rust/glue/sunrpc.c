@@ -4,6 +4,7 @@
  * function or a macro. Each does what its name says and nothing else.
  */
 #include <linux/mm.h>
+#include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <rpcrdma/glue_sunrpc.h>
 
@@ -16,6 +17,12 @@ bool rr_xprt_abandoned(const struct rpc_xprt *xprt)
 void rr_xprt_clear_connecting(struct rpc_xprt *xprt)
 {
 	xprt_clear_connecting(xprt);
+}
+
+/* Waits until every task has blocked, run in user space, or been idle. */
+void rr_synchronize_rcu_tasks(void)
+{
+	synchronize_rcu_tasks();
 }
 
 unsigned int rr_nofs_save(void)

@@ -187,7 +187,9 @@ pub(super) unsafe fn is_backward(rqst: *const raw::rpc_rqst) -> bool {
     unsafe { (*rqst).rq_bc_pa_state & (1 << raw::RPC_BC_PA_IN_USE) != 0 }
 }
 
-/// SUNRPC lets go of a backward request. Any context that may give up a reference to a transport.
+/// SUNRPC lets go of a backward request. Any context that may give up a reference to a transport. If
+/// that was the last one, the module may be on its way out before this has returned; unloading waits,
+/// see [`setup`](super::setup).
 ///
 /// # Safety
 ///

@@ -227,8 +227,14 @@ pub(crate) struct ClassRegistration<T: Transport> {
 impl<T: Transport> Drop for ClassRegistration<T> {
     fn drop(&mut self) {
         // SAFETY: The class is valid; that it is unknown (registering failed) does no harm. No
-        // transport of it exists: each holds a reference to the module, which is being unloaded.
-        unsafe { raw::xprt_unregister_transport(self.class.as_raw()) };
+        // transport of it exists: each holds a reference to the module, which is being unloaded. We
+        // may sleep.
+        unsafe {
+            raw::xprt_unregister_transport(self.class.as_raw());
+            // Whoever gave up the last reference to a transport may still be returning from it through
+            // our code, see `setup`.
+            raw::rr_synchronize_rcu_tasks();
+        }
         Class::leave(core::ptr::from_ref(&*self.class).cast_mut());
         // The queues go with `class`: the last destroy worker may still be returning.
     }

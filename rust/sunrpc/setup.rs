@@ -16,10 +16,17 @@
 //! 5. frees slots, strings and `rpc_xprt`;
 //! 6. gives back the module reference.
 //!
-//! After step 6 the module may be unloaded at any moment. The code that still runs then is the end of
-//! that worker, and unloading waits for it: [`ClassRegistration`](super::class::ClassRegistration)
-//! destroys the queue, which waits until its workers have left our code. Without step 1 the same
-//! could not be said of the `destroy` operation.
+//! After step 6 the module may be unloaded at any moment, and two pieces of its code may still be
+//! running. Unloading waits for both, in [`ClassRegistration`](super::class::ClassRegistration):
+//!
+//! - The end of that worker: the queue is destroyed, which waits until its workers have left our code.
+//!   Without step 1 the same could not be said of the `destroy` operation.
+//! - The end of [`backward::free`](super::backward), if a backward call held the last reference. It runs
+//!   in a thread of NFS's callback service, which other transports may share, so nothing else waits
+//!   for it. As it does not block any more once teardown has begun, `synchronize_rcu_tasks()` waits
+//!   until it is done. A preemptible kernel without `CONFIG_TASKS_RCU` (one without BPF, kprobes and
+//!   tracing) has no such wait: there `synchronize_rcu()` takes its place and would miss a
+//!   thread that is preempted on its last instructions.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
