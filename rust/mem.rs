@@ -42,8 +42,8 @@ impl Piece {
     /// - The bytes are physically contiguous, not in high memory, and inside one allocation or
     ///   folio, so that their `struct page`s are contiguous; `offset + len` fits a `u32`.
     /// - They stay allocated and are not moved until the memory region that maps them (if one
-    ///   does) is no longer live: for memory of an RPC that is until its transport has released
-    ///   it, for other memory until the region or queue pair is gone.
+    ///   does) is no longer live, or the caller has been promised that nobody uses the piece by
+    ///   then: the transport of an RPC promises it, for memory of the RPC.
     /// - Whoever owns them accepts that a device, and through it a peer, reads them, or writes
     ///   them if they are mapped for that.
     #[inline]

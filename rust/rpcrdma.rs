@@ -50,7 +50,10 @@ impl kernel::Module for Module {
         let debugfs = Debugfs::new()?;
         let devices = Registration::new(c"rpcrdma")?;
         // From now on there may be mounts.
-        let class = class::register::<Client>(module, devices.clone())?;
+        // SAFETY: The client maps pieces as it gets them, and keeps none (`client::register`). It lets
+        // an RPC be completed or released only when none of the regions that map its memory is live
+        // (`client::fence`); `rdma::mr` says which are, whatever the client believes.
+        let class = unsafe { class::register::<Client>(module, devices.clone()) }?;
         // After the class, which says more clearly that the stock module is loaded. Nothing may fail
         // any more, so without sysctls the defaults hold.
         let sysctl = sysctl::Registration::new(&KNOBS)

@@ -144,7 +144,11 @@ impl Class {
 ///
 /// `EBUSY` if another module provides a transport with the same ident; `EINVAL` if the class's name
 /// is too long; `ENOMEM`; `ENOSPC` if this module has too many classes.
-pub(crate) fn register<T: Transport>(
+///
+/// # Safety
+///
+/// `T` keeps what [`Transport`] promises about memory.
+pub(crate) unsafe fn register<T: Transport>(
     module: &'static ThisModule,
     context: T::Context,
 ) -> Result<ClassRegistration<T>> {

@@ -114,6 +114,20 @@ pub(crate) struct CreateArgs {
 /// unless it says otherwise. What runs with the send lock or on behalf of a writeback must not
 /// allocate with `GFP_KERNEL` unless inside an allocation scope; the connect and close workers are
 /// in `memalloc_nofs` scope already.
+///
+/// # Memory
+///
+/// A request's buffers (call, pages, reply) are SUNRPC's, and [`XdrBuf::pieces`] says where they lie,
+/// for a device and through it a peer to read and write. The compiler sees nothing of that: a
+/// [`Piece`](crate::mem::Piece) may be kept beyond its request. So this is for a transport to promise,
+/// and for whoever makes it known to vouch for, see [`register`](super::class::register):
+///
+/// - When [`Self::release`] has returned, no piece of the request's buffers is kept, and none is mapped
+///   so that a device or peer may reach it. The same holds for a reply before it is
+///   [completed](super::reply::Pinned::complete), or the peer could change it under its reader.
+/// - Pieces of a [`BackwardReply`] are not kept beyond [`Self::send_backward`].
+///
+/// [`XdrBuf::pieces`]: super::xdr_buf::XdrBuf::pieces
 pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// The transport's own part of a request slot.
     type Slot: Send + Sync + 'static;

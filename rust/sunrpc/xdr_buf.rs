@@ -191,6 +191,10 @@ impl<'a> XdrBuf<'a> {
 
     /// The memory of the `len` bytes from `offset` on, in order, in as few pieces as possible:
     /// adjacent pages are merged. Ends early where the buffer ends or a page is missing.
+    ///
+    /// How long they may be used is for the transport to see to: [`Transport`], "Memory".
+    ///
+    /// [`Transport`]: super::transport::Transport
     #[inline]
     pub(crate) fn pieces(&self, offset: u32, len: u32) -> Pieces<'_> {
         Pieces::new(self.raw(), offset, len)
