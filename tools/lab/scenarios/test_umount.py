@@ -33,7 +33,7 @@ def _dead_server(pair: Pair, version: str) -> int:
 
 
 def _let_go(pair: Pair) -> None:
-    """The module can be unloaded in the end, with the server still dead."""
+    """The module can be unloaded in the end."""
     began = time.monotonic()
     pair.unload(LET_GO)
     print(f"unloaded after {time.monotonic() - began:.1f} s")
@@ -67,7 +67,11 @@ def test_forced(pair: Pair, version: str) -> None:
 @RELAYED
 @VERSIONS
 def test_lazy(pair: Pair, version: str) -> None:
-    """`umount -l` returns at once; the transport goes with its last user."""
+    """`umount -l` returns at once; the transport goes with its last user.
+
+    That is with NFSv4 who closes the file, which a hard mount never gives up: with either module it
+    takes the server's return.
+    """
     reader = _dead_server(pair, version)
     began = time.monotonic()
     pair.client.sh(f"umount -l {MOUNT_POINT}", timeout=20)
@@ -77,4 +81,9 @@ def test_lazy(pair: Pair, version: str) -> None:
     pair.client.sh("pkill -9 -x dd")
     done = pair.client.vm.agent.wait(reader, 30)
     assert done.status != 0
+    if version == "4.2":
+        time.sleep(10)
+        assert pair.client.run("rmmod rpcrdma").status, "nobody had a file to close"
+        assert pair.relay is not None
+        pair.relay.set("blackout", 0)
     _let_go(pair)
