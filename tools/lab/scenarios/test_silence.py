@@ -63,7 +63,8 @@ def test_slow_server(pair: Pair) -> None:
     answers = [e for e in events if e.name == "xprtrdma_wc_probe"]
     assert 2 <= len(probes) <= 3, events
     assert all("owes 1 replies" in e.text for e in probes)
-    assert len(answers) == len(probes)
+    # The last one may just have gone out.
+    assert len(probes) - len(answers) in (0, 1)
     assert all("SUCCESS" in e.text for e in answers), answers
     assert _connects(pair) == 1
     pair.umount()
