@@ -13,7 +13,7 @@ use super::transport::Client;
 use super::{fence, names, reply};
 use crate::observe::stats::{breach, Breach};
 use crate::observe::trace::{self, WcStatus};
-use crate::proto::credits::Credits;
+use crate::proto::credits::{Account, Credits};
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::{Completions, Qp, Tag, WcError};
 use crate::rdma::recv::Received;
@@ -28,41 +28,28 @@ pub(super) struct Link {
     pub(super) epoch: u32,
     /// Credits asked for: more are never taken, whatever the peer grants.
     pub(super) credits: u32,
-    /// The grant in force; changes with `account`.
+    /// The grant in force; changes with `books`.
     grant: Atomic<u32>,
     #[pin]
-    account: SpinLock<Account>,
+    books: SpinLock<Books>,
     remote_invalidation: Atomic<bool>,
     /// Whether a message has come lately; see [`super::probe`].
     pub(super) vigil: Vigil,
 }
 
-/// What becomes of the peer's credits.
-struct Account {
-    /// The grant in force.
-    grant: u32,
-    /// RPCs that were sent and then given up: they occupy credits until the peer answers them. -1 if
-    /// a reply that nobody waits for has come, and whose it was is still to be told.
-    orphans: i32,
-    /// The credits SUNRPC was last told of.
+/// The peer's credits.
+struct Books {
+    account: Account,
+    /// What SUNRPC was last told of them.
     told: u32,
-}
-
-impl Account {
-    /// What is left for RPCs of ours.
-    fn credits(&self) -> u32 {
-        self.grant
-            .saturating_sub(self.orphans.max(0).unsigned_abs())
-    }
 }
 
 impl Link {
     /// A connection before its first reply.
     pub(super) fn new(xprt: XprtHandle<Client>, epoch: u32, credits: u32) -> Result<Arc<Self>> {
         let first = Credits::new().limit();
-        let account = Account {
-            grant: first,
-            orphans: 0,
+        let books = Books {
+            account: Account::new(),
             told: first,
         };
         Arc::pin_init(
@@ -71,7 +58,7 @@ impl Link {
                 epoch,
                 credits,
                 grant: Atomic::new(first),
-                account <- new_spinlock!(account, "rpcrdma::Link::account"),
+                books <- new_spinlock!(books, "rpcrdma::Link::books"),
                 remote_invalidation: Atomic::new(false),
                 vigil: Vigil::new(),
             }),
@@ -113,7 +100,7 @@ impl Link {
         }
         if credits.limit() != self.grant.load(Relaxed) {
             self.book(|account| {
-                account.grant = credits.limit();
+                account.set_limit(credits.limit());
                 self.grant.store(credits.limit(), Relaxed);
             });
         }
@@ -127,26 +114,24 @@ impl Link {
 
     /// An RPC that was sent is given up: the peer still works on it.
     pub(super) fn orphaned(&self) {
-        self.book(|account| account.orphans = account.orphans.saturating_add(1));
+        self.book(Account::orphaned);
     }
 
     /// A reply that nobody waits for has come: an orphan's, if there are any.
     pub(super) fn unclaimed(&self) {
-        // It may have overtaken the word that its RPC was given up. More than one such word is not on
-        // its way as a rule, and what a peer says twice must not count twice.
-        self.book(|account| account.orphans = (account.orphans - 1).max(-1));
+        self.book(Account::unclaimed);
     }
 
     /// Changes the account, and tells SUNRPC how many RPCs may be in flight, if that has changed.
     /// Should orphans have used up the whole grant, then only a new connection helps.
     fn book(&self, change: impl FnOnce(&mut Account)) {
-        let mut account = self.account.lock();
-        change(&mut account);
-        let credits = account.credits();
-        if credits == account.told {
+        let mut books = self.books.lock();
+        change(&mut books.account);
+        let credits = books.account.left();
+        if credits == books.told {
             return;
         }
-        account.told = credits;
+        books.told = credits;
         // Under the lock, so that the last word is the latest. SUNRPC's own nest inside it.
         if credits == 0 {
             self.xprt.force_disconnect();

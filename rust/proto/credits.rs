@@ -64,6 +64,54 @@ impl Default for Credits {
     }
 }
 
+/// What is left of the credits for new RPCs when some were sent and then given up: these occupy
+/// credits until the responder answers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+//= 8166-3.3.1-2
+pub struct Account {
+    limit: u32,
+    /// RPCs given up and not answered. -1 if an answer came before it was known whose it is.
+    orphans: i32,
+}
+
+impl Account {
+    /// A new connection.
+    pub const fn new() -> Self {
+        Self {
+            limit: Credits::new().limit(),
+            orphans: 0,
+        }
+    }
+
+    /// The limit of RPCs in flight has changed.
+    pub fn set_limit(&mut self, limit: u32) {
+        self.limit = limit;
+    }
+
+    /// An RPC that was sent is given up.
+    pub fn orphaned(&mut self) {
+        self.orphans = self.orphans.saturating_add(1);
+    }
+
+    /// A reply that no RPC waits for has come: an orphan's. It may have overtaken the word that its
+    /// RPC was given up, but more than one does not count ahead: a peer may say things twice.
+    pub fn unclaimed(&mut self) {
+        self.orphans = self.orphans.saturating_sub(1).max(-1);
+    }
+
+    /// RPCs of which nothing was given up that may be in flight. Zero: only a new connection helps.
+    pub const fn left(&self) -> u32 {
+        let orphans = if self.orphans > 0 { self.orphans } else { 0 };
+        self.limit.saturating_sub(orphans.unsigned_abs())
+    }
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Credits together with the number of messages in flight, for users without a congestion
 /// window of their own: the backward direction, and version two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

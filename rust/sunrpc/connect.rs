@@ -270,6 +270,15 @@ mod tests {
     }
 
     #[test]
+    fn time_goes_round() {
+        for (a, b) in [(1, 2), (usize::MAX, 0), (usize::MAX - 5, 5)] {
+            assert!(is_before(a, b));
+            assert!(!is_before(b, a));
+        }
+        assert!(!is_before(7, 7));
+    }
+
+    #[test]
     fn what_has_passed_is_not_waited_for() {
         assert_eq!(until(now().wrapping_sub(1)), 0);
         assert!(until(now().wrapping_add(10 * HZ)) > 5 * HZ);

@@ -4,7 +4,7 @@
 
 use super::super::super::wire::cm_private::{Settings, Size};
 use super::super::backoff::Backoff;
-use super::super::credits::{Credits, Flow};
+use super::super::credits::{Account, Credits, Flow};
 use super::super::inline::Thresholds;
 use super::super::silence;
 use super::ensure;
@@ -37,7 +37,34 @@ pub fn check_credits() -> Result<(), &'static str> {
         c.reset();
         ensure!(c == Credits::default(), "reset");
     }
-    check_flow()
+    check_flow()?;
+    check_account()
+}
+
+//~ 8166-3.3.1-2
+fn check_account() -> Result<(), &'static str> {
+    let mut a = Account::new();
+    ensure!(a == Account::default() && a.left() == 1, "one at first");
+    a.set_limit(4);
+    a.orphaned();
+    a.orphaned();
+    ensure!(a.left() == 2, "two given up");
+    a.unclaimed();
+    ensure!(a.left() == 3, "one of them answered");
+    a.set_limit(1);
+    ensure!(a.left() == 0, "the last credit is an orphan's");
+    a.unclaimed();
+    ensure!(a.left() == 1, "and answered");
+    // An answer before its RPC is known to be given up, and what is no answer at all.
+    a.set_limit(4);
+    a.unclaimed();
+    ensure!(a.left() == 4, "no more than granted");
+    a.unclaimed();
+    a.orphaned();
+    ensure!(a.left() == 4, "answered ahead");
+    a.orphaned();
+    ensure!(a.left() == 3, "once only");
+    Ok(())
 }
 
 //~ 5666-3.3-3 5666-3.3-7 5666-4.1-4 8166-3.3.1-2 8167-4-3

@@ -101,6 +101,7 @@ umount -f {MOUNT_POINT}
 """
 
 
+@pytest.mark.full
 @pytest.mark.plain_only
 def test_cost_of_giving_up(pair: Pair) -> None:
     """registration-cost.bt tells of local invalidation, too; with either module."""
