@@ -18,7 +18,8 @@ _REPORT = re.compile(
     | KASAN: | UBSAN: | ODEBUG: | DMA-API:
     | possible\ (recursive|circular|irq) | inconsistent\ lock\ state
     | suspicious\ RCU\ usage | lock\ held\ when\ returning | bad\ unlock\ balance
-    | held\ lock\ freed | MAX_LOCK | INFO:\ lockdep | trying\ to\ register\ non-static\ key
+    | held\ lock\ freed | MAX_LOCK\w*\ too\ low | INFO:\ lockdep
+    | trying\ to\ register\ non-static\ key
     | refcount_t: | list_(add|del)\ corruption | slab\ error
     | blocked\ for\ more\ than | detected\ stalls | self-detected\ stall | soft\ lockup
     | workqueue\ lockup | scheduling\ while\ atomic | page\ allocation\ failure
