@@ -83,9 +83,13 @@ def test_recall(pair: Pair, version: str) -> None:
     _prepare(pair, 1)
     with tracing.recording(pair.client, EVENTS) as trace:
         pair.mount(version)
+        # The client returns the delegation of a closed file by itself after some seconds.
+        holder = pair.client.vm.start(f"exec sleep 1000 < {MOUNT_POINT}/d/f0")
         _take(pair, 1)
         assert _conflict(pair, 1, 100) < PROMPT
         events = trace.events()
+    pair.client.sh("pkill -x sleep")
+    pair.client.vm.agent.wait(holder, 30)
     assert _returned(pair) == 1
     _seen_by_client(pair, 1)
     assert [e.name for e in events][:1] == ["xprtrdma_cb_setup"]
