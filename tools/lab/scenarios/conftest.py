@@ -44,9 +44,10 @@ def _selected(item: pytest.Item) -> bool:
         return False
     if marked("rxe_only") and settings.link() != "rxe":
         return False
-    if settings.flavour() == "debug":
-        return not marked("plain_only") and (settings.full() or marked("debug_kernel"))
-    return settings.full() or not marked("full")
+    debug = settings.flavour() == "debug"
+    if settings.full():
+        return not (debug and marked("plain_only"))
+    return not marked("full") and (marked("debug_kernel") or not debug)
 
 
 @pytest.fixture(scope="session")
