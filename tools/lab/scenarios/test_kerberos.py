@@ -60,10 +60,10 @@ def test_both_ways(pair: Pair, version: str, flavour: str, tmp_path: Path) -> No
     pair.mount(version, options=f"sec={flavour}")
     assert f"sec={flavour}" in pair.client.sh(f"findmnt -no OPTIONS {MOUNT_POINT}")
     for suite in _suites(version, flavour):
-        pair.client.sh(f"{VERIFY} write {suite} {MOUNT_POINT}/up", timeout=LIMIT)
-        pair.server.sh(f"{VERIFY} check {suite} /srv/export/up", timeout=LIMIT)
+        pair.client.sh(f"{VERIFY} write {suite} {MOUNT_POINT}/{suite}", timeout=LIMIT)
+        pair.server.sh(f"{VERIFY} check {suite} /srv/export/{suite}", timeout=LIMIT)
         pair.client.sh("echo 3 > /proc/sys/vm/drop_caches")
-        pair.client.sh(f"{VERIFY} check {suite} {MOUNT_POINT}/up", timeout=LIMIT)
+        pair.client.sh(f"{VERIFY} check {suite} {MOUNT_POINT}/{suite}", timeout=LIMIT)
     pair.umount()
     if settings.link() != "rxe":
         return
