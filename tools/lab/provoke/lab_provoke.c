@@ -3,6 +3,10 @@
  * Provokes one real kernel report on load, so that the lab's detector can be
  * seen to find it: insmod lab_provoke.ko report=warn|lockdep|atomic|kasan|leak|dma
  *
+ * report=churn reports nothing: it has the allocator of this processor forget
+ * what it has handed out last. Its sheaves keep the pointers, and kmemleak takes
+ * these for references: what is lost looks held.
+ *
  * The load always fails with -EAGAIN: there is nothing to keep, and the same
  * report can be asked for again.
  */
@@ -16,7 +20,7 @@
 
 static char *report = "warn";
 module_param(report, charp, 0);
-MODULE_PARM_DESC(report, "warn, lockdep, atomic, kasan, leak or dma");
+MODULE_PARM_DESC(report, "warn, lockdep, atomic, kasan, leak, dma or churn");
 
 static DEFINE_SPINLOCK(lab_first);
 static DEFINE_SPINLOCK(lab_second);
@@ -64,6 +68,29 @@ static int provoke_leak(void)
 	return 0;
 }
 
+/* More than a processor keeps at hand of any size. */
+#define CHURNED 512
+
+static int churn(void)
+{
+	static const unsigned int sizes[] = {
+		8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192
+	};
+	void **kept = kvcalloc(CHURNED, sizeof(*kept), GFP_KERNEL);
+	int size, i;
+
+	if (!kept)
+		return -ENOMEM;
+	for (size = 0; size < ARRAY_SIZE(sizes); size++) {
+		for (i = 0; i < CHURNED; i++)
+			kept[i] = kmalloc(sizes[size], GFP_KERNEL);
+		for (i = 0; i < CHURNED; i++)
+			kfree(kept[i]);
+	}
+	kvfree(kept);
+	return 0;
+}
+
 static int provoke_dma(void)
 {
 	struct pci_dev *device = pci_get_device(PCI_ANY_ID, PCI_ANY_ID, NULL);
@@ -92,6 +119,8 @@ static int __init lab_provoke_init(void)
 		err = provoke_leak();
 	else if (!strcmp(report, "dma"))
 		err = provoke_dma();
+	else if (!strcmp(report, "churn"))
+		err = churn();
 	return err < 0 ? err : -EAGAIN;
 }
 module_init(lab_provoke_init);

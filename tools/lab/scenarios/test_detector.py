@@ -12,12 +12,13 @@ from lab import harness, settings, splat
 from lab.pair import Pair
 
 EXPECTED = {"warn": "provoked by the lab"}
-#: What only the debug kernel notices. Lockdep turns itself off after its first report.
+#: What only the debug kernel notices. Lockdep turns itself off after its first report, and after
+#: the first one of KASAN.
 EXPECTED_DEBUG = {
     "atomic": "sleeping function called from invalid context",
     "dma": "DMA-API:",
-    "kasan": "KASAN: slab-use-after-free",
     "lockdep": "possible circular locking",
+    "kasan": "KASAN: slab-use-after-free",
 }
 
 
