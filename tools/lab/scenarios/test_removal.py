@@ -12,8 +12,8 @@ from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
 
 #: Seconds for the removal itself, and until the client is at work again once the device is there.
-#: A removal is all processor time, of which the debug kernel takes ten times as much.
-REMOVING, RETURNING = 10.0 if settings.flavour() == "plain" else 60.0, 10.0
+#: Both are processor time, of which the debug kernel takes ten times as much.
+REMOVING, RETURNING = (10.0, 10.0) if settings.flavour() == "plain" else (60.0, 60.0)
 
 
 @pytest.mark.debug_kernel
