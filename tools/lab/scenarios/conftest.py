@@ -79,9 +79,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
     if lab is None or lab.scenario is None:
         return
     failed = outcome.excinfo is not None
+    provoked = item.get_closest_marker("provokes") or item.get_closest_marker("after_all")
     faults = lab.end(
         failed=failed,
-        expect_reports=bool(item.get_closest_marker("provokes")),
+        expect_reports=bool(provoked),
         breaks_rules=bool(item.get_closest_marker("breaks_rules")),
     )
     if failed or faults:

@@ -51,6 +51,9 @@ def test_no_leaks(pair: Pair) -> None:
     pair.unload()
     found = [text for guest in (pair.client, pair.server) if (text := harness.leaks(guest))]
     assert found == []
+    # What the consoles say from here on is provoked.
+    for guest in (pair.client, pair.server):
+        assert splat.find(guest.console()) == []
     _provoke(pair, "leak")
     # The module's name is gone with it.
     assert 'comm "insmod"' in harness.leaks(pair.client)
