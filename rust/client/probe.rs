@@ -90,8 +90,9 @@ fn probe(xprt: &Xprt<Client>, ep: &Endpoint, owed: usize) {
         return;
     };
     ep.link.vigil.probing.store(false, Relaxed);
-    // A full queue holds what was sent and not acknowledged, and ends in the same way.
-    if error != PostError::Full {
+    // A full queue holds what was sent and not acknowledged, and ends in the same way. One that is being
+    // closed is no news, and the next connection must not be taken for it.
+    if error != PostError::Full && !ep.is_closed() {
         ep.link.give_up();
     }
 }
