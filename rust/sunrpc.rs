@@ -16,6 +16,7 @@
 //! xprt_reserve        a slot of xprt->free [slot]
 //! call_allocate       buf_alloc            [buffer]
 //! call_encode         prepare_request      [ops]                       prepare
+//!   (anew, encrypted) rq_release_snd_buf   [scratch]                   withdraw
 //! call_connect        connect              [connect] worker            connect
 //! xprt_transmit       send_request         [ops]                       send
 //!                     reply found by XID   [reply] find, complete      (completion handler)
@@ -62,6 +63,7 @@ pub(crate) mod credit;
 mod ops;
 pub(crate) mod reply;
 pub(crate) mod rqst;
+pub(crate) mod scratch;
 pub(crate) mod setup;
 pub(crate) mod slot;
 pub(crate) mod stats;

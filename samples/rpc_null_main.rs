@@ -110,6 +110,8 @@ impl Transport for Null {
         Ok(())
     }
 
+    fn withdraw(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
+
     fn release(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
 
     fn slot_free(&self, _xprt: &Xprt<Self>, _slot: &Slot<Self>) -> bool {

@@ -3,10 +3,10 @@
 //! No memory a peer can still reach goes back to its owner.
 //!
 //! Three occasions: a reply came and regions are left that the peer has not invalidated; SUNRPC
-//! gives up an RPC whose reply has not come; the connection is gone. In the first two a chain of
-//! LOCAL_INV is posted, the last of which completes after everything before it on the send
-//! queue, the call's Send included. In the third the queue pair is dead, and with it every way
-//! to the memory.
+//! gives up an RPC whose reply has not come, or frees pages of a call in order to encode it anew; the
+//! connection is gone. In the first two a chain of LOCAL_INV is posted, the last of which completes
+//! after everything before it on the send queue, the call's Send included. In the third the queue
+//! pair is dead, and with it every way to the memory.
 
 use kernel::prelude::*;
 use kernel::sync::SpinLockGuard;
@@ -56,7 +56,7 @@ pub(super) fn invalidated(link: &Link, qp: &Qp<Link>, request: &Request) {
     match seat.state.phase {
         Phase::Fencing => trace::wc_li_done(cid, WcStatus::SUCCESS),
         Phase::Abandoned => trace::wc_li_wake(cid, WcStatus::SUCCESS),
-        Phase::Idle | Phase::Prepared | Phase::Sent => return,
+        Phase::Idle | Phase::Prepared | Phase::Sent | Phase::Withdrawn => return,
     }
     settle(link.xprt(), request, seat);
 }
@@ -86,7 +86,7 @@ pub(super) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Clie
     let state = &mut seat.state;
     match state.phase {
         Phase::Idle => return,
-        Phase::Prepared => return state.reset(),
+        Phase::Prepared | Phase::Withdrawn => return state.reset(),
         Phase::Sent | Phase::Fencing | Phase::Abandoned => {}
     }
     let Some(ep) = client.endpoint().filter(|ep| ep.epoch == state.epoch) else {
@@ -111,6 +111,26 @@ pub(super) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Clie
         state.reset();
         drop(seat);
         replace_buffer(&ep, xprt, request, old);
+    }
+}
+
+/// Fences a call that is being encoded anew, and waits until that is done. If it was sent, its
+/// connection will not carry it again. May sleep.
+pub(super) fn withdraw(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
+    let request: &Request = rqst.slot().data();
+    let (phase, epoch) = {
+        let seat = request.lock();
+        (seat.state.phase, seat.state.epoch)
+    };
+    release(client, xprt, rqst);
+    if matches!(phase, Phase::Idle | Phase::Prepared) {
+        return;
+    }
+    let mut seat = request.lock();
+    // Swept meanwhile? Then it is free for the next connection.
+    if seat.ep.is_some() && seat.state.epoch == epoch {
+        // INVARIANT: `release` has left no regions.
+        seat.state.phase = Phase::Withdrawn;
     }
 }
 

@@ -80,7 +80,7 @@ pub(super) fn prepare(
         Phase::Idle => {}
         // Encoded anew: what was mapped may have moved.
         Phase::Prepared => state.reset(),
-        Phase::Sent | Phase::Fencing | Phase::Abandoned => return Ok(()),
+        Phase::Sent | Phase::Fencing | Phase::Abandoned | Phase::Withdrawn => return Ok(()),
     }
     let done = marshal(ep, rqst, state, stats);
     match done {

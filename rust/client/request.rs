@@ -13,6 +13,9 @@
 //!    └─────────────────────────────────┴──────────────────────┘
 //! ```
 //!
+//! A call that is taken back only to be encoded anew ends in Withdrawn instead of Idle: it must not be
+//! sent again over the connection that it was sent over. From there it is released, or swept.
+//!
 //! When the connection goes, [`super::fence::sweep`] takes every slot back to Idle.
 
 use kernel::prelude::*;
@@ -70,6 +73,9 @@ pub(super) enum Phase {
     Fencing,
     /// The RPC was given up; local invalidation is under way, and somebody waits for it.
     Abandoned,
+    /// Given up as far as this connection is concerned: nothing is mapped or exposed, and nothing can
+    /// be prepared.
+    Withdrawn,
 }
 
 /// Which answer the call has made room for.
@@ -144,7 +150,7 @@ pub(super) struct Seat {
 ///
 /// # Invariants
 ///
-/// - `regions` is empty in phase Idle.
+/// - `regions` is empty in the phases Idle and Withdrawn.
 /// - In phase Fencing, and in no other, `parked` holds the RPC's pin; `late` is empty in all others.
 /// - What is in `regions` and `out` belongs to the connection with number `epoch`.
 pub(super) struct State {

@@ -180,6 +180,10 @@ impl Transport for Client {
         send::send(self, xprt, &rqst)
     }
 
+    fn withdraw(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
+        fence::withdraw(self, xprt, &rqst);
+    }
+
     fn release(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
         fence::release(self, xprt, &rqst);
     }

@@ -21,7 +21,7 @@ use super::slot::Slot;
 use super::stats::StatsWriter;
 use super::transport::{SendError, Transport};
 use super::xprt::Xprt;
-use super::{buffer, connect, setup};
+use super::{buffer, connect, scratch, setup};
 use crate::raw;
 
 /// The operations of `T`.
@@ -72,7 +72,9 @@ impl<T: Transport> Table<T> {
 ///
 /// As the module says; the results are used for the duration of the call only.
 #[inline]
-unsafe fn parts<'a, T: Transport>(rqst: *mut raw::rpc_rqst) -> (&'a Xprt<T>, Rqst<'a, T>) {
+pub(super) unsafe fn parts<'a, T: Transport>(
+    rqst: *mut raw::rpc_rqst,
+) -> (&'a Xprt<T>, Rqst<'a, T>) {
     // SAFETY: As the module says.
     unsafe {
         (
@@ -141,8 +143,12 @@ unsafe extern "C" fn buf_free<T: Transport>(task: *mut raw::rpc_task) {
     let (xprt, rqst) = unsafe { parts::<T>((*task).tk_rqstp) };
     let slot = rqst.slot();
     xprt.transport().release(xprt, rqst);
-    // SAFETY: SUNRPC passes a live task; its request has left all queues before it is freed.
-    unsafe { xprt.return_late_credit(NonNull::new_unchecked(task)) };
+    // SAFETY: SUNRPC passes a live task; its request has left all queues before it is freed. The task
+    // that owns the request is the one that runs.
+    unsafe {
+        xprt.return_late_credit(NonNull::new_unchecked(task));
+        scratch::unguard::<T>(NonNull::new_unchecked((*task).tk_rqstp));
+    }
     // SAFETY: Called from the task that owns the request; `release` has fenced everything.
     unsafe { slot.buffers.give_back() };
 }
@@ -169,6 +175,8 @@ unsafe extern "C" fn prepare_request<T: Transport>(
     if for_call && rqst.reply_expected() {
         return 0;
     }
+    // SAFETY: As the module says; SUNRPC encodes a call in its own task.
+    unsafe { scratch::guard::<T>(NonNull::new_unchecked(rqst.as_raw())) };
     match xprt.transport().prepare(xprt, rqst) {
         Ok(()) => 0,
         Err(error) => error.to_errno(),

@@ -22,6 +22,7 @@ use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::types::Opaque;
 
 use super::buffer::Buffers;
+use super::scratch::Scratch;
 use super::transport::Transport;
 use super::xprt::Xprt;
 use crate::raw;
@@ -72,6 +73,7 @@ pub(crate) struct Slot<T: Transport> {
     pub(super) credit_epoch: Atomic<u32>,
     parting: Parting,
     pub(super) buffers: Buffers,
+    pub(super) scratch: Scratch,
     #[pin]
     data: T::Slot,
     #[pin]
@@ -81,7 +83,7 @@ pub(crate) struct Slot<T: Transport> {
 // SAFETY: SUNRPC uses an `rpc_rqst` from any thread; the rest is `Send` by itself.
 unsafe impl<T: Transport> Send for Slot<T> {}
 // SAFETY: Shared references reach `rqst` only through raw pointers, under SUNRPC's rules; `buffers`
-// is touched only by the task that owns the request; the rest is `Sync` by itself.
+// and `scratch` are touched only by the task that owns the request; the rest is `Sync` by itself.
 unsafe impl<T: Transport> Sync for Slot<T> {}
 
 impl<T: Transport> Slot<T> {
@@ -100,6 +102,7 @@ impl<T: Transport> Slot<T> {
                 credit_epoch: Atomic::new(0),
                 parting: Parting::new(),
                 buffers: Buffers::new(T::BUFFER_SIZE)?,
+                scratch: Scratch::new(),
                 data <- data,
                 _pin: PhantomPinned,
             }? Error),

@@ -125,6 +125,7 @@ pub(crate) struct CreateArgs {
 /// - When [`Self::release`] has returned, no piece of the request's buffers is kept, and none is mapped
 ///   so that a device or peer may reach it. The same holds for a reply before it is
 ///   [completed](super::reply::Pinned::complete), or the peer could change it under its reader.
+/// - When [`Self::withdraw`] has returned, the same holds for the call.
 /// - Pieces of a [`BackwardReply`] are not kept beyond [`Self::send_backward`].
 ///
 /// [`XdrBuf::pieces`]: super::xdr_buf::XdrBuf::pieces
@@ -229,6 +230,13 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     ///
     /// See [`SendError`].
     fn send(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result<(), SendError>;
+
+    /// The call is being encoded anew, and its pages, which an authentication flavour had made for it,
+    /// are about to be freed. It may have been sent, and its reply is not there. Nobody can find the
+    /// request.
+    ///
+    /// When this returns, no peer and no device may reach the call's memory. [`Self::prepare`] is next.
+    fn withdraw(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>);
 
     /// The RPC is over: done, failed or given up. Nobody can find the request any more.
     ///

@@ -22,6 +22,8 @@ class Event:
     name: str
     #: What the event prints.
     text: str
+    #: Name and number of the thread that was running.
+    thread: str = ""
 
 
 class Recorder:
@@ -53,6 +55,6 @@ def recording(guest: Guest, events: Iterable[str]) -> Iterator[Recorder]:
 
 def _parse(text: str) -> Iterator[Event]:
     for line in text.splitlines():
-        found = re.search(r" (\d+\.\d+): (\w+): (.*)", line)
+        found = re.match(r" *(.+-\d+) .* (\d+\.\d+): (\w+): (.*)", line)
         if found and not line.startswith("#"):
-            yield Event(float(found[1]), found[2], found[3])
+            yield Event(float(found[2]), found[3], found[4], found[1])

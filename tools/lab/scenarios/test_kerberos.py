@@ -8,11 +8,12 @@ inline go as a whole, at position zero and by Reply chunk.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from lab import capture, settings, wirecheck
+from lab import capture, settings, tracing, wirecheck
 from lab.harness import Options
 from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, Pair
 
@@ -105,3 +106,80 @@ def test_many_writers(pair: Pair) -> None:
     here = pair.client.sh(f"cd {MOUNT_POINT} && sha256sum *", timeout=300)
     assert here == pair.server.sh("cd /srv/export && sha256sum *", timeout=300)
     pair.umount()
+
+
+EVENTS = (
+    "kmem:mm_page_alloc",
+    "kmem:mm_page_free",
+    "rpcgss:rpcgss_seqno",
+    "rpcrdma:xprtrdma_mr_map",
+    "rpcrdma:xprtrdma_mr_unmap",
+)
+#: Has the file open by the time that the server is slow.
+TWO_WRITES = f"""
+import os, time
+fd = os.open("{MOUNT_POINT}/f", os.O_RDWR | os.O_CREAT)
+for byte in b"a", b"b":
+    os.pwrite(fd, byte * 65536, 0)
+    os.fsync(fd)
+    os.mkdir("/run/" + byte.decode())
+    while not os.path.exists("/run/go"):
+        time.sleep(0.1)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.needs_ours
+@pytest.mark.parametrize("pair", [Options(realm=True)], indirect=True)
+def test_encoded_anew(pair: Pair) -> None:
+    """A WRITE that is encrypted anew: the old pages are freed when the server cannot read them."""
+    pair.server.sh("rm -rf /srv/export/*")
+    _join_realm(pair)
+    pair.mount("3", options="sec=krb5p,nolock,timeo=30")
+    pair.client.write("/run/two-writes.py", TWO_WRITES.encode())
+    writing = pair.client.vm.start("python3 /run/two-writes.py")
+    pair.client.sh("while [ ! -e /run/a ]; do sleep 0.2; done", timeout=60)
+    with tracing.recording(pair.client, EVENTS) as trace:
+        # nfsd has to ask mountd about the export.
+        pair.server.sh("pkill -STOP mountd && exportfs -f")
+        try:
+            pair.client.sh("touch /run/go; sleep 8; [ ! -e /run/b ]")
+        finally:
+            pair.server.sh("pkill -CONT mountd")
+        assert pair.client.vm.agent.wait(writing, 100).status == 0
+        events = trace.events()
+    assert sum(event.name == "rpcgss_seqno" for event in events) >= 2, "it was encoded once only"
+    freed, early = _fate(events)
+    print(f"{freed} pages freed, {early} of them while mapped")
+    assert freed > 16
+    assert early == 0
+    assert pair.server.sh("fold -w 1024 /srv/export/f | sort -u").strip() == "b" * 1024
+    pair.umount()
+
+
+def _fate(events: list[tracing.Event]) -> tuple[int, int]:
+    """Pages of the first encoding that were freed, and how many of them while regions were mapped.
+
+    Those are meant that the encoding thread allocates, from the choice of a sequence number until
+    the first region is mapped.
+    """
+    rest = iter(events)
+    first = next(event for event in rest if event.name == "rpcgss_seqno")
+    pages = set()
+    for event in rest:
+        if event.name == "xprtrdma_mr_map":
+            break
+        if event.name == "mm_page_alloc" and event.thread == first.thread:
+            pages |= _page(event)
+    freed = early = 0
+    mapped = 1
+    for event in rest:
+        mapped += {"xprtrdma_mr_map": 1, "xprtrdma_mr_unmap": -1}.get(event.name, 0)
+        if event.name == "mm_page_free" and pages & _page(event):
+            pages -= _page(event)
+            freed, early = freed + 1, early + (mapped > 0)
+    return freed, early
+
+
+def _page(event: tracing.Event) -> set[str]:
+    return set(re.findall(r"pfn=(\w+)", event.text))
