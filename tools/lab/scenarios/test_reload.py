@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import pytest
 
+from lab import settings
 from lab.pair import MOUNT_POINT, Pair
+
+#: A cycle takes ten times as long on the debug kernel, which need not wait for a leak to grow.
+FEW, MANY = (5, 20) if settings.flavour() == "debug" else (20, 100)
 
 
 @pytest.mark.debug_kernel
-@pytest.mark.parametrize(
-    "cycles", [20, pytest.param(100, marks=[pytest.mark.full, pytest.mark.plain_only])]
-)
+@pytest.mark.parametrize("cycles", [FEW, pytest.param(MANY, marks=pytest.mark.full)])
 def test_cycles(pair: Pair, cycles: int) -> None:
     """insmod, mount, I/O, umount, rmmod leaves nothing behind, over and over."""
     pair.unload()
