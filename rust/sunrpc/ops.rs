@@ -222,7 +222,8 @@ unsafe extern "C" fn send_request<T: Transport>(rqst: *mut raw::rpc_rqst) -> c_i
 /// SUNRPC counts a call's major timeout from its first transmission, and moves it by one span each
 /// time that it finds it passed. With a small `timeo` and after a long time without a connection it
 /// lies in the past for many calls to come: each would time out as it is sent, and cost the new
-/// connection. So what is sent gets the time of one transmission; `soft` ends after it.
+/// connection. So what is sent too late gets the time of one transmission; not so a task that is to
+/// end some time.
 ///
 /// # Safety
 ///
@@ -231,9 +232,11 @@ unsafe extern "C" fn wait_for_reply(task: *mut raw::rpc_task) {
     // SAFETY: As the module says. The deadline belongs to the task, which is the one that runs.
     unsafe {
         let rqst = (*task).tk_rqstp;
-        let least = connect::now().wrapping_add((*rqst).rq_timeout);
-        if connect::is_before((*rqst).rq_majortimeo, least) {
-            (*rqst).rq_majortimeo = least;
+        let now = connect::now();
+        let ends = raw::RPC_TASK_SOFT | raw::RPC_TASK_SOFTCONN | raw::RPC_TASK_TIMEOUT;
+        if u32::from((*task).tk_flags) & ends == 0 && connect::is_before((*rqst).rq_majortimeo, now)
+        {
+            (*rqst).rq_majortimeo = now.wrapping_add((*rqst).rq_timeout);
         }
         raw::xprt_wait_for_reply_request_def(task);
     }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -80,4 +81,27 @@ def test_disconnects_amid_recalls(pair: Pair) -> None:
             print(f"slowest conflicting open: {float(conflict):.1f} s")
     text = pair.client.sh(f"cd {MOUNT_POINT}/d && cat $(ls | sort -V)", timeout=200)
     assert text.count("conflict\n") == 3 * count
+    pair.umount()
+
+
+@pytest.mark.full
+def test_soft_mount_ends(pair: Pair) -> None:
+    """A server that answers nothing, and connections that break with each call: `soft` gives up."""
+    pair.server.sh("rm -rf /srv/export/*; echo there > /srv/export/f")
+    pair.mount("3", options="soft,nolock,timeo=400,retrans=2")
+    pair.client.sh(f"cat {MOUNT_POINT}/f")
+    # nfsd has to ask it about the export.
+    pair.server.sh("pkill -STOP mountd && exportfs -f")
+    try:
+        with _disconnects(pair, 1):
+            began = time.monotonic()
+            done = pair.client.run(f"touch {MOUNT_POINT}/g", timeout=250)
+            took = time.monotonic() - began
+    finally:
+        pair.server.sh("pkill -CONT mountd")
+    print(f"gave up after {took:.1f} s: {done.stderr.decode().strip()}")
+    assert done.status not in (0, 124, 137)
+    # 120 s are over when it connects for the sixth time, 135 s after the first.
+    assert 110 < took < 180
+    pair.client.sh(f"cat {MOUNT_POINT}/f", timeout=120)
     pair.umount()
