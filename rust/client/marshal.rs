@@ -29,10 +29,10 @@ pub(super) enum MarshalError {
     NoRegions,
     /// The request has no send buffer at the moment.
     NoBuffer,
-    /// The call cannot be sent over this transport at all.
-    Impossible,
-    /// Mapping memory failed.
-    Map(Error),
+    /// The DMA layer has no room at the moment.
+    NoMapping,
+    /// The call cannot be sent over this transport at all: too long, or its memory cannot be mapped.
+    Impossible(Error),
 }
 
 impl MarshalError {
@@ -41,8 +41,8 @@ impl MarshalError {
         match self {
             Self::NoRegions => EAGAIN,
             Self::NoBuffer => ENOBUFS,
-            Self::Impossible => EMSGSIZE,
-            Self::Map(error) => error,
+            Self::NoMapping => ENOMEM,
+            Self::Impossible(error) => error,
         }
         .to_errno()
     }
@@ -52,15 +52,16 @@ impl From<RegisterError> for MarshalError {
     fn from(error: RegisterError) -> Self {
         match error {
             RegisterError::NoRegions => Self::NoRegions,
-            RegisterError::TooManySegments => Self::Impossible,
-            RegisterError::Map(error) => Self::Map(error),
+            RegisterError::TooManySegments => Self::Impossible(EMSGSIZE),
+            RegisterError::Map(ENOMEM) => Self::NoMapping,
+            RegisterError::Map(error) => Self::Impossible(error),
         }
     }
 }
 
 impl From<EncodeError> for MarshalError {
     fn from(_: EncodeError) -> Self {
-        Self::Impossible
+        Self::Impossible(EMSGSIZE)
     }
 }
 
@@ -127,7 +128,7 @@ fn plan(
         max_segs: MAX_SEGMENTS,
         pad_write_chunks: false,
     };
-    Plan::new(&call, &reply, &conditions).map_err(|_| MarshalError::Impossible)
+    Plan::new(&call, &reply, &conditions).map_err(|_| MarshalError::Impossible(EMSGSIZE))
 }
 
 /// Registers the chunks and writes the header. Returns its length.
@@ -233,7 +234,9 @@ fn copy_inline(
     out: &mut [u8],
     header: usize,
 ) -> Result<usize, MarshalError> {
-    let mut room = out.get_mut(header..).ok_or(MarshalError::Impossible)?;
+    let mut room = out
+        .get_mut(header..)
+        .ok_or(MarshalError::Impossible(EMSGSIZE))?;
     let whole = match plan.call() {
         CallKind::InlineCopied | CallKind::InlineGathered => Some(plan.inline_call().len()),
         CallKind::PositionZero => Some(0),
@@ -242,8 +245,10 @@ fn copy_inline(
     if let Some(len) = whole {
         // CAST: `usize` has at least 32 bits.
         let len = len as usize;
-        let dest = room.get_mut(..len).ok_or(MarshalError::Impossible)?;
-        call.copy_to(0, dest).map_err(MarshalError::Map)?;
+        let dest = room
+            .get_mut(..len)
+            .ok_or(MarshalError::Impossible(EMSGSIZE))?;
+        call.copy_to(0, dest).map_err(MarshalError::Impossible)?;
         return Ok(len);
     }
     let mut copied = 0;
@@ -257,9 +262,9 @@ fn copy_inline(
         let len = extent.len as usize;
         let (dest, rest) = room
             .split_at_mut_checked(len)
-            .ok_or(MarshalError::Impossible)?;
+            .ok_or(MarshalError::Impossible(EMSGSIZE))?;
         call.copy_to(base + extent.start, dest)
-            .map_err(MarshalError::Map)?;
+            .map_err(MarshalError::Impossible)?;
         room = rest;
         copied += len;
     }

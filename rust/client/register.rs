@@ -23,7 +23,7 @@ pub(super) enum RegisterError {
     NoRegions,
     /// The memory is so scattered that a chunk would take more than [`MAX_SEGMENTS`] segments.
     TooManySegments,
-    /// The memory could not be mapped for DMA.
+    /// The memory could not be mapped for DMA; `ENOMEM`: not at the moment.
     Map(Error),
 }
 

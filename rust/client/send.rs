@@ -46,14 +46,17 @@ pub(super) fn send(
 fn post(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) -> Result<(), SendError> {
     let request: &Request = rqst.slot().data();
     let mut seat = request.lock();
+    if seat.state.phase == Phase::Idle {
+        drop(seat);
+        if !make_up(client, xprt, rqst)? {
+            return Ok(());
+        }
+        seat = request.lock();
+    }
     let Seat { ep, state } = &mut *seat;
     let Some(ep) = ep.as_ref().filter(|ep| !ep.is_closed()) else {
         return Err(SendError::NotConnected);
     };
-    if state.phase != Phase::Prepared {
-        marshal::prepare(ep, rqst, state, client.stats())
-            .map_err(|error| refuse(xprt, ep, error))?;
-    }
     // Still on its way, or being fenced. The peer counts credits, so the same RPC must not be
     // sent twice over one connection: only a new one can carry it again.
     if state.phase != Phase::Prepared {
@@ -117,14 +120,65 @@ fn conclude(
     }
 }
 
-/// What SUNRPC is told when a call could not be prepared.
-fn refuse(xprt: &Xprt<Client>, ep: &Arc<Endpoint>, error: MarshalError) -> SendError {
-    match error {
-        MarshalError::NoRegions | MarshalError::NoBuffer => wait(xprt, ep),
-        MarshalError::Impossible => SendError::TooBig,
-        // It may pass, and an error would be given to whoever drains the queue.
-        MarshalError::Map(_) => SendError::NoResources,
+/// Prepares a call that could not be prepared when it was encoded, or was for another connection.
+/// `false`: it has failed for good.
+fn make_up(
+    client: &Client,
+    xprt: &Xprt<Client>,
+    rqst: &Rqst<'_, Client>,
+) -> Result<bool, SendError> {
+    let (ep, mut done) = prepare(client, rqst)?;
+    if done == Err(MarshalError::NoRegions) {
+        supply::order(&ep);
+        recall(xprt);
+        (_, done) = prepare(client, rqst)?;
     }
+    match done {
+        Ok(()) => Ok(true),
+        Err(MarshalError::NoRegions | MarshalError::NoBuffer) => Err(wait(xprt, &ep)),
+        // It may pass, and an error would be given to whoever drains the queue.
+        Err(MarshalError::NoMapping) => Err(SendError::NoResources),
+        Err(MarshalError::Impossible(error)) => fail(xprt, rqst, error).map(|()| false),
+    }
+}
+
+/// Tries to prepare a call for the connection that there is.
+fn prepare(
+    client: &Client,
+    rqst: &Rqst<'_, Client>,
+) -> Result<(Arc<Endpoint>, Result<(), MarshalError>), SendError> {
+    let request: &Request = rqst.slot().data();
+    let mut seat = request.lock();
+    let Seat { ep, state } = &mut *seat;
+    let Some(ep) = ep.as_ref().filter(|ep| !ep.is_closed()) else {
+        return Err(SendError::NotConnected);
+    };
+    let done = marshal::prepare(ep, rqst, state, client.stats());
+    Ok((ep.clone(), done))
+}
+
+/// Takes back the memory regions of calls whose turn has not come: the one whose turn it is would wait
+/// for them, and they for it.
+fn recall(xprt: &Xprt<Client>) {
+    for slot in xprt.slots() {
+        let request: &Request = slot.data();
+        let state = &mut request.lock().state;
+        if state.phase == Phase::Prepared {
+            state.reset();
+        }
+    }
+}
+
+/// Fails a call that can never be sent, and it alone: SUNRPC would give an error to whoever drains the
+/// queue.
+fn fail(xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>, error: Error) -> Result<(), SendError> {
+    if !rqst.reply_expected() {
+        return Err(SendError::Io);
+    }
+    // Unless somebody looks at it just now, taking a reply for its own.
+    let found = xprt.find(rqst.xid()).ok_or(SendError::NoResources)?;
+    found.fail(error);
+    Ok(())
 }
 
 /// Has SUNRPC try again after the next delivery of [`supply`], which always comes; or after a while,

@@ -3,8 +3,9 @@
 //! More memory regions when they run low.
 //!
 //! What a call takes is taken all or nothing, and calls that are prepared while they wait for their
-//! turn hold theirs. So regions that are left are not always enough for the call whose turn it is,
-//! and nothing else may be under way that would give some back: a delivery has to be.
+//! turn hold theirs. So regions that are left are not always enough for the call whose turn it is. It
+//! gets those of the calls behind it then (see [`super::send`]), which have to be prepared anew; with
+//! more regions that remains rare.
 
 use kernel::sync::Arc;
 use kernel::workqueue::WorkItem;

@@ -169,9 +169,11 @@ impl Transport for Client {
             return Ok(());
         };
         match marshal::prepare(ep, &rqst, state, &self.stats) {
-            Err(MarshalError::Impossible) => Err(EMSGSIZE),
+            Err(MarshalError::Impossible(error)) => Err(error),
             // Sending makes up for it.
-            Err(MarshalError::NoRegions | MarshalError::NoBuffer | MarshalError::Map(_)) => Ok(()),
+            Err(MarshalError::NoRegions | MarshalError::NoBuffer | MarshalError::NoMapping) => {
+                Ok(())
+            }
             Ok(()) => Ok(()),
         }
     }

@@ -213,8 +213,8 @@ impl Mr {
     ///
     /// # Errors
     ///
-    /// `EBUSY` unless idle; `EINVAL` if there is nothing to map; `EIO` if the device cannot map
-    /// it.
+    /// `EBUSY` unless idle; `EINVAL` if there is nothing to map; `ENOMEM` if the DMA layer has no
+    /// room at the moment; `EIO` if the device cannot map memory that lies so.
     #[inline]
     pub(crate) fn map(
         &mut self,

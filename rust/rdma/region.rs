@@ -160,8 +160,9 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is nothing to map, `EIO` if the device cannot; the region is as before
-    /// then, but `pieces` are used up.
+    /// `EINVAL` if there is nothing to map; `ENOMEM` if the DMA layer has no room at the moment;
+    /// `EIO` if the device cannot map memory that lies so. The region is as before then, but `pieces`
+    /// are used up.
     pub(super) fn map(
         &mut self,
         pieces: &mut Peekable<impl Iterator<Item = Piece>>,
@@ -222,7 +223,7 @@ impl Region {
         // invariant.
         let n = unsafe { bindings::rr_ib_dma_map_sg(dev, self.entries.as_mut_ptr(), used, way) };
         if n <= 0 {
-            return Err(EIO);
+            return Err(ENOMEM);
         }
         // INVARIANT: these entries are mapped now.
         self.mapped = used;
