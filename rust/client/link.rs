@@ -3,12 +3,12 @@
 //! Completions of one connection.
 
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::config::MAX_SEGMENTS;
 use super::probe::{self, Vigil};
-use super::request::{fenced_by, request_of, Request, PROBE_TAG};
+use super::request::{fenced_by, request_of, Phase, Request, PROBE_TAG};
 use super::transport::Client;
 use super::{fence, names, reply};
 use crate::observe::stats::{breach, Breach};
@@ -19,6 +19,16 @@ use crate::rdma::qp::{Completions, Qp, Tag, WcError};
 use crate::rdma::recv::Received;
 use crate::sunrpc::xprt::{Xprt, XprtHandle};
 use crate::wire::Limits;
+
+/// How far a queue pair has come. Whoever finds that it broke in the meantime ends the connection.
+mod fate {
+    /// The peers are shaking hands.
+    pub(super) const YOUNG: u32 = 0;
+    /// RPCs use it.
+    pub(super) const LIVE: u32 = 1;
+    /// It will never complete anything but failures.
+    pub(super) const BROKEN: u32 = 2;
+}
 
 /// What the completion worker needs to know of a connection and its transport.
 #[pin_data]
@@ -33,6 +43,8 @@ pub(super) struct Link {
     #[pin]
     books: SpinLock<Books>,
     remote_invalidation: Atomic<bool>,
+    /// One of [`fate`].
+    fate: Atomic<u32>,
     /// Whether a message has come lately; see [`super::probe`].
     pub(super) vigil: Vigil,
 }
@@ -60,6 +72,7 @@ impl Link {
                 grant: Atomic::new(first),
                 books <- new_spinlock!(books, "rpcrdma::Link::books"),
                 remote_invalidation: Atomic::new(false),
+                fate: Atomic::new(fate::YOUNG),
                 vigil: Vigil::new(),
             }),
             GFP_KERNEL,
@@ -75,6 +88,13 @@ impl Link {
     #[inline]
     pub(super) fn may_invalidate(&self) -> bool {
         self.remote_invalidation.load(Relaxed)
+    }
+
+    /// RPCs may use the connection from here on.
+    pub(super) fn go_live(&self) {
+        if self.fate.cmpxchg(fate::YOUNG, fate::LIVE, Full).is_err() {
+            self.give_up();
+        }
     }
 
     /// The transport.
@@ -145,6 +165,18 @@ impl Link {
         self.xprt.slot(index).map(|slot| slot.data())
     }
 
+    /// Whether a call that waits for its reply has exposed memory under this key.
+    pub(super) fn waits_for(&self, rkey: u32) -> bool {
+        self.xprt.slots().any(|slot| {
+            let request: &Request = slot.data();
+            let state = &request.lock().state;
+            let mut regions = state.regions.iter().filter(|region| region.is_live());
+            state.phase == Phase::Sent
+                && state.epoch == self.epoch
+                && regions.any(|region| region.rkey() == rkey)
+        })
+    }
+
     /// A work request has failed.
     fn trace_failure(&self, qp: &Qp<Self>, tag: Tag, status: WcStatus) {
         match fenced_by(tag).and_then(|index| self.request(index)) {
@@ -199,6 +231,9 @@ impl Completions for Link {
 
     fn broken(&self, qp: &Qp<Self>, error: WcError) {
         trace::wc_receive(names::cid(qp, u32::MAX), 0, names::status(&error));
-        self.give_up();
+        // Before it is live that is the connect worker's business, which may even have been refused.
+        if self.fate.xchg(fate::BROKEN, Full) == fate::LIVE {
+            self.give_up();
+        }
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn handle(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>) {
     // than what it may say in any other.
     link.granted(header.xid(), header.credits());
     let Some(rqst) = link.xprt().find(header.xid()) else {
-        unmatched(link, bytes);
+        unmatched(link, msg);
         return link.unclaimed();
     };
     trace::reply(names::task(&rqst), header.xid(), link.grant());
@@ -75,14 +75,30 @@ fn malformed(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>, error: &Decod
     trace::reply_hdr_err(prefix, peer);
     match link.xprt().find(prefix.xid) {
         Some(rqst) => accept(link, qp, msg, rqst, |_, _| Finding::Done(Verdict::Failed)),
-        None => link.unclaimed(),
+        None => {
+            stray_key(link, prefix.xid, msg);
+            link.unclaimed();
+        }
     }
 }
 
 /// Notes that no call waits for this message.
-fn unmatched(link: &Link, bytes: &[u8]) {
-    if let Ok(prefix) = wire::peek(bytes) {
+fn unmatched(link: &Link, msg: &Received<'_, Link>) {
+    if let Ok(prefix) = wire::peek(msg.bytes()) {
         trace::reply_rqst_err(prefix, names::peer(link.xprt()));
+        stray_key(link, prefix.xid, msg);
+    }
+}
+
+/// Gives the connection up if a message that answers no call, or not as it stands, has invalidated
+/// memory of one that waits. (A reply to a call that was given up may invalidate what was that call's.)
+fn stray_key(link: &Link, xid: u32, msg: &Received<'_, Link>) {
+    let Some(rkey) = msg.invalidated() else {
+        return;
+    };
+    if link.waits_for(rkey) {
+        note_foreign(link, xid, rkey);
+        link.give_up();
     }
 }
 
@@ -114,7 +130,7 @@ fn accept<'a, 'm>(
         // A second reply, or one to an RPC that has not been sent over this connection.
         drop(seat);
         rqst.disown();
-        return unmatched(link, msg.bytes());
+        return unmatched(link, msg);
     }
     if !note_invalidated(link, state, &rqst, msg) {
         return link.give_up();

@@ -140,6 +140,7 @@ impl Transport for Client {
         for slot in xprt.slots() {
             slot.data().attach(ep.clone());
         }
+        ep.link.go_live();
         // ORDERING: either this comes after `backward_wanted` has looked for a connection, and the
         // lock makes the flag visible, or that finds this connection.
         if self.backward.load(Relaxed) {

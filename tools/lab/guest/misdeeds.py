@@ -214,7 +214,7 @@ def errors():
 
 
 def transactions():
-    """Replies to calls that nobody has made, or twice to one. For NFSv3."""
+    """Replies to calls that nobody has made, or several to one. For NFSv3."""
     for name, change in (
         ("xid + 1", lambda xid: xid + 1),
         ("xid inverted", lambda xid: ~xid),
@@ -228,11 +228,12 @@ def transactions():
             STRANGE_EVENTS,
         )
 
-    def twice(peer, call):
-        # At once: after the first of them NFSv4 may leave.
-        return peer.tell("flood", call.connection, 2, honest(call).hex())
+    def repeat(peer, call):
+        # At once: after the first of them NFSv4 may leave. So often, because SUNRPC sends a call
+        # that has met a system error twice more, under the same XID.
+        return peer.tell("flood", call.connection, 4, honest(call).hex())
 
-    yield Act("the same reply twice", twice, "bad_xids", STRANGE_EVENTS, ends=True)
+    yield Act("the same reply four times", repeat, "bad_xids", STRANGE_EVENTS, ends=True)
     yield Answer(
         "inner xid of another call",
         lambda c: _reply(c) + system_error(c.xid ^ HUGE),
@@ -327,8 +328,12 @@ def invalidations():
     def of_another(peer, call, victim):
         return invalidate(peer, call, victim.handles[0])
 
+    def for_nobody(peer, call):
+        message = header(call.xid ^ HUGE) + lists() + system_error(call.xid ^ HUGE)
+        return invalidate(peer, call, call.handles[0], message)
+
     def twice(peer, call):
-        invalidate(peer, call, call.handles[0], header(call.xid ^ HUGE) + lists())
+        invalidate(peer, call, call.handles[0])
         return invalidate(peer, call, call.handles[0])
 
     def its_own(peer, call):
@@ -345,6 +350,15 @@ def invalidations():
         foreign,
         has_none,
         calls=2,
+        ends=True,
+        last=True,
+    )
+    yield Act(
+        "key of a call in a reply to none",
+        for_nobody,
+        "foreign_rkey",
+        foreign,
+        exposes,
         ends=True,
         last=True,
     )
