@@ -131,6 +131,8 @@ pub(super) fn withdraw(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Cli
     if seat.ep.is_some() && seat.state.epoch == epoch {
         // INVARIANT: `release` has left no regions.
         seat.state.phase = Phase::Withdrawn;
+        // Under the lock, so that it is this connection.
+        xprt.force_disconnect();
     }
 }
 
@@ -139,7 +141,12 @@ fn replace_buffer(ep: &Endpoint, xprt: &Xprt<Client>, request: &Request, old: Op
     match old.map(|buf| ep.exchange(buf)) {
         Some(Ok(buf)) => request.refit(buf, ep),
         // The next connection has one again.
-        Some(Err(_)) => xprt.force_disconnect(),
+        Some(Err(_)) => {
+            let seat = request.lock();
+            if seat.ep.is_some() && seat.state.epoch == ep.epoch {
+                xprt.force_disconnect();
+            }
+        }
         None => {}
     }
 }

@@ -22,10 +22,8 @@ const ONE_MEMORY_MAP: bool = cfg!(any(CONFIG_SPARSEMEM_VMEMMAP, CONFIG_FLATMEM))
 ///
 /// The pieces outlive the iterator. That the memory stays for as long as they are used is what whoever
 /// has [registered](super::super::class::register) the transport vouches for: it uses none beyond the
-/// time at which SUNRPC may free the memory, the end of the request. One thing SUNRPC frees earlier,
-/// without asking the transport: under RPCSEC_GSS privacy, the pages and the tail of a call that is
-/// encoded anew. A peer may then read them for a moment after they have been freed; see
-/// Documentation/locking.rst.
+/// time at which SUNRPC may free the memory. That is the end of the request, or for what an
+/// authentication flavour has made for a call that is encoded anew, when the call was withdrawn.
 ///
 /// # Invariants
 ///
@@ -62,8 +60,8 @@ impl<'a> Pieces<'a> {
         // CAST: Below the size of a page.
         let offset = (start.addr() % PAGE_SIZE) as u32;
         // SAFETY: The direct map is linear, so the range is physically contiguous from `offset` in
-        // `page` on. It stays for as long as the transport has promised to use it at most, but for
-        // the tail of a call under RPCSEC_GSS privacy, as the type says.
+        // `page` on. It stays for as long as the transport has promised to use it at most, as the
+        // type says.
         Some(unsafe { Piece::new(NonNull::new(page)?, offset, len) })
     }
 
@@ -85,8 +83,8 @@ impl<'a> Pieces<'a> {
             len += PAGE.min(avail - len);
         }
         // SAFETY: The loop has found the pages after `first`, up to `len` bytes, to be adjacent to
-        // it. They stay for as long as the transport has promised to use them at most, but for those
-        // of a call under RPCSEC_GSS privacy, as the type says.
+        // it. They stay for as long as the transport has promised to use them at most, as the type
+        // says.
         (len != 0).then(|| unsafe { Piece::new(first, offset, len) })
     }
 
