@@ -34,6 +34,8 @@ use crate::wire::cm_private;
 const FIRST_REGIONS: u32 = 32;
 /// Times the device resends a packet before it gives up.
 const RETRIES: u8 = 6;
+/// Milliseconds that the connection manager may be late with its own word that resolving took too long.
+const GRACE_MS: u32 = 1000;
 
 /// Makes a connection to the transport's address. The caller makes it the current one.
 ///
@@ -46,11 +48,12 @@ pub(super) fn connect(
     epoch: u32,
 ) -> Result<Arc<Endpoint>, ConnectError> {
     let config = &client.config().refreshed();
-    let events = Arc::pin_init(Events::new(xprt.handle()), GFP_KERNEL).map_err(local)?;
-    let cm = CmId::new(xprt.net(), events.clone()).map_err(local)?;
+    let events =
+        Arc::pin_init(Events::new(xprt.handle()), GFP_KERNEL).map_err(local(xprt, "memory"))?;
+    let cm = CmId::new(xprt.net(), events.clone()).map_err(local(xprt, "identifier"))?;
     resolve(&cm, &events, xprt, config)?;
 
-    let device = cm.device().ok_or(ConnectError::Unreachable)?;
+    let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
     let sizing = fit(config, &device)?;
     let unplug = Unplug {
         xprt: xprt.handle(),
@@ -58,18 +61,23 @@ pub(super) fn connect(
         events: events.clone(),
     };
     let unplug = Arc::new(unplug, GFP_KERNEL).map_err(|_| ConnectError::NoResources)?;
-    let lease = client.devices().lease(&device, unplug).map_err(local)?;
+    let lease = client
+        .devices()
+        .lease(&device, unplug)
+        .map_err(local(xprt, "device"))?;
     let reads = device.limits().max_qp_rd_atom;
-    let pd = Pd::new(lease).map_err(local)?;
-    let pool = MrPool::new(pd.clone(), sizing.mr_depth, FIRST_REGIONS).map_err(local)?;
+    let pd = Pd::new(lease).map_err(local(xprt, "protection domain"))?;
+    let pool = MrPool::new(pd.clone(), sizing.mr_depth, FIRST_REGIONS)
+        .map_err(local(xprt, "memory regions"))?;
     client.stats().mrs_allocated(FIRST_REGIONS);
     trace::createmrs(names::peer(xprt), FIRST_REGIONS);
-    let link = Link::new(xprt.handle(), epoch, sizing.credits).map_err(local)?;
-    let qp = queue_pair(&cm, &pd, config, &sizing, link.clone()).map_err(local)?;
+    let link = Link::new(xprt.handle(), epoch, sizing.credits).map_err(local(xprt, "memory"))?;
+    let qp =
+        queue_pair(&cm, &pd, config, &sizing, link.clone()).map_err(local(xprt, "queue pair"))?;
     // Before the first buffer is there: it may not be there for all.
     let outfitted = ScopeGuard::new(|| fence::sweep(xprt, epoch));
-    outfit(xprt, &pd, config, epoch).map_err(local)?;
-    receive(xprt, &qp, &sizing).map_err(local)?;
+    outfit(xprt, &pd, config, epoch).map_err(local(xprt, "send buffers"))?;
+    receive(xprt, &qp, &sizing).map_err(local(xprt, "receive buffers"))?;
     shake_hands(&cm, &events, xprt, config, reads)?;
     let thresholds = agree(xprt, &cm, &events, config);
     // RFC 8797 section 4.1 wants both peers to have set R, but Linux's server invalidates without
@@ -86,20 +94,34 @@ pub(super) fn connect(
         events,
         link,
     })
-    .map_err(local)?;
+    .map_err(local(xprt, "memory"))?;
     outfitted.dismiss();
     Ok(ep)
 }
 
-/// A failure on our side, which another attempt may not meet.
-fn local(error: Error) -> ConnectError {
-    match error {
-        ENETUNREACH => ConnectError::Unreachable,
+/// Says what a failure of `what`, on our side, comes to.
+fn local<'a>(xprt: &'a Xprt<Client>, what: &'a str) -> impl Fn(Error) -> ConnectError + 'a {
+    move |error| match error {
+        ENETUNREACH => why(Failure::Unreachable, xprt),
         EHOSTUNREACH => ConnectError::HostUnreachable,
         ENOTCONN => ConnectError::Lost,
         // From devices that connect at once (iWARP).
         ECONNREFUSED => ConnectError::Refused,
         ETIMEDOUT => ConnectError::TimedOut,
+        ENOMEM => ConnectError::NoResources,
+        _ => {
+            let (peer, errno) = (xprt.shown().addr, error.to_errno());
+            pr_err!("connecting to {peer}: {what}: error {errno}\n");
+            beyond_us(error, xprt)
+        }
+    }
+}
+
+/// Another attempt may not meet a failure; but what has never worked, and is not allowed or not
+/// possible, is not tried for ever.
+fn beyond_us(error: Error, xprt: &Xprt<Client>) -> ConnectError {
+    match error {
+        EINVAL | EPERM | EOPNOTSUPP if xprt.counts().connects == 0 => ConnectError::BadAddress,
         _ => ConnectError::NoResources,
     }
 }
@@ -111,7 +133,7 @@ fn resolve(
     xprt: &Xprt<Client>,
     config: &Config,
 ) -> Result<(), ConnectError> {
-    let wait = msecs_to_jiffies(config.resolve_ms);
+    let wait = msecs_to_jiffies(config.resolve_ms + GRACE_MS);
     events.on(Event::Start);
     cm.resolve_addr(&xprt.addr(), config.resolve_ms)
         .map_err(|error| match error {
@@ -122,7 +144,8 @@ fn resolve(
     events
         .wait_past(State::Resolving, wait)
         .map_err(|failure| why(failure, xprt))?;
-    cm.resolve_route(config.resolve_ms).map_err(local)?;
+    cm.resolve_route(config.resolve_ms)
+        .map_err(local(xprt, "route"))?;
     events
         .wait_past(State::Routing, wait)
         .map_err(|failure| why(failure, xprt))
@@ -164,7 +187,7 @@ fn shake_hands(
         rnr_retry_count: 0,
         flow_control: false,
     })
-    .map_err(local)?;
+    .map_err(local(xprt, "handshake"))?;
     events
         .wait_past(State::Connecting, msecs_to_jiffies(config.connect_ms))
         .map_err(|failure| why(failure, xprt))
