@@ -141,7 +141,7 @@ impl Sizing {
         if !limits.mem_mgt_extensions {
             return Err(Unfit::NoFastRegistration);
         }
-        let mr_depth = region_depth(limits);
+        let mr_depth = limits.max_frmr_depth.min(MAX_PAYLOAD_PAGES);
         let regions = MAX_MESSAGE_PAGES.div_ceil(mr_depth.max(1));
         if mr_depth == 0 || regions > MAX_SEGMENTS {
             return Err(Unfit::RegionsTooSmall);
@@ -169,16 +169,4 @@ impl Sizing {
             receive_batch,
         })
     }
-}
-
-/// Pages of one memory region: what the device prefers if that is not tiny, else what it can.
-fn region_depth(limits: &Limits) -> u32 {
-    const WORTHWHILE: u32 = 16;
-
-    let preferred = if limits.max_sgl_rd > WORTHWHILE {
-        limits.max_sgl_rd.min(limits.max_frmr_depth)
-    } else {
-        limits.max_frmr_depth
-    };
-    preferred.min(MAX_PAYLOAD_PAGES)
 }

@@ -42,8 +42,6 @@ pub(crate) struct Limits {
     pub(crate) max_qp_wr: u32,
     /// Scatter/gather entries of a Send.
     pub(crate) max_sge: u32,
-    /// Entries of a memory region up to which the device serves it best; 0 if it does not say.
-    pub(crate) max_sgl_rd: u32,
     /// Pages of a fast-registered memory region.
     pub(crate) max_frmr_depth: u32,
     /// RDMA Reads that a queue pair serves at the same time.
@@ -109,7 +107,6 @@ impl Device<'_> {
         Limits {
             max_qp_wr: attrs.max_qp_wr,
             max_sge: attrs.max_send_sge,
-            max_sgl_rd: attrs.max_sgl_rd,
             max_frmr_depth: attrs.max_fast_reg_page_list_len,
             // CAST: clamped.
             max_qp_rd_atom: attrs.max_qp_rd_atom.min(u8::MAX.into()) as u8,
