@@ -36,6 +36,12 @@ class Summary:
     write_chunks: int = 0
     reply_chunks: int = 0
     position_zero: int = 0
+    #: Segments of the calls' lists, bytes offered for replies, and bytes of that which were used.
+    read_segments: int = 0
+    write_segments: int = 0
+    reply_segments: int = 0
+    offered: int = 0
+    used: int = 0
     invalidates: int = 0
     backward: int = 0
     most_in_flight: int = 0
@@ -110,6 +116,10 @@ class Checker:
         self.summary.position_zero += any(position == 0 for position, _ in message.reads)
         self.summary.write_chunks += bool(message.writes)
         self.summary.reply_chunks += message.reply is not None
+        self.summary.read_segments += len(message.reads)
+        self.summary.write_segments += sum(len(chunk) for chunk in message.writes)
+        self.summary.reply_segments += len(message.reply or ())
+        self.summary.offered += sum(s.length for s in advertised(message, write=True))
 
     def _from_server(self, frame: Frame, message: Message) -> None:
         connection = self._answering(frame.queue, message.xid)
@@ -123,6 +133,7 @@ class Checker:
         call = connection.pending.pop(message.xid)
         connection.answered.add(message.xid)
         self.summary.replies += 1
+        self.summary.used += sum(s.length for s in advertised(message, write=True))
         self.summary.invalidates += frame.opcode in SENDS_WITH_INVALIDATE
         # tshark cannot put placed data back into a READ's reply and calls that malformed.
         if frame.malformed and not message.writes:

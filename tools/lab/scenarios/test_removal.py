@@ -56,8 +56,10 @@ def test_umount_without_device(pair: Pair) -> None:
     pair.umount()
 
 
+# siw waits for TCP's handshake before it returns from connecting, and nothing can interrupt that.
 @pytest.mark.full
 @pytest.mark.needs_ours
+@pytest.mark.rxe_only
 @pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
 def test_removal_amid_connecting(pair: Pair) -> None:
     """An attempt to connect, to a server that does not answer, does not keep the device."""

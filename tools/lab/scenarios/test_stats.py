@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
-from lab import mountstats
-from lab.pair import MOUNT_POINT, Pair
+from pathlib import Path
+
+import pytest
+
+from lab import capture, mountstats, settings, wirecheck
+from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, Pair
 
 FILES = 20
 
@@ -40,6 +44,60 @@ def test_transport_line(pair: Pair) -> None:
     assert read["recvs"] >= before["recvs"] + 2 * FILES
     assert read["allocated"] > 0
     pair.umount()
+
+
+def _as_captured(summary: wirecheck.Summary) -> dict[str, int]:
+    """What the counters must say of these packets."""
+    segments = summary.read_segments + summary.write_segments + summary.reply_segments
+    return {
+        "connect_count": 1,
+        "sends": summary.calls,
+        "recvs": summary.replies,
+        "read_chunks": summary.read_segments,
+        "write_chunks": summary.write_segments,
+        "reply_chunks": summary.reply_segments,
+        "rdma_request_bytes": summary.offered,
+        "rdma_reply_bytes": summary.used,
+        "nomsg": summary.position_zero,
+        # Each region is invalidated, by the one side or the other.
+        "local_inv": segments - summary.invalidates,
+        **dict.fromkeys(("bad_xids", "failed_marshal", "bad_reply", "recycled", "orphaned"), 0),
+    }
+
+
+@pytest.mark.skipif(settings.link() != "rxe", reason="reads RoCE captures")
+@pytest.mark.needs_ours
+@pytest.mark.parametrize("threshold", [4096, 1024])
+def test_line_tells_what_was_captured(pair: Pair, threshold: int, tmp_path: Path) -> None:
+    """Every kind of chunk; counted from the packets, and by the transport."""
+    knobs = "/proc/sys/sunrpc/rdma_max_inline_read /proc/sys/sunrpc/rdma_max_inline_write"
+    saved = pair.client.sh(f"cat {knobs}").split()[0]
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.end_capture()
+    pcap = tmp_path / "all.pcap"
+    pair.capture(pcap)
+    pair.client.sh(f"echo {threshold} | tee {knobs}")
+    try:
+        # Version 3 is quiet when nothing is to be done.
+        pair.mount("3", options="nolock")
+        for suite in ("sizes", "names"):
+            pair.client.sh(f"python3 /lab/verify.py write {suite} {MOUNT_POINT}/{suite}")
+            pair.client.sh("sync; echo 3 > /proc/sys/vm/drop_caches")
+            pair.client.sh(f"python3 /lab/verify.py check {suite} {MOUNT_POINT}/{suite}")
+        stats = _stats(pair)
+        pair.umount()
+    finally:
+        pair.client.sh(f"echo {saved} | tee {knobs}")
+    pair.end_capture()
+    summary = wirecheck.check(capture.read(pcap), CLIENT_ADDRESS)
+    pair.capture(tmp_path / "rest.pcap")
+    wanted = _as_captured(summary)
+    print(wanted)
+    assert {name: stats[name] for name in wanted} == wanted
+    assert summary.violations == []
+    assert summary.read_chunks > 0
+    assert summary.write_chunks > 0
+    assert summary.reply_chunks > 0
 
 
 def test_bad_names_count_nothing_wrong(pair: Pair) -> None:
