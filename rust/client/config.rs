@@ -114,7 +114,8 @@ pub(crate) struct Sizing {
 pub(crate) enum Unfit {
     /// No fast registration (`IB_DEVICE_MEM_MGT_EXTENSIONS`).
     NoFastRegistration,
-    /// Its memory regions are so small that [`MAX_SEGMENTS`] of them do not hold a payload.
+    /// Its memory regions are so small that [`MAX_SEGMENTS`] of them do not hold a payload and what
+    /// is around it.
     RegionsTooSmall,
     /// Its queues cannot hold even one request.
     QueuesTooShort,
@@ -142,10 +143,11 @@ impl Sizing {
             return Err(Unfit::NoFastRegistration);
         }
         let mr_depth = limits.max_frmr_depth.min(MAX_PAYLOAD_PAGES);
-        let regions = MAX_MESSAGE_PAGES.div_ceil(mr_depth.max(1));
-        if mr_depth == 0 || regions > MAX_SEGMENTS {
+        // Head and tail of a message lie elsewhere, so they have regions of their own.
+        if mr_depth == 0 || MAX_PAYLOAD_PAGES.div_ceil(mr_depth) + 2 > MAX_SEGMENTS {
             return Err(Unfit::RegionsTooSmall);
         }
+        let regions = MAX_MESSAGE_PAGES.div_ceil(mr_depth);
         // A region each for call and reply, with an extra one for an odd start; each is
         // registered and invalidated once. And the Send.
         let per_request = 2 * (regions + 2) + 1;
@@ -168,5 +170,100 @@ impl Sizing {
             receives: (credits + receive_batch).min(room) + BACKWARD,
             receive_batch,
         })
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_client_config)]
+mod tests {
+    use super::*;
+
+    const CONFIG: Config = Config {
+        slots: 128,
+        inline_send: 4096,
+        inline_receive: 4096,
+        resolve_ms: 5_000,
+        connect_ms: 60_000,
+    };
+
+    fn device(max_qp_wr: u32, max_frmr_depth: u32, max_cqe: u32) -> Limits {
+        Limits {
+            max_qp_wr,
+            max_sge: 30,
+            max_frmr_depth,
+            max_qp_rd_atom: 16,
+            max_cqe,
+            mem_mgt_extensions: true,
+            sg_gaps: false,
+        }
+    }
+
+    /// Fits `slots` to a device, and checks that nothing exceeds what it can do.
+    fn fit(slots: u32, limits: Limits) -> Sizing {
+        let config = Config { slots, ..CONFIG };
+        let Ok(fit) = Sizing::new(&config, &limits) else {
+            panic!("{limits:?} is found unfit");
+        };
+        // One more for what drains a queue.
+        assert!(fit.send_wr < limits.max_qp_wr && fit.receives < limits.max_qp_wr);
+        assert!(fit.send_wr + fit.receives + 2 <= limits.max_cqe);
+        assert!((1..=slots).contains(&fit.credits));
+        // A Receive for each credit, for each call of the server, and what a batch is behind.
+        assert!(fit.receives >= fit.credits + BACKWARD);
+        assert!((1..=fit.credits).contains(&fit.receive_batch));
+        fit
+    }
+
+    #[test]
+    fn common_devices_give_all_slots_a_credit() {
+        // About what mlx5, mlx4, irdma, cxgb4, siw and rxe say of themselves.
+        for (max_qp_wr, depth, max_cqe) in [
+            (32_768, 65_536, 4_194_303),
+            (16_351, 511, 65_408),
+            (32_767, 262_144, 1_048_574),
+            (8_191, 128, 65_535),
+            (32_768, 256, 102_400),
+            (1_048_576, 512, 32_767),
+        ] {
+            assert_eq!(fit(128, device(max_qp_wr, depth, max_cqe)).credits, 128);
+        }
+    }
+
+    #[test]
+    fn short_queues_mean_fewer_credits() {
+        assert!(fit(128, device(512, 256, 65_535)).credits < 128);
+        assert!(fit(128, device(16_384, 256, 512)).credits < 128);
+        fit(16_384, device(32_768, 65_536, 4_194_303));
+        // One request, and what is always there.
+        for slots in [4, 16_384] {
+            fit(slots, device(1 + BACKWARD + PROBES + 11, 256, 65_535));
+        }
+    }
+
+    #[test]
+    fn small_regions_are_more_in_number() {
+        for depth in [19, 32, 256, 257, 65_536] {
+            let fit = fit(128, device(32_768, depth, 65_535));
+            assert!(MAX_PAYLOAD_PAGES.div_ceil(fit.mr_depth) + 2 <= MAX_SEGMENTS);
+        }
+    }
+
+    #[test]
+    fn what_a_device_lacks_is_said() {
+        let unfit = |limits: Limits| Sizing::new(&CONFIG, &limits).err();
+        let good = device(32_768, 256, 65_535);
+        let without = Limits {
+            mem_mgt_extensions: false,
+            ..good
+        };
+        assert_eq!(unfit(without), Some(Unfit::NoFastRegistration));
+        for depth in [0, 1, 18] {
+            let small = device(32_768, depth, 65_535);
+            assert_eq!(unfit(small), Some(Unfit::RegionsTooSmall));
+        }
+        for (max_qp_wr, max_cqe) in [(0, 65_535), (16, 65_535), (32_768, 0), (32_768, 40)] {
+            let short = device(max_qp_wr, 256, max_cqe);
+            assert_eq!(unfit(short), Some(Unfit::QueuesTooShort));
+        }
     }
 }

@@ -108,7 +108,6 @@ fn local<'a>(xprt: &'a Xprt<Client>, what: &'a str) -> impl Fn(Error) -> Connect
         // From devices that connect at once (iWARP).
         ECONNREFUSED => ConnectError::Refused,
         ETIMEDOUT => ConnectError::TimedOut,
-        ENOMEM => ConnectError::NoResources,
         _ => {
             let (peer, errno) = (xprt.shown().addr, error.to_errno());
             pr_err!("connecting to {peer}: {what}: error {errno}\n");
