@@ -222,9 +222,10 @@ static void do_accept(struct peer *peer, char **words)
 	struct rdma_conn_param param = {
 		.private_data = private,
 		.private_data_len = from_hex(words[0], private, sizeof(private)),
-		.responder_resources = peer->offered.initiator_depth,
-		.initiator_depth = peer->offered.responder_resources > 4 ?
-				   4 : peer->offered.responder_resources,
+		/* The event has both from our point of view. */
+		.responder_resources = peer->offered.responder_resources,
+		.initiator_depth = peer->offered.initiator_depth > 4 ?
+				   4 : peer->offered.initiator_depth,
 		.rnr_retry_count = 7,
 	};
 	int i, count = atoi(words[1]);

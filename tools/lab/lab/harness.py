@@ -190,7 +190,7 @@ class Lab:
             console = guest.console()
             text = console[self._searched.get(guest.name, 0) :]
             self._searched[guest.name] = len(console)
-            for report in splat.find(text, bad_link=pair.relay is not None):
+            for report in splat.find(text, bad_link=pair.relay is not None, want=pair.starved):
                 found.append(f"{guest.name}: {report}")
         return found
 

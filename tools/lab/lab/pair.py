@@ -93,6 +93,8 @@ class Pair:
         self.setup, self.directory = setup, directory
         #: How many went well.
         self.mounts = 0
+        #: Whether allocations were ever failed on purpose.
+        self.starved = False
         #: Of the capture under way, or the last one.
         self.pcap: Path | None = None
         try:

@@ -23,6 +23,7 @@ _REPORT = re.compile(
     | refcount_t: | list_(add|del)\ corruption | slab\ error
     | blocked\ for\ more\ than | detected\ stalls | self-detected\ stall | soft\ lockup
     | workqueue\ lockup | scheduling\ while\ atomic | page\ allocation\ failure
+    | vmalloc\ error
     | kmemleak:\ [1-9][0-9]*\ new | Call\ Trace:
     | cut\ here
     """,
@@ -39,6 +40,9 @@ _HARMLESS = re.compile(
 #: whose status nobody had set. No module of RPC is involved.
 OF_A_BAD_LINK = "WARNING: drivers/infiniband/sw/rxe/rxe_comp.c:"
 
+#: What the page allocator says when it could not serve somebody, in a report's first line.
+_OF_WANT = re.compile(r"page allocation failure|vmalloc error")
+
 #: What the software device does with packets for a queue pair that has failed: `rxe_receiver()`
 #: frees them with interrupts off, which the network's page pool minds, and with it bottom halves
 #: and lockdep. Three reports; all of the words are in each, and no module of RPC is.
@@ -52,10 +56,11 @@ _ITS_FIRST_WORDS = re.compile(
 _CONTEXT, _TRACE = 60, 200
 
 
-def find(console: str, *, bad_link: bool = False) -> list[str]:
+def find(console: str, *, bad_link: bool = False, want: bool = False) -> list[str]:
     """The reports in a console text, each with its lines, in order.
 
     `bad_link`: packets were dropped or disordered on purpose, so `OF_A_BAD_LINK` is left out.
+    `want`: allocations were failed on purpose, so what says no more than that is left out.
     `OF_A_FAILED_QUEUE_PAIR` always is.
 
     Lines following a report's first are part of it, so one WARN with its call
@@ -69,7 +74,7 @@ def find(console: str, *, bad_link: bool = False) -> list[str]:
         if _REPORT.search(line) and not _HARMLESS.search(line):
             end = _end_of_report(lines, index)
             report = "\n".join(lines[index:end])
-            if not _is_the_devices(report, bad_link):
+            if not (_is_the_devices(report, bad_link) or (want and _OF_WANT.search(line))):
                 reports.append(report)
             index = end
         else:

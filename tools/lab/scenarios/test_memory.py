@@ -62,6 +62,7 @@ class Failures:
 
     def __enter__(self) -> Failures:
         """Arm it."""
+        self._pair.starved = True
         first, last = _module_text(self._pair)
         knobs = {
             "require-start": first,

@@ -72,6 +72,19 @@ def test_what_the_link_says_of_itself_is_left_out_on_a_bad_link_alone() -> None:
     assert "foo.c:1" in report
 
 
+def test_what_says_only_that_memory_was_short_is_left_out_if_it_was() -> None:
+    def report(first: str) -> str:
+        return f"[ 1.0] {first}\n[ 1.0] Call Trace:\n[ 1.0]  <TASK>\n[ 1.0]  </TASK>\n"
+
+    for first in (
+        "kworker/u4:3: vmalloc error: size 524672, align 0x1000, vm_struct allocation failed",
+        "mount: page allocation failure: order:0, mode:0xdc0(GFP_KERNEL|__GFP_ZERO)",
+    ):
+        assert len(splat.find(report(first))) == 1
+        assert splat.find(report(first), want=True) == []
+    assert len(splat.find(report("WARNING: foo.c:1 at foo+0x1"), want=True)) == 1
+
+
 def test_what_the_device_does_with_late_packets_is_left_out() -> None:
     def report(caller: str) -> str:
         return "\n".join(
