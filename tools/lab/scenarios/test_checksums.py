@@ -26,6 +26,8 @@ LIMIT = 400
 
 #: What the short run leaves out of versions 3 and 4.2: 4.2 stands for all that both have.
 LONG = {("3", suite) for suite in SUITES[2:]} | {("4.2", "names")}
+#: The short run's on the debug kernel, ten times as slow: a call and a reply of each kind.
+DEBUG = ("sizes", "direct", "xattrs")
 
 
 def _cases() -> list[object]:
@@ -37,7 +39,7 @@ def _cases() -> list[object]:
                 continue
             short = version in ("3", "4.2") and (version, suite) not in LONG
             marks = [] if short else [pytest.mark.full]
-            if version == "4.2" and suite != "big":
+            if version == "4.2" and suite in DEBUG:
                 marks.append(pytest.mark.debug_kernel)
             cases.append(pytest.param(version, suite, marks=marks))
     return cases

@@ -13,7 +13,8 @@ from lab.pair import MOUNT_POINT, Pair
 
 VERIFY = "python3 /lab/verify.py"
 DEBUGFS = "/sys/kernel/debug"
-KINDS = ("failslab", "fail_page_alloc")
+#: What fails; the second takes seven minutes.
+KINDS = ("failslab", pytest.param("fail_page_alloc", marks=pytest.mark.full))
 #: Mounts while allocations fail, seconds of that, and seconds after it until each has ended.
 MOUNTS, WANT, PATIENCE = 8, 10, 100
 #: Megabytes of a small client, and how many 64 MiB files are written at a time.
