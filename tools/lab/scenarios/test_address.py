@@ -53,8 +53,9 @@ def test_server_moves(pair: Pair, version: str) -> None:
     said = worker.finish()
     print(said)
     assert "errors=0" in said
-    assert len(lost) == 2
-    assert all("unreachable" in text for text in lost), lost
+    # The client may connect before the server has forgotten all its neighbours, and lose that, too.
+    assert 2 <= len(lost) <= 4
+    assert sum("unreachable" in text for text in lost) == 2, lost
     text = pair.client.read("/proc/self/mountstats")
-    assert mountstats.parse(text, MOUNT_POINT)["connect_count"] == 3
+    assert mountstats.parse(text, MOUNT_POINT)["connect_count"] == len(lost) + 1
     pair.umount()
