@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import re
 
-from lab.pair import MOUNT_POINT, Pair
+import pytest
+
+from lab import settings
+from lab.pair import MOUNT_POINT, Guest, Pair
 
 TRACING = "/sys/kernel/tracing"
 FILE = f"{MOUNT_POINT}/traced"
@@ -30,6 +33,30 @@ def _trace(pair: Pair, command: str) -> list[tuple[str, str]]:
 
 def _names(events: list[tuple[str, str]]) -> set[str]:
     return {name for name, _ in events}
+
+
+def _formats(guest: Guest) -> dict[str, str]:
+    """What each event records and how it prints that, without the event's number.
+
+    Line ends do not count: C has one in the text of a device's removal.
+    """
+    formats: dict[str, str] = {}
+    for line in guest.sh(f"cd {TRACING}/events/rpcrdma && grep . xprtrdma_*/format").splitlines():
+        name, _, text = line.partition("/format:")
+        if not text.startswith(("name:", "ID:")):
+            formats[name] = formats.get(name, "") + text.strip()
+    return formats
+
+
+@pytest.mark.needs_ours
+@pytest.mark.skipif(settings.link() != "rxe", reason="once is enough")
+def test_formats(pair: Pair) -> None:
+    """Events of the same name have the same fields, as the server's module is the stock one."""
+    ours, stock = _formats(pair.client), _formats(pair.server)
+    shared = ours.keys() & stock.keys()
+    assert len(shared) >= 42, sorted(ours.keys() - stock.keys())
+    differ = {name: (ours[name], stock[name]) for name in shared if ours[name] != stock[name]}
+    assert differ == {}
 
 
 def test_connection(pair: Pair) -> None:
