@@ -13,6 +13,7 @@ comparison on the server. Prints ``operations=… errors=… longest=…``: seco
 operations that went well. Ends 1, and says where, when anything differed.
 """
 
+import contextlib
 import mmap
 import os
 import random
@@ -51,13 +52,22 @@ class Work:
         self.last, self.longest = time.monotonic(), 0.0
         self.wrong = []
         self._counting = threading.Lock()
-        self.file = os.open(f"{directory}/blocks", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+        self.file = self.opened()
         os.ftruncate(self.file, BLOCKS * SIZE)
         os.makedirs(f"{directory}/names", exist_ok=True)
         self.names = {f"{index:03d}{'n' * 60}" for index in range(NAMES)}
         for name in self.names:
             os.close(os.open(f"{directory}/names/{name}", os.O_WRONLY | os.O_CREAT))
         self.list = os.open(f"{directory}/names", os.O_RDONLY)
+
+    def opened(self):
+        return os.open(f"{self.directory}/blocks", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+
+    def reopen(self):
+        """After calls that failed NFSv4 may have lost its state; a file open since then is lost."""
+        old, self.file = self.file, self.opened()
+        with contextlib.suppress(OSError):
+            os.close(old)
 
     def went_well(self):
         with self._counting:
@@ -119,6 +129,8 @@ def report(work, stop):
 
 def settle(work, generation):
     """Every block written and read once more; errors are not forgiven any longer."""
+    if work.errors:
+        work.reopen()
     with open(f"{work.control}.expected", "wb") as file:
         for index in range(BLOCKS):
             work.write(index, generation)
