@@ -140,7 +140,7 @@ class Lab:
         if self.kernel.flavour == "debug":
             # What the boot itself lost is not what we are after.
             for guest in (pair.server, pair.client):
-                guest.sh(f"echo clear > {KMEMLEAK}")
+                guest.sh(f"echo clear > {KMEMLEAK}", timeout=200)
         return pair
 
     def end(
