@@ -88,7 +88,9 @@ def test_both_ways(pair: Pair, version: str, flavour: str, tmp_path: Path) -> No
 WRITERS = 40
 
 
+# The debug kernel signs a dozen messages a second.
 @pytest.mark.full
+@pytest.mark.plain_only
 @pytest.mark.parametrize("pair", [Options(realm=True)], indirect=True)
 def test_many_writers(pair: Pair) -> None:
     """Calls that all want several memory regions, over two connections; none of them is stuck."""
