@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What an administrator may do to a mount's transports in /sys/kernel/sunrpc, under load."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from lab import hostile
+from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Pair
+
+TRANSPORTS = 3
+ELSEWHERE = "10.0.0.3"
+#: Operations of the worker that show each transport at work, or not.
+ENOUGH = 60
+
+
+def _switch(pair: Pair) -> str:
+    """The directory of the mount's transports."""
+    mine = f"grep -l 'num_xprts={TRANSPORTS}' /sys/kernel/sunrpc/xprt-switches/*/xprt_switch_info"
+    found = pair.client.sh(mine).split()
+    assert len(found) == 1, found
+    return found[0].rpartition("/")[0]
+
+
+def _transports(pair: Pair, switch: str) -> list[str]:
+    """Their directories, the mount's own first."""
+    return pair.client.sh(f"ls -dv {switch}/xprt-*").split()
+
+
+def _await_connections(pair: Pair, count: int, to: str = SERVER_ADDRESS) -> None:
+    """There are so many connections, and all of them go to address `to`."""
+    deadline = time.monotonic() + 20
+    while True:
+        shown = pair.client.sh("rdma resource show cm_id | grep -F 'state CONNECT' || true")
+        if shown.count("\n") == shown.count(f"dst-addr {to}:20049 ") == count:
+            return
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.2)
+
+
+def _write(pair: Pair, path: str, text: str) -> None:
+    pair.client.sh(f"printf %s {text} > {path}")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("version", ["4.2", "3"])
+def test_transports(pair: Pair, version: str) -> None:
+    """One of three is taken out, put back, taken away for good; and another one is added."""
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.mount(version, options=f"nconnect={TRANSPORTS}")
+    worker = hostile.Worker(pair)
+    switch = _switch(pair)
+    last = _transports(pair, switch)[-1]
+    assert "main_xprt=0" in pair.client.read(f"{last}/xprt_info")
+    _await_connections(pair, TRANSPORTS)
+    for state in ("offline", "online", "offline", "remove"):
+        _write(pair, f"{last}/xprt_state", state)
+        print(f"{state}: at work again after {worker.await_progress(ENOUGH, 60):.1f} s")
+    left = _transports(pair, switch)
+    assert len(left) == TRANSPORTS - 1
+    assert last not in left
+    _await_connections(pair, TRANSPORTS - 1)
+    _write(pair, f"{switch}/add_xprt", "1")
+    worker.await_progress(ENOUGH, 60)
+    assert len(_transports(pair, switch)) == TRANSPORTS
+    _await_connections(pair, TRANSPORTS)
+    said = worker.finish()
+    print(said)
+    assert "errors=0" in said
+    pair.umount()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("version", ["4.2", "3"])
+def test_another_address(pair: Pair, version: str) -> None:
+    """A server with two addresses: the mount moves to the other one, and back."""
+    pair.server.sh(f"rm -rf /srv/export/*; ip addr replace {ELSEWHERE}/24 dev eth0")
+    pair.mount(version, options="nconnect=1")
+    worker = hostile.Worker(pair)
+    at = pair.client.sh("ls /sys/kernel/sunrpc/xprt-switches/*/xprt-*-rdma/dstaddr").strip()
+    assert len(at.split()) == 1, at
+    for address in (ELSEWHERE, SERVER_ADDRESS):
+        _write(pair, at, address)
+        print(f"{address}: at work again after {worker.await_progress(ENOUGH, 60):.1f} s")
+        assert pair.client.read(at).strip() == address
+        _await_connections(pair, 1, address)
+    said = worker.finish()
+    print(said)
+    assert "errors=0" in said
+    pair.umount()
+
+
+@pytest.mark.full
+@pytest.mark.rxe_only
+def test_rpcbind(pair: Pair) -> None:
+    """`port=0` with NFSv3: the server's rpcbind is asked, which knows NFS's port of TCP.
+
+    On RoCE RDMA has port numbers of its own, so a server can listen at the same one.
+    """
+    pair.server.sh("rm -rf /srv/export/*; echo 'rdma 2049' > /proc/fs/nfsd/portlist")
+    pair.mount("3", options="port=0")
+    pair.client.sh(f"echo bound > {MOUNT_POINT}/f && sync {MOUNT_POINT}/f")
+    assert pair.server.read("/srv/export/f") == "bound\n"
+    shown = pair.client.sh("rdma resource show cm_id | grep -F 'state CONNECT'")
+    assert f"dst-addr {SERVER_ADDRESS}:2049 " in shown
+    pair.umount()
