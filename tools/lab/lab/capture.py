@@ -19,6 +19,7 @@ _FIELDS = (
     "frame.number",
     "ip.src",
     "ipv6.src",
+    "udp.length",
     "infiniband.bth.opcode",
     "infiniband.bth.destqp",
     "infiniband.bth.psn",
@@ -45,6 +46,8 @@ _FIELDS = (
 #: InfiniBand opcodes of the reliable connected service.
 _WRITE_STARTS = (0x06, 0x0A, 0x0B)
 _READ_REQUEST = 0x0C
+#: Around the payload of a packet: UDP's header, the base transport header, the checksum.
+_AROUND = 8 + 12 + 4
 #: Those that complete a Receive: SEND LAST and ONLY, plain, with immediate, with invalidate.
 SENDS = (0x02, 0x03, 0x04, 0x05, 0x16, 0x17)
 SENDS_WITH_INVALIDATE = (0x16, 0x17)
@@ -86,6 +89,14 @@ class Message:
     error: int | None = None
     #: 0 a call, 1 a reply, None where the RPC message is not in this frame.
     direction: int | None = None
+    #: Bytes of the RoCE packet that carried it, without its headers; 0 where there is none.
+    size: int = 0
+
+    def header(self) -> int:
+        """Bytes of the transport header: RFC 8166 section 4."""
+        chunks = [*self.writes, *([] if self.reply is None else [self.reply])]
+        lists = 3 * 4 + 24 * len(self.reads) + 4 * len(self.writes)
+        return 16 + lists + sum(4 + 16 * len(chunk) for chunk in chunks)
 
 
 @dataclass(frozen=True)
@@ -141,6 +152,7 @@ def _message(row: dict[str, str]) -> Message | None:
         reply=chunks[-1] if has_reply and chunks else None,
         error=error[0] if error else None,
         direction=direction[0] if direction else None,
+        size=max(0, sum(_numbers(row["udp.length"])) - _AROUND),
     )
 
 

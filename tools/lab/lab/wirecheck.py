@@ -42,6 +42,8 @@ class Summary:
     reply_segments: int = 0
     offered: int = 0
     used: int = 0
+    #: Bytes of RPC messages behind the calls' headers; right where one packet holds a message.
+    inline: int = 0
     invalidates: int = 0
     backward: int = 0
     most_in_flight: int = 0
@@ -120,6 +122,7 @@ class Checker:
         self.summary.write_segments += sum(len(chunk) for chunk in message.writes)
         self.summary.reply_segments += len(message.reply or ())
         self.summary.offered += sum(s.length for s in advertised(message, write=True))
+        self.summary.inline += message.size - message.header()
 
     def _from_server(self, frame: Frame, message: Message) -> None:
         connection = self._answering(frame.queue, message.xid)

@@ -58,6 +58,7 @@ def _as_captured(summary: wirecheck.Summary) -> dict[str, int]:
         "reply_chunks": summary.reply_segments,
         "rdma_request_bytes": summary.offered,
         "rdma_reply_bytes": summary.used,
+        "pullup": summary.inline,
         "nomsg": summary.position_zero,
         # Each region is invalidated, by the one side or the other.
         "local_inv": segments - summary.invalidates,
@@ -98,6 +99,23 @@ def test_line_tells_what_was_captured(pair: Pair, threshold: int, tmp_path: Path
     assert summary.read_chunks > 0
     assert summary.write_chunks > 0
     assert summary.reply_chunks > 0
+
+
+def test_copied_replies(pair: Pair) -> None:
+    """Data that comes inline goes to its pages byte by byte, and is counted so."""
+    sizes = (4, 512, 1000, 2048)
+    for size in sizes:
+        pair.server.sh(f"head -c {size} /dev/zero > /srv/export/i{size}")
+    pair.mount("3", options="nolock")
+    for size in sizes:
+        at = f"{MOUNT_POINT}/i{size}"
+        pair.client.sh(f"stat {at}")
+        before = _stats(pair)
+        pair.client.sh(f"dd if={at} of=/dev/null bs={size} count=1 iflag=direct 2>/dev/null")
+        after = _stats(pair)
+        assert after["fixup"] - before["fixup"] == size
+        assert after["write_chunks"] == before["write_chunks"]
+    pair.umount()
 
 
 def test_bad_names_count_nothing_wrong(pair: Pair) -> None:

@@ -36,6 +36,7 @@ def test_clean_exchange(cable: Cable, tmp_path: Path) -> None:
     assert (summary.calls, summary.replies) == (2, 2)
     assert (summary.read_chunks, summary.write_chunks) == (1, 1)
     assert (summary.reads, summary.writes, summary.invalidates) == (1, 1, 1)
+    assert summary.inline == 2 * len(null_call(1))
 
 
 def test_probe_by_the_requester(cable: Cable, tmp_path: Path) -> None:
