@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lab import hostile, settings
+from lab import hostile, mountstats, settings
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
 
@@ -24,20 +24,32 @@ SMALL, WRITERS = 256, 6
 @pytest.mark.full
 @pytest.mark.plain_only
 @pytest.mark.parametrize("pair", [Options(memory=SMALL)], indirect=True)
-def test_writeback(pair: Pair) -> None:
-    """More dirty data than the client has memory: it gets out through the transport."""
+@pytest.mark.parametrize("restarts", [0, 2])
+def test_writeback(pair: Pair, restarts: int) -> None:
+    """More dirty data than the client has memory: it gets out through the transport.
+
+    Also when the server restarts meanwhile: then memory fills up while there is no connection, and
+    what a new one needs must be found all the same.
+    """
     pair.server.sh("rm -rf /srv/export/*")
     pair.mount("4.2")
     writers = [
         pair.client.vm.start(f"{VERIFY} write big {MOUNT_POINT}/w{index}")
         for index in range(WRITERS)
     ]
+    for _ in range(restarts):
+        time.sleep(3)
+        pair.restart_nfsd(pause=5)
+        polled = [pair.client.vm.agent.poll(writer) for writer in writers]
+        assert None in polled, "everything was written already"
     for writer in writers:
         done = pair.client.vm.agent.wait(writer, 400)
         assert done.status == 0, done.stderr.decode()
     for index in range(WRITERS):
         pair.server.sh(f"{VERIFY} check big /srv/export/w{index}", timeout=300)
     pair.client.sh(f"{VERIFY} check big {MOUNT_POINT}/w0", timeout=300)
+    connects = mountstats.parse(pair.client.read("/proc/self/mountstats"), MOUNT_POINT)
+    assert connects["connect_count"] >= 1 + restarts
     pair.umount()
 
 
