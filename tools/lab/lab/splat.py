@@ -51,6 +51,11 @@ _ITS_FIRST_WORDS = re.compile(
     r"WARNING: (net/core/page_pool\.c:|kernel/softirq\.c:|inconsistent lock state)"
 )
 
+#: What the stock server says when it is stopped while it reads from clients over iWARP, where that
+#: takes memory regions: it forgets those of Reads under way.
+OF_A_STOPPED_SERVER = ("svc_rdma_free+",)
+_ITS_FIRST_WORDS_THEN = re.compile(r"WARNING: \S+/verbs\.c:\d+ at ib_destroy_qp_user\+")
+
 #: A report and what belongs to it ends where the kernel says so, or after this many lines. Lockdep
 #: does not say so, and takes many lines to the call trace that is its last word.
 _CONTEXT, _TRACE = 60, 200
@@ -61,7 +66,7 @@ def find(console: str, *, bad_link: bool = False, want: bool = False) -> list[st
 
     `bad_link`: packets were dropped or disordered on purpose, so `OF_A_BAD_LINK` is left out.
     `want`: allocations were failed on purpose, so what says no more than that is left out.
-    `OF_A_FAILED_QUEUE_PAIR` always is.
+    `OF_A_FAILED_QUEUE_PAIR` and `OF_A_STOPPED_SERVER` always are.
 
     Lines following a report's first are part of it, so one WARN with its call
     trace counts once.
@@ -74,7 +79,7 @@ def find(console: str, *, bad_link: bool = False, want: bool = False) -> list[st
         if _REPORT.search(line) and not _HARMLESS.search(line):
             end = _end_of_report(lines, index)
             report = "\n".join(lines[index:end])
-            if not (_is_the_devices(report, bad_link) or (want and _OF_WANT.search(line))):
+            if not (_is_others(report, bad_link) or (want and _OF_WANT.search(line))):
                 reports.append(report)
             index = end
         else:
@@ -82,13 +87,18 @@ def find(console: str, *, bad_link: bool = False, want: bool = False) -> list[st
     return reports
 
 
-def _is_the_devices(report: str, bad_link: bool) -> bool:
+def _is_others(report: str, bad_link: bool) -> bool:
     if bad_link and OF_A_BAD_LINK in report:
         return True
-    # What begins otherwise is somebody else's, even if the device reports within its context.
+    # What begins otherwise is somebody else's, even if one of these follows within its context.
     begins = "\n".join(report.splitlines()[:2])
-    known = all(word in report for word in OF_A_FAILED_QUEUE_PAIR)
-    return known and bool(_ITS_FIRST_WORDS.search(begins))
+    return any(
+        first.search(begins) and all(word in report for word in words)
+        for first, words in (
+            (_ITS_FIRST_WORDS, OF_A_FAILED_QUEUE_PAIR),
+            (_ITS_FIRST_WORDS_THEN, OF_A_STOPPED_SERVER),
+        )
+    )
 
 
 def _end_of_report(lines: list[str], start: int) -> int:

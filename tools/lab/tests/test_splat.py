@@ -102,6 +102,22 @@ def test_what_the_device_does_with_late_packets_is_left_out() -> None:
     assert len(splat.find(report("rpcrdma_something"))) == 1
 
 
+def test_what_a_stopped_server_says_over_iwarp_is_left_out() -> None:
+    def report(caller: str) -> str:
+        return "\n".join(
+            [
+                "[ 1.0] ------------[ cut here ]------------",
+                "[ 1.0] WARNING: drivers/infiniband/core/verbs.c:2164 at ib_destroy_qp_user+0x25c",
+                "[ 1.0] Call Trace:",
+                f"[ 1.0]  {caller}+0x87/0x140 [rpcrdma]",
+                "[ 1.0] ---[ end trace 0000000000000000 ]---",
+            ]
+        )
+
+    assert splat.find(report("svc_rdma_free")) == []
+    assert len(splat.find(report("rdma_destroy_qp"))) == 1
+
+
 def test_lockdep_on_the_device_is_left_out_and_noticed() -> None:
     def report(caller: str) -> str:
         locks = [f"[ 1.0]   lock {n}" for n in range(70)]
