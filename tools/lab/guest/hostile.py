@@ -25,8 +25,11 @@ from peer import Call, Peer, SilenceError, header, lists, words
 COMING, CALLING, LEAVING = 90, 30, 3
 #: Seconds that a call waits for the company of others.
 WAITING = 0.5
-#: What the verbs part says if the client had left before it could do anything; if all went well.
-GONE, SUCCESS = "gone", "success"
+#: What the verbs part says if the client had left before it could do anything; if nothing that it
+#: did was acknowledged; if all went well.
+GONE, UNHEARD, SUCCESS = "gone", "transport retry counter exceeded", "success"
+#: With which NFSv4 ends the recovery of its state: the operation and its argument.
+RECLAIM_COMPLETE = words(58, 0)
 #: What a reply inline has room for.
 INLINE = 4096 - 28
 
@@ -97,16 +100,18 @@ def welcome(peer):
 
 
 def indulge(peer, server):
-    """Nothing but true answers until a call with data has come.
+    """Nothing but true answers until NFSv4 has recovered its state, and a call with data has come.
 
-    By then NFSv4 has recovered the state that nfsd lost in its restart. What fails of that is lost
-    for good, its open files first of all, and no transport is to blame.
+    nfsd lost that state in its restart. What fails of the recovery is lost for good, its open files
+    first of all, and no transport is to blame. A call with data may well come before it.
     """
+    recovered = False
     while True:
         connection = welcome(peer)
         while call := next_call(peer, connection, CALLING):
             answer(peer, server, call)
-            if call.reads or call.writes:
+            recovered = recovered or call.payload.endswith(RECLAIM_COMPLETE)
+            if recovered and (call.reads or call.writes):
                 peer.tell("drop", connection)
                 return
 
@@ -144,7 +149,7 @@ def call_is_wanted(misdeeds, call):
 
 def happened(misdeed, outcome):
     """Whether it has reached the client, for all one can know where it may end the connection."""
-    return outcome == SUCCESS or (misdeed.last and outcome != GONE)
+    return outcome == SUCCESS or (misdeed.last and outcome not in (GONE, UNHEARD))
 
 
 def part(peer, connection):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from contextlib import suppress
 
 from lab import paths
 
@@ -50,9 +51,52 @@ class Client:
         return self._outcome
 
 
-def misdeed(*outcomes: str) -> misdeeds.Act:
+class Recovering:
+    """An NFSv4 client that connects and sends these messages."""
+
+    def __init__(self, *messages: bytes) -> None:
+        """In this order, over one connection."""
+        self._events = [["request", "1"], *(["received", "1", m.hex()] for m in messages)]
+        self.told: list[str] = []
+
+    def event(self, _timeout: float, *_kinds: str) -> list[str]:
+        """As the verbs part reports it."""
+        if self._events:
+            return self._events.pop(0)
+        raise peer.SilenceError("nothing more")
+
+    def accept(self, _connection: str) -> str:
+        """Always."""
+        return "success"
+
+    def send(self, _connection: str, _message: bytes) -> str:
+        """Always."""
+        return "success"
+
+    def tell(self, command: str, *_: object) -> str:
+        """Keeps what was wanted."""
+        self.told.append(command)
+        return "success"
+
+    def ask(self, _message: bytes) -> bytes:
+        """As the real server."""
+        return bytes(24)
+
+
+def misdeed(*outcomes: str, last: bool = False) -> misdeeds.Act:
     left = list(outcomes)
-    return misdeeds.Act("wrong", lambda *_: left.pop(0))
+    return misdeeds.Act("wrong", lambda *_: left.pop(0), last=last)
+
+
+def test_nothing_is_wronged_before_nfsv4_has_recovered_its_state() -> None:
+    done = peer.header(8) + peer.lists() + peer.words(8, 0, 2, 100003, 4, 1, 53, 58, 0)
+    early = Recovering(CALL, CALL, done)
+    with suppress(peer.SilenceError):
+        hostile_peer.indulge(early, early)
+    assert early.told == []
+    recovered = Recovering(CALL, done, CALL)
+    hostile_peer.indulge(recovered, recovered)
+    assert recovered.told == ["drop"]
 
 
 def converse(client: Client, wanted: list[misdeeds.Misdeed]) -> None:
@@ -77,11 +121,12 @@ def test_misdeed_to_a_client_that_had_left_is_done_again() -> None:
 
 
 def test_misdeed_that_was_lost_on_its_way_is_done_again() -> None:
-    wanted: list[misdeeds.Misdeed] = [misdeed("transport retry counter exceeded")]
-    client = Client(2, leaves=True)
-    converse(client, wanted)
-    assert len(wanted) == 1
-    assert client.told == ["drop"]
+    for last in (False, True):
+        wanted: list[misdeeds.Misdeed] = [misdeed(hostile_peer.UNHEARD, last=last)]
+        client = Client(2, leaves=True)
+        converse(client, wanted)
+        assert len(wanted) == 1
+        assert client.told == ["drop"]
 
 
 def test_access_counts_as_refused_only_if_the_device_says_so() -> None:
