@@ -172,6 +172,7 @@ def test_recall_across_blackout(pair: Pair, silence: float) -> None:
     pair.umount()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [50])
 def test_umount_amid_recalls(pair: Pair, count: int) -> None:
     """The client goes away while callbacks arrive: no report, no leak, no stuck umount."""

@@ -25,7 +25,7 @@ LIMIT = 400
 
 
 #: What the short run leaves out of versions 3 and 4.2: 4.2 stands for all that both have.
-LONG = {("3", suite) for suite in SUITES[2:]} | {("4.2", "names")}
+LONG = {("3", suite) for suite in SUITES[2:]} | {("4.2", "names"), ("4.2", "big")}
 #: The short run's on the debug kernel, ten times as slow: a call and a reply of each kind.
 DEBUG = ("sizes", "direct", "xattrs")
 
