@@ -186,11 +186,16 @@ class Lab:
         A scenario's end is searched with the next one's beginning: teardown goes on after it.
         """
         found = []
+        faulty = {
+            "bad_link": pair.relay is not None,
+            "want": pair.starved,
+            "iwarp": pair.setup.link == "siw",
+        }
         for guest in (pair.server, pair.client):
             console = guest.console()
             text = console[self._searched.get(guest.name, 0) :]
             self._searched[guest.name] = len(console)
-            for report in splat.find(text, bad_link=pair.relay is not None, want=pair.starved):
+            for report in splat.find(text, **faulty):
                 found.append(f"{guest.name}: {report}")
         return found
 

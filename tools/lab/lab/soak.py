@@ -217,7 +217,7 @@ def main(arguments: Sequence[str]) -> int:
             faults = [str(err)]
         print(soak.table())
         for guest in (pair.server, pair.client):
-            reports = splat.find(guest.console(), bad_link=True)
+            reports = splat.find(guest.console(), bad_link=True, iwarp=pair.setup.link == "siw")
             faults += [f"{guest.name}: {report}" for report in reports]
     for fault in faults:
         print(fault)

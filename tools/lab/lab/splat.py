@@ -45,28 +45,34 @@ _OF_WANT = re.compile(r"page allocation failure|vmalloc error")
 
 #: What the software device does with packets for a queue pair that has failed: `rxe_receiver()`
 #: frees them with interrupts off, which the network's page pool minds, and with it bottom halves
-#: and lockdep. Three reports; all of the words are in each, and no module of RPC is.
-OF_A_FAILED_QUEUE_PAIR = ("Workqueue: rxe_wq", "page_pool_put_unrefed_netmem", "rxe_receiver+")
-_ITS_FIRST_WORDS = re.compile(
-    r"WARNING: (net/core/page_pool\.c:|kernel/softirq\.c:|inconsistent lock state)"
+#: and lockdep. Three reports, of which one of these is the beginning; all of the words are in
+#: each, and no module of RPC is.
+_OF_A_FAILED_QUEUE_PAIR = (
+    re.compile(r"WARNING: (net/core/page_pool\.c:|kernel/softirq\.c:|inconsistent lock state)"),
+    ("Workqueue: rxe_wq", "page_pool_put_unrefed_netmem", "rxe_receiver+"),
 )
 
-#: What the stock server says when it is stopped while it reads from clients over iWARP, where that
-#: takes memory regions: it forgets those of Reads under way.
-OF_A_STOPPED_SERVER = ("svc_rdma_free+",)
-_ITS_FIRST_WORDS_THEN = re.compile(r"WARNING: \S+/verbs\.c:\d+ at ib_destroy_qp_user\+")
+#: What the stock server was seen to say over iWARP when it was stopped while it read from clients:
+#: the queue pair that it destroys still has memory regions.
+_OF_A_STOPPED_IWARP_SERVER = (
+    re.compile(r"WARNING: \S+/verbs\.c:\d+ at ib_destroy_qp_user\+"),
+    ("svc_rdma_free+",),
+)
 
 #: A report and what belongs to it ends where the kernel says so, or after this many lines. Lockdep
 #: does not say so, and takes many lines to the call trace that is its last word.
 _CONTEXT, _TRACE = 60, 200
 
 
-def find(console: str, *, bad_link: bool = False, want: bool = False) -> list[str]:
+def find(
+    console: str, *, bad_link: bool = False, want: bool = False, iwarp: bool = False
+) -> list[str]:
     """The reports in a console text, each with its lines, in order.
 
     `bad_link`: packets were dropped or disordered on purpose, so `OF_A_BAD_LINK` is left out.
     `want`: allocations were failed on purpose, so what says no more than that is left out.
-    `OF_A_FAILED_QUEUE_PAIR` and `OF_A_STOPPED_SERVER` always are.
+    `iwarp`: the link is siw, where what the stock server says when stopped is left out.
+    What rxe does with packets for a queue pair that has failed always is.
 
     Lines following a report's first are part of it, so one WARN with its call
     trace counts once.
@@ -79,7 +85,7 @@ def find(console: str, *, bad_link: bool = False, want: bool = False) -> list[st
         if _REPORT.search(line) and not _HARMLESS.search(line):
             end = _end_of_report(lines, index)
             report = "\n".join(lines[index:end])
-            if not (_is_others(report, bad_link) or (want and _OF_WANT.search(line))):
+            if not (_is_others(report, bad_link, iwarp) or (want and _OF_WANT.search(line))):
                 reports.append(report)
             index = end
         else:
@@ -87,17 +93,14 @@ def find(console: str, *, bad_link: bool = False, want: bool = False) -> list[st
     return reports
 
 
-def _is_others(report: str, bad_link: bool) -> bool:
+def _is_others(report: str, bad_link: bool, iwarp: bool) -> bool:
     if bad_link and OF_A_BAD_LINK in report:
         return True
     # What begins otherwise is somebody else's, even if one of these follows within its context.
     begins = "\n".join(report.splitlines()[:2])
+    known = [_OF_A_FAILED_QUEUE_PAIR, *([_OF_A_STOPPED_IWARP_SERVER] if iwarp else [])]
     return any(
-        first.search(begins) and all(word in report for word in words)
-        for first, words in (
-            (_ITS_FIRST_WORDS, OF_A_FAILED_QUEUE_PAIR),
-            (_ITS_FIRST_WORDS_THEN, OF_A_STOPPED_SERVER),
-        )
+        first.search(begins) and all(word in report for word in words) for first, words in known
     )
 
 
