@@ -17,7 +17,7 @@ from .progress import say
 #: What pytest ends with then.
 NOTHING_SELECTED = 5
 #: Files of scenarios that are the same over any link.
-ANY_LINK = ("test_kunit", "test_debian", "test_detector", "test_reload")
+ANY_LINK = ("test_kunit", "test_debian", "test_detector")
 
 
 def pytest(arguments: Sequence[str], suite: str, **env: str) -> int:
