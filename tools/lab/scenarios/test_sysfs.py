@@ -25,8 +25,14 @@ def _switch(pair: Pair) -> str:
 
 
 def _transports(pair: Pair, switch: str) -> list[str]:
-    """Their directories, the mount's own first."""
-    return pair.client.sh(f"ls -dv {switch}/xprt-*").split()
+    """Their directories."""
+    return pair.client.sh(f"ls -d {switch}/xprt-*").split()
+
+
+def _connected(pair: Pair, switch: str, *, main: int) -> list[str]:
+    """Of those with a connection the mount's own, or the others."""
+    files = f"grep -lx main_xprt={main} {switch}/xprt-*/xprt_info"
+    return [file.rpartition("/")[0] for file in pair.client.sh(files).split()]
 
 
 def _await_connections(pair: Pair, count: int, to: str = SERVER_ADDRESS) -> None:
@@ -52,15 +58,15 @@ def test_transports(pair: Pair, version: str) -> None:
     pair.mount(version, options=f"nconnect={TRANSPORTS}")
     worker = hostile.Worker(pair)
     switch = _switch(pair)
-    last = _transports(pair, switch)[-1]
-    assert "main_xprt=0" in pair.client.read(f"{last}/xprt_info")
     _await_connections(pair, TRANSPORTS)
+    (first,), (one, *_) = (_connected(pair, switch, main=main) for main in (1, 0))
+    assert pair.client.run(f"echo offline > {first}/xprt_state").status != 0
     for state in ("offline", "online", "offline", "remove"):
-        _write(pair, f"{last}/xprt_state", state)
+        _write(pair, f"{one}/xprt_state", state)
         print(f"{state}: at work again after {worker.await_progress(ENOUGH, 60):.1f} s")
     left = _transports(pair, switch)
     assert len(left) == TRANSPORTS - 1
-    assert last not in left
+    assert one not in left
     _await_connections(pair, TRANSPORTS - 1)
     _write(pair, f"{switch}/add_xprt", "1")
     worker.await_progress(ENOUGH, 60)
