@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The lab's targets. Variables given to make reach the lab through the
-# environment: KERNEL_SRC KDIR LLVM JOBS KERNEL LINK CLIENT SERVER ACCEL FULL SOAK_TIME SOAK_SEED.
+# environment: KERNEL_SRC KDIR LLVM JOBS KERNEL LINK CLIENT SERVER ACCEL FULL PAIRS SOAK_TIME SOAK_SEED.
 
 LAB := tools/lab/python -m lab
 
@@ -42,7 +42,8 @@ lab-check: lab-deps
 #: ACCEL=auto|tcg|kvm how the guests are run
 #: SOAK_TIME= seconds that make soak takes; default: 3600
 #: SOAK_SEED= the sequence of faults to repeat
-#: FULL=1 all scenarios, on both kernels, and over siw those that move data
+#: FULL=1 all scenarios, on both kernels, and over siw those that the link matters to
+#: PAIRS= pairs of guests at once; default: one a processor, at most 4; debug: 1
 
 .PHONY: check
 check: lab-lint lab-check

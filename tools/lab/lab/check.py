@@ -49,12 +49,18 @@ def main(arguments: Sequence[str]) -> int:
         prepare(flavour)
         name = f"scenarios ({flavour} kernel, {settings.client()} client, {link})"
         say(f"{name}: running")
-        # Progress shows at once: -s would mix, -v prints each scenario as it ends.
-        tests = rest or ["-v", "--durations", "8", *selection]
+        tests = rest or [*_usual(flavour), *selection]
         status = pytest([str(paths.LAB / "scenarios"), *tests], name, KERNEL=flavour, LINK=link)
         # With several runs a selection need not have something in each.
         worst = max(worst, 0 if status == NOTHING_SELECTED and len(runs) > 1 else status)
     return worst
+
+
+def _usual(flavour: str) -> list[str]:
+    """How a whole run goes: each scenario is shown as it ends, and several pairs share the work."""
+    pairs = settings.pairs(flavour)
+    shared = ["-n", str(pairs), "--dist", "loadgroup"] if pairs > 1 else []
+    return ["-v", "--durations", "8", *shared]
 
 
 def _runs() -> list[tuple[str, str, list[str]]]:

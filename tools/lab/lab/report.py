@@ -27,8 +27,9 @@ class Report:
 
 
 def pytest_configure(config: Any) -> None:
-    """Register the reporter."""
-    config.pluginmanager.register(Report(config))
+    """Register the reporter; where several processes run the tests, in the one that tells."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Report(config))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -43,6 +43,16 @@ def cpus(flavour: str) -> int:
     return 1 if flavour == "debug" and (os.cpu_count() or 1) < 4 else 2
 
 
+def pairs(flavour: str) -> int:
+    """`PAIRS`: how many pairs of guests are at work at once in a whole run of the scenarios.
+
+    A pair of plain guests keeps about one processor of the host busy. A debug pair does with two
+    what it can, and its leak detector is to see what all scenarios have left: one of those.
+    """
+    default = 1 if flavour == "debug" else min(os.cpu_count() or 1, 4)
+    return max(1, _number("PAIRS", default))
+
+
 def link() -> str:
     """`LINK`: the software RDMA device of the guests."""
     return _choice("LINK", "rxe", ("rxe", "siw"))

@@ -17,6 +17,9 @@ import pytest
 from lab import kernel, paths, settings
 from lab.harness import Lab, Options
 
+#: The kind of pair that most scenarios take; it sorts before the others.
+USUAL = ""
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what this run's kernel, module and thoroughness exclude."""
@@ -26,12 +29,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=drop)
     # Scenarios with the same kind of pair follow one another: a boot costs more than most.
     items[:] = sorted(keep, key=_kind_of_pair)
+    if hasattr(config, "workerinput"):
+        _share(items)
+
+
+def _share(items: list[pytest.Item]) -> None:
+    """Where several pairs are at work: any does what asks for the usual kind."""
+    for item in items:
+        kind, *_ = _kind_of_pair(item)
+        if kind != USUAL:
+            item.add_marker(pytest.mark.xdist_group(kind))
 
 
 def _kind_of_pair(item: pytest.Item) -> tuple[str, bool, bool]:
     """Leaks are looked for when a pair has done everything else; provoked reports end it."""
     callspec = getattr(item, "callspec", None)
-    kind = repr(callspec.params.get("pair", "")) if callspec else repr("")
+    kind = repr(callspec.params["pair"]) if callspec and "pair" in callspec.params else USUAL
     last = item.get_closest_marker("provokes") is not None
     return kind, last, item.get_closest_marker("after_all") is not None
 
