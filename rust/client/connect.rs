@@ -120,7 +120,7 @@ fn local<'a>(xprt: &'a Xprt<Client>, what: &'a str) -> impl Fn(Error) -> Connect
 /// possible, is not tried for ever.
 fn beyond_us(error: Error, xprt: &Xprt<Client>) -> ConnectError {
     match error {
-        EINVAL | EPERM | EOPNOTSUPP if xprt.counts().connects == 0 => ConnectError::BadAddress,
+        EINVAL | EPERM | EOPNOTSUPP if !has_worked(xprt) => ConnectError::BadAddress,
         _ => ConnectError::NoResources,
     }
 }
@@ -156,7 +156,7 @@ fn why(failure: Failure, xprt: &Xprt<Client>) -> ConnectError {
         Failure::Refused => ConnectError::Refused,
         // To a mount in a network namespace, ENETUNREACH says that there is no network any more, and
         // is final. A server that has been there, and a device, may come back.
-        Failure::Unreachable | Failure::Protocol if xprt.counts().connects > 0 => {
+        Failure::Unreachable | Failure::Protocol if has_worked(xprt) => {
             ConnectError::HostUnreachable
         }
         Failure::Unreachable => ConnectError::Unreachable,
@@ -164,6 +164,12 @@ fn why(failure: Failure, xprt: &Xprt<Client>) -> ConnectError {
         Failure::TimedOut => ConnectError::TimedOut,
         Failure::Protocol => ConnectError::BadAddress,
     }
+}
+
+/// Has there been a way to the server? Then there may be one again, and RPCs wait for it. SUNRPC adds
+/// transports to a mount that works, and gives them its calls, connected or not.
+fn has_worked(xprt: &Xprt<Client>) -> bool {
+    xprt.counts().connects > 0 || !xprt.is_main()
 }
 
 /// Sends the connection request and waits for the answer. `reads`: RDMA Reads that the device

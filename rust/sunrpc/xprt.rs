@@ -221,6 +221,13 @@ impl<T: Transport> Xprt<T> {
         unsafe { NetRef::new(NonNull::new_unchecked((*self.as_raw()).xprt_net)) }
     }
 
+    /// Is it a mount's own transport? Those that SUNRPC adds to one (`nconnect=`, sysfs) are not.
+    pub(crate) fn is_main(&self) -> bool {
+        // SAFETY: The transport is alive. `rpc_new_client()` alone writes this, before any call can
+        // use the transport.
+        unsafe { (*self.as_raw()).main }
+    }
+
     /// SUNRPC's count of backward calls under way.
     pub(super) fn backward_count(&self) -> &Atomic<i32> {
         // SAFETY: The transport is alive; the counter is aligned, and only accessed atomically.

@@ -18,7 +18,7 @@ BUDGET: dict[str, int] = {
     "raw": 2,
     "mem": 7,
     "rdma": 147,
-    "sunrpc": 266,
+    "sunrpc": 267,
     "observe": 3,
     # Vouches for the client, which may not do so itself.
     "rpcrdma": 1,

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import pytest
 
+from lab import namespace
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
 
 VERIFY = "python3 /lab/verify.py"
 OTHER = "/mnt/other"
 LIMIT = 400
-NAMESPACE = "apart"
 
 
 def _both_ways(pair: Pair, suite: str = "sizes", at: str = MOUNT_POINT) -> None:
@@ -95,33 +95,14 @@ def test_port(pair: Pair) -> None:
     pair.umount()
 
 
-def _set_apart(pair: Pair) -> None:
-    """A network namespace on the client, with an RDMA device of its own, routed to the server."""
-    kind = pair.setup.link
-    pair.client.sh(
-        f"ip netns add {NAMESPACE} && ip link add near mtu 9000 type veth peer name far mtu 9000"
-        f" netns {NAMESPACE} && ip addr add 10.0.1.1/24 dev near && ip link set near up &&"
-        " echo 1 > /proc/sys/net/ipv4/ip_forward"
-    )
-    inside = f"ip -n {NAMESPACE}"
-    pair.client.sh(
-        f"{inside} link set lo up && {inside} addr add 10.0.1.2/24 dev far &&"
-        f" {inside} link set far up && {inside} route add default via 10.0.1.1 &&"
-        f" ip netns exec {NAMESPACE} rdma link add {kind}1 type {kind} netdev far"
-    )
-    pair.server.sh("ip route replace 10.0.1.0/24 via 10.0.0.2")
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("version", ["4.2", "3"])
 def test_namespace(pair: Pair, version: str) -> None:
     """A mount in a network namespace goes through that namespace's device."""
     pair.server.sh("rm -rf /srv/export/*")
-    if pair.client.run(f"ip netns list | grep -q {NAMESPACE}").status:
-        _set_apart(pair)
+    namespace.ensure(pair)
     # Nobody serves NFSv3's locks in there.
-    pair.mount(version, options="nolock" if version == "3" else "", namespace=NAMESPACE)
-    device = pair.client.sh("rdma resource show cm_id | grep -F 10.0.1.2")
-    assert f"{pair.setup.link}1" in device
+    pair.mount(version, options="nolock" if version == "3" else "", namespace=namespace.NAME)
+    assert namespace.device(pair) in pair.client.sh("rdma resource show cm_id | grep -F 10.0.1.2")
     _both_ways(pair)
     pair.umount()

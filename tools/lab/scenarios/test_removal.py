@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lab import hostile, settings, tracing
+from lab import hostile, namespace, settings, tracing
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
 
@@ -85,4 +85,38 @@ def test_removal_amid_connecting(pair: Pair) -> None:
     pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
     done = pair.client.vm.agent.wait(reader, 100)
     assert done.stdout == b"there\n", done.stderr.decode()
+    pair.umount()
+
+
+@pytest.mark.full
+@pytest.mark.needs_ours
+@pytest.mark.rxe_only
+@pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
+def test_removal_in_namespace(pair: Pair) -> None:
+    """A mount in a network namespace waits for its device, whichever transport a call gets.
+
+    To it ENETUNREACH is final. Most of these transports have never been connected.
+    """
+    assert pair.relay is not None
+    pair.server.sh("rm -rf /srv/export/*")
+    namespace.ensure(pair)
+    pair.mount("3", options="nconnect=16,nolock", namespace=namespace.NAME)
+    pair.relay.set("blackout", 1)
+    with tracing.recording(pair.client, ["rpcrdma:xprtrdma_conn_state"]) as trace:
+        calls = [pair.client.vm.start(f"stat -f {MOUNT_POINT}") for _ in range(32)]
+        deadline = time.monotonic() + 100
+        while sum(e.text.endswith("-> connecting") for e in trace.events()) < 8:
+            assert time.monotonic() < deadline, "few attempts to connect"
+            time.sleep(0.2)
+        namespace.delete_device(pair)
+        time.sleep(5)
+        cut_off = [e for e in trace.events() if "device removal: connecting" in e.text]
+    assert cut_off
+    early = [done for call in calls if (done := pair.client.vm.agent.poll(call))]
+    assert not early, early
+    pair.relay.set("blackout", 0)
+    namespace.add_device(pair)
+    for call in calls:
+        done = pair.client.vm.agent.wait(call, 100)
+        assert done.status == 0, done.stderr.decode()
     pair.umount()
