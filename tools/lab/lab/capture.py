@@ -9,7 +9,7 @@ manager's), start an RDMA Read or Write, or could not be dissected.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -191,9 +191,43 @@ def read(pcap: Path) -> list[Frame]:
     `LabError` when tshark is missing or fails; a capture that was cut short
     in its last frame is accepted.
     """
-    args = ["tshark", "-n", "-r", str(pcap), "-Y", _FILTER]
+    return list(parse_rows(_tshark(pcap, _FILTER, _FIELDS)))
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a connection manager's REQ asks for (InfiniBand, section 12.6.5)."""
+
+    port: int
+    #: RDMA Reads at a time: those that the client will issue, and those that it will serve.
+    initiator_depth: int
+    responder_resources: int
+    retries: int
+    rnr_retries: int
+    #: With the zeros that fill it up.
+    private_data: bytes
+
+
+def requests(pcap: Path) -> list[Request]:
+    """The requests for connections in a capture.
+
+    # Errors
+    As of `read`.
+    """
+    names = ("serviceid.dport", "initdepth", "responderres", "retrcount", "rnrretrcount")
+    fields = [f"infiniband.cm.req.{name}" for name in (*names, "ip_cm.private")]
+    found = []
+    for line in _tshark(pcap, "infiniband.cm.req.serviceid", fields):
+        *numbers, private = line.split("\t")
+        found.append(Request(*(int(word, 0) for word in numbers), bytes.fromhex(private)))
+    return found
+
+
+def _tshark(pcap: Path, what: str, fields: Sequence[str]) -> list[str]:
+    """A line of tab-separated fields for each frame that the filter lets through."""
+    args = ["tshark", "-n", "-r", str(pcap), "-Y", what]
     args += ["-T", "fields", "-E", "occurrence=a", "-E", "aggregator=,"]
-    for field in _FIELDS:
+    for field in fields:
         args += ["-e", field]
     try:
         done = subprocess.run(args, capture_output=True, text=True, timeout=900)
@@ -201,4 +235,4 @@ def read(pcap: Path) -> list[Frame]:
         raise LabError("tshark: not installed; run tools/lab/bootstrap") from err
     if done.returncode and "cut short" not in done.stderr:
         raise LabError(f"tshark on {pcap}: {done.stderr.strip()[-500:]}")
-    return list(parse_rows(done.stdout.splitlines()))
+    return done.stdout.splitlines()
