@@ -16,6 +16,7 @@ from lab.pair import MOUNT_POINT, Pair
 REMOVING, RETURNING = (10.0, 10.0) if settings.flavour() == "plain" else (60.0, 60.0)
 
 
+@pytest.mark.by_the_clock
 @pytest.mark.debug_kernel
 @pytest.mark.parametrize("version", ["4.2", pytest.param("3", marks=pytest.mark.full)])
 def test_removal_and_return(pair: Pair, version: str) -> None:
@@ -58,6 +59,7 @@ def test_umount_without_device(pair: Pair) -> None:
 
 # siw waits for TCP's handshake before it returns from connecting, and nothing can interrupt that.
 @pytest.mark.full
+@pytest.mark.by_the_clock
 @pytest.mark.needs_ours
 @pytest.mark.rxe_only
 @pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
