@@ -109,6 +109,7 @@ class Lab:
             pair.load()
         self._count += 1
         pcap = self.directory / f"{self._count:02d}.pcap"
+        pair.pcaps.clear()
         pair.capture(pcap)
         at = dict(self._searched)
         self.scenario = Scenario(name, self._options, at, pcap, pair.mounts)
@@ -168,7 +169,7 @@ class Lab:
         checked = pair.setup.link == "rxe" and not breaks_rules
         if checked and not failed and not expect_reports:
             # A scenario may have made a capture of its own of what it is about.
-            busy = pair.mounts > scenario.mounts and pair.pcap == scenario.pcap
+            busy = pair.mounts > scenario.mounts and pair.pcaps == [scenario.pcap]
             faults += wire_faults(scenario.pcap, busy=busy, bad_link=pair.relay is not None)
         if failed or faults:
             self._keep(pair, scenario)
@@ -206,8 +207,9 @@ class Lab:
         for guest in (pair.server, pair.client):
             text = guest.console()[scenario.console_at.get(guest.name, 0) :]
             (self.kept / f"{guest.name}-console.log").write_text(text)
-        if scenario.pcap.exists():
-            shutil.copy(scenario.pcap, self.kept / "cable.pcap")
+        for number, pcap in enumerate(pair.pcaps):
+            if pcap.exists():
+                shutil.copy(pcap, self.kept / f"cable-{number}.pcap")
 
     def drop(self) -> None:
         """End the pair, if there is one; what it reports last is `unclaimed`."""

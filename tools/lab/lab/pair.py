@@ -95,8 +95,8 @@ class Pair:
         self.mounts = 0
         #: Whether allocations were ever failed on purpose.
         self.starved = False
-        #: Of the capture under way, or the last one.
-        self.pcap: Path | None = None
+        #: Captures of the scenario under way, in order; the last one may be going on.
+        self.pcaps: list[Path] = []
         try:
             self._bring_up()
         except BootError as err:
@@ -227,7 +227,7 @@ class Pair:
 
     def capture(self, path: Path) -> None:
         """Start copying every frame of the cable into a pcap file at `path`."""
-        self.pcap = path
+        self.pcaps.append(path)
         self.server.vm.monitor.call(
             "object-add",
             **{"qom-type": "filter-dump", "id": "dump", "netdev": "net0"},
