@@ -47,7 +47,9 @@ def _await_connections(pair: Pair, count: int, to: str = SERVER_ADDRESS) -> None
 
 
 def _write(pair: Pair, path: str, text: str) -> None:
-    pair.client.sh(f"printf %s {text} > {path}")
+    """SUNRPC waits here for the transport's send lock, and is not woken when that is free."""
+    again = f"timeout 1 sh -c 'printf %s {text} > {path}'"
+    pair.client.sh(f"for i in $(seq 30); do {again} && exit; done; exit 1")
 
 
 @pytest.mark.full
