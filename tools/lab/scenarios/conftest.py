@@ -21,6 +21,8 @@ from lab.harness import Lab, Options
 USUAL = ""
 
 
+# Before xdist looks for groups.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what this run's kernel, module and thoroughness exclude."""
     keep, drop = [], []
@@ -35,16 +37,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _share(items: list[pytest.Item]) -> None:
     """Where several pairs are at work: any does what asks for the usual kind."""
-    for item in items:
-        kind, *_ = _kind_of_pair(item)
+    kinds = [_kind_of_pair(item)[0] for item in items]
+    names = {kind: f"kind-{number}" for number, kind in enumerate(dict.fromkeys(kinds))}
+    for item, kind in zip(items, kinds, strict=True):
         if kind != USUAL:
-            item.add_marker(pytest.mark.xdist_group(kind))
+            item.add_marker(pytest.mark.xdist_group(names[kind]))
 
 
 def _kind_of_pair(item: pytest.Item) -> tuple[str, bool, bool]:
     """Leaks are looked for when a pair has done everything else; provoked reports end it."""
     callspec = getattr(item, "callspec", None)
     kind = repr(callspec.params["pair"]) if callspec and "pair" in callspec.params else USUAL
+    # What boots another machine takes minutes to prepare it.
+    kind = "machine" if "machine" in getattr(item, "fixturenames", ()) else kind
     last = item.get_closest_marker("provokes") is not None
     return kind, last, item.get_closest_marker("after_all") is not None
 
