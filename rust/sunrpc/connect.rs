@@ -134,6 +134,10 @@ pub(super) unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) 
     if until(xprt.state().due.load(Relaxed)) != 0 {
         return schedule(xprt);
     }
+    // There is no connection. Whoever has asked for a close since the last one went (tasks that learn
+    // late of an attempt that failed, a device's removal) must not get the new one closed. What is
+    // set in between is no younger.
+    xprt.test_and_clear(raw::XPRT_CLOSE_WAIT);
     let scope = Scope::new(xprt);
     xprt.state().attempt.store(now(), Relaxed);
     xprt.show_addr();
@@ -148,10 +152,10 @@ pub(super) unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) 
 /// Ends an attempt: SUNRPC learns of the result, and gets the send lock back.
 fn finish<T: Transport>(xprt: &Xprt<T>, result: Result<(), ConnectError>) {
     let raw_xprt = xprt.as_raw();
+    account(xprt, result.is_ok());
     let status = match result {
         // Those that wait look at the state again, find it connected, and send.
         Ok(()) => {
-            account(xprt);
             xprt.set(raw::XPRT_CONNECTED);
             xprt.begin_watch();
             -(k::EAGAIN as i32)
@@ -167,15 +171,18 @@ fn finish<T: Transport>(xprt: &Xprt<T>, result: Result<(), ConnectError>) {
     }
 }
 
-/// Counts a new connection.
-fn account<T: Transport>(xprt: &Xprt<T>) {
+/// Counts an attempt, and a new connection. After an attempt that failed, tasks ask for a close by the
+/// number that they have been waiting with: they are not to mean the next connection.
+fn account<T: Transport>(xprt: &Xprt<T>, connected: bool) {
     let raw_xprt = xprt.as_raw();
     // SAFETY: The transport is alive, and we hold the send lock, under which these change.
     unsafe {
         (*raw_xprt).connect_cookie = (*raw_xprt).connect_cookie.wrapping_add(1);
-        let stat = &mut (*raw_xprt).stat;
-        stat.connect_count += 1;
-        stat.connect_time += now().wrapping_sub(stat.connect_start);
+        if connected {
+            let stat = &mut (*raw_xprt).stat;
+            stat.connect_count += 1;
+            stat.connect_time += now().wrapping_sub(stat.connect_start);
+        }
     }
 }
 

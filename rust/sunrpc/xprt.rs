@@ -282,7 +282,7 @@ impl<T: Transport> Xprt<T> {
         unsafe { raw::rr_xprt_abandoned(self.as_raw()) }
     }
 
-    /// Number of the connection as SUNRPC counts; changes with each connect and each close.
+    /// Number of the connection as SUNRPC counts; changes with each attempt to connect and each close.
     #[inline]
     pub(crate) fn connect_cookie(&self) -> u32 {
         // SAFETY: The transport is alive; SUNRPC, too, reads this without a lock.
