@@ -51,10 +51,11 @@ pub(super) fn connect(
     let events =
         Arc::pin_init(Events::new(xprt.handle()), GFP_KERNEL).map_err(local(xprt, "memory"))?;
     let cm = CmId::new(xprt.net(), events.clone()).map_err(local(xprt, "identifier"))?;
-    resolve(&cm, &events, xprt, config)?;
+    resolve_addr(&cm, &events, xprt, config)?;
 
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
     let sizing = fit(config, &device)?;
+    let reads = device.limits().max_qp_rd_atom;
     let unplug = Unplug {
         xprt: xprt.handle(),
         device: device.name(),
@@ -65,7 +66,7 @@ pub(super) fn connect(
         .devices()
         .lease(&device, unplug)
         .map_err(local(xprt, "device"))?;
-    let reads = device.limits().max_qp_rd_atom;
+    let cm = resolve_route(cm, &events, xprt, config)?;
     let pd = Pd::new(lease).map_err(local(xprt, "protection domain"))?;
     let pool = MrPool::new(pd.clone(), sizing.mr_depth, FIRST_REGIONS)
         .map_err(local(xprt, "memory regions"))?;
@@ -125,8 +126,8 @@ fn beyond_us(error: Error, xprt: &Xprt<Client>) -> ConnectError {
     }
 }
 
-/// Finds the device and the way to the peer.
-fn resolve(
+/// Finds the device that leads to the peer.
+fn resolve_addr(
     cm: &CmId<Events>,
     events: &Events,
     xprt: &Xprt<Client>,
@@ -142,12 +143,27 @@ fn resolve(
         })?;
     events
         .wait_past(State::Resolving, wait)
-        .map_err(|failure| why(failure, xprt))?;
+        .map_err(|failure| why(failure, xprt))
+}
+
+/// Finds the way to the peer.
+///
+/// To be called with a lease of the device, whose removal waits for the end of this, and with it of
+/// the identifier if there is no way: the connection manager, which learns of the removal after us,
+/// would cancel the search of an identifier that may just be going, and look for its device.
+fn resolve_route(
+    cm: CmId<Events>,
+    events: &Events,
+    xprt: &Xprt<Client>,
+    config: &Config,
+) -> Result<CmId<Events>, ConnectError> {
+    let wait = msecs_to_jiffies(config.resolve_ms + GRACE_MS);
     cm.resolve_route(config.resolve_ms)
         .map_err(local(xprt, "route"))?;
     events
         .wait_past(State::Routing, wait)
-        .map_err(|failure| why(failure, xprt))
+        .map_err(|failure| why(failure, xprt))?;
+    Ok(cm)
 }
 
 /// What RPCs that wait for the connection are told.
