@@ -332,9 +332,10 @@ impl<H: CmHandler> CmId<H> {
     /// `ETIMEDOUT`, `EHOSTUNREACH`.
     pub(crate) fn connect(&self, params: &ConnectParams<'_>) -> Result {
         let mut params = params.raw()?;
-        // SAFETY: Both are valid, and the parameters are copied.
-        self.ident
-            .exclusively(|id| to_result(unsafe { bindings::rdma_connect(id, &raw mut params) }))
+        self.ident.exclusively(|id| {
+            // SAFETY: Both are valid, and the parameters are copied.
+            to_result(unsafe { bindings::rdma_connect(id, &raw mut params) })
+        })
     }
 
     /// Accepts the connection request that came with the identifier; needs a queue pair. The

@@ -334,10 +334,10 @@ impl<C: Completions> Drop for Qp<C> {
     fn drop(&mut self) {
         let inner = self.inner();
         inner.drain();
-        // SAFETY: The queue pair was created through this identifier, and is idle.
-        inner
-            .ident
-            .exclusively(|id| unsafe { bindings::rdma_destroy_qp(id) });
+        inner.ident.exclusively(|id| {
+            // SAFETY: The queue pair was created through this identifier, and is idle.
+            unsafe { bindings::rdma_destroy_qp(id) }
+        });
         // The protection domain stays taken: its regions may still be registered.
         inner.ident.detach();
         // SAFETY: By the type invariant, and `self` is not used again. The box was pinned, and is

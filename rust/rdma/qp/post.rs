@@ -355,9 +355,8 @@ impl<C: Completions> Qp<C> {
         unsafe { (*chain.last).next = core::ptr::null_mut() };
         let mut bad = core::ptr::null();
         // SAFETY: As above; the queue pair is there. The driver copies the work requests.
-        let posted =
-            to_result(unsafe { bindings::rr_ib_post_send(inner.qp, chain.first, &raw mut bad) });
-        match posted {
+        let posted = unsafe { bindings::rr_ib_post_send(inner.qp, chain.first, &raw mut bad) };
+        match to_result(posted) {
             Ok(()) => Ok(admission.position),
             Err(error) => {
                 // Which part was posted does not matter any more: all of it ends with the drain.
