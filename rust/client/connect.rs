@@ -7,7 +7,7 @@
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel::time::msecs_to_jiffies;
+use kernel::time::{msecs_to_jiffies, Jiffies};
 use kernel::types::ScopeGuard;
 
 use super::config::{Config, Sizing, MAX_SEGMENTS};
@@ -21,7 +21,7 @@ use crate::proto::conn::{Event, Failure, State};
 use crate::proto::inline::Thresholds;
 use crate::rdma::cm::{CmId, ConnectParams};
 use crate::rdma::cq::Cq;
-use crate::rdma::device::Device;
+use crate::rdma::device::{Device, Lease};
 use crate::rdma::mr::MrPool;
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Qp, QpConfig};
@@ -66,7 +66,7 @@ pub(super) fn connect(
         .devices()
         .lease(&device, unplug)
         .map_err(local(xprt, "device"))?;
-    let cm = resolve_route(cm, &events, xprt, config)?;
+    let cm = resolve_route(cm, &lease, &events, xprt, config)?;
     let pd = Pd::new(lease).map_err(local(xprt, "protection domain"))?;
     let pool = MrPool::new(pd.clone(), sizing.mr_depth, FIRST_REGIONS)
         .map_err(local(xprt, "memory regions"))?;
@@ -133,7 +133,6 @@ fn resolve_addr(
     xprt: &Xprt<Client>,
     config: &Config,
 ) -> Result<(), ConnectError> {
-    let wait = msecs_to_jiffies(config.resolve_ms + GRACE_MS);
     events.on(Event::Start);
     cm.resolve_addr(&xprt.addr(), config.resolve_ms)
         .map_err(|error| match error {
@@ -142,28 +141,33 @@ fn resolve_addr(
             _ => why(Failure::Protocol, xprt),
         })?;
     events
-        .wait_past(State::Resolving, wait)
+        .wait_past(State::Resolving, search_time(config))
         .map_err(|failure| why(failure, xprt))
 }
 
 /// Finds the way to the peer.
 ///
-/// To be called with a lease of the device, whose removal waits for the end of this, and with it of
-/// the identifier if there is no way: the connection manager, which learns of the removal after us,
-/// would cancel the search of an identifier that may just be going, and look for its device.
+/// The removal of the device waits for the lease, so for the end of this, and if there is no way for
+/// that of the identifier: the connection manager, which learns of the removal after us, would
+/// cancel the search of an identifier that may just be going, and look for its device.
 fn resolve_route(
     cm: CmId<Events>,
+    _lease: &Lease,
     events: &Events,
     xprt: &Xprt<Client>,
     config: &Config,
 ) -> Result<CmId<Events>, ConnectError> {
-    let wait = msecs_to_jiffies(config.resolve_ms + GRACE_MS);
     cm.resolve_route(config.resolve_ms)
         .map_err(local(xprt, "route"))?;
     events
-        .wait_past(State::Routing, wait)
+        .wait_past(State::Routing, search_time(config))
         .map_err(|failure| why(failure, xprt))?;
     Ok(cm)
+}
+
+/// How long the connection manager may be looking for an address or a route.
+fn search_time(config: &Config) -> Jiffies {
+    msecs_to_jiffies(config.resolve_ms + GRACE_MS)
 }
 
 /// What RPCs that wait for the connection are told.
