@@ -16,7 +16,7 @@ KNOBS = {"rdma_max_inline_write": 2048, "rdma_max_inline_read": 8192}
 @pytest.mark.full
 @pytest.mark.skipif(settings.link() != "rxe", reason="reads RoCE captures")
 def test_parameters(pair: Pair, tmp_path: Path) -> None:
-    """Nobody reads the server's memory; RFC 8797 tells the thresholds; no credit, no patience."""
+    """RDMA Reads, retries and RFC 8797 private data, at two settings of the thresholds."""
     usual = {name: pair.client.read(f"/proc/sys/sunrpc/{name}").strip() for name in KNOBS}
     assert set(usual.values()) == {"4096"}
     for settled, coded in ((usual, "0303"), (KNOBS, "0107")):
