@@ -3,6 +3,8 @@
 # Targets for the rooms that need no kernel: wire and proto, on plain stable cargo.
 
 CARGO ?= cargo
+# With its own compiler: that of the kernel, which all targets are told of, may be older.
+HOST_CARGO = env -u RUSTC $(CARGO)
 # Seconds for each fuzz target.
 FUZZ_TIME ?= 60
 FUZZ_TARGETS ?= v1 message xchar cm_private reassembly reply plan characteristics negotiation \
@@ -12,14 +14,14 @@ FUZZ_TARGETS ?= v1 message xchar cm_private reassembly reply plan characteristic
 FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 	-Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares
-FUZZ_HOST = $(shell $(CARGO) -vV | sed -n 's/^host: //p')
+FUZZ_HOST = $(shell $(HOST_CARGO) -vV | sed -n 's/^host: //p')
 FUZZ_BIN = tools/fuzz/target/$(FUZZ_HOST)/release
 
 .PHONY: check check-host check-rfc-map check-wire fuzz fuzz-build bench-wire
 
 ## check-host: unit, property and golden-byte tests of wire and proto
 check-host:
-	@cd tools/host && $(CARGO) test --quiet --locked
+	@cd tools/host && $(HOST_CARGO) test --quiet --locked
 
 ## check-rfc-map: every requirement of the protocol documents has its place and its test
 check-rfc-map:
@@ -27,13 +29,13 @@ check-rfc-map:
 
 ## check-wire: our decoding agrees with that of tshark, where there is one
 check-wire:
-	@cd tools/host && $(CARGO) run --quiet --locked --example messages | ./cross_check.py || \
+	@cd tools/host && $(HOST_CARGO) run --quiet --locked --example messages | ./cross_check.py || \
 		[ $$? -eq 77 ]
 
 check: check-host check-rfc-map check-wire
 
 fuzz-build:
-	@cd tools/fuzz && RUSTFLAGS='$(FUZZ_FLAGS)' $(CARGO) build --quiet --locked --release \
+	@cd tools/fuzz && RUSTFLAGS='$(FUZZ_FLAGS)' $(HOST_CARGO) build --quiet --locked --release \
 		--target $(FUZZ_HOST)
 
 ## fuzz: each fuzz target for FUZZ_TIME seconds; the corpus stays in tools/fuzz/corpus
@@ -50,9 +52,9 @@ fuzz: fuzz-build
 
 ## bench-wire: codecs: instructions (callgrind) and time (criterion)
 bench-wire:
-	@cd tools/bench && $(CARGO) build --quiet --locked --release && \
+	@cd tools/bench && $(HOST_CARGO) build --quiet --locked --release && \
 		./count.py target/release/instructions
-	@cd tools/bench && $(CARGO) bench --quiet --locked --bench codec -- --quiet
+	@cd tools/bench && $(HOST_CARGO) bench --quiet --locked --bench codec -- --quiet
 
 #: FUZZ_TIME= seconds for each target of make fuzz; default: 60
 #: FUZZ_TARGETS= which of tools/fuzz/fuzz_targets make fuzz runs; default: all
