@@ -64,10 +64,10 @@ def test_blackout(pair: Pair, version: str, seconds: float) -> None:
     worker = _start(pair, version)
     assert pair.relay is not None
     pair.relay.set("blackout", 1)
-    time.sleep(1)
     before = worker.progress()
-    time.sleep(seconds - 1)
-    assert worker.progress() == before, "the worker went on in the blackout"
+    time.sleep(seconds)
+    # For one operation, the last reply may have come before.
+    assert worker.progress() <= before + 1, "the worker went on in the blackout"
     pair.relay.set("blackout", 0)
     _finish(pair, worker, connects=2 if seconds >= 40 else 1)
 
