@@ -150,6 +150,10 @@ pub(super) unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) 
 }
 
 /// Ends an attempt: SUNRPC learns of the result, and gets the send lock back.
+///
+/// In this order: as soon as the lock is free, calls are sent over the new connection, or the next
+/// attempt begins, and what waits on the pending queue from then on waits for a reply or for that. A
+/// call of NFSv3 that is woken there is encoded anew, and has to be sent over a connection of its own.
 fn finish<T: Transport>(xprt: &Xprt<T>, result: Result<(), ConnectError>) {
     let raw_xprt = xprt.as_raw();
     account(xprt, result.is_ok());
@@ -166,8 +170,8 @@ fn finish<T: Transport>(xprt: &Xprt<T>, result: Result<(), ConnectError>) {
     // waiting for it to end. We hold the lock under the cookie we got it with.
     unsafe {
         raw::rr_xprt_clear_connecting(raw_xprt);
-        raw::xprt_unlock_connect(raw_xprt, raw_xprt.cast());
         raw::xprt_wake_pending_tasks(raw_xprt, status);
+        raw::xprt_unlock_connect(raw_xprt, raw_xprt.cast());
     }
 }
 

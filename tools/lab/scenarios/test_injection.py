@@ -9,24 +9,26 @@ from contextlib import contextmanager
 
 import pytest
 
-from lab import mountstats, tracing
+from lab import hostile, mountstats, tracing
 from lab.pair import MOUNT_POINT, Pair
 
 FAULT = "/sys/kernel/debug/fail_sunrpc"
 DATA = f"{MOUNT_POINT}/i"
+#: Disconnects one by one.
+ROUNDS = 15
 
 
 @contextmanager
-def _disconnects(pair: Pair, every: int) -> Iterator[None]:
-    """One in so many calls sent by the client is followed by a disconnect, by chance."""
+def _disconnects(pair: Pair, every: int, times: int = -1) -> Iterator[None]:
+    """One in so many calls sent by the client is followed by a disconnect; so many `times`."""
     settings = {
         "ignore-server-disconnect": "Y",
         "ignore-cache-wait": "Y",
         "ignore-client-disconnect": "N",
         # No dump of the stack for each.
         "verbose": "0",
-        # Not counted: it ends when we say so.
-        "times": "-1",
+        # -1: not counted, it ends when we say so.
+        "times": str(times),
         "interval": str(every),
         "probability": "100",
     }
@@ -61,6 +63,34 @@ def test_disconnects_amid_writes(pair: Pair, version: str) -> None:
     assert injected >= 3
     # Two may fall together; and mounting has clients of its own.
     assert connects["connect_count"] > injected // 2
+    pair.umount()
+
+
+@pytest.mark.full
+@pytest.mark.needs_ours
+@pytest.mark.parametrize("version", ["3", "4.2"])
+def test_each_connection_lasts(pair: Pair, version: str) -> None:
+    """Nothing ends a connection but what is injected; least of all its own beginning.
+
+    With NFSv3 a call that is woken by mistake while it waits for its reply is encoded anew, which
+    costs the connection that it went over. Several calls wait for each of these connections.
+    """
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.mount(version)
+    workers = [hostile.Worker(pair, f"w{index}") for index in range(2)]
+    events = ["sunrpc:xprt_disconnect_force", "rpcrdma:xprtrdma_op_inject_dsc"]
+    with tracing.recording(pair.client, events) as trace:
+        for _ in range(ROUNDS):
+            with _disconnects(pair, 1, times=1):
+                for worker in workers:
+                    worker.await_progress(2, 100)
+        names = [event.name for event in trace.events()]
+    for worker in workers:
+        assert "errors=0" in worker.finish()
+    ended, injected = (names.count(event.rpartition(":")[2]) for event in events)
+    print(f"{injected} disconnects injected, {ended} connections ended")
+    assert injected == ROUNDS
+    assert ended == injected
     pair.umount()
 
 
