@@ -49,7 +49,7 @@ def _await_connections(pair: Pair, count: int, to: str = SERVER_ADDRESS) -> None
 
 def _attempt(pair: Pair, path: str, text: str) -> Exit:
     """SUNRPC waits here for the transport's send lock, and is not woken when that is free."""
-    once = f"timeout 1 sh -c 'printf %s {text} > {path}'"
+    once = f"timeout 1 bash -c 'printf %s {text} > {path}'"
     again = f"for i in $(seq 30); do {once}; status=$?; [ $status = 124 ] || break; done"
     return pair.client.run(f"{again}; exit $status")
 
