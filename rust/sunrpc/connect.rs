@@ -135,8 +135,8 @@ pub(super) unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) 
         return schedule(xprt);
     }
     // There is no connection. Whoever has asked for a close since the last one went (tasks that learn
-    // late of an attempt that failed, a device's removal) must not get the new one closed. What is
-    // set in between is no younger.
+    // late of an attempt that failed, a device's removal) must not get the new one closed. A
+    // request that comes between looking and forgetting means no newer connection, either.
     xprt.test_and_clear(raw::XPRT_CLOSE_WAIT);
     let scope = Scope::new(xprt);
     xprt.state().attempt.store(now(), Relaxed);
