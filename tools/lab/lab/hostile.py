@@ -69,6 +69,9 @@ def counters(client: Guest, mount_point: str = MOUNT_POINT) -> dict[str, int]:
 class Worker:
     """guest/worker.py on the client: verified reads and writes until told to stop."""
 
+    #: Operations that it has under way at a time.
+    THREADS = 4
+
     def __init__(self, pair: Pair, directory: str = "w", *, at: str = MOUNT_POINT) -> None:
         """Start it in a fresh directory of the mount and wait until it is well under way."""
         self._pair, self._name = pair, directory
