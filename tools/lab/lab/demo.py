@@ -160,5 +160,6 @@ def main(arguments: Sequence[str]) -> int:
         for guest in (pair.server, pair.client):
             for report in splat.find(guest.console()):
                 raise LabError(f"the {guest.name}'s kernel reported:\n{report}")
-    say(f"done: NFS over RDMA through the {client} rpcrdma.ko; nothing on either console")
+    whose = "our" if client == "ours" else "the stock"
+    say(f"done: NFS over RDMA through {whose} rpcrdma.ko; nothing on either console")
     return 0
