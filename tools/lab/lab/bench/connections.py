@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import GuestError
-from ..pair import MOUNT_POINT, Guest, Pair
+from ..memory import free_kilobytes
+from ..pair import MOUNT_POINT, Pair
 from ..tracing import Event, recording
 from .figures import Figures
 
@@ -44,23 +45,14 @@ def connects(events: Sequence[Event]) -> list[float]:
 
 def memory(pair: Pair, module: str, figures: Figures) -> None:
     """Memory that a connection in use takes, the software device's share with it."""
-    before = _free(pair.client)
+    before = free_kilobytes(pair.client)
     pair.mount("4.2", options=f"nconnect={CONNECTIONS}")
     # Enough in parallel that each of them is used.
     looks = f"seq 1 400 | xargs -P 32 -I% stat {MOUNT_POINT}/none-% 2>/dev/null"
     pair.client.run(looks, timeout=120)
-    after = _free(pair.client)
+    after = free_kilobytes(pair.client)
     pair.umount()
     figures.note("memory per connection", "KiB", module, (before - after) / CONNECTIONS)
-
-
-def _free(guest: Guest) -> float:
-    """Free kilobytes, with nothing in the caches."""
-    guest.sh(
-        "sync; echo 3 > /proc/sys/vm/drop_caches; sleep 0.5; echo 3 > /proc/sys/vm/drop_caches"
-    )
-    words = guest.sh("grep MemFree /proc/meminfo").split()
-    return float(words[1])
 
 
 def send_lock(pair: Pair, module: str, figures: Figures) -> None:
