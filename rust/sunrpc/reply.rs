@@ -20,7 +20,7 @@ use core::ptr::NonNull;
 
 use kernel::bindings as k;
 use kernel::prelude::*;
-use kernel::sync::atomic::Relaxed;
+use kernel::sync::atomic::{Atomic, Full, Relaxed};
 
 use super::rqst::Rqst;
 use super::slot::Slot;
@@ -124,8 +124,12 @@ impl<'a, T: Transport> Pinned<'a, T> {
     /// There is no acceptable reply, and there will not be one: the RPC fails with `error`.
     /// Does not sleep. Takes `queue_lock`.
     pub(crate) fn fail(self, error: Error) {
-        // SAFETY: The request is pinned, so its task is alive and waits, or is about to.
-        unsafe { (*(*self.rqst.as_raw()).rq_task).tk_status = error.to_errno() };
+        // SAFETY: The request is pinned, so its task is alive. SUNRPC, too, has any thread set the
+        // status of an RPC, if it has none yet (`rpc_task_set_rpc_status()`, not exported): the task
+        // ends with it at its next step. `tk_status` would last only if it waits for a reply already.
+        let status =
+            unsafe { Atomic::from_ptr(&raw mut (*(*self.rqst.as_raw()).rq_task).tk_rpc_status) };
+        let _ = status.cmpxchg(0, error.to_errno(), Full);
         self.finish(0);
     }
 
