@@ -50,8 +50,15 @@ pub(super) struct Endpoint {
     events: Arc<Events>,
     pub(super) link: Arc<Link>,
     #[pin]
-    pub(super) supply: Work<Endpoint>,
+    supply: Work<Endpoint, SUPPLY>,
+    #[pin]
+    closing: Work<Endpoint, CLOSING>,
 }
+
+/// Number of the work item that makes more memory regions; see [`super::supply`].
+pub(super) const SUPPLY: u64 = 0;
+/// Number of the work item that closes the connection; see [`super::fence`].
+pub(super) const CLOSING: u64 = 1;
 
 /// What [`Endpoint::new`] is made of.
 pub(super) struct Parts {
@@ -67,7 +74,8 @@ pub(super) struct Parts {
 }
 
 kernel::impl_has_work! {
-    impl HasWork<Self> for Endpoint { self.supply }
+    impl HasWork<Self, 0> for Endpoint { self.supply }
+    impl HasWork<Self, 1> for Endpoint { self.closing }
 }
 
 impl Endpoint {
@@ -95,6 +103,7 @@ impl Endpoint {
                 events: parts.events,
                 link: parts.link,
                 supply <- kernel::new_work!("rpcrdma::Endpoint::supply"),
+                closing <- kernel::new_work!("rpcrdma::Endpoint::closing"),
             }),
             GFP_KERNEL,
         )
@@ -117,8 +126,8 @@ impl Endpoint {
     }
 
     /// Gives the connection up: disconnects, and waits until no work request is outstanding. Every
-    /// request's memory is out of the peer's reach afterwards. May sleep; the second call does
-    /// nothing.
+    /// request's memory is out of the peer's reach afterwards. May sleep; with or without the send
+    /// lock. The second call waits for the first, and does nothing.
     pub(super) fn close(&self) {
         // ORDERING: whoever takes a request's lock after the sweep has had it sees this store.
         self.closed.store(true, Relaxed);

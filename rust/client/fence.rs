@@ -7,11 +7,17 @@
 //! connection is gone. In the first two a chain of LOCAL_INV is posted, the last of which completes
 //! after everything before it on the send queue, the call's Send included. In the third the queue
 //! pair is dead, and with it every way to the memory.
+//!
+//! The third closes what the first two have begun, too, and must not wait for the transport's close
+//! then: that needs the send lock, and who waits for a fence may hold it. (A task that finds its call
+//! transmitted by another just as it is given the lock sleeps with it until the reply comes.) So a
+//! fence that fails has the connection closed by a worker.
 
 use kernel::prelude::*;
-use kernel::sync::SpinLockGuard;
+use kernel::sync::{Arc, SpinLockGuard};
+use kernel::workqueue::WorkItem;
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, CLOSING};
 use super::link::Link;
 use super::request::{Phase, Request, Seat, State};
 use super::transport::Client;
@@ -25,7 +31,7 @@ use crate::sunrpc::rqst::Rqst;
 use crate::sunrpc::xprt::Xprt;
 
 /// Fences what is left of a request whose reply has come; [`invalidated`] will complete the RPC.
-/// Should posting fail, the sweep will. Completion worker; does not sleep.
+/// Should posting fail, closing the connection will. Completion worker; does not sleep.
 pub(super) fn before_completion(
     link: &Link,
     qp: &Qp<Link>,
@@ -34,14 +40,55 @@ pub(super) fn before_completion(
     rqst: Pinned<'_, Client>,
 ) {
     let task = names::task(&rqst).get();
-    let state = &mut seat.state;
+    let Seat { ep, state } = &mut *seat;
     // INVARIANT: the phase becomes Fencing as the pin is parked.
     state.phase = Phase::Fencing;
     state.parked = Some(rqst.park());
     let live = state.regions.iter().filter(|region| region.is_live());
     link.xprt().data().stats().local_inv(live.count());
     if post(qp, request, state, task).is_err() {
-        link.give_up();
+        if let Some(ep) = ep {
+            order_close(ep);
+        }
+    }
+}
+
+/// A LOCAL_INV has failed, and the connection with it. Completion worker; does not sleep.
+pub(super) fn cut_off(link: &Link, request: &Request) {
+    let seat = request.lock();
+    if let Some(ep) = seat.ep.as_ref().filter(|ep| ep.epoch == link.epoch) {
+        order_close(ep);
+    }
+}
+
+/// Has a connection closed whose fences cannot be completed, or the fences looked at once more if it
+/// is closed already. Any context; `ep` is not the last reference.
+fn order_close(ep: &Arc<Endpoint>) {
+    if !ep.is_closed() {
+        ep.link.give_up();
+    }
+    // Refused only when it is queued already.
+    let _ = ep.link.xprt().queue().enqueue::<_, CLOSING>(ep.clone());
+}
+
+impl WorkItem<CLOSING> for Endpoint {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.close();
+        settle_fenced(this.link.xprt(), this.epoch);
+    }
+}
+
+/// Ends the fences of connection number `epoch`, which is drained. The rest is for [`sweep`].
+fn settle_fenced(xprt: &Xprt<Client>, epoch: u32) {
+    for slot in xprt.slots() {
+        let request: &Request = slot.data();
+        let seat = request.lock();
+        let fenced = matches!(seat.state.phase, Phase::Fencing | Phase::Abandoned);
+        if fenced && seat.state.epoch == epoch {
+            settle(xprt, request, seat);
+        }
     }
 }
 
@@ -102,7 +149,7 @@ pub(super) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Clie
         client.stats().local_inv(live.count());
         state.phase = Phase::Abandoned;
         if post(&ep.qp, request, state, names::task(rqst).get()).is_err() {
-            xprt.force_disconnect();
+            order_close(&ep);
         }
         drop(seat);
         request.wait_idle();

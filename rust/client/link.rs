@@ -216,11 +216,16 @@ impl Completions for Link {
                     fence::invalidated(self, qp, request);
                 }
             }
-            // The queue pair is dead, and the sweep takes care of every request.
-            Err(error) if error.is_flush() => {}
             Err(error) => {
-                self.trace_failure(qp, tag, names::status(&error));
-                self.give_up();
+                // The queue pair is dead, and the sweep takes care of every request.
+                if !error.is_flush() {
+                    self.trace_failure(qp, tag, names::status(&error));
+                    self.give_up();
+                }
+                // But who waits for a fence may be in its way.
+                if let Some(request) = fenced_by(tag).and_then(|index| self.request(index)) {
+                    fence::cut_off(self, request);
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ use kernel::sync::Arc;
 use kernel::workqueue::WorkItem;
 
 use super::config::MAX_SEGMENTS;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, SUPPLY};
 use super::names;
 use crate::observe::trace;
 
@@ -22,10 +22,10 @@ const BATCH: u32 = 2 * MAX_SEGMENTS;
 /// order could not be filled: what is in use then comes back in time. Any context.
 pub(super) fn order(ep: &Arc<Endpoint>) {
     // Refused only when it is queued already.
-    let _ = ep.link.xprt().queue().enqueue(ep.clone());
+    let _ = ep.link.xprt().queue().enqueue::<_, SUPPLY>(ep.clone());
 }
 
-impl WorkItem for Endpoint {
+impl WorkItem<SUPPLY> for Endpoint {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
