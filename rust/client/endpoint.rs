@@ -134,7 +134,6 @@ impl Endpoint {
         // What follows from that is no news.
         self.qp.shut();
         self.events.on(Event::Close);
-        self.cm.disconnect();
         self.qp.drain();
     }
 

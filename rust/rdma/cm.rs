@@ -184,6 +184,19 @@ impl Ident {
         let _calls = self.calls.lock();
         call(self.as_ptr())
     }
+
+    /// Ends the connection, if there is one; the queue pair goes into the error state. If connecting
+    /// is under way, waits until that call has returned, and over iWARP for its end. May sleep; not
+    /// from [`CmHandler::event`].
+    pub(super) fn disconnect(&self) {
+        self.exclusively(|id| {
+            // SAFETY: By the type invariant. It looks for the connection without a lock: only calls
+            // make and destroy one while the identifier lives, and this is the only one now.
+            // (Events do not, as `on_event` never asks for it.) It fails when there is nothing to
+            // end, which is fine.
+            let _ = unsafe { bindings::rdma_disconnect(id) };
+        });
+    }
 }
 
 #[pinned_drop]
@@ -360,15 +373,9 @@ impl<H: CmHandler> CmId<H> {
     }
 
     /// Ends the connection, if there is one; the queue pair goes into the error state. If connecting
-    /// is under way, waits until that call has returned.
+    /// is under way, waits until that call has returned, and over iWARP for its end. May sleep.
     pub(crate) fn disconnect(&self) {
-        self.ident.exclusively(|id| {
-            // SAFETY: By `Ident`'s invariant. It looks for the connection without a lock: only calls
-            // make and destroy one while the identifier lives, and this is the only one now.
-            // (Events do not, as `on_event` never asks for it.) It fails when there is nothing to
-            // end, which is fine.
-            let _ = unsafe { bindings::rdma_disconnect(id) };
-        });
+        self.ident.disconnect();
     }
 }
 

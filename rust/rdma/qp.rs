@@ -155,11 +155,13 @@ struct TagEntry {
 ///   `ident`, completes on `cq`, and has this value as its context.
 /// - All work requests outstanding refer to `tags` or to `ring`, neither of which changes.
 ///
-/// Field order is the order of teardown after the queue pair itself.
+/// Field order is the order of teardown after the queue pair itself: first the completion queue, which
+/// ends handling what a driver may still report of a queue pair that is gone.
 #[pin_data]
 struct Inner<C: Completions> {
     qp: *mut bindings::ib_qp,
     lkey: u32,
+    cq: Cq,
     gate: Arc<Gate>,
     #[pin]
     books: SpinLock<Sending>,
@@ -170,7 +172,6 @@ struct Inner<C: Completions> {
     /// It is known, or was reported, that Receives are flushed.
     flushed: AtomicFlag,
     tags: KVVec<TagEntry>,
-    cq: Cq,
     #[pin]
     ring: Ring,
     consumer: Arc<C>,
@@ -284,9 +285,12 @@ impl<C: Completions> Qp<C> {
         self.inner().gate.is_drained()
     }
 
-    /// Puts the queue pair out of use: nothing can be posted any more, what was posted is flushed,
-    /// and its completions have been handled when this returns, all of them. From then on the peer
-    /// cannot reach any memory through it.
+    /// Ends the connection, if there is one, and puts the queue pair out of use: nothing can be posted
+    /// any more, what was posted is flushed, and its completions have been handled when this returns,
+    /// all of them. From then on the peer cannot reach any memory through it.
+    ///
+    /// Over iWARP a connection that is being made is waited for, as long as the device tries: a driver
+    /// may not flush before its attempt has ended.
     ///
     /// Process context, may sleep; not from [`Completions`]. Calling it again does nothing, but
     /// waits for the first call.
@@ -378,13 +382,13 @@ impl<C: Completions> Inner<C> {
         Ok(pin_init!(Self {
             qp: core::ptr::null_mut(),
             lkey: pd.lkey(),
+            cq,
             gate,
             books <- new_spinlock!(sending, "rdma::Qp::books"),
             draining <- new_mutex!((), "rdma::Qp::draining"),
             fatal: AtomicFlag::new(false),
             flushed: AtomicFlag::new(false),
             tags,
-            cq,
             ring <- ring,
             consumer,
             pd: pd.clone(),
@@ -465,6 +469,7 @@ impl<C: Completions> Inner<C> {
         // Posting happens under these locks, so nothing is posted behind the drain's own markers.
         self.books.lock().open = false;
         self.ring.close();
+        self.ident.disconnect();
         // SAFETY: By the type invariant. The queues have room for the markers.
         unsafe { bindings::ib_drain_qp(self.qp) };
         self.gate.close();
