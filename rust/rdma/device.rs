@@ -19,6 +19,7 @@ use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use kernel::sync::{new_mutex, Arc, Completion, Mutex};
 use kernel::types::Opaque;
 
+use super::noio::NoIo;
 use crate::raw as bindings;
 
 // CAST: flags, of types that bindgen chooses.
@@ -349,6 +350,8 @@ impl Registration {
             // SAFETY: By the type invariant: callbacks come only while the client is registered.
             let this = unsafe { REGISTRATION.load(Acquire).as_ref() }.ok_or(ENODEV)?;
             let entry = Entry::new(NonNull::new(device).ok_or(ENODEV)?)?;
+            // Connecting takes this lock, and a file system may wait for that.
+            let _scope = NoIo::enter();
             this.devices.lock().push(entry, GFP_KERNEL)?;
             Ok(0)
         })

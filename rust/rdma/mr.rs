@@ -25,6 +25,7 @@ use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::gate::Gate;
+use super::noio::NoIo;
 use super::pd::Pd;
 use super::qp::Completions;
 use super::recv::Received;
@@ -171,23 +172,6 @@ impl Shelf {
 impl Drop for Shelf {
     fn drop(&mut self) {
         self.clear();
-    }
-}
-
-/// A scope in which this task's allocations do not start I/O.
-struct NoIo(u32);
-
-impl NoIo {
-    fn enter() -> Self {
-        // SAFETY: Undone by `drop`, in the same function and so in the same task.
-        Self(unsafe { bindings::rr_memalloc_noio_save() })
-    }
-}
-
-impl Drop for NoIo {
-    fn drop(&mut self) {
-        // SAFETY: The flags that were saved.
-        unsafe { bindings::rr_memalloc_noio_restore(self.0) };
     }
 }
 

@@ -315,7 +315,8 @@ impl<C: Completions> Qp<C> {
     /// Hands the start of a buffer to the device, and describes it.
     #[inline]
     fn outgoing(&self, buffer: &Buffer, len: usize) -> Result<bindings::ib_sge, PostError> {
-        if len > buffer.len() || !Arc::ptr_eq(buffer.pd(), &self.inner().pd) {
+        // To some devices a length of 0 means the largest.
+        if len == 0 || len > buffer.len() || !Arc::ptr_eq(buffer.pd(), &self.inner().pd) {
             return Err(PostError::Invalid);
         }
         buffer.give(len);
