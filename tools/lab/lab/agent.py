@@ -65,7 +65,7 @@ class Monitor:
     def __init__(self, path: Path) -> None:
         """Connect and leave the capability negotiation."""
         self._json = JsonSocket(path)
-        self._json.receive(10)
+        self._json.receive(60)
         self.call("qmp_capabilities")
 
     def call(self, command: str, **arguments: Any) -> Any:

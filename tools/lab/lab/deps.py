@@ -55,7 +55,8 @@ def install_packages() -> None:
     if not names:
         say("Debian packages: all there")
         return
-    command = ["apt-get", "install", "-y", "--no-install-recommends", *names]
+    command = ["apt-get", "install", "-y", "--no-install-recommends"]
+    command += ["-o", "Acquire::Retries=5", *names]
     if os.geteuid() != 0:
         raise LabError("packages are missing; as root:\n    " + " ".join(command))
     log = paths.log_file("packages")

@@ -54,6 +54,7 @@ def _build(image: Path, stage1: Path) -> None:
     tar, partial = image.with_suffix(".tar"), image.with_suffix(".partial")
     args = ["mmdebstrap", "--format=tar", "--variant=essential"]
     args += ["--include=" + ",".join(packages())]
+    args += ['--aptopt=Acquire::Retries "5"']
     args += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDE]
     args += [f"--customize-hook=copy-in {stage1} /sbin"]
     args += [mirror.codename, str(tar), mirror.source_line(mirror.codename).strip()]

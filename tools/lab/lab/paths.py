@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LAB = Path(__file__).resolve().parent.parent
@@ -49,8 +49,9 @@ def run_directory(name: str) -> Path:
     """
     runs = sub("runs")
     for old in runs.iterdir():
-        if time.time() - old.stat().st_mtime > _KEEP_RUNS:
-            shutil.rmtree(old, ignore_errors=True)
+        with suppress(FileNotFoundError):  # Another run may clean up just now.
+            if time.time() - old.stat().st_mtime > _KEEP_RUNS:
+                shutil.rmtree(old, ignore_errors=True)
     path = runs / time.strftime(f"%m%d-%H%M%S-{name}-{os.getpid()}")
     path.mkdir()
     return path
