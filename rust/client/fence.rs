@@ -8,10 +8,10 @@
 //! after everything before it on the send queue, the call's Send included. In the third the queue
 //! pair is dead, and with it every way to the memory.
 //!
-//! The third closes what the first two have begun, too, and must not wait for the transport's close
-//! then: that needs the send lock, and who waits for a fence may hold it. (A task that finds its call
-//! transmitted by another just as it is given the lock sleeps with it until the reply comes.) So a
-//! fence that fails has the connection closed by a worker.
+//! A connection may fail while one of these chains is under way. Who waits for it cannot wait for the
+//! transport's own close then: that needs the send lock, and the waiter may be who holds it. (A task
+//! that finds its call transmitted by another just as it is given the lock sleeps with it until the
+//! reply comes.) So a chain that fails has the connection closed by a worker.
 
 use kernel::prelude::*;
 use kernel::sync::{Arc, SpinLockGuard};
