@@ -12,6 +12,7 @@ use kernel::sync::atomic::{Atomic, AtomicFlag, Full, Relaxed, Release};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
 use super::device::Device;
+use super::noio::NoIo;
 use crate::mem::{NetRef, SockAddr, Storage};
 use crate::raw as bindings;
 
@@ -202,6 +203,7 @@ impl Ident {
 #[pinned_drop]
 impl PinnedDrop for Ident {
     fn drop(self: Pin<&mut Self>) {
+        let _scope = NoIo::enter();
         // SAFETY: By the type invariant; the queue pair keeps the identifier, so there is none.
         // This waits for a handler that is running.
         unsafe { bindings::rdma_destroy_id(self.id.as_ptr()) };

@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 
 use kernel::error::from_err_ptr;
 use kernel::prelude::*;
+use kernel::sync::atomic::{AtomicFlag, Full};
 use kernel::sync::Arc;
 
 use super::pd::Pd;
@@ -16,9 +17,10 @@ use crate::raw as bindings;
 ///
 /// # Invariants
 ///
-/// `cq` is a completion queue of `pd`'s device; it is freed when this is dropped.
+/// `cq` is a completion queue of `pd`'s device, unless it is `freed`.
 pub(crate) struct Cq {
     cq: NonNull<bindings::ib_cq>,
+    freed: AtomicFlag,
     pd: Arc<Pd>,
 }
 
@@ -54,7 +56,11 @@ impl Cq {
         };
         let cq = NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?;
         // INVARIANT: just allocated.
-        Ok(Self { cq, pd: pd.clone() })
+        Ok(Self {
+            cq,
+            freed: AtomicFlag::new(false),
+            pd: pd.clone(),
+        })
     }
 
     /// For `ib_core`.
@@ -75,12 +81,24 @@ impl Cq {
     pub(super) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
+
+    /// Frees the queue before the value is dropped, so that its worker has left what both refer to.
+    /// Process context, may sleep; not from the worker.
+    ///
+    /// # Safety
+    ///
+    /// The queue pair that completes on it is gone, and the value is only dropped after this.
+    pub(super) unsafe fn free(&self) {
+        if !self.freed.xchg(true, Full) {
+            // SAFETY: By the type invariant, and nobody else frees it. This waits for the worker.
+            unsafe { bindings::ib_free_cq(self.cq.as_ptr()) };
+        }
+    }
 }
 
 impl Drop for Cq {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant. A queue pair owns the queue it completes on, and is
-        // destroyed before it. This waits for the worker, so may sleep.
-        unsafe { bindings::ib_free_cq(self.cq.as_ptr()) };
+        // SAFETY: A queue pair owns the queue it completes on, and is destroyed before it.
+        unsafe { self.free() };
     }
 }

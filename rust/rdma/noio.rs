@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Allocations that may not wait for a file system: it may be waiting for us.
+//!
+//! Drivers allocate to change, drain and destroy what there is, too, so each end of an object enters
+//! the scope, whoever lets go of it last.
 
 use crate::raw as bindings;
 

@@ -11,6 +11,7 @@ use kernel::sync::Arc;
 use kernel::task::might_sleep;
 
 use super::device::{Device, Lease};
+use super::noio::NoIo;
 use crate::raw as bindings;
 
 /// A protection domain: buffers, memory regions and a queue pair of the same one fit together.
@@ -103,6 +104,7 @@ impl Pd {
 impl Drop for Pd {
     fn drop(&mut self) {
         might_sleep();
+        let _scope = NoIo::enter();
         // SAFETY: By the type invariant. Everything made from it keeps it, so nothing is left.
         let error =
             unsafe { bindings::ib_dealloc_pd_user(self.pd.as_ptr(), core::ptr::null_mut()) };

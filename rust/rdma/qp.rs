@@ -20,6 +20,7 @@ use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SpinLock};
 use super::cm::{CmHandler, CmId, Ident};
 use super::cq::Cq;
 use super::gate::Gate;
+use super::noio::NoIo;
 use super::pd::Pd;
 use super::recv::{Received, Ring};
 use super::sq::Books;
@@ -155,13 +156,11 @@ struct TagEntry {
 ///   `ident`, completes on `cq`, and has this value as its context.
 /// - All work requests outstanding refer to `tags` or to `ring`, neither of which changes.
 ///
-/// Field order is the order of teardown after the queue pair itself: first the completion queue, which
-/// ends handling what a driver may still report of a queue pair that is gone.
+/// Field order is the order of teardown after the queue pair itself and the end of `cq`'s worker.
 #[pin_data]
 struct Inner<C: Completions> {
     qp: *mut bindings::ib_qp,
     lkey: u32,
-    cq: Cq,
     gate: Arc<Gate>,
     #[pin]
     books: SpinLock<Sending>,
@@ -172,6 +171,7 @@ struct Inner<C: Completions> {
     /// It is known, or was reported, that Receives are flushed.
     flushed: AtomicFlag,
     tags: KVVec<TagEntry>,
+    cq: Cq,
     #[pin]
     ring: Ring,
     consumer: Arc<C>,
@@ -336,6 +336,7 @@ impl<C: Completions> Qp<C> {
 
 impl<C: Completions> Drop for Qp<C> {
     fn drop(&mut self) {
+        let _scope = NoIo::enter();
         let inner = self.inner();
         inner.drain();
         inner.ident.exclusively(|id| {
@@ -344,9 +345,11 @@ impl<C: Completions> Drop for Qp<C> {
         });
         // The protection domain stays taken: its regions may still be registered.
         inner.ident.detach();
+        // A driver may still have reported completions, which refer to `inner`.
+        // SAFETY: What follows only drops it.
+        unsafe { inner.cq.free() };
         // SAFETY: By the type invariant, and `self` is not used again. The box was pinned, and is
-        // dropped in place. Nothing refers to it: the queue pair is gone, and the completion queue
-        // waits for its worker.
+        // dropped in place. Nothing refers to it: queue pair and completion queue are gone.
         drop(unsafe { KBox::from_raw(self.inner.as_ptr()) });
     }
 }
@@ -382,13 +385,13 @@ impl<C: Completions> Inner<C> {
         Ok(pin_init!(Self {
             qp: core::ptr::null_mut(),
             lkey: pd.lkey(),
-            cq,
             gate,
             books <- new_spinlock!(sending, "rdma::Qp::books"),
             draining <- new_mutex!((), "rdma::Qp::draining"),
             fatal: AtomicFlag::new(false),
             flushed: AtomicFlag::new(false),
             tags,
+            cq,
             ring <- ring,
             consumer,
             pd: pd.clone(),
@@ -461,6 +464,8 @@ impl<C: Completions> Inner<C> {
     }
 
     fn drain(&self) {
+        // Drivers allocate, and a file system may wait for who waits for this lock.
+        let _scope = NoIo::enter();
         let _draining = self.draining.lock();
         if self.gate.is_drained() {
             return;

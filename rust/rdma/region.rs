@@ -12,6 +12,7 @@ use kernel::sync::Arc;
 
 use super::gate::Gate;
 use super::mr::{Direction, MrPool};
+use super::noio::NoIo;
 use super::pack::Packer;
 use super::pd::Pd;
 use super::stack::Linked;
@@ -296,6 +297,7 @@ fn next_piece<I: Iterator<Item = Piece>>(pieces: &mut Peekable<I>) -> Option<&mu
 
 impl Drop for Region {
     fn drop(&mut self) {
+        let _scope = NoIo::enter();
         // Whoever drops a region has seen to it that no queue pair uses it any more.
         let mr = self.mr.as_ptr();
         // SAFETY: By the type invariant. The peer cannot reach the memory after this.
