@@ -95,7 +95,9 @@ def test_port(pair: Pair) -> None:
     pair.umount()
 
 
+# siw makes its sockets in the namespace of whoever calls: that of a worker, the first one.
 @pytest.mark.full
+@pytest.mark.rxe_only
 @pytest.mark.parametrize("version", ["4.2", "3"])
 def test_namespace(pair: Pair, version: str) -> None:
     """A mount in a network namespace goes through that namespace's device."""
