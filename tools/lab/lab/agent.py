@@ -22,11 +22,20 @@ class JsonSocket:
     """A Unix socket that carries one JSON object a line."""
 
     def __init__(self, path: Path) -> None:
-        """Connect; QEMU listens from its start."""
+        """Connect; QEMU listens soon after it has made the socket."""
         self._path = path
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(str(path))
+        self._connect(time.monotonic() + 20)
         self._buffer = b""
+
+    def _connect(self, deadline: float) -> None:
+        while True:
+            try:
+                return self._socket.connect(str(self._path))
+            except (ConnectionRefusedError, FileNotFoundError):
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.01)
 
     def send(self, message: dict[str, Any], prefix: bytes = b"") -> None:
         """Send one object."""

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Talking to QEMU: the sockets, without QEMU."""
+
+import socket
+import threading
+import time
+from pathlib import Path
+
+from lab.agent import JsonSocket
+
+
+def test_a_socket_that_nobody_listens_on_yet_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "qmp"
+    server = socket.socket(socket.AF_UNIX)
+
+    def listen() -> None:
+        time.sleep(0.1)
+        server.bind(str(path))
+        time.sleep(0.1)
+        server.listen()
+        connection, _ = server.accept()
+        connection.sendall(b'{"QMP": 1}\n')
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    assert JsonSocket(path).receive(10) == {"QMP": 1}
+    thread.join()
+    server.close()
