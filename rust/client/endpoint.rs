@@ -46,7 +46,8 @@ pub(super) struct Endpoint {
     pub(super) outbox: Outbox,
     pd: Arc<Pd>,
     pub(super) pool: Arc<MrPool>,
-    pub(super) cm: CmId<Events>,
+    /// Kept: it is destroyed after the queue pair.
+    cm: CmId<Events>,
     events: Arc<Events>,
     pub(super) link: Arc<Link>,
     #[pin]
@@ -74,8 +75,8 @@ pub(super) struct Parts {
 }
 
 kernel::impl_has_work! {
-    impl HasWork<Self, 0> for Endpoint { self.supply }
-    impl HasWork<Self, 1> for Endpoint { self.closing }
+    impl HasWork<Self, SUPPLY> for Endpoint { self.supply }
+    impl HasWork<Self, CLOSING> for Endpoint { self.closing }
 }
 
 impl Endpoint {
