@@ -72,7 +72,7 @@ impl Cq {
     /// Number of the queue, as resource tracking shows it (`rdma resource show cq`).
     #[inline]
     pub(crate) fn id(&self) -> u32 {
-        // SAFETY: By the type invariant; the number is constant.
+        // SAFETY: By the type invariant, as nobody asks when it is freed; the number is constant.
         unsafe { (*self.as_ptr()).res.id }
     }
 
@@ -98,7 +98,8 @@ impl Cq {
 
 impl Drop for Cq {
     fn drop(&mut self) {
-        // SAFETY: A queue pair owns the queue it completes on, and is destroyed before it.
+        // SAFETY: A queue pair owns the queue it completes on, and is destroyed before it. This is the
+        // last use.
         unsafe { self.free() };
     }
 }

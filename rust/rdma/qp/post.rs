@@ -20,8 +20,8 @@ pub(crate) enum PostError {
     /// The queue pair is of no use any more. Part of the chain may have been posted: regions count
     /// as live and buffers as in flight until it has been drained.
     Broken(Error),
-    /// The arguments make no sense (a tag or length too large, a length of 0, a region in the wrong state,
-    /// something of another protection domain, nothing to do). Nothing was posted.
+    /// The arguments make no sense (a tag or length too large, a length of 0, a region in the wrong
+    /// state, something of another protection domain, nothing to do). Nothing was posted.
     Invalid,
 }
 
