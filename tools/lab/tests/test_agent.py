@@ -21,7 +21,7 @@ def test_a_socket_that_nobody_listens_on_yet_is_waited_for(tmp_path: Path) -> No
         connection, _ = server.accept()
         connection.sendall(b'{"QMP": 1}\n')
 
-    thread = threading.Thread(target=listen)
+    thread = threading.Thread(target=listen, daemon=True)
     thread.start()
     assert JsonSocket(path).receive(10) == {"QMP": 1}
     thread.join()
