@@ -68,6 +68,16 @@ class Guest:
             raise GuestError(f"{self.name}: `{command}` ended {done.status}: {text}")
         return done.stdout.decode(errors="replace")
 
+    def need_device(self, link: str) -> None:
+        """Make sure that init could add its RDMA device.
+
+        # Errors
+        `GuestError` if it could not: nothing could be mounted.
+        """
+        if self.run(f"test -e /sys/class/infiniband/{link}0").status:
+            release = self.sh("uname -r").strip()
+            raise GuestError(f"{self.name}: no device of type {link}: has {release} its module?")
+
     def read(self, path: str) -> str:
         """The text of a file in the guest."""
         return self.sh(f"cat {shlex.quote(path)}")
@@ -119,6 +129,8 @@ class Pair:
             for vm in self._vms:
                 vm.wait_boot()
             self.boot_seconds = time.monotonic() - began
+            for guest in (self.server, self.client):
+                guest.need_device(setup.link)
             self.client.sh("/lab/client-up")
             self.server.sh(f"/lab/server-up {setup.threads}", timeout=120)
         except BaseException:

@@ -16,6 +16,8 @@ pytestmark = [
     pytest.mark.full,
     pytest.mark.plain_only,
     pytest.mark.needs_ours,
+    # Debian's kernel has no siw.
+    pytest.mark.rxe_only,
     pytest.mark.timeout(3600),
 ]
 
