@@ -174,11 +174,8 @@ class Lab:
         if failed or faults:
             self._keep(pair, scenario)
         scenario.pcap.unlink(missing_ok=True)
-        blind = any(splat.blinded(guest.console()) for guest in (pair.server, pair.client))
         if failed or faults or expect_reports:
             self._stop()
-        elif blind:
-            self.drop()
         return faults
 
     def _reports(self, pair: Pair) -> list[str]:

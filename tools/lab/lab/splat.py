@@ -43,20 +43,11 @@ OF_A_BAD_LINK = "WARNING: drivers/infiniband/sw/rxe/rxe_comp.c:"
 #: What the page allocator says when it could not serve somebody, in a report's first line.
 _OF_WANT = re.compile(r"page allocation failure|vmalloc error")
 
-#: What the software device does with packets for a queue pair that has failed: `rxe_receiver()`
-#: frees them with interrupts off, which the network's page pool minds, and with it bottom halves
-#: and lockdep. Three reports, of which one of these is the beginning; all of the words are in
-#: each, and no module of RPC is.
-_OF_A_FAILED_QUEUE_PAIR = (
-    re.compile(r"WARNING: (net/core/page_pool\.c:|kernel/softirq\.c:|inconsistent lock state)"),
-    ("Workqueue: rxe_wq", "page_pool_put_unrefed_netmem", "rxe_receiver+"),
-)
-
 #: What the stock server was seen to say over iWARP when it was stopped while it read from clients:
 #: the queue pair that it destroys still has memory regions.
 _OF_A_STOPPED_IWARP_SERVER = (
     re.compile(r"WARNING: \S+/verbs\.c:\d+ at ib_destroy_qp_user\+"),
-    ("svc_rdma_free+",),
+    "svc_rdma_free+",
 )
 
 #: A report and what belongs to it ends where the kernel says so, or after this many lines. Lockdep
@@ -72,7 +63,6 @@ def find(
     `bad_link`: packets were dropped or disordered on purpose, so `OF_A_BAD_LINK` is left out.
     `want`: allocations were failed on purpose, so what says no more than that is left out.
     `iwarp`: the link is siw, where what the stock server says when stopped is left out.
-    What rxe does with packets for a queue pair that has failed always is.
 
     Lines following a report's first are part of it, so one WARN with its call
     trace counts once.
@@ -96,12 +86,10 @@ def find(
 def _is_others(report: str, bad_link: bool, iwarp: bool) -> bool:
     if bad_link and OF_A_BAD_LINK in report:
         return True
-    # What begins otherwise is somebody else's, even if one of these follows within its context.
-    begins = "\n".join(report.splitlines()[:2])
-    known = [_OF_A_FAILED_QUEUE_PAIR, *([_OF_A_STOPPED_IWARP_SERVER] if iwarp else [])]
-    return any(
-        first.search(begins) and all(word in report for word in words) for first, words in known
-    )
+    first, word = _OF_A_STOPPED_IWARP_SERVER
+    # What begins otherwise is somebody else's, even if this follows within its context.
+    begins = next((line for line in report.splitlines() if "cut here" not in line), "")
+    return iwarp and bool(first.search(begins)) and word in report
 
 
 def _end_of_report(lines: list[str], start: int) -> int:
@@ -112,8 +100,3 @@ def _end_of_report(lines: list[str], start: int) -> int:
             if mark in lines[index]:
                 return index + 1
     return min(len(lines), start + _CONTEXT)
-
-
-def blinded(console: str) -> bool:
-    """Whether lockdep has said something, whoever's fault it was: it is silent from then on."""
-    return "lock state" in console or "locking dependency detected" in console
