@@ -292,8 +292,11 @@ impl<C: Completions> Qp<C> {
     /// Over iWARP a connection that is being made is waited for, as long as the device tries: a driver
     /// may not flush before its attempt has ended.
     ///
-    /// Process context, may sleep; not from [`Completions`]. Calling it again does nothing, but
-    /// waits for the first call.
+    /// This rests on the device's driver: if it gives up, `ib_drain_qp()` warns, and does not tell its
+    /// caller.
+    ///
+    /// Process context, may sleep; not from [`Completions`] or [`CmHandler`]. Calling it again does
+    /// nothing, but waits for the first call.
     pub(crate) fn drain(&self) {
         self.inner().drain();
     }
