@@ -85,9 +85,10 @@ def test_lost_farewell(pair: Pair) -> None:
     print(f"noticed and done {took:.1f} s after the link was back")
     # Two to three looks, the device's own retries, and at most five seconds to the next connection.
     assert took < 35
-    # Over iWARP there is no need: TCP sends the farewell again.
-    probes = ["xprtrdma_probe", "xprtrdma_wc_probe"] if settings.link() == "rxe" else []
-    assert [e.name for e in events] == probes
+    # Over iWARP there is no need: TCP sends the farewell again. One may be posted nevertheless, if
+    # nfsd takes long to restart.
+    if settings.link() == "rxe":
+        assert [e.name for e in events] == ["xprtrdma_probe", "xprtrdma_wc_probe"]
     assert _connects(pair) == 2
     assert pair.server.sh("ls /srv/export").split() == ["f", "g"]
     pair.umount()
