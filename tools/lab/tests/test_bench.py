@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import cast
 from xml.etree import ElementTree
 
 import pytest
 
-from lab.bench import connections, link
-from lab.bench.figures import Figure, Figures, table
+from lab.bench import clock, connections, link, workloads
+from lab.bench.figures import MODULES, Figure, Figures, table
 from lab.bench.plot import svg
 from lab.errors import GuestError
+from lab.pair import Pair
 from lab.tracing import Event
 
 
@@ -18,34 +21,54 @@ def _figure(stock: list[float], ours: list[float], *, more: bool) -> Figure:
     return Figure("reads", "IOPS", more, {"stock": stock, "ours": ours})
 
 
-def test_ratio_is_that_of_medians() -> None:
-    figure = _figure([90.0, 100.0, 110.0], [50.0, 400.0, 150.0], more=True)
-    assert figure.ratio == 1.5
-    assert figure.spread == (0.5, 4.0)
+def test_ratio_is_the_median_of_the_rounds() -> None:
+    # The host got three times as fast, and then slow again: no matter.
+    figure = _figure([100.0, 300.0, 110.0], [110.0, 360.0, 143.0], more=True)
+    assert figure.rounds == [1.1, 1.2, 1.3]
+    assert figure.ratio == 1.2
+    assert figure.spread == (1.1, 1.3)
 
 
 @pytest.mark.parametrize(
     ("ours", "more", "worse"),
     [
-        ([90.0, 95.0], True, True),
-        ([90.0, 101.0], True, False),
-        ([101.0, 102.0], False, True),
-        ([99.0, 102.0], False, False),
+        ([90.0, 195.0], True, True),
+        ([90.0, 201.0], True, False),
+        ([101.0, 202.0], False, True),
+        ([99.0, 202.0], False, False),
         ([300.0, 400.0], True, False),
     ],
 )
 def test_worse_is_worse_in_every_round(ours: list[float], more: bool, worse: bool) -> None:
-    assert _figure([100.0], ours, more=more).worse is worse
+    assert _figure([100.0, 200.0], ours, more=more).worse is worse
 
 
 def test_table_has_least_median_and_most() -> None:
     row = table([_figure([1.0, 2.0, 3.0], [4.0, 6.0, 5.0], more=False)]).splitlines()[1]
-    assert " ".join(row.split()) == "reads IOPS 1.00 2.00 3.00 4.00 5.00 6.00 2.50 worse"
+    assert " ".join(row.split()) == "reads IOPS 1.00 2.00 3.00 4.00 5.00 6.00 3.00 1.67-4.00 worse"
 
 
 def test_table_without_ours_has_no_ratio() -> None:
     row = table([Figure("reads", "IOPS", True, {"stock": [100.0]})]).splitlines()[1]
     assert " ".join(row.split()) == "reads IOPS 100 100 100 - - -"
+
+
+def test_modules_take_turns_at_every_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ready(_: object, __: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    order: list[str] = []
+    found = [
+        clock.Job(name, lambda _, module, __, name=name: order.append(f"{name} {module}"), ready)
+        for name in ("a", "b")
+    ]
+    monkeypatch.setattr(clock, "jobs", lambda _: found)
+    monkeypatch.setattr(workloads, "prepare", lambda _: None)
+    clock.by_the_clock(cast("Pair", None), MODULES, 2, 1, Figures())
+    assert order == [
+        "a stock", "a ours", "b ours", "b stock",
+        "a ours", "a stock", "b stock", "b ours",
+    ]  # fmt: skip
 
 
 def test_figures_of_one_name_are_one() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Instructions per operation, of both modules in turns on a client with one processor."""
+"""Instructions per operation, of both modules in turns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def count(
     """
     counts = paths.sub("tmp") / f"insncount-{time.time_ns()}"
     plugin = f"{instructions.build_plugin()},out={counts}"
-    counted = replace(setup, cpus=1, client_extra=("-plugin", plugin))
+    counted = replace(setup, client_extra=("-plugin", plugin))
     try:
         with Pair(counted, directory) as pair:
             pair.server.sh("head -c 1M /dev/zero > /srv/export/ops; chmod 666 /srv/export/ops")

@@ -12,7 +12,7 @@ STOCK, OURS = MODULES = ("stock", "ours")
 
 @dataclass
 class Figure:
-    """One thing measured, in every round with each module."""
+    """One thing measured: once in every round with each module."""
 
     name: str
     unit: str
@@ -30,20 +30,24 @@ class Figure:
         return statistics.median(values) if values else None
 
     @property
+    def rounds(self) -> list[float]:
+        """Ours to stock in each round, in which one was measured right after the other."""
+        pairs = zip(self.values.get(STOCK, ()), self.values.get(OURS, ()), strict=False)
+        return [ours / stock for stock, ours in pairs if stock]
+
+    @property
     def ratio(self) -> float | None:
-        """Ours to stock, by medians; None if there are not both."""
-        stock, ours = self.median(STOCK), self.median(OURS)
-        return ours / stock if stock and ours is not None else None
+        """Ours to stock: the median of the rounds; None if there are not both."""
+        return statistics.median(self.rounds) if self.rounds else None
 
     @property
     def spread(self) -> tuple[float, float] | None:
-        """The ratio at our worst and at our best round, against stock's median."""
-        stock, ours = self.median(STOCK), self.values.get(OURS)
-        return (min(ours) / stock, max(ours) / stock) if stock and ours else None
+        """The ratio in the round in which it was least, and in that in which it was most."""
+        return (min(self.rounds), max(self.rounds)) if self.rounds else None
 
     @property
     def worse(self) -> bool:
-        """Ours is the worse one, and not by chance: its best round is beyond stock's median."""
+        """Ours is the worse one, and not by chance: it was in every round."""
         if not self.spread:
             return False
         low, high = self.spread
@@ -51,7 +55,8 @@ class Figure:
 
     def record(self) -> dict[str, object]:
         """For the machine-readable results."""
-        return {"unit": self.unit, "more_is_better": self.more, "values": self.values}
+        plain = {"unit": self.unit, "more_is_better": self.more, "values": self.values}
+        return {**plain, "ratios": self.rounds}
 
 
 class Figures:
@@ -75,9 +80,10 @@ class Figures:
 
 
 def table(figures: Iterable[Figure]) -> str:
-    """Least, median and most of each module, and the ratio of the medians."""
+    """Least, median and most of each module, and of the ratios of all rounds."""
     head = f"{'':34} {'unit':12} {'stock: min':>11} {'median':>9} {'max':>9}"
-    lines = [head + f" {'ours: min':>11} {'median':>9} {'max':>9} {'ours/stock':>11}"]
+    head += f" {'ours: min':>11} {'median':>9} {'max':>9} {'ours/stock':>11} {'min-max':>10}"
+    lines = [head]
     for figure in figures:
         cells = [_cells(figure.values.get(module, ())) for module in MODULES]
         lines.append(f"{figure.name:34} {figure.unit:12} {cells[0]} {cells[1]} {_verdict(figure)}")
@@ -96,6 +102,7 @@ def _number(value: float) -> str:
 
 
 def _verdict(figure: Figure) -> str:
-    if figure.ratio is None:
+    if figure.ratio is None or figure.spread is None:
         return ""
-    return f"{figure.ratio:>11.2f}" + ("  worse" if figure.worse else "")
+    low, high = figure.spread
+    return f"{figure.ratio:>11.2f} {f'{low:.2f}-{high:.2f}':>10}" + "  worse" * figure.worse

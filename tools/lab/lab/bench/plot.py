@@ -33,7 +33,7 @@ def svg(figures: Sequence[Figure], title: str) -> str:
         _text(root, _x(mark), height - MARGIN + 16, f"{mark:g}", "middle")
     for row, figure in enumerate(shown):
         _row(root, MARGIN + row * ROW, figure)
-    note = "ours / stock; whiskers: our least and most against stock's median; green is better"
+    note = "ours / stock, median of the rounds; whiskers: least and most of them; green is better"
     _text(root, 10, height - 6, note)
     return Xml.tostring(root, encoding="unicode") + "\n"
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..pair import MOUNT_POINT, Pair
@@ -26,6 +27,18 @@ class Job:
     figure: str
     unit: str
 
+    def measured(self, seconds: int) -> Callable[[Pair, str, Figures], None]:
+        """What runs it, for so many seconds, and notes what has come of it."""
+
+        def measure(pair: Pair, module: str, figures: Figures) -> None:
+            command = f"{_FIO.format(seconds=seconds)} {self.arguments}"
+            out = pair.client.sh(command, timeout=seconds + 120)
+            (result,) = json.loads(out[out.index("{") :])["jobs"]
+            value = float(result[self.side][self.figure])
+            figures.note(self.name, self.unit, module, value, more=True)
+
+        return measure
+
 
 def _random(side: str, depth: int) -> Job:
     arguments = f"--rw=rand{side} --bs=4k --iodepth={depth}"
@@ -45,16 +58,6 @@ JOBS = (
 def prepare(pair: Pair) -> None:
     """The file that fio reads and writes."""
     pair.server.sh("head -c 64M /dev/zero > /srv/export/bench; chmod 666 /srv/export/bench")
-
-
-def throughput(pair: Pair, module: str, figures: Figures, seconds: int) -> None:
-    """Every fio job once, for so many seconds each."""
-    for job in JOBS:
-        out = pair.client.sh(
-            f"{_FIO.format(seconds=seconds)} {job.arguments}", timeout=seconds + 120
-        )
-        (result,) = json.loads(out[out.index("{") :])["jobs"]
-        figures.note(job.name, job.unit, module, float(result[job.side][job.figure]), more=True)
 
 
 def metadata(pair: Pair, module: str, figures: Figures) -> None:
