@@ -23,6 +23,7 @@ mod raw;
 mod rdma;
 mod sunrpc;
 mod wire;
+mod work;
 
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
 mod kunit;

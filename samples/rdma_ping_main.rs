@@ -17,7 +17,7 @@
 //! Results go to the console as KTAP; `insmod` fails if one of them is not ok. With `hold=1` a
 //! connection is kept until the module or the device is removed.
 //!
-//! Only `raw`, `mem` and `rdma` are used here: the room `rdma` needs nothing of RPC.
+//! Only `raw`, `mem`, `work` and `rdma` are used here: the room `rdma` needs nothing of RPC.
 
 #![allow(dead_code, unused_imports)]
 
@@ -32,6 +32,8 @@ mod raw;
 mod rooms {
     pub(crate) mod rdma;
 }
+#[path = "../rust/work.rs"]
+mod work;
 use rooms::rdma;
 
 mod rdma_ping {

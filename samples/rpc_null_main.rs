@@ -4,7 +4,7 @@
 //!
 //! Every call of procedure 0 (NULL, the "ping" with which a mount begins) gets an empty success, every
 //! other one "procedure unavailable". Nothing leaves the machine. It shows what a transport has to do,
-//! and that the room `sunrpc` needs nothing of `rdma`: only `raw`, `mem` and `sunrpc` are used here.
+//! and that the room `sunrpc` needs nothing of `rdma`: only `raw`, `mem`, `work` and `sunrpc` are used.
 //!
 //! ```text
 //! insmod rpc_null.ko
@@ -30,6 +30,8 @@ mod raw;
 mod rooms {
     pub(crate) mod sunrpc;
 }
+#[path = "../rust/work.rs"]
+mod work;
 use rooms::sunrpc;
 
 use sunrpc::class::{self, ClassRegistration};

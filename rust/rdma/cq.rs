@@ -12,8 +12,12 @@ use kernel::sync::Arc;
 use super::pd::Pd;
 use crate::raw as bindings;
 
-/// A completion queue that a worker polls (`IB_POLL_WORKQUEUE`): completions are handled in
+/// A completion queue that a worker polls (`IB_POLL_UNBOUND_WORKQUEUE`): completions are handled in
 /// process context, one after the other. The workqueue is one that memory reclaim can rely on.
+///
+/// It is not one of `ib_core`'s, whose workers have a priority of their own, but one of ours. Its
+/// workers are those of other such queues: whatever a completion sets in motion there, or was set in
+/// motion by, is done by the worker that is running, rather than by another one that has to be woken.
 ///
 /// # Invariants
 ///
@@ -50,11 +54,15 @@ impl Cq {
                 pd.device(),
                 core::ptr::null_mut(),
                 i32::try_from(entries).map_err(|_| EINVAL)?,
-                bindings::ib_poll_context_IB_POLL_WORKQUEUE,
+                bindings::ib_poll_context_IB_POLL_UNBOUND_WORKQUEUE,
                 super::caller(),
             )
         };
         let cq = NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?;
+        // SAFETY: Just allocated, and nothing completes on it yet. `ib_core` looks here each time that
+        // it queues the worker, which is over when the completion queue is freed; until then `pd` is
+        // there, and with it the workqueue.
+        unsafe { (*cq.as_ptr()).comp_wq = pd.completions().as_ptr() };
         // INVARIANT: just allocated.
         Ok(Self {
             cq,

@@ -21,6 +21,7 @@ use kernel::types::Opaque;
 
 use super::noio::NoIo;
 use crate::raw as bindings;
+use crate::work::Queue;
 
 // CAST: flags, of types that bindgen chooses.
 const MEM_MGT_EXTENSIONS: u64 = bindings::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64;
@@ -143,6 +144,8 @@ struct Entry {
     /// Completed once the device is going and the last lease is gone.
     #[pin]
     idle: Completion,
+    /// Where completions are handled.
+    completions: Arc<Queue>,
 }
 
 // SAFETY: The device is only passed to verbs, which any task may call.
@@ -164,7 +167,7 @@ struct Tenant {
 }
 
 impl Entry {
-    fn new(device: NonNull<bindings::ib_device>) -> Result<Arc<Self>> {
+    fn new(device: NonNull<bindings::ib_device>, completions: Arc<Queue>) -> Result<Arc<Self>> {
         let tenants = Tenants {
             going: false,
             last: 0,
@@ -175,6 +178,7 @@ impl Entry {
                 device,
                 tenants <- new_mutex!(tenants, "rdma::Entry::tenants"),
                 idle <- Completion::new(),
+                completions,
             }),
             GFP_KERNEL,
         )
@@ -245,6 +249,12 @@ impl Lease {
         // SAFETY: By the type invariant it cannot go as long as `self` is borrowed.
         unsafe { Device::new(self.entry.device) }
     }
+
+    /// The workqueue for completions, which is there as long as the lease is.
+    #[inline]
+    pub(super) fn completions(&self) -> &Queue {
+        &self.entry.completions
+    }
 }
 
 impl Drop for Lease {
@@ -274,6 +284,7 @@ pub(crate) struct Registration {
     client: Opaque<bindings::ib_client>,
     #[pin]
     devices: Mutex<KVec<Arc<Entry>>>,
+    completions: Arc<Queue>,
 }
 
 // SAFETY: The client belongs to `ib_core`, which locks it; the rest is behind a lock.
@@ -285,8 +296,8 @@ unsafe impl Sync for Registration {}
 static REGISTRATION: Atomic<*mut Registration> = Atomic::new(core::ptr::null_mut());
 
 impl Registration {
-    /// Registers with `ib_core`, under a name that is seen in diagnostics. Process context, may
-    /// sleep.
+    /// Registers with `ib_core`, under a name that is seen in diagnostics, and in that of the workqueue
+    /// for completions. Process context, may sleep.
     ///
     /// # Errors
     ///
@@ -298,10 +309,12 @@ impl Registration {
             remove: Some(Self::remove),
             ..pin_init::zeroed()
         };
+        let completions = Arc::new(Queue::tunable(name, c"completion")?, GFP_KERNEL)?;
         let this = Arc::pin_init(
             pin_init!(Self {
                 client: Opaque::new(client),
                 devices <- new_mutex!(KVec::new(), "rdma::Registration::devices"),
+                completions,
             }),
             GFP_KERNEL,
         )?;
@@ -349,7 +362,8 @@ impl Registration {
         from_result(|| {
             // SAFETY: By the type invariant: callbacks come only while the client is registered.
             let this = unsafe { REGISTRATION.load(Acquire).as_ref() }.ok_or(ENODEV)?;
-            let entry = Entry::new(NonNull::new(device).ok_or(ENODEV)?)?;
+            let device = NonNull::new(device).ok_or(ENODEV)?;
+            let entry = Entry::new(device, this.completions.clone())?;
             // Connecting takes this lock, and a file system may wait for that.
             let _scope = NoIo::enter();
             this.devices.lock().push(entry, GFP_KERNEL)?;

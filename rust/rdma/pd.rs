@@ -13,6 +13,7 @@ use kernel::task::might_sleep;
 use super::device::{Device, Lease};
 use super::noio::NoIo;
 use crate::raw as bindings;
+use crate::work::Queue;
 
 /// A protection domain: buffers, memory regions and a queue pair of the same one fit together.
 ///
@@ -91,6 +92,11 @@ impl Pd {
     /// The same, to be asked what it can do.
     pub(super) fn as_device(&self) -> Device<'_> {
         self.lease.device()
+    }
+
+    /// The workqueue for completions, which is there as long as `self` is.
+    pub(super) fn completions(&self) -> &Queue {
+        self.lease.completions()
     }
 
     /// The key of local memory that is mapped for the device.

@@ -17,6 +17,7 @@ use kernel::ThisModule;
 
 use super::transport::Transport;
 use crate::raw;
+use crate::work::Queue;
 
 /// Registered classes of this module. SUNRPC's `setup` hook is not told which class it is called
 /// for, so it looks here.
@@ -31,28 +32,6 @@ struct RawClass {
 }
 
 const _: () = assert!(offset_of!(RawClass, netids) == offset_of!(raw::xprt_class, netid));
-
-/// A work queue of ours.
-struct Queue(NonNull<k::workqueue_struct>);
-
-impl Queue {
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    fn new(name: &'static CStr, flags: u32) -> Result<Self> {
-        // SAFETY: The format takes one string, which follows. May sleep.
-        let queue =
-            unsafe { k::alloc_workqueue_noprof(c"%s".as_char_ptr(), flags, 0, name.as_char_ptr()) };
-        NonNull::new(queue).map(Self).ok_or(ENOMEM)
-    }
-}
-
-impl Drop for Queue {
-    fn drop(&mut self) {
-        // SAFETY: Made by `new`. Waits for everything queued, until the functions have returned.
-        unsafe { k::destroy_workqueue(self.0.as_ptr()) };
-    }
-}
 
 /// A registered class.
 ///
@@ -83,11 +62,11 @@ impl Class {
     }
 
     pub(super) fn connect_queue(&self) -> *mut k::workqueue_struct {
-        self.connect.0.as_ptr()
+        self.connect.as_ptr()
     }
 
     pub(super) fn destroy_queue(&self) -> *mut k::workqueue_struct {
-        self.destroy.0.as_ptr()
+        self.destroy.as_ptr()
     }
 
     pub(super) fn module(&self) -> *mut k::module {
@@ -162,8 +141,8 @@ pub(crate) unsafe fn register<T: Transport>(
             raw: UnsafeCell::new(raw_class::<T>(module)),
             module: module.as_ptr(),
             context: NonNull::from(&*context).cast(),
-            connect: Queue::new(c"rpcrdma_connect", connect_flags())?,
-            destroy: Queue::new(c"rpcrdma_destroy", k::wq_flags_WQ_UNBOUND)?,
+            connect: Queue::reliable(c"rpcrdma", c"connect")?,
+            destroy: Queue::new(c"rpcrdma", c"destroy")?,
         },
         GFP_KERNEL,
     )?;
@@ -187,11 +166,6 @@ pub(crate) unsafe fn register<T: Transport>(
         }
         rc => to_result(rc).and(Err(EINVAL)),
     }
-}
-
-/// Flags of the queue for connect workers.
-fn connect_flags() -> u32 {
-    k::wq_flags_WQ_UNBOUND | k::wq_flags_WQ_MEM_RECLAIM
 }
 
 /// The C structure for `T`.

@@ -16,7 +16,8 @@ NAME = "layering"
 
 _CORE = {"core"}
 _KERNEL = {"core", "kernel", "pin_init"}
-_ALL = {"wire", "proto", "raw", "mem", "rdma", "sunrpc", "observe", "client", "server"}
+_NEUTRAL = {"mem", "work"}
+_ALL = {"wire", "proto", "raw", "rdma", "sunrpc", "observe", "client", "server"} | _NEUTRAL
 _LEAF = _KERNEL | {"wire", "proto", "mem", "rdma", "sunrpc", "observe"}
 
 # Room: the rooms and crates that it may name, besides itself.
@@ -25,8 +26,9 @@ ROOMS: dict[str, set[str]] = {
     "proto": _CORE | {"wire"},
     "raw": _KERNEL,
     "mem": _KERNEL,
-    "rdma": _KERNEL | {"raw", "mem"},
-    "sunrpc": _KERNEL | {"raw", "mem"},
+    "work": _KERNEL,
+    "rdma": _KERNEL | {"raw"} | _NEUTRAL,
+    "sunrpc": _KERNEL | {"raw"} | _NEUTRAL,
     "observe": _KERNEL | {"raw", "wire", "proto"},
     "client": _LEAF,
     "server": _LEAF,
@@ -41,7 +43,7 @@ FORBID_UNSAFE = ("wire", "proto", "client", "server")
 _NO_BINDINGS = ("wire", "proto", "client", "server")
 
 # Rooms that a sample may mount with #[path]: one of rdma and sunrpc, to prove it independent.
-_SAMPLE_ROOMS = ({"raw", "mem", "rdma"}, {"raw", "mem", "sunrpc"})
+_SAMPLE_ROOMS = ({"raw", "rdma"} | _NEUTRAL, {"raw", "sunrpc"} | _NEUTRAL)
 
 # C file: what it must not include, since its room knows nothing of it.
 GLUE: dict[str, str] = {

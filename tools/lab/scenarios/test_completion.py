@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Who handles completions: a workqueue of the module's own, which an administrator can tune."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from lab.pair import MOUNT_POINT, Pair
+from lab.tracing import recording
+
+QUEUE = "rpcrdma_completion"
+FILES = f"/sys/devices/virtual/workqueue/{QUEUE}"
+#: File, what is written, what is the default.
+TUNED = (("nice", "-20", "0"), ("nice", "19", "0"), ("cpumask", "2", "3"))
+KILOBYTES = 256
+
+pytestmark = pytest.mark.needs_ours
+
+
+def _queues_used(pair: Pair) -> set[str]:
+    """The workqueues of completion queues while data goes both ways and comes back unchanged."""
+    client = pair.client
+    with recording(client, ["workqueue:workqueue_queue_work"]) as trace:
+        client.sh(f"head -c {KILOBYTES}K /dev/urandom > /tmp/data")
+        client.sh(f"dd if=/tmp/data of={MOUNT_POINT}/data bs=4k oflag=direct")
+        client.sh(f"dd if={MOUNT_POINT}/data bs=4k iflag=direct | cmp - /tmp/data")
+    texts = [event.text for event in trace.events()]
+    found = [re.search(r"function=ib_cq_poll_work workqueue=(\S+)", text) for text in texts]
+    return {match[1] for match in found if match}
+
+
+@pytest.mark.debug_kernel
+def test_workqueue_of_our_own(pair: Pair) -> None:
+    """Completions are queued there alone, however it is tuned; it goes with the module."""
+    pair.mount("4.2")
+    assert _queues_used(pair) == {QUEUE}
+    for name, value, default in TUNED:
+        assert pair.client.read(f"{FILES}/{name}").strip() == default
+        pair.client.sh(f"echo {value} > {FILES}/{name}")
+        assert _queues_used(pair) == {QUEUE}
+        pair.client.sh(f"echo {default} > {FILES}/{name}")
+    pair.umount()
+    pair.unload()
+    assert pair.client.run(f"test -e {FILES}").status
+    pair.load()
