@@ -100,10 +100,18 @@ impl<'a> Pieces<'a> {
 impl Iterator for Pieces<'_> {
     type Item = Piece;
 
+    #[inline]
     fn next(&mut self) -> Option<Piece> {
         if self.left == 0 {
             return None;
         }
+        self.advance()
+    }
+}
+
+impl Pieces<'_> {
+    /// The next piece of a range that has not ended.
+    fn advance(&mut self) -> Option<Piece> {
         let ([head], [tail]) = (&self.buf.head, &self.buf.tail);
         let head_len = narrow(head.iov_len);
         let piece = match self.at.checked_sub(head_len) {
