@@ -136,6 +136,7 @@ impl Endpoint {
         self.qp.shut();
         self.events.on(Event::Close);
         self.qp.drain();
+        self.link.close();
     }
 
     /// Gets ready to answer calls of the server. May sleep; the second call does nothing.

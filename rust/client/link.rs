@@ -49,11 +49,13 @@ pub(super) struct Link {
     pub(super) vigil: Vigil,
 }
 
-/// The peer's credits.
+/// The peer's credits, and whether they matter.
 struct Books {
     account: Account,
     /// What SUNRPC was last told of them.
     told: u32,
+    /// Nothing of this connection concerns SUNRPC any more.
+    closed: bool,
 }
 
 impl Link {
@@ -63,6 +65,7 @@ impl Link {
         let books = Books {
             account: Account::new(),
             told: first,
+            closed: false,
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -148,7 +151,7 @@ impl Link {
         let mut books = self.books.lock();
         change(&mut books.account);
         let credits = books.account.left();
-        if credits == books.told {
+        if books.closed || credits == books.told {
             return;
         }
         books.told = credits;
@@ -191,9 +194,18 @@ impl Link {
         }
     }
 
-    /// The connection cannot be trusted or used any more.
+    /// The connection cannot be trusted or used any more. Does not sleep.
     pub(super) fn give_up(&self) {
-        self.xprt.force_disconnect();
+        let books = self.books.lock();
+        if !books.closed {
+            self.xprt.force_disconnect();
+        }
+    }
+
+    /// The connection is closed. Should a device not have been drained after all, what it still
+    /// reports is not to end the next connection, or to change its credits.
+    pub(super) fn close(&self) {
+        self.books.lock().closed = true;
     }
 }
 
