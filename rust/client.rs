@@ -23,7 +23,7 @@
 //! completes the RPC, at once or after the local invalidation that [`fence`] waits for.
 //!
 //! Everything runs in process context: SUNRPC's workqueues and callers, the completion worker
-//! (`IB_POLL_UNBOUND_WORKQUEUE`), the connection manager's worker. Documentation/locking.rst has the
+//! (`IB_POLL_WORKQUEUE`), the connection manager's worker. Documentation/locking.rst has the
 //! locks.
 #![forbid(unsafe_code)]
 

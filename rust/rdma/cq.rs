@@ -12,12 +12,12 @@ use kernel::sync::Arc;
 use super::pd::Pd;
 use crate::raw as bindings;
 
-/// A completion queue that a worker polls (`IB_POLL_UNBOUND_WORKQUEUE`): completions are handled in
-/// process context, one after the other. The workqueue is one that memory reclaim can rely on.
+/// A completion queue that a worker polls (`IB_POLL_WORKQUEUE`): completions are handled in process
+/// context, one after the other. The workqueue is one that memory reclaim can rely on.
 ///
 /// It is not one of `ib_core`'s, whose workers have a priority of their own, but one of ours. Its
-/// workers are those of other such queues: whatever a completion sets in motion there, or was set in
-/// motion by, is done by the worker that is running, rather than by another one that has to be woken.
+/// workers are those of other such queues, so that the one that handles a completion can go on with
+/// what that sets in motion there, if it is quicker than an idle one that is woken for it.
 ///
 /// # Invariants
 ///
@@ -54,7 +54,9 @@ impl Cq {
                 pd.device(),
                 core::ptr::null_mut(),
                 i32::try_from(entries).map_err(|_| EINVAL)?,
-                bindings::ib_poll_context_IB_POLL_UNBOUND_WORKQUEUE,
+                // Drivers know this context and that of softirq (`handle_drain_completion()` of mlx5
+                // and mlx4), whatever the workqueue.
+                bindings::ib_poll_context_IB_POLL_WORKQUEUE,
                 super::caller(),
             )
         };
