@@ -309,6 +309,10 @@ impl Registration {
             remove: Some(Self::remove),
             ..pin_init::zeroed()
         };
+        // Two queues of one name would clash, too, but less clearly.
+        if !REGISTRATION.load(Acquire).is_null() {
+            return Err(EBUSY);
+        }
         let completions = Arc::new(Queue::tunable(name, c"completion")?, GFP_KERNEL)?;
         let this = Arc::pin_init(
             pin_init!(Self {
