@@ -32,15 +32,17 @@ def test_ratio_is_the_median_of_the_rounds() -> None:
 @pytest.mark.parametrize(
     ("ours", "more", "worse"),
     [
-        ([90.0, 195.0], True, True),
-        ([90.0, 201.0], True, False),
-        ([101.0, 202.0], False, True),
-        ([99.0, 202.0], False, False),
-        ([300.0, 400.0], True, False),
+        ([90.0, 195.0, 99.0], True, True),
+        ([90.0, 201.0, 99.0], True, False),
+        ([101.0, 202.0, 101.0], False, True),
+        ([99.0, 202.0, 101.0], False, False),
+        ([300.0, 400.0, 300.0], True, False),
+        ([90.0, 195.0], True, False),
     ],
 )
 def test_worse_is_worse_in_every_round(ours: list[float], more: bool, worse: bool) -> None:
-    assert _figure([100.0, 200.0], ours, more=more).worse is worse
+    stock = [100.0, 200.0, 100.0][: len(ours)]
+    assert _figure(stock, ours, more=more).worse is worse
 
 
 def test_table_has_least_median_and_most() -> None:

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
             limits = _by_the_clock(timed, modules, args, directory, figures)
     versions = "NFSv3 and 4.2" if args.recovery else "NFSv4.2"
     title = f"{versions} over {settings.link()}, stock server, guests under TCG"
-    _report(directory, title, figures, limits)
+    _report(directory, title, args, figures, limits)
     return 0
 
 
@@ -82,13 +82,20 @@ def _recover(setup: Setup, modules: Sequence[str], directory: Path, figures: Fig
             recovery.recovery(pair, module, figures)
 
 
-def _report(directory: Path, title: str, figures: Figures, limits: dict[str, float]) -> None:
+def _report(
+    directory: Path,
+    title: str,
+    args: argparse.Namespace,
+    figures: Figures,
+    limits: dict[str, float],
+) -> None:
     """The table, and files in the run's directory."""
     say(f"measured: {title}")
     print(table(figures))
     for name, rate in limits.items():
         print(f"raw verbs, {name} of 1 MiB: {rate:,.0f} KiB/s")
-    results = {"title": title, "figures": figures.records(), "raw_verbs_kib_per_second": limits}
+    results = {"title": title, "arguments": vars(args), "figures": figures.records()}
+    results["raw_verbs_kib_per_second"] = limits
     (directory / "results.json").write_text(json.dumps(results, indent=1))
     (directory / "ratios.svg").write_text(plot.svg(list(figures), title))
     say(f"{', '.join(sorted(_results(directory)))}: {directory}")

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 STOCK, OURS = MODULES = ("stock", "ours")
+#: Rounds without which there is no verdict.
+ENOUGH = 3
 
 
 @dataclass
@@ -31,7 +33,7 @@ class Figure:
 
     @property
     def rounds(self) -> list[float]:
-        """Ours to stock in each round, in which one was measured right after the other."""
+        """Ours to stock in each round."""
         pairs = zip(self.values.get(STOCK, ()), self.values.get(OURS, ()), strict=False)
         return [ours / stock for stock, ours in pairs if stock]
 
@@ -47,8 +49,11 @@ class Figure:
 
     @property
     def worse(self) -> bool:
-        """Ours is the worse one, and not by chance: it was in every round."""
-        if not self.spread:
+        """Ours was the worse one in every round.
+
+        Of equals, too, one in 8 is after three rounds if chance decides, one in 64 after six.
+        """
+        if not self.spread or len(self.rounds) < ENOUGH:
             return False
         low, high = self.spread
         return high < 1 if self.more else low > 1
