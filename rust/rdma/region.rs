@@ -47,7 +47,9 @@ pub(super) struct Region {
     /// Registers the region, or invalidates it.
     pub(super) wr: bindings::ib_reg_wr,
     mr: NonNull<bindings::ib_mr>,
-    entries: KVec<bindings::scatterlist>,
+    /// Read by the processor alone, so any memory will do: for a whole payload it is more than two
+    /// pages.
+    entries: KVVec<bindings::scatterlist>,
     mapped: i32,
     way: bindings::dma_data_direction,
     pub(super) state: State,
@@ -84,7 +86,7 @@ impl Region {
     pub(super) fn new(pd: &Arc<Pd>, shape: Shape) -> Result<KBox<Self>> {
         let region = KBox::new_uninit(GFP_KERNEL)?;
         // CAST: `usize` has at least 32 bits.
-        let mut entries = KVec::zeroed(shape.depth as usize, GFP_KERNEL)?;
+        let mut entries = KVVec::zeroed(shape.depth as usize, GFP_KERNEL)?;
         // SAFETY: So many entries are there. This marks the last one as such.
         unsafe { bindings::sg_init_table(entries.as_mut_ptr(), shape.depth) };
         let kind = if shape.gaps {
