@@ -114,6 +114,8 @@ pub(crate) struct Sizing {
 pub(crate) enum Unfit {
     /// No fast registration (`IB_DEVICE_MEM_MGT_EXTENSIONS`).
     NoFastRegistration,
+    /// Its driver sleeps where regions are mapped ([`Limits::map_sleeps`]).
+    MapSleeps,
     /// Its memory regions are so small that [`MAX_SEGMENTS`] of them do not hold a payload and what
     /// is around it.
     RegionsTooSmall,
@@ -126,6 +128,7 @@ impl Unfit {
     pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::NoFastRegistration => "it has no fast memory registration",
+            Self::MapSleeps => "its driver may sleep while it maps memory",
             Self::RegionsTooSmall => "its memory regions are too small",
             Self::QueuesTooShort => "its queues are too short",
         }
@@ -141,6 +144,10 @@ impl Sizing {
     pub(crate) fn new(config: &Config, limits: &Limits) -> Result<Self, Unfit> {
         if !limits.mem_mgt_extensions {
             return Err(Unfit::NoFastRegistration);
+        }
+        // Regions are mapped under a request's lock, which completions take.
+        if limits.map_sleeps {
+            return Err(Unfit::MapSleeps);
         }
         let mr_depth = limits.max_frmr_depth.min(MAX_PAYLOAD_PAGES);
         // Head and tail of a message lie elsewhere, so they have regions of their own.
@@ -195,6 +202,7 @@ mod tests {
             max_cqe,
             mem_mgt_extensions: true,
             sg_gaps: false,
+            map_sleeps: false,
         }
     }
 
@@ -257,6 +265,11 @@ mod tests {
             ..good
         };
         assert_eq!(unfit(without), Some(Unfit::NoFastRegistration));
+        let asleep = Limits {
+            map_sleeps: true,
+            ..good
+        };
+        assert_eq!(unfit(asleep), Some(Unfit::MapSleeps));
         for depth in [0, 1, 18] {
             let small = device(32_768, depth, 65_535);
             assert_eq!(unfit(small), Some(Unfit::RegionsTooSmall));

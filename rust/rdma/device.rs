@@ -54,6 +54,9 @@ pub(crate) struct Limits {
     pub(crate) mem_mgt_extensions: bool,
     /// Memory regions may have gaps between pages (`IBK_SG_GAPS_REG`).
     pub(crate) sg_gaps: bool,
+    /// Mapping a memory region may sleep, which no other driver does: that of HiSilicon's hns allocates
+    /// in `hns_roce_map_mr_sg()`.
+    pub(crate) map_sleeps: bool,
 }
 
 /// Longest name of a device, with its terminator (`IB_DEVICE_NAME_MAX`).
@@ -104,7 +107,10 @@ impl Device<'_> {
     /// What it can do.
     pub(crate) fn limits(&self) -> Limits {
         // SAFETY: By the type invariant; attributes do not change after registration.
-        let attrs = unsafe { &(*self.device.as_ptr()).attrs };
+        let (attrs, driver) = unsafe {
+            let device = self.device.as_ptr();
+            (&(*device).attrs, (*device).ops.driver_id)
+        };
         let flags = attrs.device_cap_flags;
         Limits {
             max_qp_wr: attrs.max_qp_wr,
@@ -115,6 +121,7 @@ impl Device<'_> {
             max_cqe: attrs.max_cqe,
             mem_mgt_extensions: flags & MEM_MGT_EXTENSIONS != 0,
             sg_gaps: attrs.kernel_cap_flags & SG_GAPS != 0,
+            map_sleeps: driver == bindings::rdma_driver_id_RDMA_DRIVER_HNS,
         }
     }
 

@@ -193,7 +193,8 @@ impl Mr {
     /// The addresses that the peer uses start at [`Self::iova`], the upper half of which is
     /// `iova_high`.
     ///
-    /// Any context but interrupts; does not allocate, except as the DMA layer does for itself.
+    /// Any context but interrupts; does not allocate, except as the DMA layer does for itself. Process
+    /// context, and may sleep, on a device whose [`Limits::map_sleeps`](super::device::Limits) is set.
     ///
     /// # Errors
     ///
