@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from lab import tracing
+from lab import settings, tracing
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
 
@@ -43,7 +43,12 @@ def test_soft_mount(pair: Pair, version: str) -> None:
     assert "Input/output error" in said or "timed out" in said
     # 4 s, and 4 s more for each retry; connecting anew has its own, coarser patience.
     assert 11 <= took < 40
-    pair.client.sh(READ, timeout=120)
+    # A server's siw may overlook the first call of a connection (see the traps in lab.rst).
+    for _ in range(3 if settings.link() == "siw" else 1):
+        done = pair.client.run(READ, timeout=120)
+        if done.status == 0:
+            break
+    assert done.status == 0, done.stderr.decode()
     pair.umount()
 
 
