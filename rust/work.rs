@@ -19,7 +19,7 @@ use kernel::str::CStrExt;
 ///
 /// # Invariants
 ///
-/// The queue was allocated by [`Self::new`], and is destroyed with this value.
+/// The queue was allocated by [`Self::with_flags`], and is destroyed with this value.
 pub(crate) struct Queue(NonNull<bindings::workqueue_struct>);
 
 // SAFETY: Workqueues may be used from any thread.

@@ -106,7 +106,7 @@ impl Device<'_> {
 
     /// What it can do.
     pub(crate) fn limits(&self) -> Limits {
-        // SAFETY: By the type invariant; attributes do not change after registration.
+        // SAFETY: By the type invariant; attributes and driver do not change after registration.
         let (attrs, driver) = unsafe {
             let device = self.device.as_ptr();
             (&(*device).attrs, (*device).ops.driver_id)
