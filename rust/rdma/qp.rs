@@ -500,8 +500,11 @@ impl<C: Completions> Inner<C> {
             inner.consumer.sent(&qp, tag, Err(WcError::of(wc)));
             return;
         }
-        let Some(retired) = inner.books.lock().books.retire() else {
-            return;
+        let retired = inner.books.lock().books.retire(tag.0);
+        let Ok(retired) = retired else {
+            // The device, or its driver, is not to be believed any more.
+            inner.gate.break_off();
+            return inner.consumer.broken(&qp, WcError::general());
         };
         inner.gate.retire(retired.position);
         if retired.wanted {

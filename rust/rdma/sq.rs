@@ -9,6 +9,10 @@
 
 use kernel::prelude::*;
 
+/// A completion that cannot be: none was outstanding, or another tag's was next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OutOfOrder;
+
 /// The chain does not fit the queue now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
@@ -33,13 +37,23 @@ pub(super) struct Retired {
     pub(super) room: bool,
 }
 
+/// A signalled work request that is outstanding.
+#[derive(Clone, Copy)]
+struct Signal {
+    position: u64,
+    /// Whose it is: the number of a [`Tag`](super::qp::Tag).
+    tag: u32,
+    /// Whether its owner asked for the signal.
+    wanted: bool,
+}
+
 /// The books of one send queue.
 ///
 /// # Invariants
 ///
 /// - `retired <= posted`, and at most `depth` are between them.
 /// - `signals` is a ring of the signalled ones among these, oldest first: `count` entries from
-///   `first` on, each a position times two, plus one if its owner asked for it.
+///   `first` on.
 pub(super) struct Books {
     depth: u32,
     longest_run: u32,
@@ -47,7 +61,7 @@ pub(super) struct Books {
     retired: u64,
     /// Unsignalled ones since the last that was signalled.
     run: u32,
-    signals: KVVec<u64>,
+    signals: KVVec<Signal>,
     first: usize,
     count: usize,
     starved: bool,
@@ -63,8 +77,13 @@ impl Books {
         if depth == 0 {
             return Err(EINVAL);
         }
+        let none = Signal {
+            position: 0,
+            tag: 0,
+            wanted: false,
+        };
         // CAST: `usize` has at least 32 bits.
-        let signals = KVVec::from_elem(0, depth as usize, GFP_KERNEL)?;
+        let signals = KVVec::from_elem(none, depth as usize, GFP_KERNEL)?;
         Ok(Self {
             depth,
             // One in four at least, and every one of a tiny queue.
@@ -85,7 +104,7 @@ impl Books {
     ///
     /// [`Full`]: nothing is entered.
     #[inline]
-    pub(super) fn admit(&mut self, n: u32, wanted: bool) -> Result<Admission, Full> {
+    pub(super) fn admit(&mut self, n: u32, tag: u32, wanted: bool) -> Result<Admission, Full> {
         // INVARIANT: this comparison keeps the distance within `depth`.
         if self.posted - self.retired + u64::from(n) > u64::from(self.depth) {
             self.starved = true;
@@ -96,7 +115,11 @@ impl Books {
         let signalled = wanted || self.run + n > self.longest_run;
         if signalled {
             self.run = 0;
-            self.note(position, wanted);
+            self.note(Signal {
+                position,
+                tag,
+                wanted,
+            });
         } else {
             self.run += n;
         }
@@ -108,33 +131,40 @@ impl Books {
 
     /// Adds to the ring, which has a place for each work request between `retired` and `posted`.
     #[inline]
-    fn note(&mut self, position: u64, wanted: bool) {
+    fn note(&mut self, signal: Signal) {
         let mut place = self.first + self.count;
         if place >= self.signals.len() {
             place -= self.signals.len();
         }
-        if let Some(signal) = self.signals.get_mut(place) {
-            *signal = position << 1 | u64::from(wanted);
+        if let Some(free) = self.signals.get_mut(place) {
+            *free = signal;
             self.count += 1;
         }
     }
 
-    /// The next signalled work request has completed. `None` if none was outstanding.
+    /// A signalled work request of `tag` has completed. It must be the oldest one outstanding.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfOrder`]: nothing is known to have completed.
     #[inline]
-    pub(super) fn retire(&mut self) -> Option<Retired> {
+    pub(super) fn retire(&mut self, tag: u32) -> Result<Retired, OutOfOrder> {
         if self.count == 0 {
-            return None;
+            return Err(OutOfOrder);
         }
-        let signal = *self.signals.get(self.first)?;
+        let signal = *self.signals.get(self.first).ok_or(OutOfOrder)?;
+        if signal.tag != tag {
+            return Err(OutOfOrder);
+        }
         self.first += 1;
         if self.first == self.signals.len() {
             self.first = 0;
         }
         self.count -= 1;
-        self.retired = signal >> 1;
-        Some(Retired {
+        self.retired = signal.position;
+        Ok(Retired {
             position: self.retired,
-            wanted: signal & 1 != 0,
+            wanted: signal.wanted,
             room: core::mem::take(&mut self.starved),
         })
     }
@@ -149,9 +179,9 @@ mod tests {
     fn fills_to_the_brim_and_no_further() -> Result {
         let mut books = Books::new(8)?;
         for position in 1..=8 {
-            assert_eq!(books.admit(1, false).map(|a| a.position), Ok(position));
+            assert_eq!(books.admit(1, 0, false).map(|a| a.position), Ok(position));
         }
-        assert_eq!(books.admit(1, false), Err(Full));
+        assert_eq!(books.admit(1, 0, false), Err(Full));
         Ok(())
     }
 
@@ -160,10 +190,10 @@ mod tests {
         let mut books = Books::new(16)?;
         let mut quiet = 0;
         for _ in 0..1000 {
-            match books.admit(1, false) {
+            match books.admit(1, 0, false) {
                 Ok(a) if a.signalled => quiet = 0,
                 Ok(_) => quiet += 1,
-                Err(Full) => assert!(books.retire().is_some()),
+                Err(Full) => assert!(books.retire(0).is_ok()),
             }
             assert!(quiet <= 4);
         }
@@ -176,12 +206,12 @@ mod tests {
             let mut books = Books::new(depth)?;
             for i in 0..400 {
                 let n = (i % 5 + 1).min(depth);
-                while books.admit(n, false).is_err() {
+                while books.admit(n, 0, false).is_err() {
                     // Something signalled must be outstanding, unless the chain needs more than
                     // three quarters of the queue.
-                    let retired = books.retire();
-                    assert!(retired.is_some() || n > depth - depth / 4);
-                    if retired.is_none() {
+                    let retired = books.retire(0);
+                    assert!(retired.is_ok() || n > depth - depth / 4);
+                    if retired.is_err() {
                         break;
                     }
                 }
@@ -193,26 +223,26 @@ mod tests {
     #[test]
     fn tells_forced_signals_from_wanted_ones() -> Result {
         let mut books = Books::new(4)?;
-        assert!(!books.admit(1, false).map_err(|_| EINVAL)?.signalled);
+        assert!(!books.admit(1, 0, false).map_err(|_| EINVAL)?.signalled);
         // The second in a row is forced: a quarter of four is one.
-        assert!(books.admit(1, false).map_err(|_| EINVAL)?.signalled);
-        assert!(books.admit(1, true).map_err(|_| EINVAL)?.signalled);
-        let forced = books.retire().ok_or(EINVAL)?;
+        assert!(books.admit(1, 0, false).map_err(|_| EINVAL)?.signalled);
+        assert!(books.admit(1, 0, true).map_err(|_| EINVAL)?.signalled);
+        let forced = books.retire(0).map_err(|_| EINVAL)?;
         assert_eq!((forced.position, forced.wanted), (2, false));
-        let wanted = books.retire().ok_or(EINVAL)?;
+        let wanted = books.retire(0).map_err(|_| EINVAL)?;
         assert_eq!((wanted.position, wanted.wanted), (3, true));
-        assert_eq!(books.retire(), None);
+        assert_eq!(books.retire(0), Err(OutOfOrder));
         Ok(())
     }
 
     #[test]
     fn says_once_that_there_is_room_again() -> Result {
         let mut books = Books::new(2)?;
-        books.admit(1, true).map_err(|_| EINVAL)?;
-        books.admit(1, true).map_err(|_| EINVAL)?;
-        assert_eq!(books.admit(1, true), Err(Full));
-        assert!(books.retire().ok_or(EINVAL)?.room);
-        assert!(!books.retire().ok_or(EINVAL)?.room);
+        books.admit(1, 0, true).map_err(|_| EINVAL)?;
+        books.admit(1, 0, true).map_err(|_| EINVAL)?;
+        assert_eq!(books.admit(1, 0, true), Err(Full));
+        assert!(books.retire(0).map_err(|_| EINVAL)?.room);
+        assert!(!books.retire(0).map_err(|_| EINVAL)?.room);
         Ok(())
     }
 
@@ -220,9 +250,24 @@ mod tests {
     fn ring_wraps() -> Result {
         let mut books = Books::new(3)?;
         for position in 1..100 {
-            assert_eq!(books.admit(1, true).map(|a| a.position), Ok(position));
-            assert_eq!(books.retire().map(|r| r.position), Some(position));
+            assert_eq!(books.admit(1, 0, true).map(|a| a.position), Ok(position));
+            assert_eq!(books.retire(0).map(|r| r.position), Ok(position));
         }
+        Ok(())
+    }
+
+    #[test]
+    fn a_completion_out_of_turn_retires_nothing() -> Result {
+        let mut books = Books::new(8)?;
+        for tag in [7, 8] {
+            books.admit(1, tag, true).map_err(|_| EINVAL)?;
+        }
+        // The second one cannot be done before the first.
+        assert_eq!(books.retire(8), Err(OutOfOrder));
+        assert_eq!(books.retire(7).map(|r| r.position), Ok(1));
+        assert_eq!(books.retire(7), Err(OutOfOrder));
+        assert_eq!(books.retire(8).map(|r| r.position), Ok(2));
+        assert_eq!(books.retire(8), Err(OutOfOrder));
         Ok(())
     }
 

@@ -138,7 +138,7 @@ impl<C: Completions> Qp<C> {
 
         // SAFETY: The chain's regions are borrowed exclusively by the caller for `'a`, and the
         // Send with what it refers to is on the stack.
-        let posted = staged.and_then(|()| unsafe { self.submit(&chain, signal) });
+        let posted = staged.and_then(|()| unsafe { self.submit(&chain, tag, signal) });
         match posted {
             Err(PostError::Full | PostError::Invalid) => {
                 registrations.for_each(|region| region.state = State::Mapped);
@@ -178,7 +178,7 @@ impl<C: Completions> Qp<C> {
             return Err(PostError::Invalid);
         }
         // SAFETY: The chain's regions are borrowed exclusively by the caller for `'a`.
-        let position = unsafe { self.submit(&chain, true) }?;
+        let position = unsafe { self.submit(&chain, tag, true) }?;
         // All of them are done when the last is.
         chain.for_each(|region| region.state = State::Invalidating(position));
         Ok(position)
@@ -235,7 +235,7 @@ impl<C: Completions> Qp<C> {
         let mut chain = Chain::new();
         chain.add(&raw mut wr.wr);
         // SAFETY: The work request is there during the call, and refers to no memory.
-        unsafe { self.submit(&chain, true) }
+        unsafe { self.submit(&chain, tag, true) }
     }
 
     /// Posts a Send of the first `len` bytes of `buf` that invalidates `rkey` at the peer.
@@ -294,7 +294,7 @@ impl<C: Completions> Qp<C> {
         let mut chain = Chain::new();
         chain.add(&raw mut wr.wr);
         // SAFETY: The work request and what it refers to are there during the call.
-        let posted = unsafe { self.submit(&chain, signal) };
+        let posted = unsafe { self.submit(&chain, tag, signal) };
         match posted {
             Err(PostError::Full | PostError::Invalid) => {}
             Err(PostError::Broken(_)) => buffer.posted(self.gate(), u64::MAX),
@@ -328,15 +328,15 @@ impl<C: Completions> Qp<C> {
         })
     }
 
-    /// Posts a chain and enters it into the books.
+    /// Posts a chain of `tag` and enters it into the books.
     ///
     /// # Safety
     ///
-    /// All work requests of the chain are valid, with entries of `tags`, and nobody else touches
+    /// All work requests of the chain are valid, with the entry of `tag`, and nobody else touches
     /// them during the call. Memory that they refer to stays until they have completed or the
     /// queue pair has been drained.
     #[inline]
-    unsafe fn submit(&self, chain: &Chain, wanted: bool) -> Result<u64, PostError> {
+    unsafe fn submit(&self, chain: &Chain, tag: Tag, wanted: bool) -> Result<u64, PostError> {
         let inner = self.inner();
         // Held while posting: positions are in the order of the queue, and draining can rely on
         // nothing being posted after it has closed the books.
@@ -344,7 +344,7 @@ impl<C: Completions> Qp<C> {
         if !sending.open || inner.gate.is_broken() {
             return Err(PostError::Broken(ENOTCONN));
         }
-        let admission = match sending.books.admit(chain.count, wanted) {
+        let admission = match sending.books.admit(chain.count, tag.0, wanted) {
             Ok(admission) => admission,
             Err(Full) => return Err(PostError::Full),
         };
