@@ -194,6 +194,14 @@ impl Link {
         }
     }
 
+    /// The queue pair will complete nothing but failures.
+    fn lost(&self) {
+        // Before it is live that is the connect worker's business, which may even have been refused.
+        if self.fate.xchg(fate::BROKEN, Full) == fate::LIVE {
+            self.give_up();
+        }
+    }
+
     /// The connection cannot be trusted or used any more. Does not sleep.
     pub(super) fn give_up(&self) {
         let books = self.books.lock();
@@ -248,9 +256,12 @@ impl Completions for Link {
 
     fn broken(&self, qp: &Qp<Self>, error: WcError) {
         trace::wc_receive(names::cid(qp, u32::MAX), 0, names::status(&error));
-        // Before it is live that is the connect worker's business, which may even have been refused.
-        if self.fate.xchg(fate::BROKEN, Full) == fate::LIVE {
-            self.give_up();
-        }
+        self.lost();
+    }
+
+    fn not_a_send(&self, _qp: &Qp<Self>, opcode: u32) {
+        trace::not_a_send(names::peer(&self.xprt), opcode);
+        breach(Breach::NotASend);
+        self.lost();
     }
 }

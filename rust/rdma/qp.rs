@@ -117,6 +117,13 @@ pub(crate) trait Completions: Sized + Send + Sync + 'static {
     /// is reported.
     fn broken(&self, qp: &Qp<Self>, error: WcError);
 
+    /// A Receive was used up by something else than a Send, which is to say by an RDMA Write with
+    /// immediate data: there is no new message in its buffer. The peer wants what we do not offer;
+    /// nothing can be posted any more.
+    fn not_a_send(&self, qp: &Qp<Self>, _opcode: u32) {
+        self.broken(qp, WcError::general());
+    }
+
     /// There is room on the send queue, after a chain was refused with [`PostError::Full`].
     fn room(&self, _qp: &Qp<Self>) {}
 }
@@ -525,6 +532,10 @@ impl<C: Completions> Inner<C> {
         let (qp, wc) = unsafe { (Self::lend(cq), &*wc) };
         let inner = qp.inner();
         if wc.status == bindings::ib_wc_status_IB_WC_SUCCESS {
+            if wc.opcode != bindings::ib_wc_opcode_IB_WC_RECV {
+                inner.gate.break_off();
+                return inner.consumer.not_a_send(&qp, wc.opcode);
+            }
             // SAFETY: This is a successful completion, and `ib_core` calls once for each.
             let msg = unsafe { Received::new(&qp, wc) };
             inner.consumer.received(&qp, msg);

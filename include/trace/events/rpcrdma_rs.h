@@ -849,6 +849,21 @@ TRACE_EVENT(xprtrdma_reminv_foreign,
 		RPCRDMA_PEER_PRINT, __entry->xid, __entry->handle)
 );
 
+TRACE_EVENT(xprtrdma_not_a_send,
+	TP_PROTO(RPCRDMA_PEER_PROTO, u32 opcode),
+	TP_ARGS(addr, port, opcode),
+	TP_STRUCT__entry(
+		__field(u32, opcode)
+		RPCRDMA_PEER_ENTRY
+	),
+	TP_fast_assign(
+		__entry->opcode = opcode;
+		RPCRDMA_PEER_ASSIGN;
+	),
+	TP_printk("peer=[%s]:%s opcode=%u",
+		RPCRDMA_PEER_PRINT, __entry->opcode)
+);
+
 TRACE_EVENT(xprtrdma_bad_credits,
 	TP_PROTO(RPCRDMA_PEER_PROTO, u32 xid, u32 granted, u32 used),
 	TP_ARGS(addr, port, xid, granted, used),

@@ -20,6 +20,9 @@ pub(crate) enum Breach {
     ForeignRkey,
     /// A grant of no credit: `xprtrdma_bad_credits`.
     BadCredits,
+    /// An RDMA Write with immediate data, which uses up a Receive and brings no message:
+    /// `xprtrdma_not_a_send`.
+    NotASend,
     /// A call of the server that may not be served, for its form or its number:
     /// `xprtrdma_cb_refused`.
     BackwardCall,
@@ -31,6 +34,7 @@ pub(crate) struct BreachCounts {
     reply_claim: Counter,
     foreign_rkey: Counter,
     bad_credits: Counter,
+    not_a_send: Counter,
     backward_call: Counter,
 }
 
@@ -48,6 +52,7 @@ impl BreachCounts {
             reply_claim: Counter::new(),
             foreign_rkey: Counter::new(),
             bad_credits: Counter::new(),
+            not_a_send: Counter::new(),
             backward_call: Counter::new(),
         }
     }
@@ -63,6 +68,7 @@ impl BreachCounts {
             Breach::ReplyClaim => &self.reply_claim,
             Breach::ForeignRkey => &self.foreign_rkey,
             Breach::BadCredits => &self.bad_credits,
+            Breach::NotASend => &self.not_a_send,
             Breach::BackwardCall => &self.backward_call,
         }
         .add(1);
@@ -78,6 +84,7 @@ impl BreachCounts {
         core::writeln!(out, "reply_claim {}", self.reply_claim.get())?;
         core::writeln!(out, "foreign_rkey {}", self.foreign_rkey.get())?;
         core::writeln!(out, "bad_credits {}", self.bad_credits.get())?;
+        core::writeln!(out, "not_a_send {}", self.not_a_send.get())?;
         core::writeln!(out, "backward_call {}", self.backward_call.get())
     }
 }
@@ -96,13 +103,14 @@ mod tests {
         (0..2).for_each(|_| counts.count(Breach::ReplyClaim));
         (0..3).for_each(|_| counts.count(Breach::ForeignRkey));
         (0..4).for_each(|_| counts.count(Breach::BadCredits));
-        (0..5).for_each(|_| counts.count(Breach::BackwardCall));
+        (0..5).for_each(|_| counts.count(Breach::NotASend));
+        (0..6).for_each(|_| counts.count(Breach::BackwardCall));
         let mut buffer = [0u8; 128];
         let mut out = Formatter::new(&mut buffer);
         counts.write(&mut out).map_err(|_| EOVERFLOW)?;
         let written = out.bytes_written();
-        let expected: &[u8] =
-            b"malformed_header 1\nreply_claim 2\nforeign_rkey 3\nbad_credits 4\nbackward_call 5\n";
+        let expected: &[u8] = b"malformed_header 1\nreply_claim 2\nforeign_rkey 3\n\
+            bad_credits 4\nnot_a_send 5\nbackward_call 6\n";
         assert_eq!(buffer.get(..written), Some(expected));
         Ok(())
     }

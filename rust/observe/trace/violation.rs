@@ -38,6 +38,14 @@ events! {
         handle: handle,
     }
 
+    /// The peer used up a Receive by something else than a Send; `opcode` is that of the completion
+    /// (`enum ib_wc_opcode`).
+    fn not_a_send(peer: Peer, opcode: u32) => xprtrdma_not_a_send {
+        addr: peer.addr,
+        port: peer.port,
+        opcode: opcode,
+    }
+
     /// A reply granted no credit: `used` counts instead.
     fn bad_credits(peer: Peer, xid: u32, granted: u32, used: u32) => xprtrdma_bad_credits {
         addr: peer.addr,

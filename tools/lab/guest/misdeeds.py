@@ -311,6 +311,19 @@ def accesses():
         time.sleep(0.5)
         return refused(peer.tell("write", call.connection, f"{handle:x}", f"{offset:x}", "ee" * 4))
 
+    def with_immediate(peer, call):
+        handle, _, offset = call.writes[0][0]
+        return peer.tell("writeimm", call.connection, f"{handle:x}", f"{offset:x}", "ee" * 4)
+
+    # It uses up a Receive, in which there is an older message, if any.
+    yield Act(
+        "write with immediate data",
+        with_immediate,
+        "not_a_send",
+        ("xprtrdma_not_a_send",),
+        has_write,
+        last=True,
+    )
     yield Act("write past the end", beyond, fits=has_write, last=True)
     yield Act("write into a read chunk", into_read_chunk, fits=has_read, last=True)
     yield Act("read from a write chunk", out_of_write_chunk, fits=has_write, last=True)

@@ -11,6 +11,7 @@
  *	send N DATA
  *	sendinv N RKEY DATA		Send With Invalidate
  *	write N RKEY ADDRESS DATA	RDMA Write
+ *	writeimm N RKEY ADDRESS DATA	RDMA Write with immediate data
  *	read N RKEY ADDRESS LENGTH	RDMA Read
  *	flood N COUNT DATA		so many Sends, as fast as they go
  *	forbid N			no RDMA access by the other side any more
@@ -266,16 +267,27 @@ static void do_sendinv(struct peer *peer, char **words)
 	say("done %d %s\n", peer->number, post(peer, &wr, length, 1));
 }
 
-static void do_write(struct peer *peer, char **words)
+static void write_as(struct peer *peer, char **words, enum ibv_wr_opcode opcode)
 {
 	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_RDMA_WRITE,
+		.opcode = opcode,
 		.wr.rdma.rkey = strtoul(words[0], NULL, 16),
 		.wr.rdma.remote_addr = strtoull(words[1], NULL, 16),
 	};
 	size_t length = from_hex(words[2], send_buffer(peer), SEND_SIZE);
 
 	say("done %d %s\n", peer->number, post(peer, &wr, length, 1));
+}
+
+static void do_write(struct peer *peer, char **words)
+{
+	write_as(peer, words, IBV_WR_RDMA_WRITE);
+}
+
+/* Uses up one of the client's Receives, which no requester expects. */
+static void do_writeimm(struct peer *peer, char **words)
+{
+	write_as(peer, words, IBV_WR_RDMA_WRITE_WITH_IMM);
 }
 
 static void do_read(struct peer *peer, char **words)
@@ -345,6 +357,7 @@ static const struct {
 	{ "send", 1, 1, do_send },
 	{ "sendinv", 2, 1, do_sendinv },
 	{ "write", 3, 1, do_write },
+	{ "writeimm", 3, 1, do_writeimm },
 	{ "read", 3, 1, do_read },
 	{ "flood", 2, 1, do_flood },
 	{ "forbid", 0, 1, do_forbid },

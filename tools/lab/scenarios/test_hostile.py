@@ -19,10 +19,10 @@ DOING, RECOVERING = 400, 100
 EVENTS = (
     *("malformed_hdr", "reply_short_err", "reply_hdr_err", "reply_vers_err", "reply_violation"),
     *("reply_rqst_err", "err_vers", "err_chunk", "bad_credits", "reminv_foreign", "mr_reminv"),
-    *("cb_call", "cb_refused", "probe", "wc_probe"),
+    *("cb_call", "cb_refused", "probe", "wc_probe", "not_a_send"),
 )
 #: Counted for nothing but misdeeds, so their number is known.
-EXACT = ("malformed_header", "reply_claim", "foreign_rkey", "bad_credits")
+EXACT = ("malformed_header", "reply_claim", "foreign_rkey", "bad_credits", "not_a_send")
 
 
 def _named(events: tuple[str, ...]) -> list[str]:
