@@ -9,6 +9,7 @@
 //! server that is merely slow is not disturbed by that; without an answer the connection is given up,
 //! and the calls are sent again on the next one.
 
+use kernel::error::code::ENOTCONN;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 use super::endpoint::Endpoint;
@@ -90,6 +91,11 @@ fn probe(xprt: &Xprt<Client>, ep: &Endpoint, owed: usize) {
         return;
     };
     ep.link.vigil.probing.store(false, Relaxed);
+    // ENOTCONN: the queue pair has failed before. Anything else is about the probe, and would be said of
+    // the next one, too.
+    if !matches!(error, PostError::Full | PostError::Broken(ENOTCONN)) {
+        xprt.data().leave_unprobed();
+    }
     // A full queue holds what was sent and not acknowledged, and ends in the same way. One that is being
     // closed is no news, and the next connection must not be taken for it.
     if error != PostError::Full && !ep.is_closed() {
@@ -108,7 +114,9 @@ pub(super) fn done(link: &Link, qp: &Qp<Link>, outcome: Result<(), WcError>) {
         return;
     }
     trace::wc_probe(cid, names::status(&error));
-    if error.is_refusal() {
+    // Only silence says that the peer is gone. In anything else one of the two devices has found fault
+    // with the probe, and would do so again on the next connection.
+    if !error.is_silence() {
         link.xprt().data().leave_unprobed();
     }
     link.give_up();

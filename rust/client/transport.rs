@@ -40,7 +40,7 @@ pub(crate) struct Client {
     backward: Atomic<bool>,
     /// Longest message of such a call or of its reply, over the latest connection.
     backward_max: Atomic<u32>,
-    /// The server's device refuses probes; stays set.
+    /// A device, the server's or ours, does not do probes; stays set.
     unprobed: Atomic<bool>,
 }
 
@@ -67,12 +67,12 @@ impl Client {
         &self.devices
     }
 
-    /// Whether the server is not to be probed.
+    /// Whether there are to be no probes.
     pub(super) fn unprobed(&self) -> bool {
         self.unprobed.load(Relaxed)
     }
 
-    /// Probes have ended a connection that was in order: no more of them.
+    /// A probe has failed for a reason of its own: no more of them.
     pub(super) fn leave_unprobed(&self) {
         self.unprobed.store(true, Relaxed);
     }

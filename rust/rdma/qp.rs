@@ -74,13 +74,8 @@ impl WcError {
 
     /// The peer's device is there, but will not do what was asked.
     #[inline]
-    pub(crate) fn is_refusal(&self) -> bool {
-        matches!(
-            self.status,
-            bindings::ib_wc_status_IB_WC_REM_INV_REQ_ERR
-                | bindings::ib_wc_status_IB_WC_REM_ACCESS_ERR
-                | bindings::ib_wc_status_IB_WC_REM_OP_ERR
-        )
+    pub(crate) fn is_silence(&self) -> bool {
+        self.status == bindings::ib_wc_status_IB_WC_RETRY_EXC_ERR
     }
 
     fn of(wc: &bindings::ib_wc) -> Self {
