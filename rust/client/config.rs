@@ -4,6 +4,7 @@
 
 use crate::proto::backward;
 use crate::rdma::device::Limits;
+use crate::rdma::qp::{DRAIN_ENTRIES, DRAIN_SEND_WRS};
 use crate::sunrpc::sysctl::Knob;
 use crate::wire::cm_private::{Settings, Size};
 
@@ -90,7 +91,7 @@ const BACKWARD: u32 = backward::CREDITS;
 const PROBES: u32 = 1;
 /// Completions that are nobody's request: replies to the server's calls and Receives for these, probes,
 /// and what drains both queues.
-const OTHER_ENTRIES: u32 = 2 * BACKWARD + PROBES + 2;
+const OTHER_ENTRIES: u32 = 2 * BACKWARD + PROBES + DRAIN_ENTRIES;
 /// A quarter of the Receives is posted in one batch.
 const RECEIVE_BATCHES: u32 = 4;
 
@@ -158,8 +159,10 @@ impl Sizing {
         // A region each for call and reply, with an extra one for an odd start; each is
         // registered and invalidated once. And the Send.
         let per_request = 2 * (regions + 2) + 1;
-        // Of the device's limit one is for the work request that drains the queue.
-        let room = limits.max_qp_wr.saturating_sub(1 + BACKWARD + PROBES);
+        // Part of the device's limit is for what drains the send queue.
+        let room = limits
+            .max_qp_wr
+            .saturating_sub(DRAIN_SEND_WRS + BACKWARD + PROBES);
         // One completion queue takes all: what is sent, and for each request a Receive and a quarter.
         let entries = limits.max_cqe.saturating_sub(OTHER_ENTRIES);
         let credits = config
@@ -212,9 +215,9 @@ mod tests {
         let Ok(fit) = Sizing::new(&config, &limits) else {
             panic!("{limits:?} is found unfit");
         };
-        // One more for what drains a queue.
-        assert!(fit.send_wr < limits.max_qp_wr && fit.receives < limits.max_qp_wr);
-        assert!(fit.send_wr + fit.receives + 2 <= limits.max_cqe);
+        assert!(fit.send_wr + DRAIN_SEND_WRS <= limits.max_qp_wr);
+        assert!(fit.receives < limits.max_qp_wr);
+        assert!(fit.send_wr + fit.receives + DRAIN_ENTRIES <= limits.max_cqe);
         assert!((1..=slots).contains(&fit.credits));
         // A Receive for each credit, for each call of the server, and what a batch is behind.
         assert!(fit.receives >= fit.credits + BACKWARD);
@@ -244,7 +247,10 @@ mod tests {
         fit(16_384, device(32_768, 65_536, 4_194_303));
         // One request, and what is always there.
         for slots in [4, 16_384] {
-            fit(slots, device(1 + BACKWARD + PROBES + 11, 256, 65_535));
+            fit(
+                slots,
+                device(DRAIN_SEND_WRS + BACKWARD + PROBES + 11, 256, 65_535),
+            );
         }
     }
 

@@ -82,7 +82,8 @@ impl Cq {
     /// Number of the queue, as resource tracking shows it (`rdma resource show cq`).
     #[inline]
     pub(crate) fn id(&self) -> u32 {
-        // SAFETY: By the type invariant, as nobody asks when it is freed; the number is constant.
+        // SAFETY: By the type invariant: the queue is asked before it has a queue pair, so it has not
+        // been freed.
         unsafe { (*self.as_ptr()).res.id }
     }
 
@@ -93,11 +94,12 @@ impl Cq {
     }
 
     /// Frees the queue before the value is dropped, so that its worker has left what both refer to.
-    /// Process context, may sleep; not from the worker.
+    /// The second call does nothing. Process context, may sleep; not from the worker.
     ///
     /// # Safety
     ///
-    /// The queue pair that completes on it is gone, and the value is only dropped after this.
+    /// The queue pair that completes on it is gone. After this the value is only freed once more, or
+    /// dropped.
     pub(super) unsafe fn free(&self) {
         if !self.freed.xchg(true, Full) {
             // SAFETY: By the type invariant, and nobody else frees it. This waits for the worker.

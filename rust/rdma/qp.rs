@@ -26,14 +26,12 @@ use super::recv::{Received, Ring};
 use super::sq::Books;
 use crate::raw as bindings;
 
+mod drain;
 mod post;
 
+use drain::Marker;
+pub(crate) use drain::{ENTRIES as DRAIN_ENTRIES, SEND_WRS as DRAIN_SEND_WRS};
 pub(crate) use post::{PostError, Remote};
-
-/// Work requests that draining posts: one on each queue.
-const DRAIN_WRS: u32 = 1;
-/// Their completions.
-pub(super) const DRAIN_ENTRIES: u32 = 2 * DRAIN_WRS;
 
 /// Names whose work request it was: less than [`QpConfig::tags`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +70,7 @@ impl WcError {
         self.status == bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR
     }
 
-    /// The peer's device is there, but will not do what was asked.
+    /// The peer's device has not acknowledged the work request, however often it was repeated.
     #[inline]
     pub(crate) fn is_silence(&self) -> bool {
         self.status == bindings::ib_wc_status_IB_WC_RETRY_EXC_ERR
@@ -155,13 +153,18 @@ struct TagEntry {
 /// # Invariants
 ///
 /// - `qp` is null (while the value is being made), or a queue pair that was created through
-///   `ident`, completes on `cq`, and has this value as its context.
-/// - All work requests outstanding refer to `tags` or to `ring`, neither of which changes.
+///   `ident`, completes on `cq`, and has this value as its context. It is there until `destroyed` is
+///   set; before that, nothing can be posted any more.
+/// - All work requests outstanding refer to `tags`, `marker` or `ring`, none of which moves.
 ///
 /// Field order is the order of teardown after the queue pair itself and the end of `cq`'s worker.
 #[pin_data]
 struct Inner<C: Completions> {
     qp: *mut bindings::ib_qp,
+    /// Number of the queue pair.
+    number: u32,
+    /// Number of the completion queue.
+    cq_id: u32,
     lkey: u32,
     gate: Arc<Gate>,
     #[pin]
@@ -172,6 +175,9 @@ struct Inner<C: Completions> {
     fatal: AtomicFlag,
     /// It is known, or was reported, that Receives are flushed.
     flushed: AtomicFlag,
+    /// Queue pair and completion queue are gone; see [`Inner::destroy`].
+    destroyed: AtomicFlag,
+    marker: Marker,
     tags: KVVec<TagEntry>,
     cq: Cq,
     #[pin]
@@ -294,8 +300,7 @@ impl<C: Completions> Qp<C> {
     /// Over iWARP a connection that is being made is waited for, as long as the device tries: a driver
     /// may not flush before its attempt has ended.
     ///
-    /// This rests on the device's driver: if it gives up, `ib_drain_qp()` warns, and does not tell its
-    /// caller.
+    /// If the device or its driver refuses to be drained, the queue pair is destroyed instead.
     ///
     /// Process context, may sleep; not from [`Completions`] or [`CmHandler`]. Calling it again does
     /// nothing, but waits for the first call.
@@ -306,13 +311,12 @@ impl<C: Completions> Qp<C> {
     /// Number of the completion queue; see [`Cq::id`].
     #[inline]
     pub(crate) fn cq_id(&self) -> u32 {
-        self.inner().cq.id()
+        self.inner().cq_id
     }
 
     /// The queue pair's number.
     pub(crate) fn number(&self) -> u32 {
-        // SAFETY: By the type invariants; the number is constant.
-        unsafe { (*self.as_ptr()).qp_num }
+        self.inner().number
     }
 
     #[inline]
@@ -344,15 +348,11 @@ impl<C: Completions> Drop for Qp<C> {
         let _scope = NoIo::enter();
         let inner = self.inner();
         inner.drain();
-        inner.ident.exclusively(|id| {
-            // SAFETY: The queue pair was created through this identifier, and is idle.
-            unsafe { bindings::rdma_destroy_qp(id) }
-        });
+        // With the completion queue: a driver may still have reported completions, which refer to
+        // `inner`.
+        inner.destroy();
         // The protection domain stays taken: its regions may still be registered.
         inner.ident.detach();
-        // A driver may still have reported completions, which refer to `inner`.
-        // SAFETY: What follows only drops it.
-        unsafe { inner.cq.free() };
         // SAFETY: By the type invariant, and `self` is not used again. The box was pinned, and is
         // dropped in place. Nothing refers to it: queue pair and completion queue are gone.
         drop(unsafe { KBox::from_raw(self.inner.as_ptr()) });
@@ -389,12 +389,16 @@ impl<C: Completions> Inner<C> {
         let gate = Gate::new()?;
         Ok(pin_init!(Self {
             qp: core::ptr::null_mut(),
+            number: 0,
+            cq_id: cq.id(),
             lkey: pd.lkey(),
             gate,
             books <- new_spinlock!(sending, "rdma::Qp::books"),
             draining <- new_mutex!((), "rdma::Qp::draining"),
             fatal: AtomicFlag::new(false),
             flushed: AtomicFlag::new(false),
+            destroyed: AtomicFlag::new(false),
+            marker: Marker::new(),
             tags,
             cq,
             ring <- ring,
@@ -413,8 +417,8 @@ impl<C: Completions> Inner<C> {
         // SAFETY: As the caller promises.
         let inner = unsafe { &*this };
         let cap = bindings::ib_qp_cap {
-            max_send_wr: config.send_wr.checked_add(DRAIN_WRS).ok_or(EINVAL)?,
-            max_recv_wr: config.recv_wr.checked_add(DRAIN_WRS).ok_or(EINVAL)?,
+            max_send_wr: config.send_wr.checked_add(drain::SEND_WRS).ok_or(EINVAL)?,
+            max_recv_wr: config.recv_wr.checked_add(drain::RECV_WRS).ok_or(EINVAL)?,
             max_send_sge: 1,
             max_recv_sge: 1,
             ..pin_init::zeroed()
@@ -445,8 +449,12 @@ impl<C: Completions> Inner<C> {
         match made {
             Ok(qp) => {
                 // INVARIANT: just created through `ident`.
-                // SAFETY: `this` is valid; `inner` is not used after this.
-                unsafe { (*this).qp = qp };
+                // SAFETY: `this` is valid, and so is the queue pair, whose number is constant. `inner`
+                // is not used after this.
+                unsafe {
+                    (*this).qp = qp;
+                    (*this).number = (*qp).qp_num;
+                }
                 Ok(())
             }
             Err(error) => {
@@ -466,23 +474,6 @@ impl<C: Completions> Inner<C> {
     /// Whether this is the first Receive that is flushed, and nobody expects it.
     fn flush_is_news(&self) -> bool {
         !self.flushed.xchg(true, FullOrder)
-    }
-
-    fn drain(&self) {
-        // Drivers allocate, and a file system may wait for who waits for this lock.
-        let _scope = NoIo::enter();
-        let _draining = self.draining.lock();
-        if self.gate.is_drained() {
-            return;
-        }
-        self.flushed.store(true, Relaxed);
-        // Posting happens under these locks, so nothing is posted behind the drain's own markers.
-        self.books.lock().open = false;
-        self.ring.close();
-        self.ident.disconnect();
-        // SAFETY: By the type invariant. The queues have room for the markers.
-        unsafe { bindings::ib_drain_qp(self.qp) };
-        self.gate.close();
     }
 
     /// A work request of the send queue has completed.
@@ -526,6 +517,7 @@ impl<C: Completions> Inner<C> {
         // SAFETY: As this function asks for; the context was set in `create`.
         let (qp, wc) = unsafe { (Self::lend(cq), &*wc) };
         let inner = qp.inner();
+        inner.ring.completed();
         if wc.status == bindings::ib_wc_status_IB_WC_SUCCESS {
             if wc.opcode != bindings::ib_wc_opcode_IB_WC_RECV {
                 inner.gate.break_off();

@@ -10,6 +10,7 @@ use core::ptr::NonNull;
 
 use kernel::error::to_result;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::buffer::{Buffer, Way};
@@ -43,6 +44,8 @@ pub(super) struct Slot {
 pub(super) struct Ring {
     slots: KVVec<Slot>,
     batch: u32,
+    /// Receives that have completed; counts round. Only the completion worker writes it.
+    completed: Atomic<u32>,
     #[pin]
     idle: SpinLock<Idle>,
 }
@@ -51,6 +54,8 @@ pub(super) struct Ring {
 struct Idle {
     head: *mut bindings::ib_recv_wr,
     count: u32,
+    /// Receives that were posted, or should have been; counts round.
+    posted: u32,
     /// Nothing is posted any more once this is false.
     open: bool,
 }
@@ -85,6 +90,7 @@ impl Ring {
         let mut idle = Idle {
             head: core::ptr::null_mut(),
             count: 0,
+            posted: 0,
             open: true,
         };
         // INVARIANT: `slots` is complete, so that its members stay where they are.
@@ -95,6 +101,7 @@ impl Ring {
         Ok(pin_init!(Self {
             slots,
             batch: batch.clamp(1, count.max(1)),
+            completed: Atomic::new(0),
             idle <- new_spinlock!(idle, "rdma::Ring::idle"),
         }))
     }
@@ -114,6 +121,19 @@ impl Ring {
         self.idle.lock().open = false;
     }
 
+    /// A Receive has completed, successfully or not. Completion worker.
+    #[inline]
+    pub(super) fn completed(&self) {
+        // Nobody else writes it, so this need not be one operation.
+        let before = self.completed.load(Relaxed);
+        self.completed.store(before.wrapping_add(1), Relaxed);
+    }
+
+    /// Whether as many have completed as were posted. To be asked when the ring is closed.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.completed.load(Relaxed) == self.idle.lock().posted
+    }
+
     /// Takes a slot back, and posts the idle ones if they are enough.
     #[inline]
     fn put(&self, qp: *mut bindings::ib_qp, slot: NonNull<Slot>) -> Result {
@@ -131,6 +151,7 @@ impl Ring {
             return Err(ENOTCONN);
         }
         let chain = core::mem::replace(&mut idle.head, core::ptr::null_mut());
+        idle.posted = idle.posted.wrapping_add(idle.count);
         idle.count = 0;
         if chain.is_null() {
             return Ok(());

@@ -98,7 +98,13 @@ impl Books {
         })
     }
 
-    /// Enters a chain of `n` work requests, the last of which is signalled if `wanted`.
+    /// Whether anything was ever entered.
+    pub(super) fn is_used(&self) -> bool {
+        self.posted != 0
+    }
+
+    /// Enters a chain of `n` work requests, the last of which belongs to `tag` and is signalled if
+    /// `wanted`.
     ///
     /// # Errors
     ///
