@@ -23,8 +23,10 @@ use super::request::{Phase, Request, Seat, State};
 use super::transport::Client;
 use super::{names, reply};
 use crate::observe::trace::{self, Source, Task, WcStatus};
+use crate::proto::invalidate::{self, Invalidated};
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::Qp;
+use crate::rdma::recv::Received;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::reply::Pinned;
 use crate::sunrpc::rqst::Rqst;
@@ -87,7 +89,7 @@ fn settle_fenced(xprt: &Xprt<Client>, epoch: u32) {
         let seat = request.lock();
         let fenced = matches!(seat.state.phase, Phase::Fencing | Phase::Abandoned);
         if fenced && seat.state.epoch == epoch {
-            settle(xprt, request, seat);
+            settle_drained(xprt, request, seat);
         }
     }
 }
@@ -105,18 +107,26 @@ pub(super) fn invalidated(link: &Link, qp: &Qp<Link>, request: &Request) {
         Phase::Abandoned => trace::wc_li_wake(cid, WcStatus::SUCCESS),
         Phase::Idle | Phase::Prepared | Phase::Sent | Phase::Withdrawn => return,
     }
-    settle(link.xprt(), request, seat);
+    if !settle(link.xprt(), request, seat) {
+        // The completion was for less than the chain: only closing the connection fences the rest.
+        cut_off(link, request);
+    }
 }
 
-/// Ends a request that nobody can reach any more: completes its RPC, or wakes who waits for it.
-fn settle(xprt: &Xprt<Client>, request: &Request, mut seat: SpinLockGuard<'_, Seat>) {
+/// Ends a request whose memory nobody can reach any more: completes its RPC, or wakes the task that
+/// waits in [`release`]. `false`: a region is still live, and nothing has been done.
+fn settle(xprt: &Xprt<Client>, request: &Request, mut seat: SpinLockGuard<'_, Seat>) -> bool {
     let state = &mut seat.state;
     state.fenced();
+    if state.exposed() {
+        return false;
+    }
     let (parked, verdict, late) = (state.parked.take(), state.verdict, state.late.take());
     state.reset();
     drop(seat);
     let Some(parked) = parked else {
-        return request.wake();
+        request.wake();
+        return true;
     };
     let mut rqst = parked.resume(xprt);
     let verdict = match late {
@@ -124,6 +134,41 @@ fn settle(xprt: &Xprt<Client>, request: &Request, mut seat: SpinLockGuard<'_, Se
         None => verdict,
     };
     reply::complete(rqst, verdict);
+    true
+}
+
+/// Takes note of a reply to a call that SUNRPC has dequeued and not yet released, or that has been
+/// answered before. `false` if there is no such call. Completion worker; does not sleep.
+///
+/// The peer may have invalidated an R_key of that call, as it does for one that is waited for.
+pub(super) fn answered_late(link: &Link, xid: u32, msg: &Received<'_, Link>) -> bool {
+    link.xprt().slots().any(|slot| {
+        let request: &Request = slot.data();
+        let state = &mut request.lock().state;
+        if state.xid != xid || state.epoch != link.epoch {
+            return false;
+        }
+        match state.phase {
+            Phase::Sent => note_answer(link, state, msg),
+            Phase::Fencing => {}
+            Phase::Idle | Phase::Prepared | Phase::Abandoned | Phase::Withdrawn => return false,
+        }
+        true
+    })
+}
+
+/// Marks a call as answered that nobody waits for.
+fn note_answer(link: &Link, state: &mut State, msg: &Received<'_, Link>) {
+    state.answered = true;
+    let handles = state.regions.iter().map(Mr::rkey);
+    // A key that is not the call's own is left to `reply::stray_key`.
+    if let Invalidated::Match(index) =
+        invalidate::match_rkey(handles, msg.invalidated(), link.may_invalidate())
+    {
+        if let Some(region) = state.regions.get_mut(index) {
+            region.remotely_invalidated(msg);
+        }
+    }
 }
 
 /// Fences a request that SUNRPC gives up, and waits until that is done. May sleep.
@@ -142,7 +187,9 @@ pub(super) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Clie
         drop(seat);
         return request.wait_idle();
     };
-    ep.link.orphaned();
+    if !state.answered {
+        ep.link.orphaned();
+    }
     if state.exposed() {
         trace::mrs_zap(names::task(rqst));
         let live = state.regions.iter().filter(|region| region.is_live());
@@ -153,6 +200,9 @@ pub(super) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Clie
         }
         drop(seat);
         request.wait_idle();
+    } else if state.answered {
+        // The device has no use for the send buffer: its message has arrived.
+        state.reset();
     } else {
         let old = state.out.take();
         state.reset();
@@ -223,8 +273,16 @@ pub(super) fn sweep(xprt: &Xprt<Client>, epoch: u32) {
             continue;
         }
         let gone = (seat.state.out.take(), seat.ep.take());
-        settle(xprt, request, seat);
+        settle_drained(xprt, request, seat);
         // Unmapped outside the lock, and perhaps the last to go.
         drop(gone);
+    }
+}
+
+/// Ends a request whose connection is drained, so that no region of it can be live.
+fn settle_drained(xprt: &Xprt<Client>, request: &Request, seat: SpinLockGuard<'_, Seat>) {
+    if !settle(xprt, request, seat) {
+        // Better a call that hangs than memory that a peer writes to.
+        kernel::pr_warn_once!("a memory region is live on a connection that was drained\n");
     }
 }

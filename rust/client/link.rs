@@ -135,12 +135,12 @@ impl Link {
         self.grant.load(Relaxed)
     }
 
-    /// An RPC that was sent is given up: the peer still works on it.
+    /// An RPC that was sent and not answered is given up: the peer still works on it.
     pub(super) fn orphaned(&self) {
         self.book(Account::orphaned);
     }
 
-    /// A reply that nobody waits for has come: an orphan's, if there are any.
+    /// A reply has come for which there is no call any more: an orphan's, if there are any.
     pub(super) fn unclaimed(&self) {
         self.book(Account::unclaimed);
     }

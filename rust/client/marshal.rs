@@ -83,6 +83,7 @@ pub(super) fn prepare(
         Phase::Prepared => state.reset(),
         Phase::Sent | Phase::Fencing | Phase::Abandoned | Phase::Withdrawn => return Ok(()),
     }
+    state.xid = rqst.xid();
     let done = marshal(ep, rqst, state, stats);
     match done {
         Ok(()) => state.phase = Phase::Prepared,

@@ -79,7 +79,8 @@ pub(super) fn look(client: &Client, xprt: &Xprt<Client>, ep: &Endpoint) {
 fn owed(xprt: &Xprt<Client>, epoch: u32) -> usize {
     let waiting = |request: &Request| {
         let seat = request.lock();
-        seat.state.phase == Phase::Sent && seat.state.epoch == epoch
+        let state = &seat.state;
+        state.phase == Phase::Sent && state.epoch == epoch && !state.answered
     };
     xprt.slots().filter(|slot| waiting(slot.data())).count()
 }

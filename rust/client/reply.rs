@@ -50,7 +50,7 @@ pub(super) fn handle(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>) {
     link.granted(header.xid(), header.credits());
     let Some(rqst) = link.xprt().find(header.xid()) else {
         unmatched(link, msg);
-        return link.unclaimed();
+        return unawaited(link, header.xid(), msg);
     };
     trace::reply(names::task(&rqst), header.xid(), link.grant());
     accept(link, qp, msg, rqst, |state, rqst| {
@@ -66,27 +66,37 @@ fn malformed(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>, error: &Decod
     link.xprt().data().stats().bad_reply();
     let Ok(prefix) = wire::peek(bytes) else {
         trace::malformed_hdr(peer, 0, error, bytes.len());
-        return trace::reply_short_err(Prefix::from_bytes(&[0; Prefix::LEN]), peer);
+        trace::reply_short_err(Prefix::from_bytes(&[0; Prefix::LEN]), peer);
+        // However short the message is, a key that was invalidated is invalid.
+        return stray_key(link, 0, msg);
     };
     trace::malformed_hdr(peer, prefix.xid, error, bytes.len());
     if matches!(error.what, What::Version(_)) {
-        return trace::reply_vers_err(prefix, peer);
+        trace::reply_vers_err(prefix, peer);
+        // What follows the version may mean anything.
+        return stray_key(link, prefix.xid, msg);
     }
     trace::reply_hdr_err(prefix, peer);
     match link.xprt().find(prefix.xid) {
         Some(rqst) => accept(link, qp, msg, rqst, |_, _| Finding::Done(Verdict::Failed)),
-        None => {
-            stray_key(link, prefix.xid, msg);
-            link.unclaimed();
-        }
+        None => unawaited(link, prefix.xid, msg),
     }
 }
 
-/// Notes that no call waits for this message.
+/// Traces a message that no call waits for.
 fn unmatched(link: &Link, msg: &Received<'_, Link>) {
     if let Ok(prefix) = wire::peek(msg.bytes()) {
         trace::reply_rqst_err(prefix, names::peer(link.xprt()));
-        stray_key(link, prefix.xid, msg);
+    }
+}
+
+/// Handles a reply that SUNRPC does not wait for. Either its call is just being given up: SUNRPC has
+/// dequeued it, and will release it soon. Or it was released before. Or there was none.
+fn unawaited(link: &Link, xid: u32, msg: &Received<'_, Link>) {
+    let late = fence::answered_late(link, xid, msg);
+    stray_key(link, xid, msg);
+    if !late {
+        link.unclaimed();
     }
 }
 
@@ -128,9 +138,11 @@ fn accept<'a, 'm>(
     let state = &mut seat.state;
     if state.phase != Phase::Sent || state.epoch != link.epoch {
         // A second reply, or one to an RPC that has not been sent over this connection.
+        let xid = rqst.xid();
         drop(seat);
         rqst.disown();
-        return unmatched(link, msg);
+        unmatched(link, msg);
+        return stray_key(link, xid, msg);
     }
     if !note_invalidated(link, state, &rqst, msg) {
         return link.give_up();

@@ -67,7 +67,8 @@ pub(super) enum Phase {
     Idle,
     /// Memory is mapped and the header is encoded; nothing was posted.
     Prepared,
-    /// Posted: the peer may reach the memory, and no reply has come.
+    /// Posted: the peer may reach the memory, and no reply has come, unless [`State::answered`] says
+    /// so.
     Sent,
     /// The reply has come; local invalidation is under way, and then the RPC will be completed.
     Fencing,
@@ -157,6 +158,11 @@ pub(super) struct State {
     pub(super) phase: Phase,
     /// Number of the connection that `regions` and `out` belong to.
     pub(super) epoch: u32,
+    /// XID of the call that was prepared last.
+    pub(super) xid: u32,
+    /// In phase Sent: the reply has come when SUNRPC no longer waited for it. The peer is done with
+    /// the call, and counts its credit as free.
+    pub(super) answered: bool,
     /// Where the message is assembled; none without a connection.
     pub(super) out: Option<SendBuf>,
     /// Bytes of `out` to send.
@@ -248,6 +254,8 @@ impl State {
         Ok(Self {
             phase: Phase::Idle,
             epoch: 0,
+            xid: 0,
+            answered: false,
             out: None,
             out_len: 0,
             regions: KVec::with_capacity(regions, GFP_KERNEL)?,
@@ -259,7 +267,7 @@ impl State {
         })
     }
 
-    /// Notes that the peer cannot reach any region any more.
+    /// Takes back the regions that the peer cannot reach any more.
     pub(super) fn fenced(&mut self) {
         for region in self.regions.iter_mut().filter(|region| region.is_live()) {
             region.invalidated();
@@ -281,6 +289,7 @@ impl State {
         self.offered.clear();
         self.offer = Offered::Nothing;
         self.out_len = 0;
+        self.answered = false;
         self.phase = Phase::Idle;
     }
 

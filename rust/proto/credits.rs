@@ -70,8 +70,8 @@ impl Default for Credits {
 //= 8166-3.3.1-2
 pub struct Account {
     limit: u32,
-    /// RPCs given up and not answered. -1 if an answer came before it was known whose it is.
-    orphans: i32,
+    /// RPCs given up and not answered.
+    orphans: u32,
 }
 
 impl Account {
@@ -93,16 +93,15 @@ impl Account {
         self.orphans = self.orphans.saturating_add(1);
     }
 
-    /// A reply that no RPC waits for has come: an orphan's. It may have overtaken the word that its
-    /// RPC was given up, but more than one does not count ahead: a peer may say things twice.
+    /// A reply has come for which there is no RPC any more: an orphan's, if there are any. The reply
+    /// to an RPC that is being given up is not to be told here, since [`Self::orphaned`] will not be.
     pub fn unclaimed(&mut self) {
-        self.orphans = self.orphans.saturating_sub(1).max(-1);
+        self.orphans = self.orphans.saturating_sub(1);
     }
 
     /// RPCs of which nothing was given up that may be in flight. Zero: only a new connection helps.
     pub const fn left(&self) -> u32 {
-        let orphans = if self.orphans > 0 { self.orphans } else { 0 };
-        self.limit.saturating_sub(orphans.unsigned_abs())
+        self.limit.saturating_sub(self.orphans)
     }
 }
 
