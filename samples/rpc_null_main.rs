@@ -36,7 +36,6 @@ use rooms::sunrpc;
 
 use sunrpc::class::{self, ClassRegistration};
 use sunrpc::rqst::Rqst;
-use sunrpc::slot::Slot;
 use sunrpc::stats::StatsWriter;
 use sunrpc::transport::{ConnectError, CreateArgs, SendError, Transport};
 use sunrpc::xprt::Xprt;
@@ -115,10 +114,6 @@ impl Transport for Null {
     fn withdraw(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
 
     fn release(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
-
-    fn slot_free(&self, _xprt: &Xprt<Self>, _slot: &Slot<Self>) -> bool {
-        true
-    }
 
     fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>) {
         let counts = xprt.counts();

@@ -20,7 +20,6 @@ use crate::proto::inline::Thresholds;
 use crate::rdma::device::{Name, Registration, Removal};
 use crate::sunrpc::backward::BackwardReply;
 use crate::sunrpc::rqst::Rqst;
-use crate::sunrpc::slot::Slot;
 use crate::sunrpc::stats::StatsWriter;
 use crate::sunrpc::transport::{ConnectError, CreateArgs, SendError, Transport};
 use crate::sunrpc::xprt::{Xprt, XprtHandle};
@@ -189,11 +188,6 @@ impl Transport for Client {
 
     fn release(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
         fence::release(self, xprt, &rqst);
-    }
-
-    fn slot_free(&self, _xprt: &Xprt<Self>, _slot: &Slot<Self>) -> bool {
-        // The release has seen to it that nothing refers to the slot any more.
-        true
     }
 
     fn backward_wanted(&self, xprt: &Xprt<Self>, count: u32) -> Result {

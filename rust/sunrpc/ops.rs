@@ -97,7 +97,7 @@ unsafe extern "C" fn free_slot<T: Transport>(xprt: *mut raw::rpc_xprt, rqst: *mu
             Slot::<T>::from_rqst(NonNull::new_unchecked(rqst)),
         )
     };
-    slot.retire(xprt);
+    slot.free(xprt);
 }
 
 /// rpcbind has told the port (host order). Process context.

@@ -8,7 +8,6 @@ use kernel::prelude::*;
 
 use super::backward::BackwardReply;
 use super::rqst::Rqst;
-use super::slot::Slot;
 use super::stats::StatsWriter;
 use super::xprt::Xprt;
 use crate::mem::SockAddr;
@@ -240,14 +239,10 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
 
     /// The RPC is over: done, failed or given up. Nobody can find the request any more.
     ///
-    /// When this returns, no peer and no device may reach the RPC's memory (call, pages, reply);
-    /// the slot itself may still be in use, see [`Self::slot_free`].
+    /// When this returns, no peer and no device may reach the RPC's memory (call, pages, reply), and the
+    /// slot can serve another RPC.
     /// Called only if buffers had been allocated.
     fn release(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>);
-
-    /// May the slot serve another RPC now? If not, [`Xprt::recycle`] must be called for it when it
-    /// may; calling that from another thread before this has returned `false` is fine.
-    fn slot_free(&self, xprt: &Xprt<Self>, slot: &Slot<Self>) -> bool;
 
     /// Somebody wants to serve calls of the peer, `count` at a time. They are handed over by
     /// [`Xprt::deliver`]. May be called several times, at any time, and while connecting.

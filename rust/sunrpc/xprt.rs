@@ -332,12 +332,6 @@ impl<T: Transport> Xprt<T> {
         self.state.slots.get(index as usize).map(|slot| &**slot)
     }
 
-    /// The transport lets go of `slot`, for which [`Transport::slot_free`] has said no. Does not
-    /// sleep. Takes `reserve_lock`.
-    pub(crate) fn recycle(&self, slot: &Slot<T>) {
-        slot.recycle(self);
-    }
-
     /// Waits until all handles are gone; there must be no way left to get another. Sleeps.
     pub(super) fn wait_unused(&self) {
         if self.state.handles.fetch_sub(1, Full) != 1 {
