@@ -56,6 +56,7 @@ pub(crate) mod send;
 
 mod buffer;
 mod gate;
+mod local;
 mod noio;
 mod pack;
 mod region;

@@ -40,7 +40,7 @@ pub(super) struct Endpoint {
     pub(super) qp: Qp<Link>,
     /// Buffers of RPCs that were given up after their Send was posted.
     #[pin]
-    spent: SpinLock<KVec<SendBuf>>,
+    spent: SpinLock<KVVec<SendBuf>>,
     /// For replies to the server's calls.
     #[pin]
     pub(super) outbox: Outbox,
@@ -87,7 +87,7 @@ impl Endpoint {
     /// `ENOMEM`.
     pub(super) fn new(parts: Parts) -> Result<Arc<Self>> {
         // CAST: `usize` has at least 32 bits.
-        let spent = KVec::with_capacity(parts.sizing.credits as usize, GFP_KERNEL)?;
+        let spent = KVVec::with_capacity(parts.sizing.credits as usize, GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 epoch: parts.epoch,

@@ -9,6 +9,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::gate::Gate;
+use super::local;
 use super::pd::Pd;
 use super::stack::Linked;
 use crate::raw as bindings;
@@ -63,7 +64,7 @@ impl Linked for Buffer {
 }
 
 impl Buffer {
-    /// Allocates `len` zeroed bytes and maps them.
+    /// Allocates `len` zeroed bytes, near the device, and maps them.
     ///
     /// # Errors
     ///
@@ -73,9 +74,10 @@ impl Buffer {
         if len == 0 || u32::try_from(len).is_err() {
             return Err(EINVAL);
         }
-        let mut owner = KVec::<u8>::zeroed(len, gfp)?;
+        let node = local::node(&pd.as_device());
+        let mut owner: KVec<u8> = local::zeroed(len, gfp, node)?;
         let memory = NonNull::new(owner.as_mut_ptr()).ok_or(ENOMEM)?;
-        let buffer = KBox::new_uninit(gfp)?;
+        let buffer = local::boxed(gfp, node)?;
         let dev = pd.device();
         // SAFETY: By `Pd`'s invariant the device is there. The memory is `len` bytes of kmalloc
         // memory, which is what may be mapped this way.

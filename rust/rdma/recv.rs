@@ -15,6 +15,7 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::buffer::{Buffer, Way};
 use super::gate::Gate;
+use super::local;
 use super::pd::Pd;
 use super::qp::{Completions, Qp};
 use crate::raw as bindings;
@@ -82,7 +83,8 @@ impl Ring {
         done: Done,
     ) -> Result<impl PinInit<Self>> {
         // CAST: `usize` has at least 32 bits.
-        let mut slots = KVVec::with_capacity(count as usize, GFP_KERNEL)?;
+        let mut slots: KVVec<_> =
+            local::with_capacity(count as usize, GFP_KERNEL, local::node(&pd.as_device()))?;
         for index in 0..count {
             let buffer = Buffer::new(pd, size, Way::In, GFP_KERNEL)?;
             slots.push(Slot::new(index, buffer, pd.lkey(), done), GFP_KERNEL)?;

@@ -11,6 +11,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::gate::Gate;
+use super::local;
 use super::mr::{Direction, MrPool};
 use super::noio::NoIo;
 use super::pack::Packer;
@@ -84,9 +85,10 @@ pub(super) struct Shape {
 impl Region {
     /// Allocates one. May sleep.
     pub(super) fn new(pd: &Arc<Pd>, shape: Shape) -> Result<KBox<Self>> {
-        let region = KBox::new_uninit(GFP_KERNEL)?;
+        let node = local::node(&pd.as_device());
+        let region = local::boxed(GFP_KERNEL, node)?;
         // CAST: `usize` has at least 32 bits.
-        let mut entries = KVVec::zeroed(shape.depth as usize, GFP_KERNEL)?;
+        let mut entries: KVVec<_> = local::zeroed(shape.depth as usize, GFP_KERNEL, node)?;
         // SAFETY: So many entries are there. This marks the last one as such.
         unsafe { bindings::sg_init_table(entries.as_mut_ptr(), shape.depth) };
         let kind = if shape.gaps {

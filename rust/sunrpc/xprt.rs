@@ -80,7 +80,8 @@ pub(super) struct State<T: Transport> {
     /// Completed by whoever takes `handles` to zero, if that is not the teardown.
     #[pin]
     unused: Completion,
-    pub(super) slots: KVec<Pin<KBox<Slot<T>>>>,
+    /// One pointer each; with 16,384 of them more than a kmalloc allocation should have.
+    pub(super) slots: KVVec<Pin<KBox<Slot<T>>>>,
     /// The transport proper; none before it has been made.
     pub(super) data: UnsafeCell<Option<Pin<KBox<T>>>>,
 }
@@ -128,9 +129,9 @@ impl<T: Transport> State<T> {
 }
 
 /// Makes the `count` slots of a transport. May sleep.
-fn make_slots<T: Transport>(count: u32) -> Result<KVec<Pin<KBox<Slot<T>>>>> {
+fn make_slots<T: Transport>(count: u32) -> Result<KVVec<Pin<KBox<Slot<T>>>>> {
     // CAST: `usize` has at least 32 bits.
-    let mut slots = KVec::with_capacity(count as usize, GFP_KERNEL)?;
+    let mut slots = KVVec::with_capacity(count as usize, GFP_KERNEL)?;
     for index in 0..count {
         slots.push(Slot::new(index)?, GFP_KERNEL)?;
     }
