@@ -44,12 +44,19 @@ module! {
     description: "RPC-over-RDMA transport for NFS, in Rust",
     license: "GPL",
     alias: ["xprtrdma", "svcrdma", "rpcrdma6"],
+    params: {
+        completion_workqueue: bool {
+            default: false,
+            description: "Handle completions on the workqueue rpcrdma_completion, in place of ib-comp-wq (default: no)",
+        },
+    },
 }
 
 impl kernel::Module for Module {
     fn init(module: &'static ThisModule) -> Result<Self> {
         let debugfs = Debugfs::new()?;
-        let devices = Registration::new(c"rpcrdma")?;
+        let own_queue = module_parameters::completion_workqueue.value();
+        let devices = Registration::new(c"rpcrdma", own_queue)?;
         // From now on there may be mounts.
         // SAFETY: The client maps pieces as it gets them, and keeps none (`client::register`). It lets
         // an RPC be completed or released only when none of the regions that map its memory is live

@@ -82,7 +82,7 @@ struct Ping {
 
 impl kernel::Module for Ping {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let devices = Registration::new(c"rdma_ping")?;
+        let devices = Registration::new(c"rdma_ping", true)?;
         let kept = Arc::pin_init(Kept::new(), GFP_KERNEL)?;
         let test = Test {
             addr: module_parameters::addr.value().to_be_bytes(),

@@ -13,11 +13,12 @@ use super::pd::Pd;
 use crate::raw as bindings;
 
 /// A completion queue that a worker polls (`IB_POLL_WORKQUEUE`): completions are handled in process
-/// context, one after the other. The workqueue is one that memory reclaim can rely on.
+/// context, one after the other. The workqueue is one that memory reclaim can rely on: `ib_core`'s, or,
+/// if the [`Registration`](super::device::Registration) was made so, one of our own.
 ///
-/// It is not one of `ib_core`'s, whose workers have a priority of their own, but one of ours. Its
-/// workers are those of other such queues, so that the one that handles a completion can go on with
-/// what that sets in motion there, if it is quicker than an idle one that is woken for it.
+/// The workers of `ib_core`'s have a priority of their own. Those of ours are those of other workqueues
+/// as well, so that the one that handles a completion can go on with what that sets in motion there,
+/// if it is quicker than an idle one that is woken for it.
 ///
 /// # Invariants
 ///
@@ -61,10 +62,12 @@ impl Cq {
             )
         };
         let cq = NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?;
-        // SAFETY: Just allocated, and nothing completes on it yet. `ib_core` looks here each time that
-        // it queues the worker, which is over when the completion queue is freed; until then `pd` is
-        // there, and with it the workqueue.
-        unsafe { (*cq.as_ptr()).comp_wq = pd.completions().as_ptr() };
+        if let Some(queue) = pd.completions() {
+            // SAFETY: Just allocated, and nothing completes on it yet. `ib_core` looks here each time
+            // that it queues the worker, which is over when the completion queue is freed; until then
+            // `pd` is there, and with it the workqueue.
+            unsafe { (*cq.as_ptr()).comp_wq = queue.as_ptr() };
+        }
         // INVARIANT: just allocated.
         Ok(Self {
             cq,

@@ -151,8 +151,8 @@ struct Entry {
     /// Completed once the device is going and the last lease is gone.
     #[pin]
     idle: Completion,
-    /// Where completions are handled.
-    completions: Arc<Queue>,
+    /// Where completions are handled, if not on `ib_core`'s workqueue.
+    completions: Option<Arc<Queue>>,
 }
 
 // SAFETY: The device is only passed to verbs, which any task may call.
@@ -174,7 +174,10 @@ struct Tenant {
 }
 
 impl Entry {
-    fn new(device: NonNull<bindings::ib_device>, completions: Arc<Queue>) -> Result<Arc<Self>> {
+    fn new(
+        device: NonNull<bindings::ib_device>,
+        completions: Option<Arc<Queue>>,
+    ) -> Result<Arc<Self>> {
         let tenants = Tenants {
             going: false,
             last: 0,
@@ -257,10 +260,10 @@ impl Lease {
         unsafe { Device::new(self.entry.device) }
     }
 
-    /// The workqueue for completions, which is there as long as the lease is.
+    /// The workqueue for completions, which is there as long as the lease is; `None`: `ib_core`'s.
     #[inline]
-    pub(super) fn completions(&self) -> &Queue {
-        &self.entry.completions
+    pub(super) fn completions(&self) -> Option<&Queue> {
+        self.entry.completions.as_deref()
     }
 }
 
@@ -291,7 +294,7 @@ pub(crate) struct Registration {
     client: Opaque<bindings::ib_client>,
     #[pin]
     devices: Mutex<KVec<Arc<Entry>>>,
-    completions: Arc<Queue>,
+    completions: Option<Arc<Queue>>,
 }
 
 // SAFETY: The client belongs to `ib_core`, which locks it; the rest is behind a lock.
@@ -303,13 +306,14 @@ unsafe impl Sync for Registration {}
 static REGISTRATION: Atomic<*mut Registration> = Atomic::new(core::ptr::null_mut());
 
 impl Registration {
-    /// Registers with `ib_core`, under a name that is seen in diagnostics, and in that of the workqueue
-    /// for completions. Process context, may sleep.
+    /// Registers with `ib_core`, under a name that is seen in diagnostics. With `own_queue` completions
+    /// are handled on a workqueue of our own, whose name begins with it; otherwise on `ib_core`'s.
+    /// Process context, may sleep.
     ///
     /// # Errors
     ///
     /// `EBUSY` if there is a registration already; `ENOMEM`.
-    pub(crate) fn new(name: &'static CStr) -> Result<Arc<Self>> {
+    pub(crate) fn new(name: &'static CStr, own_queue: bool) -> Result<Arc<Self>> {
         let client = bindings::ib_client {
             name: name.as_char_ptr(),
             add: Some(Self::add),
@@ -320,7 +324,14 @@ impl Registration {
         if !REGISTRATION.load(Acquire).is_null() {
             return Err(EBUSY);
         }
-        let completions = Arc::new(Queue::tunable(name, c"completion")?, GFP_KERNEL)?;
+        let completions = if own_queue {
+            Some(Arc::new(
+                Queue::tunable(name, c"completion")?,
+                GFP_KERNEL,
+            )?)
+        } else {
+            None
+        };
         let this = Arc::pin_init(
             pin_init!(Self {
                 client: Opaque::new(client),

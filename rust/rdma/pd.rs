@@ -94,8 +94,8 @@ impl Pd {
         self.lease.device()
     }
 
-    /// The workqueue for completions, which is there as long as `self` is.
-    pub(super) fn completions(&self) -> &Queue {
+    /// The workqueue for completions, which is there as long as `self` is; `None`: `ib_core`'s.
+    pub(super) fn completions(&self) -> Option<&Queue> {
         self.lease.completions()
     }
 

@@ -181,9 +181,9 @@ class Pair:
         """Whether both guests still run."""
         return all(vm.alive for vm in self._vms)
 
-    def load(self) -> None:
+    def load(self, parameters: str = "") -> None:
         """Load rpcrdma.ko on the client."""
-        self.client.sh("insmod /lab/rpcrdma.ko")
+        self.client.sh(f"insmod /lab/rpcrdma.ko {parameters}".rstrip())
 
     def unload(self, patience: float = 2.0, *, module: str = "rpcrdma") -> None:
         """Remove rpcrdma.ko, or another module, from the client.

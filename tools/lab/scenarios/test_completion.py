@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Who handles completions: a workqueue of the module's own, which an administrator can tune."""
+"""Which workqueue handles completions: that of ib_core, or, if told so, one of the module's own."""
 
 from __future__ import annotations
 
@@ -31,9 +31,19 @@ def _queues_used(pair: Pair) -> set[str]:
     return {match[1] for match in found if match}
 
 
+def test_workqueue_of_the_core(pair: Pair) -> None:
+    """Unless told otherwise, the field of ib_core that names the workqueue is left alone."""
+    pair.mount("4.2")
+    assert _queues_used(pair) == {"ib-comp-wq"}
+    pair.umount()
+    assert pair.client.run(f"test -e {FILES}").status
+
+
 @pytest.mark.debug_kernel
 def test_workqueue_of_our_own(pair: Pair) -> None:
     """Completions are queued there alone, however it is tuned; it goes with the module."""
+    pair.unload()
+    pair.load("completion_workqueue=1")
     pair.mount("4.2")
     assert _queues_used(pair) == {QUEUE}
     for name, value in TUNED:
