@@ -15,7 +15,7 @@
 //! | [`reply`] | from a received message to a completed RPC |
 //! | [`backward`] | calls of the server, and our replies to them |
 //! | [`fence`] | no memory a peer can still reach goes back to its owner |
-//! | [`supply`] | more memory regions when they run low |
+//! | [`pools`], [`supply`] | the memory regions of a connection; more when they run low |
 //! | [`probe`] | is a peer that owes replies still there? |
 //!
 //! The way of one RPC: SUNRPC calls [`marshal`] while it prepares the request, [`send`] once the
@@ -38,6 +38,7 @@ mod fence;
 mod link;
 mod marshal;
 mod names;
+mod pools;
 mod probe;
 mod register;
 mod reply;

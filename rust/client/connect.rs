@@ -14,6 +14,7 @@ use super::config::{Config, Sizing, MAX_SEGMENTS};
 use super::endpoint::{Endpoint, Parts};
 use super::events::Events;
 use super::link::Link;
+use super::pools::Pools;
 use super::transport::{Client, Unplug};
 use super::{fence, names, request};
 use crate::observe::trace;
@@ -22,7 +23,6 @@ use crate::proto::inline::Thresholds;
 use crate::rdma::cm::{CmId, ConnectParams};
 use crate::rdma::cq::Cq;
 use crate::rdma::device::{Device, Lease};
-use crate::rdma::mr::MrPool;
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Qp, QpConfig};
 use crate::rdma::send::SendBuf;
@@ -30,8 +30,6 @@ use crate::sunrpc::transport::ConnectError;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::cm_private;
 
-/// Memory regions a connection starts with; [`super::supply`] adds more.
-const FIRST_REGIONS: u32 = 32;
 /// Times the device resends a packet before it gives up.
 const RETRIES: u8 = 6;
 /// Milliseconds that the connection manager may be late with its own word that resolving took too long.
@@ -68,10 +66,9 @@ pub(super) fn connect(
         .map_err(local(xprt, "device"))?;
     let cm = resolve_route(cm, &lease, &events, xprt, config)?;
     let pd = Pd::new(lease).map_err(local(xprt, "protection domain"))?;
-    let pool = MrPool::new(pd.clone(), sizing.mr_depth, FIRST_REGIONS)
-        .map_err(local(xprt, "memory regions"))?;
-    client.stats().mrs_allocated(FIRST_REGIONS);
-    trace::createmrs(names::peer(xprt), FIRST_REGIONS);
+    let pools = Pools::new(&pd, sizing.mr_depth).map_err(local(xprt, "memory regions"))?;
+    client.stats().mrs_allocated(pools.total());
+    trace::createmrs(names::peer(xprt), pools.total());
     let link = Link::new(xprt.handle(), epoch, sizing.credits).map_err(local(xprt, "memory"))?;
     let qp =
         queue_pair(&cm, &pd, config, &sizing, link.clone()).map_err(local(xprt, "queue pair"))?;
@@ -90,7 +87,7 @@ pub(super) fn connect(
         sizing,
         qp,
         pd,
-        pool,
+        pools,
         cm,
         events,
         link,

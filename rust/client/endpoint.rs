@@ -11,10 +11,10 @@ use super::backward::Outbox;
 use super::config::Sizing;
 use super::events::Events;
 use super::link::Link;
+use super::pools::Pools;
 use crate::proto::conn::Event;
 use crate::proto::inline::Thresholds;
 use crate::rdma::cm::CmId;
-use crate::rdma::mr::MrPool;
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::Qp;
 use crate::rdma::send::SendBuf;
@@ -45,7 +45,7 @@ pub(super) struct Endpoint {
     #[pin]
     pub(super) outbox: Outbox,
     pd: Arc<Pd>,
-    pub(super) pool: Arc<MrPool>,
+    pub(super) pools: Pools,
     /// Kept: it is destroyed after the queue pair.
     cm: CmId<Events>,
     events: Arc<Events>,
@@ -68,7 +68,7 @@ pub(super) struct Parts {
     pub(super) sizing: Sizing,
     pub(super) qp: Qp<Link>,
     pub(super) pd: Arc<Pd>,
-    pub(super) pool: Arc<MrPool>,
+    pub(super) pools: Pools,
     pub(super) cm: CmId<Events>,
     pub(super) events: Arc<Events>,
     pub(super) link: Arc<Link>,
@@ -99,7 +99,7 @@ impl Endpoint {
                 spent <- new_spinlock!(spent, "rpcrdma::Endpoint::spent"),
                 outbox <- Outbox::new(),
                 pd: parts.pd,
-                pool: parts.pool,
+                pools: parts.pools,
                 cm: parts.cm,
                 events: parts.events,
                 link: parts.link,

@@ -9,7 +9,7 @@ use kernel::prelude::*;
 
 use super::config::MAX_SEGMENTS;
 use super::endpoint::Endpoint;
-use super::register::{self, RegisterError, Registrar};
+use super::register::{RegisterError, Registrar};
 use super::request::{Offered, Phase, State};
 use super::transport::Client;
 use super::{names, reply};
@@ -149,7 +149,7 @@ fn encode(
     } = state;
     let xid = rqst.xid();
     let mut registrar = Registrar {
-        pool: &ep.pool,
+        pools: &ep.pools,
         rqst,
         regions,
     };
@@ -169,9 +169,8 @@ fn encode_read_chunk(
     let Some(position) = read_position(plan) else {
         return Ok(());
     };
-    let pieces = register::pieces(call, &plan.read_chunk());
     let task = names::task(registrar.rqst);
-    registrar.chunk(pieces, Direction::ToPeer, |m| {
+    registrar.chunk(call, &plan.read_chunk(), Direction::ToPeer, |m| {
         let entry = ReadSegment {
             position,
             segment: m.segment,
@@ -197,8 +196,7 @@ fn encode_reply_room(
         ReplyKind::WriteChunk { .. } => {
             *offer = Offered::WriteChunk;
             let mut chunk = header.write_list()?.chunk()?;
-            let pieces = register::pieces(reply, &plan.write_chunk());
-            registrar.chunk(pieces, Direction::FromPeer, |m| {
+            registrar.chunk(reply, &plan.write_chunk(), Direction::FromPeer, |m| {
                 trace::chunk_write(task, &m.segment, m.region.nents(), m.last);
                 note(m.segment)?;
                 chunk.segment(m.segment).map_err(|_| EMSGSIZE)
@@ -208,8 +206,7 @@ fn encode_reply_room(
         ReplyKind::ReplyChunk => {
             *offer = Offered::ReplyChunk;
             let mut chunk = header.write_list()?.reply_chunk()?.chunk()?;
-            let pieces = register::pieces(reply, &plan.reply_chunk());
-            registrar.chunk(pieces, Direction::FromPeer, |m| {
+            registrar.chunk(reply, &plan.reply_chunk(), Direction::FromPeer, |m| {
                 trace::chunk_reply(task, &m.segment, m.region.nents(), m.last);
                 note(m.segment)?;
                 chunk.segment(m.segment).map_err(|_| EMSGSIZE)

@@ -3,15 +3,14 @@
 //! Registering the memory of one chunk.
 
 use kernel::prelude::*;
-use kernel::sync::Arc;
 
 use super::config::MAX_SEGMENTS;
 use super::names;
+use super::pools::Pools;
 use super::transport::Client;
-use crate::mem::Piece;
 use crate::observe::trace;
 use crate::proto::plan::{Extents, Section};
-use crate::rdma::mr::{Direction, Mr, MrPool};
+use crate::rdma::mr::{Direction, Mr};
 use crate::sunrpc::rqst::Rqst;
 use crate::sunrpc::xdr_buf::{Pieces, XdrBuf};
 use crate::wire::Segment;
@@ -29,7 +28,7 @@ pub(super) enum RegisterError {
 
 /// The memory of a chunk, in order. What makes up a chunk follows each other in the message.
 #[inline]
-pub(super) fn pieces<'a>(buf: &'a XdrBuf<'_>, chunk: &Extents) -> Pieces<'a> {
+fn pieces<'a>(buf: &'a XdrBuf<'_>, chunk: &Extents) -> Pieces<'a> {
     let start = match chunk.begins() {
         Section::Head => 0,
         Section::Pages => buf.head_len(),
@@ -48,7 +47,7 @@ pub(super) struct Mapped<'a> {
 
 /// What registering for one call takes.
 pub(super) struct Registrar<'a> {
-    pub(super) pool: &'a Arc<MrPool>,
+    pub(super) pools: &'a Pools,
     /// The call; its XID is part of the addresses that the peer is given.
     pub(super) rqst: &'a Rqst<'a, Client>,
     /// Where the regions go, within its capacity.
@@ -56,26 +55,27 @@ pub(super) struct Registrar<'a> {
 }
 
 impl Registrar<'_> {
-    /// Maps `pieces`, as many memory regions as that takes, and hands each to `encode`. After a
-    /// failure the regions are the caller's to give back.
+    /// Maps what `chunk` takes of `buf`, in as many memory regions as it needs, and hands each to
+    /// `encode`. After a failure the regions are the caller's to give back.
     ///
     /// # Errors
     ///
     /// See [`RegisterError`]; also whatever `encode` returns, as [`RegisterError::Map`].
     pub(super) fn chunk(
         &mut self,
-        pieces: impl Iterator<Item = Piece>,
+        buf: &XdrBuf<'_>,
+        chunk: &Extents,
         direction: Direction,
         mut encode: impl FnMut(Mapped<'_>) -> Result,
     ) -> Result<(), RegisterError> {
-        let (xid, mut pieces) = (self.rqst.xid(), pieces.peekable());
+        let (xid, mut pieces) = (self.rqst.xid(), pieces(buf, chunk).peekable());
         let mut segments = 0;
         while pieces.peek().is_some() {
             if segments == MAX_SEGMENTS {
                 return Err(RegisterError::TooManySegments);
             }
             segments += 1;
-            let mut region = self.pool.get().ok_or(RegisterError::NoRegions)?;
+            let mut region = self.pools.get(chunk).ok_or(RegisterError::NoRegions)?;
             let mapped = region.map(&mut pieces, direction, xid);
             let done = mapped.and_then(|_| {
                 trace::mr_map(names::task(self.rqst), names::region(&region));

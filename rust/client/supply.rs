@@ -29,19 +29,22 @@ impl WorkItem<SUPPLY> for Endpoint {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        if !this.is_closed() && this.pool.available() < BATCH {
+        if !this.is_closed() {
             deliver(&this);
         }
         this.link.xprt().wake_write_space();
     }
 }
 
-/// Makes more regions, or as many as can be had.
+/// Makes more regions if few are idle, or as many as can be had.
 fn deliver(ep: &Endpoint) {
-    let before = ep.pool.total();
-    let filled = ep.pool.grow(BATCH);
+    let before = ep.pools.total();
+    let filled = ep.pools.refill(BATCH);
     // Nobody else makes any.
-    let made = ep.pool.total() - before;
+    let made = ep.pools.total() - before;
+    if made == 0 && filled.is_ok() {
+        return;
+    }
     ep.note_dry(filled.is_err());
     ep.link.xprt().data().stats().mrs_allocated(made);
     trace::createmrs(names::peer(ep.link.xprt()), made);

@@ -325,10 +325,7 @@ impl Registration {
             return Err(EBUSY);
         }
         let completions = if own_queue {
-            Some(Arc::new(
-                Queue::tunable(name, c"completion")?,
-                GFP_KERNEL,
-            )?)
+            Some(Arc::new(Queue::tunable(name, c"completion")?, GFP_KERNEL)?)
         } else {
             None
         };

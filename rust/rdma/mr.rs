@@ -46,6 +46,17 @@ pub(crate) enum Direction {
     FromPeer,
 }
 
+/// What a region can map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Whole pages; only the first may begin, and only the last may end, within one
+    /// (`IB_MR_TYPE_MEM_REG`).
+    Plain,
+    /// Whatever lies wherever (`IB_MR_TYPE_SG_GAPS`), for a device with
+    /// [`Limits::sg_gaps`](super::device::Limits).
+    Gapped,
+}
+
 /// Memory regions of one protection domain.
 ///
 /// Regions keep the pool, so it goes when the owner and the last region have let go of it; in
@@ -65,6 +76,8 @@ struct Shelf {
     stale: Stack<Region>,
     /// All there are, wherever they are.
     total: u32,
+    /// Somebody has found none idle.
+    starved: bool,
 }
 
 impl MrPool {
@@ -73,11 +86,11 @@ impl MrPool {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a depth of 0 or beyond what the device can do, `ENOMEM`, or what its driver
-    /// says.
-    pub(crate) fn new(pd: Arc<Pd>, depth: u32, count: u32) -> Result<Arc<Self>> {
-        let limits = pd.as_device().limits();
-        if depth == 0 || depth > limits.max_frmr_depth.min(MAX_DEPTH) {
+    /// `EINVAL` for a depth of 0 or beyond what the device can do, or for a kind that it does not
+    /// have; `ENOMEM`, or what its driver says.
+    pub(crate) fn new(pd: Arc<Pd>, depth: u32, kind: Kind, count: u32) -> Result<Arc<Self>> {
+        let (limits, gaps) = (pd.limits(), kind == Kind::Gapped);
+        if depth == 0 || depth > limits.max_frmr_depth.min(MAX_DEPTH) || gaps && !limits.sg_gaps {
             return Err(EINVAL);
         }
         // SAFETY: By `Pd`'s invariant the device is there.
@@ -86,11 +99,12 @@ impl MrPool {
             free: Stack::new(),
             stale: Stack::new(),
             total: 0,
+            starved: false,
         };
         let pool = Arc::pin_init(
             pin_init!(Self {
                 shelf <- new_spinlock!(shelf, "rdma::MrPool::shelf"),
-                shape: Shape { depth, gaps: limits.sg_gaps, longest },
+                shape: Shape { depth, gaps, longest },
                 pd,
             }),
             GFP_KERNEL,
@@ -119,12 +133,24 @@ impl MrPool {
     /// allocates.
     #[inline]
     pub(crate) fn get(self: &Arc<Self>) -> Option<Mr> {
-        let mut region = self.shelf.lock().free.pop()?;
+        let mut region = {
+            let mut shelf = self.shelf.lock();
+            let taken = shelf.free.pop();
+            if taken.is_none() {
+                shelf.starved = true;
+            }
+            taken?
+        };
         region.home = Some(self.clone());
         // INVARIANT: what is on the shelf is idle.
         Some(Mr {
             region: ManuallyDrop::new(region),
         })
+    }
+
+    /// Whether [`Self::get`] has found none since this was asked last.
+    pub(crate) fn take_starved(&self) -> bool {
+        core::mem::take(&mut self.shelf.lock().starved)
     }
 
     /// How many are idle.

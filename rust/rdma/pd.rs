@@ -10,7 +10,7 @@ use kernel::sync::atomic::{AtomicFlag, Full, Release};
 use kernel::sync::Arc;
 use kernel::task::might_sleep;
 
-use super::device::{Device, Lease};
+use super::device::{Device, Lease, Limits};
 use super::noio::NoIo;
 use crate::raw as bindings;
 use crate::work::Queue;
@@ -89,7 +89,12 @@ impl Pd {
         self.lease.device().as_ptr()
     }
 
-    /// The same, to be asked what it can do.
+    /// What the device can do.
+    pub(crate) fn limits(&self) -> Limits {
+        self.as_device().limits()
+    }
+
+    /// The device, to be asked what it is.
     pub(super) fn as_device(&self) -> Device<'_> {
         self.lease.device()
     }

@@ -10,7 +10,7 @@ use super::{block, wire};
 use crate::rdma::cm::{CmEvent, CmHandler, CmId};
 use crate::rdma::cq::Cq;
 use crate::rdma::device::{Registration, Removal};
-use crate::rdma::mr::{Mr, MrPool};
+use crate::rdma::mr::{Kind, Mr, MrPool};
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Completions, Qp, QpConfig, Tag, WcError};
 use crate::rdma::recv::Received;
@@ -259,7 +259,7 @@ impl End {
             out: SendBuf::new(&pd, wire::LEN, GFP_KERNEL)?,
             data: SendBuf::new(&pd, block::LEN, GFP_KERNEL)?,
             fetched: ReadBuf::new(&pd, block::LEN, GFP_KERNEL)?,
-            pool: MrPool::new(pd.clone(), 16, 2)?,
+            pool: MrPool::new(pd.clone(), 16, Kind::Plain, 2)?,
             pd,
             to_read: block::Block::new()?,
             to_write: block::Block::new()?,

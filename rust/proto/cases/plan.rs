@@ -300,7 +300,7 @@ fn check_parts() -> Check {
     // 4097 bytes of payload: the tail begins with three bytes of padding.
     let p = plan(&write_call(4097, 11), &SMALL_REPLY, &COND)?;
     ensure!(
-        is(&p.read_chunk(), &[(Section::Pages, 0, 4097)]),
+        is(&p.read_chunk(), &[(Section::Pages, 0, 4097)]) && p.read_chunk().is_payload(),
         "read chunk"
     );
     let rest = [(Section::Head, 0, 148), (Section::Tail, 3, 8)];
@@ -322,6 +322,7 @@ fn check_parts() -> Check {
         "nothing inline"
     );
     ensure!(p.read_chunk().len() == 4256, "length of a long call");
+    ensure!(!p.read_chunk().is_payload(), "more than a payload");
     ensure!(
         p.read_chunk().begins() == Section::Head,
         "start of a long call"

@@ -74,6 +74,12 @@ impl Extents {
         }
     }
 
+    /// Whether it is a payload alone: bytes of the pages, and nothing of head or tail.
+    #[inline]
+    pub const fn is_payload(&self) -> bool {
+        self.head == 0 && self.pages != 0 && self.tail == 0
+    }
+
     /// Whether there is nothing.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0

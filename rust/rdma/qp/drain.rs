@@ -69,7 +69,10 @@ impl<C: Completions> Inner<C> {
         self.ring.close();
         self.ident.disconnect();
         if !self.flush() {
-            pr_warn!("queue pair {} could not be drained: destroyed\n", self.number);
+            pr_warn!(
+                "queue pair {} could not be drained: destroyed\n",
+                self.number
+            );
             self.destroy();
         }
         self.gate.close();

@@ -18,7 +18,7 @@ BUDGET: dict[str, int] = {
     "raw": 2,
     "mem": 7,
     "work": 4,
-    "rdma": 151,
+    "rdma": 157,
     "sunrpc": 265,
     "observe": 3,
     # Vouches for the client, which may not do so itself.
