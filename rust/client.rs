@@ -9,6 +9,7 @@
 //! | [`request`] | a request slot: what one RPC owns on the RDMA side, and its phases |
 //! | [`endpoint`] | one connection's objects, in the order they must be torn down |
 //! | [`connect`], [`events`] | making a connection; what the connection manager reports |
+//! | [`retry`] | when to try again, and when RPCs are told |
 //! | [`link`] | completions: messages that arrived, work requests that ended |
 //! | [`marshal`], [`register`] | plan, register and encode, outside the send lock |
 //! | [`send`] | post what was prepared, under the send lock |
@@ -43,5 +44,6 @@ mod probe;
 mod register;
 mod reply;
 mod request;
+mod retry;
 mod send;
 mod supply;

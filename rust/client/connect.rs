@@ -185,7 +185,7 @@ fn why(failure: Failure, xprt: &Xprt<Client>) -> ConnectError {
 
 /// Has there been a way to the server? Then there may be one again, and RPCs wait for it. SUNRPC adds
 /// transports to a mount that works, and gives them its calls, connected or not.
-fn has_worked(xprt: &Xprt<Client>) -> bool {
+pub(super) fn has_worked(xprt: &Xprt<Client>) -> bool {
     xprt.counts().connects > 0 || !xprt.is_main()
 }
 

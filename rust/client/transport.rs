@@ -11,7 +11,7 @@ use super::endpoint::Endpoint;
 use super::events::Events;
 use super::marshal::{self, MarshalError};
 use super::request::{Request, Seat};
-use super::{backward, connect, fence, names, probe, send};
+use super::{backward, connect, fence, names, probe, retry, send};
 use crate::observe::stats::{write_xprt_line, Generic, Stats};
 use crate::observe::trace;
 use crate::proto::backward::CREDITS;
@@ -21,7 +21,7 @@ use crate::rdma::device::{Name, Registration, Removal};
 use crate::sunrpc::backward::BackwardReply;
 use crate::sunrpc::rqst::Rqst;
 use crate::sunrpc::stats::StatsWriter;
-use crate::sunrpc::transport::{ConnectError, CreateArgs, SendError, Transport};
+use crate::sunrpc::transport::{ConnectError, CreateArgs, Outage, SendError, Transport};
 use crate::sunrpc::xprt::{Xprt, XprtHandle};
 
 /// One RDMA transport of SUNRPC: at most one connection at a time.
@@ -95,6 +95,7 @@ impl Transport for Client {
     const NAME: &'static CStr = c"rdma";
     const NETIDS: [&'static CStr; 2] = [c"rdma", c"rdma6"];
     const PROTO: &'static CStr = c"rdma";
+    const RECONNECT_MAX: u32 = retry::LONGEST;
     const WATCH_INTERVAL: u32 = probe::INTERVAL;
     const BACKWARD_SLOTS: u32 = CREDITS;
     const BACKWARD_CALLS: u32 = 2 * CREDITS;
@@ -146,6 +147,20 @@ impl Transport for Client {
             ep.serve_backward().map_err(|_| ConnectError::NoResources)?;
         }
         Ok(())
+    }
+
+    fn next_attempt(&self, outage: &Outage, random: u32) -> u32 {
+        retry::next(outage, random)
+    }
+
+    fn try_again(
+        &self,
+        xprt: &Xprt<Self>,
+        error: ConnectError,
+        outage: &Outage,
+        random: u32,
+    ) -> Option<u32> {
+        retry::again(xprt, error, outage, random)
     }
 
     fn close(&self, xprt: &Xprt<Self>) {

@@ -15,14 +15,18 @@
 //!                                                     wake xprt->pending
 //! ```
 //!
-//! # Back-off
+//! # Pauses
 //!
-//! Attempts are at least `reestablish_timeout` apart, counted from start to start, so that time spent
-//! waiting for a dead peer is not waited for again. The timeout is 0 at first and after each reply,
-//! and doubles with each attempt from [`Transport::RECONNECT_MIN`] to at most
-//! `max_reconnect_timeout`. The worker holds the send lock all the time, as SUNRPC demands; while it
-//! waits it looks every second whether anybody still wants the connection, for an umount waits for
-//! the lock without being able to interrupt.
+//! The first attempt after a reply is made at once. When the next ones are made is up to the
+//! transport ([`Transport::next_attempt`]), but they are at most `max_reconnect_timeout` apart, counted
+//! from start to start, so that time spent waiting for a dead peer is not waited for again.
+//!
+//! When an attempt fails, SUNRPC lets each RPC wait for three seconds before it asks again, whatever
+//! happens meanwhile. So the transport may rather try again than tell them ([`Transport::try_again`]).
+//!
+//! The worker holds the send lock all the time, as SUNRPC demands; while it waits it looks every second
+//! whether anybody still wants the connection, for an umount waits for the lock without being able to
+//! interrupt.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -31,7 +35,7 @@ use kernel::bindings as k;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 
-use super::transport::{ConnectError, Transport};
+use super::transport::{ConnectError, Outage, Transport};
 use super::xprt::{State, Xprt};
 use crate::raw;
 
@@ -87,20 +91,36 @@ pub(super) unsafe fn begin<T: Transport>(xprt: &Xprt<T>, task: NonNull<raw::rpc_
         return;
     }
     let state = xprt.state();
-    // SAFETY: The transport is alive. We hold the send lock, under which its timeout changes.
-    let wait = unsafe {
-        let wait = (*raw_xprt).reestablish_timeout;
-        raw::xprt_reconnect_backoff(raw_xprt, T::RECONNECT_MIN as usize * HZ);
-        wait
-    };
-    let due = if wait == 0 {
-        now()
+    let asked = now();
+    state.asked.store(asked, Relaxed);
+    if xprt.begin_outage() {
+        state.lost.store(asked, Relaxed);
+        state.due.store(asked, Relaxed);
     } else {
-        state.attempt.load(Relaxed).wrapping_add(wait)
-    };
-    state.due.store(due, Relaxed);
-    xprt.transport().connect_ordered(xprt, until(due));
+        let due = xprt.transport().next_attempt(&xprt.outage(), random());
+        xprt.set_due(due);
+    }
+    let delay = until(state.due.load(Relaxed));
+    xprt.transport().connect_ordered(xprt, delay);
     schedule(xprt);
+}
+
+/// A number for chance to decide with.
+fn random() -> u32 {
+    // SAFETY: May be called in any context.
+    unsafe { k::get_random_u32() }
+}
+
+/// Milliseconds from `since` to `then`, both in jiffies.
+fn millis(since: usize, then: usize) -> u32 {
+    let jiffies = then.wrapping_sub(since);
+    u32::try_from(jiffies.saturating_mul(1000) / HZ).unwrap_or(u32::MAX)
+}
+
+/// Jiffies of so many milliseconds, at least one unless it is none.
+fn jiffies(millis: u32) -> usize {
+    // CAST: `usize` has at least 32 bits.
+    (millis as usize).saturating_mul(HZ).div_ceil(1000)
 }
 
 /// Has the worker run when the attempt is due, or in a second if that is earlier.
@@ -142,11 +162,28 @@ pub(super) unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) 
     xprt.state().attempt.store(now(), Relaxed);
     xprt.show_addr();
     let result = xprt.transport().connect(xprt);
-    if result.is_err() {
+    if let Err(error) = result {
         xprt.transport().close(xprt);
+        if repeat(xprt, error) {
+            return;
+        }
     }
     finish(xprt, result);
     drop(scope);
+}
+
+/// Whether an attempt that has failed is made again before anybody is told.
+fn repeat<T: Transport>(xprt: &Xprt<T>, error: ConnectError) -> bool {
+    if xprt.is_abandoned() {
+        return false;
+    }
+    let transport = xprt.transport();
+    let Some(due) = transport.try_again(xprt, error, &xprt.outage(), random()) else {
+        return false;
+    };
+    xprt.set_due(due);
+    schedule(xprt);
+    true
 }
 
 /// Ends an attempt: SUNRPC learns of the result, and gets the send lock back.
@@ -224,7 +261,46 @@ impl Drop for Scope {
 }
 
 impl<T: Transport> Xprt<T> {
-    /// A reply has come: the next attempt to connect need not wait.
+    /// Notes that there is no connection; was there one until now, that had brought a reply? Send lock
+    /// held.
+    fn begin_outage(&self) -> bool {
+        // SAFETY: The transport is alive. We hold the send lock, under which this is set; a reply
+        // clears it, see `forget_backoff`.
+        unsafe {
+            let timeout = &raw mut (*self.as_raw()).reestablish_timeout;
+            let before = timeout.read_volatile();
+            timeout.write_volatile(HZ);
+            before == 0
+        }
+    }
+
+    /// What the transport is told of the outage. Send lock held.
+    fn outage(&self) -> Outage {
+        let state = self.state();
+        let lost = state.lost.load(Relaxed);
+        Outage {
+            now: millis(lost, now()),
+            attempt: millis(lost, state.attempt.load(Relaxed)),
+            asked: millis(lost, state.asked.load(Relaxed)),
+        }
+    }
+
+    /// Sets when the next attempt is to begin, in milliseconds of the outage. Send lock held.
+    fn set_due(&self, millis: u32) {
+        let (state, raw_xprt) = (self.state(), self.as_raw());
+        let wanted = state.lost.load(Relaxed).wrapping_add(jiffies(millis));
+        // SAFETY: The transport is alive. Written under `transport_lock`; an old value does no harm.
+        let longest = unsafe { (&raw const (*raw_xprt).max_reconnect_timeout).read_volatile() };
+        let latest = state.attempt.load(Relaxed).wrapping_add(longest);
+        let due = if is_before(latest, wanted) {
+            latest
+        } else {
+            wanted
+        };
+        state.due.store(due, Relaxed);
+    }
+
+    /// A reply has come: the outage is over, and the next attempt to connect need not wait.
     #[inline]
     pub(super) fn forget_backoff(&self) {
         // SAFETY: The transport is alive. Written without a lock, as socket transports do: a race
@@ -252,7 +328,7 @@ impl<T: Transport> Xprt<T> {
         unsafe {
             k::spin_lock(&raw mut (*raw_xprt).transport_lock);
             if connect < (*raw_xprt).connect_timeout {
-                let initval = connect.max(2 * T::RECONNECT_MIN as usize * HZ);
+                let initval = connect.max(T::TIMEOUT_MIN as usize * HZ);
                 let timeout = self.state().timeout.get();
                 (*timeout).to_initval = initval;
                 (*timeout).to_maxval = initval;
@@ -287,6 +363,16 @@ mod tests {
             assert!(!is_before(b, a));
         }
         assert!(!is_before(7, 7));
+    }
+
+    #[test]
+    fn milliseconds_are_jiffies_and_back() {
+        for ms in [0, 1, 999, 1000, 15_000, 86_400_000] {
+            assert!(millis(7, 7 + jiffies(ms)) >= ms);
+            assert!(millis(7, 7 + jiffies(ms)) < ms + 1000 / HZ as u32 + 1);
+        }
+        assert_eq!(millis(usize::MAX, jiffies(500).wrapping_sub(1)), 500);
+        assert_eq!(millis(0, usize::MAX), u32::MAX);
     }
 
     #[test]

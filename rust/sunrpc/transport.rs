@@ -53,6 +53,18 @@ impl ConnectError {
     }
 }
 
+/// A peer to which there is no connection. Times are in milliseconds since the first attempt to make
+/// one began; no reply has come since then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outage {
+    /// The present.
+    pub(crate) now: u32,
+    /// When the latest attempt began.
+    pub(crate) attempt: u32,
+    /// When RPCs asked for it.
+    pub(crate) asked: u32,
+}
+
 /// Why a call was not sent.
 ///
 /// Beware: SUNRPC lets one task drain the whole send queue, and gives an error to the task that
@@ -147,10 +159,10 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// Bytes for call and reply headers that each slot keeps for good. RPCs that need more get a
     /// buffer of their own for their lifetime.
     const BUFFER_SIZE: usize = 4096;
-    /// First back-off between two attempts to connect, in seconds; it doubles with each attempt up
-    /// to [`Self::RECONNECT_MAX`] and is forgotten when a reply arrives.
-    const RECONNECT_MIN: u32 = 5;
-    /// Longest back-off, in seconds.
+    /// Least time-out of an RPC, in seconds, that NFS can ask for so as to know of a dead server
+    /// within its lease.
+    const TIMEOUT_MIN: u32 = 10;
+    /// Longest time from one attempt to connect to the next, in seconds.
     const RECONNECT_MAX: u32 = 60;
     /// Seconds of idleness after which SUNRPC closes the connection.
     const IDLE_TIMEOUT: u32 = 300;
@@ -193,6 +205,26 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     ///
     /// See [`ConnectError`].
     fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError>;
+
+    /// When the next attempt to connect is to begin, on the clock of `outage`; at once if that has
+    /// passed. Asked when RPCs want a connection, unless this is the first attempt. `random` is a
+    /// number drawn for this. Send lock held; must not sleep.
+    fn next_attempt(&self, outage: &Outage, _random: u32) -> u32 {
+        outage.attempt.saturating_add(5_000)
+    }
+
+    /// When to try again, on the clock of `outage`, before the RPCs that wait are told that an attempt
+    /// has failed with `error`. `None`: tell them. `random` is a number drawn for this. Send lock held;
+    /// must not sleep.
+    fn try_again(
+        &self,
+        _xprt: &Xprt<Self>,
+        _error: ConnectError,
+        _outage: &Outage,
+        _random: u32,
+    ) -> Option<u32> {
+        None
+    }
 
     /// Ends the connection, if there is one. Send lock held, `memalloc_nofs` scope.
     ///

@@ -43,7 +43,7 @@ pub(crate) struct Xprt<T: Transport> {
 ///
 /// # Invariants
 ///
-/// - `attempt` and `due` are written under the send lock.
+/// - `lost`, `asked`, `attempt` and `due` are written under the send lock.
 /// - `epoch` is written under `transport_lock`, with the send lock held.
 /// - `timeout` is written under `transport_lock`.
 #[pin_data]
@@ -65,9 +65,13 @@ pub(super) struct State<T: Transport> {
     pub(super) owed: Atomic<u32>,
     /// For calls of the peer; none before somebody wants them.
     pub(super) backward: SetOnce<Pool>,
-    /// When the latest attempt to connect began, in jiffies.
+    /// When the first attempt to connect since the last reply was asked for, in jiffies.
+    pub(super) lost: Atomic<usize>,
+    /// When RPCs asked for the latest one.
+    pub(super) asked: Atomic<usize>,
+    /// When the latest one began.
     pub(super) attempt: Atomic<usize>,
-    /// When the next one is to begin, in jiffies.
+    /// When the next one is to begin.
     pub(super) due: Atomic<usize>,
     /// Number of the connection, for credits.
     pub(super) epoch: Atomic<u32>,
@@ -115,7 +119,9 @@ impl<T: Transport> State<T> {
             }),
             owed: Atomic::new(0),
             backward: SetOnce::new(),
-            attempt: Atomic::new(super::connect::now()),
+            lost: Atomic::new(0),
+            asked: Atomic::new(0),
+            attempt: Atomic::new(0),
             due: Atomic::new(0),
             epoch: Atomic::new(1),
             timeout: UnsafeCell::new(super::connect::default_timeout()),

@@ -3,7 +3,7 @@
 //! Credits, inline thresholds, back-off and silence.
 
 use super::super::super::wire::cm_private::{Settings, Size};
-use super::super::backoff::Backoff;
+use super::super::backoff::Outage;
 use super::super::credits::{Account, Credits, Flow};
 use super::super::inline::Thresholds;
 use super::super::silence;
@@ -144,31 +144,78 @@ fn check_room(t: &Thresholds) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Five, ten, twenty, forty, sixty, and nothing after a reply.
+/// Pauses between attempts grow with the outage, within bounds, and RPCs are not kept for ever.
 ///
 /// # Errors
 ///
 /// The name of the first case that fails.
 pub fn check_backoff() -> Result<(), &'static str> {
-    let mut b = Backoff::new(5, 60);
-    ensure!(
-        b.delay() == 0 && b.delay_jittered(77) == 0,
-        "no delay at first"
-    );
-    for want in [5, 10, 20, 40, 60, 60] {
-        ensure!(b.on_failure() == want && b.delay() == want, "doubling");
-        for random in [0, 1, 13, u32::MAX] {
-            let d = b.delay_jittered(random);
-            ensure!(d <= want && d >= want.saturating_sub(want / 4), "jitter");
+    // How long the peer has been gone, and the pauses that may be drawn then.
+    for (now, least, most) in [
+        (0, 250, 500),
+        (4_000, 250, 500),
+        (8_000, 500, 1_000),
+        (40_000, 2_500, 5_000),
+        (120_000, 7_500, 15_000),
+        (u32::MAX / 2, 7_500, 15_000),
+    ] {
+        let outage = Outage {
+            now,
+            attempt: now,
+            asked: now,
+        };
+        let pause = |random| outage.next(random).saturating_sub(now);
+        ensure!(pause(0) == most, "longest pause");
+        ensure!(pause(least) == least, "shortest pause");
+        for random in [1, 13, 499, 65_537, u32::MAX] {
+            ensure!(least <= pause(random) && pause(random) <= most, "pause");
         }
     }
-    b.on_reply();
-    ensure!(b.delay() == 0 && b.on_failure() == 5, "cleared by a reply");
-    let mut b = Backoff::new(5, 1);
-    ensure!(b.on_failure() == 5 && b.on_failure() == 5, "maximum raised");
-    let mut b = Backoff::new(u64::MAX / 2 + 1, u64::MAX);
-    b.on_failure();
-    ensure!(b.on_failure() == u64::MAX, "saturates");
+    let late = Outage {
+        now: u32::MAX,
+        attempt: u32::MAX,
+        asked: u32::MAX,
+    };
+    ensure!(late.next(7) == u32::MAX, "saturates");
+    check_again()
+}
+
+/// When RPCs are told of a failure.
+fn check_again() -> Result<(), &'static str> {
+    let at = |attempt| Outage {
+        now: attempt,
+        attempt,
+        asked: 0,
+    };
+    ensure!(at(0).again(3_000, 0) == Some(500), "half a second later");
+    ensure!(
+        at(2_700).again(3_000, 0) == Some(3_000),
+        "the last one at the end"
+    );
+    ensure!(
+        at(2_751).again(3_000, 0).is_none(),
+        "not in quick succession"
+    );
+    ensure!(
+        at(2_751).again(3_000, 499 << 16).is_some(),
+        "the end varies"
+    );
+    ensure!(at(3_500).again(3_000, u32::MAX).is_none(), "long enough");
+    ensure!(at(0).again(0, 0).is_none(), "not at all");
+    // An attempt that took long itself.
+    let slow = Outage {
+        now: 5_000,
+        attempt: 0,
+        asked: 0,
+    };
+    ensure!(slow.again(3_000, 0).is_none(), "waited already");
+    // A pause that is longer than RPCs are kept waiting.
+    let old = Outage {
+        now: 600_000,
+        attempt: 600_000,
+        asked: 599_000,
+    };
+    ensure!(old.again(3_000, 77).is_none(), "told at once");
     Ok(())
 }
 

@@ -19,7 +19,7 @@ BUDGET: dict[str, int] = {
     "mem": 7,
     "work": 4,
     "rdma": 157,
-    "sunrpc": 265,
+    "sunrpc": 267,
     "observe": 3,
     # Vouches for the client, which may not do so itself.
     "rpcrdma": 1,

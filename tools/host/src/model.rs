@@ -17,7 +17,7 @@ pub use lists::{plan, reassembly, reply};
 pub use operations::operation;
 pub use peers::{characteristics, negotiation};
 
-use crate::proto::backoff::Backoff;
+use crate::proto::backoff::{Outage, LONGEST_MS, SHORTEST_MS};
 use crate::proto::conn::{Conn, Event, State, Step};
 use crate::proto::credits::Flow;
 use crate::proto::done::{Exposure, Window};
@@ -125,11 +125,9 @@ fn expose(input: &mut Input<'_>, exposure: &mut Exposure, exposed: &mut u32) {
     );
 }
 
-/// Connections: final when dead, first reason kept, back-off within its bounds.
+/// Connections: final when dead, first reason kept, pauses within their bounds.
 pub fn connections(data: &[u8]) {
     let mut input = Input::new(data);
-    let (min, max) = (u64::from(input.number()) + 1, u64::from(input.number()));
-    let mut backoff = Backoff::new(min, max);
     let mut conn = Conn::new();
     let mut path = Vec::new();
     while !input.is_empty() {
@@ -144,17 +142,28 @@ pub fn connections(data: &[u8]) {
             State::Dead => {
                 // A connection lives once; the next attempt waits.
                 assert!(path.len() > 1 && path[path.len() - 2].is_ended());
-                let delay = backoff.on_failure();
-                assert!(delay >= min && delay <= max.max(min));
-                let jittered = backoff.delay_jittered(input.word());
-                assert!(jittered <= delay && jittered >= delay - delay / 4);
+                pauses(&mut input);
                 conn = Conn::new();
-            }
-            State::Up if input.byte() % 2 == 0 => {
-                backoff.on_reply();
-                assert_eq!(backoff.delay(), 0);
             }
             _ => {}
         }
+    }
+}
+
+/// Pauses are neither too short nor too long, whatever is asked, and RPCs are told in time.
+fn pauses(input: &mut Input<'_>) {
+    let outage = Outage {
+        now: input.word(),
+        attempt: input.word(),
+        asked: input.word(),
+    };
+    let (hold, random) = (input.word(), input.word());
+    let next = outage.next(random);
+    assert!(next <= outage.attempt.saturating_add(LONGEST_MS));
+    assert!(next >= outage.attempt.saturating_add(SHORTEST_MS / 2));
+    if let Some(again) = outage.again(hold, random) {
+        assert!(again >= outage.attempt.saturating_add(SHORTEST_MS / 2));
+        assert!(again <= outage.asked.saturating_add(hold).saturating_add(500));
+        assert!(again <= next);
     }
 }
