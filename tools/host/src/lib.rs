@@ -3,7 +3,6 @@
 //! The rooms `wire` and `proto` of `rpcrdma.ko`, compiled for the host from the same sources.
 #![no_std]
 
-#[cfg(any(test, fuzzing))]
 extern crate std;
 
 #[path = "../../../rust"]
@@ -14,6 +13,7 @@ mod tree {
 
 pub use tree::{proto, wire};
 
+pub mod crowd;
 #[cfg(any(test, fuzzing))]
 pub mod model;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 //! Tests of `wire` and `proto` on the host.
 
+mod crowd;
 mod decisions;
 mod gen;
 mod golden;
