@@ -8,6 +8,11 @@
 //! after everything before it on the send queue, the call's Send included. In the third the queue
 //! pair is dead, and with it every way to the memory.
 //!
+//! A server that has not answered a call may be about to write its result, or be at it. If the memory
+//! is fenced then, the device refuses the server's access, which ends the connection for every call.
+//! (rxe even goes on with a write that it has begun: its LOCAL_INV does not stop one.) So the reply to
+//! a call that is given up is waited for a moment, as it says that the server is done.
+//!
 //! A connection may fail while one of these chains is under way. Who waits for it cannot wait for the
 //! transport's own close then: that needs the send lock, and the waiter may be who holds it. (A task
 //! that finds its call transmitted by another just as it is given the lock sleeps with it until the
@@ -15,6 +20,7 @@
 
 use kernel::prelude::*;
 use kernel::sync::{Arc, SpinLockGuard};
+use kernel::time::{msecs_to_jiffies, Jiffies};
 use kernel::workqueue::WorkItem;
 
 use super::endpoint::{Endpoint, CLOSING};
@@ -31,6 +37,13 @@ use crate::rdma::send::SendBuf;
 use crate::sunrpc::reply::Pinned;
 use crate::sunrpc::rqst::Rqst;
 use crate::sunrpc::xprt::Xprt;
+
+/// How long the reply to a call is waited for that SUNRPC has given up, in milliseconds.
+const LINGER_MS: u32 = 2_000;
+/// How long a LOCAL_INV may take before the connection is closed, in milliseconds.
+const FENCE_MS: u32 = 2_000;
+/// For ever (`MAX_SCHEDULE_TIMEOUT`). CAST: it is the largest `long`.
+const FOREVER: Jiffies = isize::MAX as Jiffies;
 
 /// Fences what is left of a request whose reply has come; [`invalidated`] will complete the RPC.
 /// Should posting fail, closing the connection will. Completion worker; does not sleep.
@@ -114,7 +127,7 @@ pub(super) fn invalidated(link: &Link, qp: &Qp<Link>, request: &Request) {
 }
 
 /// Ends a request whose memory nobody can reach any more: completes its RPC, or wakes the task that
-/// waits in [`release`]. `false`: a region is still live, and nothing has been done.
+/// waits for that. `false`: a region is still live, and nothing has been done.
 fn settle(xprt: &Xprt<Client>, request: &Request, mut seat: SpinLockGuard<'_, Seat>) -> bool {
     let state = &mut seat.state;
     state.fenced();
@@ -149,7 +162,10 @@ pub(super) fn answered_late(link: &Link, xid: u32, msg: &Received<'_, Link>) -> 
             return false;
         }
         match state.phase {
-            Phase::Sent => note_answer(link, state, msg),
+            Phase::Sent => {
+                note_answer(link, state, msg);
+                request.wake();
+            }
             Phase::Fencing => {}
             Phase::Idle | Phase::Prepared | Phase::Abandoned | Phase::Withdrawn => return false,
         }
@@ -174,6 +190,40 @@ fn note_answer(link: &Link, state: &mut State, msg: &Received<'_, Link>) {
 /// Fences a request that SUNRPC gives up, and waits until that is done. May sleep.
 pub(super) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
     let request: &Request = rqst.slot().data();
+    let seat = request.lock();
+    // The RPC was completed, as most are.
+    if seat.state.phase == Phase::Idle {
+        return;
+    }
+    let (sent, linger) = (seat.state.phase == Phase::Sent, may_be_answered(&seat));
+    drop(seat);
+    if linger {
+        request.wait_while(msecs_to_jiffies(LINGER_MS), is_awaited);
+    }
+    if sent {
+        let answered = request.lock().state.answered;
+        trace::given_up(names::task(rqst), rqst.xid(), linger, answered);
+    }
+    abandon(client, xprt, rqst);
+}
+
+/// Whether the server may be using the memory of a call: it has not answered.
+fn is_awaited(state: &State) -> bool {
+    state.phase == Phase::Sent && !state.answered && state.exposed()
+}
+
+/// Whether it is worth while to wait for the answer.
+fn may_be_answered(seat: &Seat) -> bool {
+    let Some(ep) = seat.ep.as_ref().filter(|_| is_awaited(&seat.state)) else {
+        return false;
+    };
+    !ep.is_closed() && !ep.qp.is_broken() && !ep.link.vigil.is_quiet()
+}
+
+/// Fences a request, and waits until that is done. If the server has not answered, its credit stays
+/// taken until it does. May sleep.
+fn abandon(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
+    let request: &Request = rqst.slot().data();
     let mut seat = request.lock();
     let state = &mut seat.state;
     match state.phase {
@@ -185,7 +235,7 @@ pub(super) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Clie
         // The connection is being closed: its sweep comes by, or has just been waiting for us.
         state.phase = Phase::Abandoned;
         drop(seat);
-        return request.wait_idle();
+        return await_fence(request, None);
     };
     if !state.answered {
         ep.link.orphaned();
@@ -199,7 +249,7 @@ pub(super) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Clie
             order_close(&ep);
         }
         drop(seat);
-        request.wait_idle();
+        await_fence(request, Some(&ep));
     } else if state.answered {
         // The device has no use for the send buffer: its message has arrived.
         state.reset();
@@ -211,6 +261,20 @@ pub(super) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Clie
     }
 }
 
+/// Waits until an abandoned request is idle. Over `ep`, its connection, a LOCAL_INV waits for the Sends
+/// before it to be acknowledged; if that takes long, the server's device is not there, and closing the
+/// connection is quicker than waiting until our device gives up. Sleeps.
+fn await_fence(request: &Request, ep: Option<&Arc<Endpoint>>) {
+    let fencing = |state: &State| state.phase == Phase::Abandoned;
+    if let Some(ep) = ep {
+        if request.wait_while(msecs_to_jiffies(FENCE_MS), fencing) {
+            return;
+        }
+        order_close(ep);
+    }
+    request.wait_while(FOREVER, fencing);
+}
+
 /// Fences a call that is being encoded anew, and waits until that is done. If it was sent, its
 /// connection will not carry it again. May sleep.
 pub(super) fn withdraw(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
@@ -219,14 +283,14 @@ pub(super) fn withdraw(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Cli
         let seat = request.lock();
         (seat.state.phase, seat.state.epoch)
     };
-    release(client, xprt, rqst);
+    abandon(client, xprt, rqst);
     if matches!(phase, Phase::Idle | Phase::Prepared) {
         return;
     }
     let mut seat = request.lock();
     // Swept meanwhile? Then it is free for the next connection.
     if seat.ep.is_some() && seat.state.epoch == epoch {
-        // INVARIANT: `release` has left no regions.
+        // INVARIANT: `abandon` has left no regions.
         seat.state.phase = Phase::Withdrawn;
         // Under the lock, so that it is this connection.
         xprt.force_disconnect();

@@ -29,8 +29,8 @@ pub(super) const INTERVAL: u32 = 5;
 pub(super) struct Vigil {
     /// A message has come since the last look.
     heard: Atomic<bool>,
-    /// Looks in a row that found it silent; see [`silence::after`]. Only [`look`] uses it, which runs
-    /// once at a time.
+    /// Looks in a row that found it silent; see [`silence::after`]. Only [`look`] changes it, which
+    /// runs once at a time.
     silent: Atomic<u32>,
     /// A probe is under way.
     probing: Atomic<bool>,
@@ -50,6 +50,11 @@ impl Vigil {
     #[inline]
     pub(super) fn heard(&self) {
         self.heard.store(true, Relaxed);
+    }
+
+    /// Whether a peer that owes replies has been silent for a whole interval at the last look.
+    pub(super) fn is_quiet(&self) -> bool {
+        silence::is_quiet(self.silent.load(Relaxed)) && !self.heard.load(Relaxed)
     }
 
     /// Whether a message has come since the last time.

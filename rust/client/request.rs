@@ -19,7 +19,8 @@
 //! When the connection goes, [`super::fence::sweep`] takes every slot back to Idle.
 
 use kernel::prelude::*;
-use kernel::sync::{new_condvar, new_spinlock, Arc, CondVar, SpinLock, SpinLockGuard};
+use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
+use kernel::time::Jiffies;
 
 use super::config::MAX_SEGMENTS;
 use super::endpoint::Endpoint;
@@ -31,6 +32,7 @@ use crate::rdma::qp::Tag;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::reply::Parked;
 use crate::wire::Segment;
+use crate::work::Change;
 
 /// Tag of all replies to the peer's calls: nobody waits for their Sends.
 pub(super) const BACKWARD_TAG: Tag = Tag::new(0);
@@ -130,9 +132,9 @@ pub(crate) struct Request {
     index: u32,
     #[pin]
     seat: SpinLock<Seat>,
-    /// Signalled when an abandoned request becomes idle.
+    /// Announced when a request that is given up has been answered, or becomes idle.
     #[pin]
-    idle: CondVar,
+    news: Change,
 }
 
 /// What a [`Request`]'s lock protects.
@@ -188,7 +190,7 @@ impl Request {
                 Seat { ep: None, state: State::new()? },
                 "rpcrdma::Request::seat"
             ),
-            idle <- new_condvar!("rpcrdma::Request::idle"),
+            news <- Change::new(),
         })
     }
 
@@ -211,12 +213,20 @@ impl Request {
         self.seat.lock()
     }
 
-    /// Waits until an abandoned request is idle. May sleep.
-    pub(super) fn wait_idle(&self) {
-        let mut seat = self.seat.lock();
-        while seat.state.phase == Phase::Abandoned {
-            self.idle.wait(&mut seat);
+    /// Waits while `condition` holds, at most so many jiffies. `false`: it still does. The condition
+    /// changes with [`Self::wake`]. Sleeps; for the task alone that gives the request up.
+    pub(super) fn wait_while(
+        &self,
+        mut limit: Jiffies,
+        condition: impl Fn(&State) -> bool,
+    ) -> bool {
+        while condition(&self.lock().state) {
+            if limit == 0 {
+                return false;
+            }
+            limit = self.news.wait(limit);
         }
+        true
     }
 
     /// Gives the request, which was swept after its last connection, a send buffer for connection
@@ -241,9 +251,9 @@ impl Request {
         }
     }
 
-    /// Wakes who waits in [`Self::wait_idle`].
+    /// Wakes the task that waits in [`Self::wait_while`], if there is one.
     pub(super) fn wake(&self) {
-        self.idle.notify_all();
+        self.news.announce();
     }
 }
 

@@ -27,6 +27,11 @@ pub const fn after(looks: u32, heard: bool, owed: bool) -> u32 {
     }
 }
 
+/// Whether the peer has been silent for a whole interval, after so many looks.
+pub const fn is_quiet(looks: u32) -> bool {
+    looks > FIRST
+}
+
 /// Whether so many looks are reason for a probe.
 pub const fn is_suspicious(looks: u32) -> bool {
     looks > PATIENCE

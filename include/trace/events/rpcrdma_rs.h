@@ -815,6 +815,26 @@ TRACE_EVENT(xprtrdma_malformed_hdr,
 		__entry->offset, __entry->length)
 );
 
+TRACE_EVENT(xprtrdma_given_up,
+	TP_PROTO(RPCRDMA_TASK_PROTO, u32 xid, bool waited, bool answered),
+	TP_ARGS(task_id, client_id, xid, waited, answered),
+	TP_STRUCT__entry(
+		RPCRDMA_TASK_ENTRY
+		__field(u32, xid)
+		__field(bool, waited)
+		__field(bool, answered)
+	),
+	TP_fast_assign(
+		RPCRDMA_TASK_ASSIGN;
+		__entry->xid = xid;
+		__entry->waited = waited;
+		__entry->answered = answered;
+	),
+	TP_printk(SUNRPC_TRACE_TASK_SPECIFIER " xid=0x%08x waited=%d answered=%d",
+		RPCRDMA_TASK_PRINT, __entry->xid, __entry->waited,
+		__entry->answered)
+);
+
 TRACE_EVENT(xprtrdma_reply_violation,
 	TP_PROTO(RPCRDMA_TASK_PROTO, u32 xid, const char *what),
 	TP_ARGS(task_id, client_id, xid, what),

@@ -7,6 +7,16 @@ use crate::proto::plan::ReplyShape;
 use crate::wire::{Lists, Prefix, Segment};
 
 events! {
+    /// A call that was sent is given up. `waited`: for its reply, since its memory was exposed;
+    /// `answered`: the reply has come after all.
+    fn given_up(task: Task, xid: u32, waited: bool, answered: bool) => xprtrdma_given_up {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        xid: xid,
+        waited: waited,
+        answered: answered,
+    }
+
     /// A reply was matched with its call. `credits`: the grant, after bounds.
     fn reply(task: Task, xid: u32, credits: u32) => xprtrdma_reply {
         task_id: task.task_id,

@@ -17,7 +17,7 @@ NAME = "unsafe budget"
 BUDGET: dict[str, int] = {
     "raw": 2,
     "mem": 7,
-    "work": 4,
+    "work": 9,
     "rdma": 157,
     "sunrpc": 267,
     "observe": 3,
