@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Building the program: the module's object, the kernel's, and the harness's.
+
+Outputs lie in the lab's cache, below a directory that is named after the kernel's build.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import module, paths, settings
+from lab.command import capture, logged
+from lab.errors import LabError
+from lab.kernel import Kernel
+from lab.progress import step
+
+HARNESS = Path(__file__).resolve().parent.parent
+#: Of the kernel: SUNRPC, and what it and the modules use that needs no hardware.
+KERNEL_OBJECTS = (
+    *(f"net/sunrpc/{name}.o" for name in ("xprt", "sched", "clnt", "auth", "auth_null", "xdr")),
+    *(f"net/sunrpc/{name}.o" for name in ("backchannel_rqst", "timer", "stats", "addr")),
+    *(f"lib/{name}.o" for name in ("rbtree", "llist", "lwq", "xarray", "idr", "radix-tree")),
+    *(f"lib/{name}.o" for name in ("refcount", "scatterlist", "find_bit", "percpu_counter")),
+    "kernel/sched/build_utility.o",
+)
+RUST_OBJECTS = tuple(
+    f"rust/{name}.o"
+    for name in ("core", "compiler_builtins", "ffi", "kernel", "bindings", "pin_init")
+) + ("rust/helpers/helpers.o",)
+STOCK_OBJECT = "net/sunrpc/xprtrdma/rpcrdma.o"
+#: What the C library provides: leaves that keep to the kernel's rules of alignment.
+LIBRARY = frozenset(
+    "memcpy memmove memset memcmp memchr bcmp strlen strnlen strcmp strncmp strchr strrchr strstr"
+    " strcpy strcat strcspn strspn".split()
+)
+#: As in user.h.
+MISSING, MISSING_STEP = 0x100000, 16
+USER_FLAGS = ["-D_GNU_SOURCE", "-O2", "-g0", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fno-pie"]
+#: The kernel keeps stacks aligned to eight bytes.
+USER_FLAGS += ["-mstackrealign"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program: which module is in it, where it is, and the symbols of the module."""
+
+    name: str
+    path: Path
+    #: Functions of the module's object, and of what only it calls in the kernel's.
+    module: Path
+    tools: str
+
+
+def _compiler(kernel: Kernel) -> list[str]:
+    llvm = kernel.tools.llvm
+    if not llvm:
+        return ["gcc"]
+    suffix = llvm if llvm.startswith("-") else ""
+    return [f"clang{suffix}", f"--ld-path=ld.lld{suffix}"]
+
+
+def _linker(kernel: Kernel) -> str:
+    llvm = kernel.tools.llvm
+    return f"ld.lld{llvm if llvm.startswith('-') else ''}" if llvm else "ld"
+
+
+def _kbuild(kernel: Kernel, tree: Path, target: str, log: Path) -> Path:
+    """One object of an external module; nothing is checked for symbols that are not there."""
+    make = ["make", "-C", kernel.obj, f"M={tree}", f"-j{settings.jobs()}"]
+    env = {**kernel.tools.env(), "MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "0"}
+    logged([*make, *kernel.tools.make_args(), target], log, env=env)
+    return tree / target
+
+
+def _module(kernel: Kernel, root: Path, log: Path) -> Path:
+    tree = root / "module"
+    module.copy_sources(paths.ROOT, tree)
+    return _kbuild(kernel, tree, "rpcrdma.o", log)
+
+
+def _sources(root: Path) -> Path:
+    """A copy of the harness's own C, so that the work tree stays as it is."""
+    tree = root / "harness"
+    tree.mkdir(parents=True, exist_ok=True)
+    by_content = ["--checksum", "--no-times", "--exclude=*.o", "--exclude=.*"]
+    wanted = ["--include=/kernel/", "--include=/user/", "--include=*.[ch]", "--include=Kbuild"]
+    command = ["rsync", "-a", *by_content, *wanted, "--exclude=*"]
+    capture([*command, f"{HARNESS}/", f"{tree}/"])
+    return tree
+
+
+def _user_objects(kernel: Kernel, tree: Path, log: Path) -> list[Path]:
+    objects = []
+    for source in sorted((tree / "user").glob("*.c")):
+        objects.append(source.with_suffix(".o"))
+        command = [_compiler(kernel)[0], *USER_FLAGS, "-c", source, "-o", objects[-1]]
+        logged(command, log)
+    return objects
+
+
+def symbols(path: Path, *options: str) -> set[str]:
+    """Names in an object file's table."""
+    return {line.split()[-1] for line in capture(["nm", *options, str(path)]).splitlines()}
+
+
+def _missing(joined: Path, user: Iterable[Path]) -> list[str]:
+    """What nothing defines."""
+    there = set(LIBRARY).union(*(symbols(path, "--defined-only") for path in user))
+    there |= {"const_current_task", "__real_xprt_force_disconnect"}
+    return sorted(symbols(joined, "-u") - there)
+
+
+def _missing_table(names: list[str], path: Path) -> None:
+    """The list that a program looks in when it touches one of them."""
+    text = ["const char *const u_missing[] = {", *(f'\t"{name}",' for name in names), "\t0", "};"]
+    text.append(f"const unsigned long u_missing_count = {len(names)};")
+    path.write_text("\n".join(text) + "\n")
+
+
+def _join(kernel: Kernel, module: Path, parts: list[Path], target: Path, log: Path) -> None:
+    """All that comes from Kbuild as one object, `target`.
+
+    What is part of the kernel itself has not been through objtool, which makes no-ops of the jumps
+    that are off. The module's object has.
+    """
+    base = target.with_suffix(".base.o")
+    logged([_linker(kernel), "-r", "-o", base, *parts], log)
+    objtool = kernel.obj / "tools/objtool/objtool"
+    logged([objtool, "--hacks=jump_label", "--link", base], log)
+    logged([_linker(kernel), "-r", "-o", target, module, base], log)
+    # Notes for objtool, which linkers of programs complain about.
+    logged(["objcopy", "--remove-section=.discard*", target], log)
+
+
+def _link(kernel: Kernel, name: str, parts: list[Path], user: list[Path], log: Path) -> Path:
+    """Links a program, the first of whose parts is the module.
+
+    Each missing symbol gets an address where nothing is.
+    """
+    root = user[0].parent.parent.parent
+    joined, table, program = root / f"{name}.joined.o", root / f"{name}.missing.c", root / name
+    _join(kernel, parts[0], parts[1:], joined, log)
+    names = _missing(joined, user)
+    _missing_table(names, table)
+    compiler = _compiler(kernel)
+    logged([compiler[0], *USER_FLAGS, "-c", table, "-o", table.with_suffix(".o")], log)
+    addresses = [f"-Wl,--defsym={n}={MISSING + i * MISSING_STEP:#x}" for i, n in enumerate(names)]
+    response = root / f"{name}.symbols"
+    response.write_text("\n".join(addresses) + "\n")
+    options = ["-static", "-no-pie", "-Wl,--wrap=xprt_force_disconnect", "-Wl,-z,noexecstack"]
+    options += ["-Wl,--defsym=const_current_task=current_task", f"@{response}"]
+    objects = [joined, *user, table.with_suffix(".o")]
+    logged([*compiler, *options, *objects, "-o", program], log)
+    return program
+
+
+def build(kernel: Kernel) -> list[Program]:
+    """The program with our module, and the one with the kernel's own if that was built."""
+    log = paths.log_file("harness")
+    log.unlink(missing_ok=True)
+    name = f"harness-{kernel.obj.name}"
+    with paths.locked(name), step("harness: building", log):
+        root = paths.sub("harness") / kernel.obj.name
+        ours = _module(kernel, root, log)
+        tree = _sources(root)
+        stand_ins = _kbuild(kernel, tree / "kernel", "stand_ins.o", log)
+        user = _user_objects(kernel, tree, log)
+        base = [stand_ins, *(kernel.obj / part for part in KERNEL_OBJECTS)]
+        rust = [kernel.obj / part for part in RUST_OBJECTS]
+        version = capture([kernel.tools.rustc, "--version"]).strip()
+        path = _link(kernel, "ours", [ours, *rust, *base], user, log)
+        programs = [Program("ours", path, ours, version)]
+        stock = kernel.obj / STOCK_OBJECT
+        if stock.exists():
+            path = _link(kernel, "stock", [stock, *base], user, log)
+            programs.append(Program("stock", path, stock, version))
+    return programs
+
+
+def _names(path: Path) -> list[tuple[int, str]]:
+    """Addresses and names of a program's functions, in order."""
+    found = []
+    for line in capture(["nm", "-n", "-C", "--defined-only", str(path)]).splitlines():
+        address, kind, name = line.split(maxsplit=2)
+        if kind in "tTwW":
+            found.append((int(address, 16), name))
+    return found
+
+
+def named(program: Program, text: str) -> str:
+    """Puts names in place of the addresses that a program prints, which stand in <>."""
+    if "<0x" not in text:
+        return text
+    names = _names(program.path)
+
+    def name(match: re.Match[str]) -> str:
+        address = int(match.group(1), 16)
+        index = bisect.bisect_right(names, (address, "~")) - 1
+        if index < 0:
+            return match.group()
+        return f"{names[index][1]}+{address - names[index][0]:#x}"
+
+    return re.sub("<(0x[0-9a-f]+)>", name, text)
+
+
+def run(program: Program, *arguments: str) -> tuple[int, str]:
+    """Runs a program; returns its status and what it printed."""
+    command = [str(program.path), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    except subprocess.TimeoutExpired as late:
+        raise LabError(f"{' '.join(command)}: not done after ten minutes") from late
+    return done.returncode, named(program, done.stdout + done.stderr)

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Each kind of RPC again and again. Callgrind is told where the counted part begins and ends; what
+ * the stand-ins count by themselves is printed.
+ */
+#include <linux/kernel.h>
+#include "harness.h"
+
+#define WARM 300	/* more than there are slots, so that every one has served */
+
+struct benchmark {
+	const char *name;
+	enum h_kind_number kind;
+	enum h_invalidate how;
+};
+
+static const struct benchmark benchmarks[] = {
+	{ "inline", H_INLINE },
+	{ "read_4k", H_READ_4K, H_INV_OWN },
+	{ "read_4k_local", H_READ_4K },
+	{ "write_4k", H_WRITE_4K, H_INV_OWN },
+	{ "read_1m_adjacent", H_READ_1M_ADJACENT, H_INV_OWN },
+	{ "read_1m_scattered", H_READ_1M_SCATTERED, H_INV_OWN },
+	{ "write_1m_adjacent", H_WRITE_1M_ADJACENT, H_INV_OWN },
+	{ "write_1m_scattered", H_WRITE_1M_SCATTERED, H_INV_OWN },
+	{ "readdir", H_READDIR, H_INV_OWN },
+	{ "long_call", H_LONG_CALL, H_INV_OWN },
+};
+
+void h_bench_list(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(benchmarks); i++)
+		u_say("%s", benchmarks[i].name);
+	u_say("callback");
+	u_say("abandoned");
+}
+
+static void run_kind(const struct benchmark *what, unsigned int count)
+{
+	struct h_reply how = { .how = what->how };
+	struct h_rpc *rpc;
+
+	while (count--) {
+		rpc = h_rpc_new(what->kind);
+		h_rpc_run(rpc, &how);
+		h_rpc_free(rpc);
+	}
+}
+
+static void run_callbacks(unsigned int count)
+{
+	while (count--) {
+		h_call_back(count);
+		h_complete_all(h_qp);
+		h_settle();
+		h_expect(h_callback_answer(), "the service has no call");
+		h_complete_all(h_qp);
+		h_settle();
+	}
+}
+
+/* Calls that are killed while they wait, and answered when their memory has been fenced. */
+static void run_abandoned(unsigned int count)
+{
+	while (count--) {
+		struct h_rpc *rpc = h_rpc_new(H_READ_4K);
+		u32 xid;
+
+		h_rpc_start(rpc, 0);
+		xid = rpc->xid;
+		h_rpc_cancel(rpc);
+		h_complete_all(h_qp);
+		h_settle();
+		h_peer_drop_all();
+		h_answer_unknown(xid, 0);
+		h_complete_all(h_qp);
+		h_settle();
+		h_rpc_free(rpc);
+	}
+}
+
+static void run(const char *name, unsigned int count)
+{
+	unsigned int i;
+
+	if (!strcmp(name, "callback"))
+		return run_callbacks(count);
+	if (!strcmp(name, "abandoned"))
+		return run_abandoned(count);
+	for (i = 0; i < ARRAY_SIZE(benchmarks); i++)
+		if (!strcmp(name, benchmarks[i].name))
+			return run_kind(&benchmarks[i], count);
+	u_fail("there is no kind %s", name);
+}
+
+int h_bench(const char *name, unsigned int count)
+{
+	struct h_counts before;
+
+	h_begin();
+	h_connect();
+	if (!strcmp(name, "callback"))
+		h_callbacks_begin();
+	run(name, name[0] == 'r' || name[0] == 'w' ? WARM / 2 : WARM);
+	before = h_counts;
+	u_count_begin();
+	run(name, count);
+	u_count_end();
+	u_say("locks %lu", h_counts.locks - before.locks);
+	u_say("allocations %lu", h_counts.allocations - before.allocations);
+	return 0;
+}

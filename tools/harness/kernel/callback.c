@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The service that answers the server's calls, as far as the transport sees it. */
+#include <linux/lwq.h>
+#include <linux/sunrpc/bc_xprt.h>
+#include <linux/sunrpc/sched.h>
+#include <linux/sunrpc/svc.h>
+#include "harness.h"
+
+static struct svc_pool pool;
+static struct svc_serv *service;
+
+static void set_up(void *unused)
+{
+	int error = h_xprt->ops->bc_setup(h_xprt, 2);
+
+	h_expect(!error, "the backchannel is not set up: %d", error);
+	h_xprt->bc_serv = service;
+}
+
+void h_callbacks_begin(void)
+{
+	service = u_alloc(sizeof(*service), NULL);
+	memset(service, 0, sizeof(*service));
+	service->sv_pools = &pool;
+	lwq_init(&service->sv_cb_list);
+	h_spawn("an NFSv4.1 mount", set_up, NULL);
+	h_settle();
+}
+
+void h_callbacks_end(void)
+{
+	h_xprt->bc_serv = NULL;
+	h_xprt->ops->bc_destroy(h_xprt, 2);
+	u_free(service);
+}
+
+/* Writes a reply of 24 bytes, and has it sent as svc_process_bc() does. */
+static void answer(void *argument)
+{
+	struct rpc_rqst *request = argument;
+	struct rpc_timeout timeout = { .to_initval = 60 * HZ, .to_maxval = 60 * HZ };
+	struct kvec *head = &request->rq_snd_buf.head[0];
+	__be32 *p = head->iov_base;
+	struct rpc_task *task;
+
+	memset(p, 0, 24);
+	p[0] = request->rq_xid;
+	p[1] = cpu_to_be32(1);
+	head->iov_len = 24;
+	request->rq_snd_buf.len = 24;
+	request->rq_snd_buf.page_len = 0;
+	request->rq_snd_buf.tail[0].iov_len = 0;
+	atomic_dec(&h_xprt->bc_slot_count);
+	task = rpc_run_bc_task(request, &timeout);
+	h_expect(!IS_ERR(task), "the reply to a callback fails");
+	rpc_put_task(task);
+}
+
+/* Answers one call, if there is one. */
+bool h_callback_answer(void)
+{
+	struct rpc_rqst *request = lwq_dequeue(&service->sv_cb_list, struct rpc_rqst, rq_bc_list);
+
+	if (!request)
+		return false;
+	h_spawn("the callback service", answer, request);
+	h_settle();
+	return true;
+}

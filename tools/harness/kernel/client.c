@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * RPCs. SUNRPC is the kernel's own (xprt.o, sched.o, clnt.o); here is the client that the calls are
+ * made with, and the one thing that is added: a call can be stopped in xprt_release(), after it has
+ * left SUNRPC's queues and before the transport is told.
+ */
+#include <linux/mm.h>
+#include <linux/sunrpc/auth.h>
+#include <linux/sunrpc/clnt.h>
+#include <linux/sunrpc/sched.h>
+#include <linux/sunrpc/xprtmultipath.h>
+#include <linux/wait.h>
+#include "harness.h"
+
+static const struct rpc_timeout timeouts = {
+	.to_initval = 60 * HZ,
+	.to_maxval = 60 * HZ,
+	.to_retries = 2,
+};
+static unsigned int calls_counted[H_KINDS];
+static const struct rpc_version version = {
+	.number = 3, .nrprocs = H_KINDS, .procs = h_procedures, .counts = calls_counted,
+};
+static const struct rpc_version *versions[] = { NULL, NULL, NULL, &version };
+static struct rpc_stat statistics;
+static const struct rpc_program program = {
+	.name = "nfs", .number = 100003, .nrvers = 4, .version = versions, .stats = &statistics,
+};
+static struct rpc_xprt_switch multipath;
+
+struct rpc_clnt h_clnt;
+static struct rpc_xprt_ops operations;
+static void (*free_buffers)(struct rpc_task *task);
+static u32 numbers;
+
+static void buf_free(struct rpc_task *task)
+{
+	struct h_rpc *rpc = task->tk_calldata;
+
+	if (rpc && rpc->hold) {
+		rpc->held = true;
+		wait_event(rpc->wait, rpc->go);
+		rpc->held = false;
+	}
+	free_buffers(task);
+}
+
+void h_wrap_operations(struct rpc_xprt *xprt)
+{
+	operations = *xprt->ops;
+	free_buffers = operations.buf_free;
+	operations.buf_free = buf_free;
+	xprt->ops = &operations;
+}
+
+void h_client_init(struct rpc_xprt *xprt)
+{
+	memset(&h_clnt, 0, sizeof(h_clnt));
+	refcount_set(&h_clnt.cl_count, 1);
+	spin_lock_init(&h_clnt.cl_lock);
+	INIT_LIST_HEAD(&h_clnt.cl_tasks);
+	RCU_INIT_POINTER(h_clnt.cl_xprt, xprt);
+	h_clnt.cl_procinfo = h_procedures;
+	h_clnt.cl_prog = program.number;
+	h_clnt.cl_vers = 3;
+	h_clnt.cl_maxproc = H_KINDS;
+	h_clnt.cl_program = &program;
+	h_clnt.cl_stats = &statistics;
+	h_clnt.cl_timeout = &timeouts;
+	h_clnt.cl_noretranstimeo = 1;
+	h_clnt.cl_rtt = &h_clnt.cl_rtt_default;
+	rpc_init_rtt(&h_clnt.cl_rtt_default, timeouts.to_initval);
+	h_clnt.cl_auth = authnull_ops.create(NULL, &h_clnt);
+	RCU_INIT_POINTER(h_clnt.cl_xpi.xpi_xpswitch, &multipath);
+}
+
+static void call_done(struct rpc_task *task, void *data)
+{
+	struct h_rpc *rpc = data;
+
+	rpc->status = task->tk_status;
+	rpc->done = true;
+}
+
+static void call_released(void *data)
+{
+	struct h_rpc *rpc = data;
+
+	rpc->released = true;
+	rpc->task = NULL;
+}
+
+/* In place of the client's statistics, which it has none of. */
+static void count_nothing(struct rpc_task *task, void *data)
+{
+}
+
+static const struct rpc_call_ops call_operations = {
+	.rpc_count_stats = count_nothing,
+	.rpc_call_done = call_done,
+	.rpc_release = call_released,
+};
+
+/* Adjacent pages follow each other; of scattered ones, none do. */
+static void take_pages(struct h_rpc *rpc, u32 bytes)
+{
+	unsigned int count = DIV_ROUND_UP(bytes, PAGE_SIZE), i;
+	unsigned int step = rpc->kind->scattered ? 2 : 1;
+	u8 *memory = u_alloc(count * step * PAGE_SIZE, NULL);
+
+	rpc->page_count = count;
+	rpc->pages = u_alloc(count * sizeof(*rpc->pages), NULL);
+	for (i = 0; i < count; i++) {
+		rpc->pages[i] = virt_to_page(memory + i * step * PAGE_SIZE);
+		set_page_count(rpc->pages[i], 1);
+	}
+}
+
+static void fill_pages(struct h_rpc *rpc)
+{
+	u32 i;
+
+	for (i = 0; i < rpc->kind->send_pages; i++) {
+		u8 *page = page_address(rpc->pages[i >> PAGE_SHIFT]);
+
+		page[i & ~PAGE_MASK] = h_payload_byte(i, rpc->seed);
+	}
+}
+
+struct h_rpc *h_rpc_new(enum h_kind_number kind)
+{
+	struct h_rpc *rpc = u_alloc(sizeof(*rpc), NULL);
+
+	memset(rpc, 0, sizeof(*rpc));
+	rpc->kind = &h_kinds[kind];
+	rpc->number = kind;
+	rpc->seed = ++numbers;
+	init_waitqueue_head(&rpc->wait);
+	if (rpc->kind->send_pages || rpc->kind->receive_pages) {
+		take_pages(rpc, max(rpc->kind->send_pages, rpc->kind->receive_pages));
+		fill_pages(rpc);
+	}
+	return rpc;
+}
+
+void h_rpc_free(struct h_rpc *rpc)
+{
+	h_expect(rpc->released, "an RPC has not ended");
+	if (rpc->pages) {
+		h_dma_check_free(page_address(rpc->pages[0]),
+				 u_size(page_address(rpc->pages[0])));
+		u_free(page_address(rpc->pages[0]));
+		u_free(rpc->pages);
+	}
+	u_free(rpc);
+}
+
+/* The task of an RPC is asynchronous: rpciod runs it. */
+static void start(void *argument)
+{
+	struct h_rpc *rpc = argument;
+	struct rpc_message message = {
+		.rpc_proc = &h_procedures[rpc->number],
+		.rpc_argp = rpc,
+		.rpc_resp = rpc,
+	};
+	struct rpc_task_setup setup = {
+		.rpc_client = &h_clnt,
+		.rpc_xprt = h_xprt,
+		.rpc_message = &message,
+		.callback_ops = &call_operations,
+		.callback_data = rpc,
+		.workqueue = rpciod_workqueue,
+		.flags = RPC_TASK_ASYNC | RPC_TASK_NULLCREDS | rpc->flags,
+	};
+
+	rpc->task = rpc_run_task(&setup);
+	h_expect(!IS_ERR(rpc->task), "rpc_run_task() fails");
+	rpc_put_task(rpc->task);
+}
+
+void h_rpc_start(struct h_rpc *rpc, unsigned int flags)
+{
+	rpc->flags = flags;
+	h_spawn("a process", start, rpc);
+	h_settle();
+}
+
+/* A signal, or umount -f. */
+void h_rpc_cancel(struct h_rpc *rpc)
+{
+	if (rpc->task)
+		rpc_task_try_cancel(rpc->task, -EINTR);
+	h_settle();
+}
+
+/* Lets a call go on that is stopped before its buffers are freed. */
+void h_rpc_let_go(struct h_rpc *rpc)
+{
+	rpc->go = true;
+	wake_up_all(&rpc->wait);
+	h_settle();
+}
+
+void h_rpc_check(struct h_rpc *rpc)
+{
+	h_expect(rpc->released, "%s: the RPC does not end", rpc->kind->name);
+	h_expect(!rpc->status, "%s: the RPC ends with %d", rpc->kind->name, rpc->status);
+	h_expect(!rpc->kind->receive_pages || rpc->received, "%s: nothing was read",
+		 rpc->kind->name);
+}
+
+void h_rpc_run(struct h_rpc *rpc, const struct h_reply *how)
+{
+	struct h_call *call;
+
+	h_rpc_start(rpc, 0);
+	call = h_peer_call(rpc->xid);
+	if (!call) {
+		h_print_sleepers();
+		u_fail("%s: the call has not been sent", rpc->kind->name);
+	}
+	h_answer_call(call, how);
+	h_complete_all(h_qp);
+	h_settle();
+	h_complete_all(h_qp);
+	h_settle();
+	h_rpc_check(rpc);
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The connection manager. Its events come one at a time, in threads of their own, and what the peer
+ * answers to a request for a connection is in h_answer.
+ */
+#include <linux/inet.h>
+#include <linux/sunrpc/rpc_rdma_cid.h>
+#include <linux/wait.h>
+#include <net/net_namespace.h>
+#include "harness.h"
+
+struct identifier {
+	struct rdma_cm_id id;
+	struct list_head all;
+	bool connected;
+	bool busy;	/* a handler is running */
+};
+
+struct event {
+	struct list_head list;
+	struct identifier *identifier;
+	struct rdma_cm_event event;
+	u8 data[28];
+};
+
+struct h_answer h_answer = { .send = 4096, .receive = 4096, .remote_invalidation = true };
+unsigned int h_connections;
+
+static LIST_HEAD(identifiers);
+static LIST_HEAD(events);
+static DECLARE_WAIT_QUEUE_HEAD(handled);
+
+static struct identifier *identifier_of(struct rdma_cm_id *id)
+{
+	return container_of(id, struct identifier, id);
+}
+
+struct rdma_cm_id *__rdma_create_kernel_id(struct net *net, rdma_cm_event_handler handler,
+					   void *context, enum rdma_ucm_port_space ps,
+					   enum ib_qp_type type, const char *caller)
+{
+	struct identifier *self = u_alloc(sizeof(*self), __builtin_return_address(0));
+
+	memset(self, 0, sizeof(*self));
+	self->id.event_handler = handler;
+	self->id.context = context;
+	self->id.ps = ps;
+	self->id.qp_type = type;
+	list_add(&self->all, &identifiers);
+	return &self->id;
+}
+
+static struct event *report(struct identifier *self, enum rdma_cm_event_type type, int status)
+{
+	struct event *event = u_alloc(sizeof(*event), NULL);
+
+	memset(event, 0, sizeof(*event));
+	event->identifier = self;
+	event->event.event = type;
+	event->event.status = status;
+	list_add_tail(&event->list, &events);
+	return event;
+}
+
+static void forget_events(struct identifier *self)
+{
+	struct event *event, *next;
+
+	list_for_each_entry_safe(event, next, &events, list) {
+		if (event->identifier != self)
+			continue;
+		list_del(&event->list);
+		u_free(event);
+	}
+}
+
+void rdma_destroy_id(struct rdma_cm_id *id)
+{
+	struct identifier *self = identifier_of(id);
+
+	forget_events(self);
+	wait_event(handled, !self->busy);
+	forget_events(self);
+	h_expect(!id->qp, "violation: an identifier goes that has a queue pair");
+	list_del(&self->all);
+	u_free(self);
+}
+
+static void handle(void *argument)
+{
+	struct event *event = argument;
+	struct identifier *self = event->identifier;
+	struct rdma_cm_id *id = &self->id;
+
+	if (id->event_handler(id, &event->event)) {
+		self->busy = false;
+		rdma_destroy_id(id);
+	}
+	self->busy = false;
+	wake_up_all(&handled);
+	u_free(event);
+}
+
+bool h_run_cm(void)
+{
+	struct event *event;
+
+	list_for_each_entry(event, &events, list) {
+		if (event->identifier->busy)
+			continue;
+		list_del(&event->list);
+		event->identifier->busy = true;
+		h_spawn("a handler of connection events", handle, event);
+		return true;
+	}
+	return false;
+}
+
+int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, const struct sockaddr *dst,
+		      unsigned long timeout_ms)
+{
+	struct identifier *self = identifier_of(id);
+	struct sockaddr_in *from = (struct sockaddr_in *)&id->route.addr.src_addr;
+
+	memcpy(&id->route.addr.dst_addr, dst, sizeof(struct sockaddr_in));
+	*from = (struct sockaddr_in) { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001) };
+	id->device = &h_device;
+	id->port_num = 1;
+	report(self, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	return 0;
+}
+
+int rdma_resolve_route(struct rdma_cm_id *id, unsigned long timeout_ms)
+{
+	report(identifier_of(id), RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return 0;
+}
+
+int rdma_create_qp(struct rdma_cm_id *id, struct ib_pd *pd, struct ib_qp_init_attr *attr)
+{
+	struct h_qp *qp = h_qp_create(pd, attr);
+
+	qp->id = id;
+	id->qp = &qp->ib;
+	return 0;
+}
+
+void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+	h_qp_destroy(container_of(id->qp, struct h_qp, ib));
+	id->qp = NULL;
+}
+
+/* RFC 8797: magic, version, flags, and sizes in units of 1024 bytes, less one. */
+static u8 private_data(u8 *data)
+{
+	static const u8 magic[] = { 0xf6, 0xab, 0x0e, 0x18, 1 };
+
+	if (!h_answer.send)
+		return 0;
+	memcpy(data, magic, sizeof(magic));
+	data[5] = h_answer.remote_invalidation;
+	data[6] = h_answer.send / 1024 - 1;
+	data[7] = h_answer.receive / 1024 - 1;
+	return 8;
+}
+
+int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
+{
+	struct identifier *self = identifier_of(id);
+	struct event *event;
+
+	if (h_answer.silent)
+		return 0;
+	if (h_answer.refuse) {
+		report(self, RDMA_CM_EVENT_REJECTED, 28);
+		return 0;
+	}
+	self->connected = true;
+	h_connections++;
+	h_qp = container_of(id->qp, struct h_qp, ib);
+	event = report(self, RDMA_CM_EVENT_ESTABLISHED, 0);
+	event->event.param.conn.responder_resources = 16;
+	event->event.param.conn.initiator_depth = 16;
+	event->event.param.conn.private_data = event->data;
+	event->event.param.conn.private_data_len = private_data(event->data);
+	return 0;
+}
+
+int rdma_disconnect(struct rdma_cm_id *id)
+{
+	struct identifier *self = identifier_of(id);
+
+	if (!self->connected)
+		return -EINVAL;
+	self->connected = false;
+	if (!h_faults.modify)
+		h_qp_error(container_of(id->qp, struct h_qp, ib));
+	report(self, RDMA_CM_EVENT_DISCONNECTED, 0);
+	return h_faults.modify;
+}
+
+/* The peer has ended the connection. */
+void h_cm_disconnected(void)
+{
+	struct identifier *self;
+
+	list_for_each_entry(self, &identifiers, all) {
+		if (!self->connected)
+			continue;
+		self->connected = false;
+		h_qp_error(container_of(self->id.qp, struct h_qp, ib));
+		report(self, RDMA_CM_EVENT_DISCONNECTED, 0);
+	}
+}
+
+void h_cm_removed(void)
+{
+	struct identifier *self;
+
+	list_for_each_entry(self, &identifiers, all)
+		if (self->id.device)
+			report(self, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+}
+
+void rdma_lock_handler(struct rdma_cm_id *id)
+{
+}
+
+void rdma_unlock_handler(struct rdma_cm_id *id)
+{
+}
+
+const char *rdma_reject_msg(struct rdma_cm_id *id, int reason)
+{
+	return "rejected";
+}

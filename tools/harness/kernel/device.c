@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The device: what it can do (about what mlx5 says of itself), protection domains and completion
+ * queues, and the clients that are told of it.
+ */
+#include "harness.h"
+
+struct ib_device h_device;
+struct ib_client *h_client;
+struct h_faults h_faults;
+unsigned int h_object_count;
+static bool present;
+static struct ib_client *clients[2];
+
+void h_device_init(void)
+{
+	struct ib_device *device = &h_device;
+
+	memset(device, 0, sizeof(*device));
+	strcpy(device->name, "harness0");
+	xa_init(&device->client_data);
+	device->dma_device = &h_dma_device;
+	device->num_comp_vectors = 1;
+	device->phys_port_cnt = 1;
+	device->ops.post_send = h_post_send;
+	device->ops.post_recv = h_post_recv;
+	device->ops.driver_id = RDMA_DRIVER_MLX5;
+	device->attrs = (struct ib_device_attr) {
+		.max_qp_wr = 32768,
+		.max_send_sge = 30,
+		.max_recv_sge = 32,
+		.max_cqe = 4194303,
+		.max_mr = 1 << 24,
+		.max_fast_reg_page_list_len = 512,
+		.max_qp_rd_atom = 16,
+		.max_qp_init_rd_atom = 16,
+		.device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS,
+		.kernel_cap_flags = IBK_SG_GAPS_REG | IBK_LOCAL_DMA_LKEY,
+	};
+}
+
+unsigned int h_objects(void)
+{
+	return h_object_count;
+}
+
+static void tell(struct ib_client *client, bool added)
+{
+	if (added && client->add)
+		client->add(&h_device);
+	if (added || !client->remove)
+		return;
+	client->remove(&h_device, xa_load(&h_device.client_data, client->client_id));
+	xa_erase(&h_device.client_data, client->client_id);
+}
+
+int ib_register_client(struct ib_client *client)
+{
+	unsigned int i = clients[0] ? 1 : 0;
+
+	h_expect(!clients[i], "more clients than the device has room for");
+	clients[i] = client;
+	client->client_id = i;
+	if (present)
+		tell(client, true);
+	return 0;
+}
+
+void ib_unregister_client(struct ib_client *client)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(clients); i++) {
+		if (clients[i] != client)
+			continue;
+		if (present)
+			tell(client, false);
+		clients[i] = NULL;
+	}
+}
+
+void ib_set_client_data(struct ib_device *device, struct ib_client *client, void *data)
+{
+	xa_store(&device->client_data, client->client_id, data, GFP_KERNEL);
+}
+
+/* In a thread, as the removal. */
+void h_device_add(void *unused)
+{
+	unsigned int i;
+
+	present = true;
+	for (i = 0; i < ARRAY_SIZE(clients); i++)
+		if (clients[i])
+			tell(clients[i], true);
+}
+
+/* Those that came last are told first, and the connection manager after them. */
+void h_device_remove(void *unused)
+{
+	int i;
+
+	present = false;
+	for (i = ARRAY_SIZE(clients) - 1; i >= 0; i--)
+		if (clients[i])
+			tell(clients[i], false);
+	h_cm_removed();
+	if (h_object_count)
+		h_violation("%u objects of a device that is gone", h_object_count);
+}
+
+struct ib_pd *__ib_alloc_pd(struct ib_device *device, unsigned int flags, const char *caller)
+{
+	struct ib_pd *pd = u_alloc(sizeof(*pd), __builtin_return_address(0));
+
+	memset(pd, 0, sizeof(*pd));
+	pd->device = device;
+	pd->local_dma_lkey = 0x100;
+	h_object_count++;
+	return pd;
+}
+
+int ib_dealloc_pd_user(struct ib_pd *pd, struct ib_udata *udata)
+{
+	if (atomic_read(&pd->usecnt))
+		h_violation("a protection domain goes that %d objects use", atomic_read(&pd->usecnt));
+	h_object_count--;
+	u_free(pd);
+	return 0;
+}
+
+static struct ib_cq *make_cq(struct ib_device *device, void *private, int entries)
+{
+	struct h_cq *cq = u_alloc(sizeof(*cq), __builtin_return_address(0));
+
+	memset(cq, 0, sizeof(*cq));
+	cq->ib.device = device;
+	cq->ib.cq_context = private;
+	cq->ib.cqe = entries;
+	cq->ib.res.id = 1;
+	h_object_count++;
+	return &cq->ib;
+}
+
+struct ib_cq *__ib_alloc_cq_any(struct ib_device *device, void *private, int entries,
+				enum ib_poll_context context, const char *caller)
+{
+	return make_cq(device, private, entries);
+}
+
+struct ib_cq *__ib_alloc_cq(struct ib_device *device, void *private, int entries, int vector,
+			    enum ib_poll_context context, const char *caller)
+{
+	return make_cq(device, private, entries);
+}
+
+void ib_free_cq(struct ib_cq *cq)
+{
+	if (atomic_read(&cq->usecnt))
+		h_violation("a completion queue goes that a queue pair uses");
+	h_object_count--;
+	u_free(container_of(cq, struct h_cq, ib));
+}

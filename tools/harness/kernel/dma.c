@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * DMA mappings. An address for the device is the processor's, so that the device finds what it is
+ * given; each mapping is on the books until it is undone in the same way.
+ */
+#include <linux/device.h>
+#include <linux/dma-mapping.h>
+#include <linux/scatterlist.h>
+#include "harness.h"
+
+#define BUCKETS		4096
+#define LIMIT		(1u << 20)
+
+struct mapping {
+	struct mapping *next;
+	u64 addr;
+	size_t len;
+	enum dma_data_direction way;
+};
+
+static struct device_dma_parameters parameters = {
+	.max_segment_size = SZ_2G,
+	.segment_boundary_mask = DMA_BIT_MASK(64),
+};
+static u64 mask = DMA_BIT_MASK(64);
+
+struct device h_dma_device = {
+	.dma_parms = &parameters,
+	.dma_mask = &mask,
+	.coherent_dma_mask = DMA_BIT_MASK(64),
+};
+
+static struct mapping *buckets[BUCKETS];
+static struct mapping *spare;
+static unsigned int live;
+/* Mappings that begin in each page. */
+static u16 in_page[U_MEMORY_SIZE >> PAGE_SHIFT];
+
+static u16 *page_count_of(u64 addr)
+{
+	h_expect(addr >= U_MEMORY && addr < U_MEMORY + U_MEMORY_SIZE,
+		 "violation: %#llx is mapped, which is no memory for DMA", addr);
+	return &in_page[(addr - U_MEMORY) >> PAGE_SHIFT];
+}
+
+static struct mapping **bucket(u64 addr)
+{
+	return &buckets[(addr >> 7) % BUCKETS];
+}
+
+static void map(u64 addr, size_t len, enum dma_data_direction way)
+{
+	struct mapping *mapping = spare;
+
+	if (mapping)
+		spare = mapping->next;
+	else
+		mapping = u_alloc(sizeof(*mapping), NULL);
+	*mapping = (struct mapping) { *bucket(addr), addr, len, way };
+	*bucket(addr) = mapping;
+	(*page_count_of(addr))++;
+	live++;
+}
+
+static void unmap(u64 addr, size_t len, enum dma_data_direction way)
+{
+	struct mapping **link, *mapping;
+
+	h_qp_check_unmap(addr, len);
+	for (link = bucket(addr); (mapping = *link); link = &mapping->next) {
+		if (mapping->addr != addr || mapping->len != len || mapping->way != way)
+			continue;
+		*link = mapping->next;
+		mapping->next = spare;
+		spare = mapping;
+		(*page_count_of(addr))--;
+		live--;
+		return;
+	}
+	h_violation("DMA unmap of %zu bytes at %#llx, which are not mapped so", len, addr);
+}
+
+unsigned int h_dma_live(void)
+{
+	return live;
+}
+
+/* Whether one mapping in this direction covers all of it. */
+bool h_dma_covers(u64 addr, size_t len, enum dma_data_direction way)
+{
+	u64 page = addr & PAGE_MASK;
+	unsigned int i, line;
+
+	/* A buffer is mapped from its start, which may be pages before. */
+	for (i = 0; i < 300 && page >= U_MEMORY; i++, page -= PAGE_SIZE) {
+		if (!*page_count_of(page))
+			continue;
+		for (line = 0; line < PAGE_SIZE >> 7; line++) {
+			struct mapping *m = *bucket(page + (line << 7));
+
+			for (; m; m = m->next)
+				if (m->addr <= addr && addr + len <= m->addr + m->len &&
+				    m->way == way)
+					return true;
+		}
+	}
+	return false;
+}
+
+/* Memory that is mapped may not be freed. */
+void h_dma_check_free(const void *p, size_t size)
+{
+	u64 start = (u64)p, page;
+
+	for (page = start & PAGE_MASK; page < start + size; page += PAGE_SIZE) {
+		unsigned int line;
+
+		if (!*page_count_of(page))
+			continue;
+		for (line = 0; line < PAGE_SIZE >> 7; line++) {
+			struct mapping *m = *bucket(page + (line << 7));
+
+			for (; m; m = m->next)
+				if (m->addr >= start && m->addr < start + size)
+					h_violation("memory is freed that is mapped for DMA");
+		}
+	}
+}
+
+dma_addr_t dma_map_page_attrs(struct device *dev, struct page *page, size_t offset, size_t size,
+			      enum dma_data_direction way, unsigned long attrs)
+{
+	u64 addr = (u64)page_address(page) + offset;
+
+	map(addr, size, way);
+	return addr;
+}
+
+void dma_unmap_page_attrs(struct device *dev, dma_addr_t addr, size_t size,
+			  enum dma_data_direction way, unsigned long attrs)
+{
+	unmap(addr, size, way);
+}
+
+unsigned int dma_map_sg_attrs(struct device *dev, struct scatterlist *sgl, int nents,
+			      enum dma_data_direction way, unsigned long attrs)
+{
+	struct scatterlist *sg;
+	int i;
+
+	for_each_sg(sgl, sg, nents, i) {
+		sg->dma_address = (u64)page_address(sg_page(sg)) + sg->offset;
+		sg_dma_len(sg) = sg->length;
+		map(sg->dma_address, sg->length, way);
+	}
+	return nents;
+}
+
+void dma_unmap_sg_attrs(struct device *dev, struct scatterlist *sgl, int nents,
+			enum dma_data_direction way, unsigned long attrs)
+{
+	struct scatterlist *sg;
+	int i;
+
+	h_mr_check_unmap(sgl);
+	for_each_sg(sgl, sg, nents, i)
+		unmap(sg->dma_address, sg->length, way);
+}
+
+size_t dma_max_mapping_size(struct device *dev)
+{
+	return SIZE_MAX;
+}
+
+void __dma_sync_single_for_cpu(struct device *dev, dma_addr_t addr, size_t size,
+			       enum dma_data_direction way)
+{
+}
+
+void __dma_sync_single_for_device(struct device *dev, dma_addr_t addr, size_t size,
+				  enum dma_data_direction way)
+{
+}
+
+const char *dev_driver_string(const struct device *dev)
+{
+	return "harness";
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Locks. One thread runs at a time, so one that finds a spinlock taken would spin for ever. */
+#include <linux/mutex.h>
+#include <linux/sched.h>
+#include <linux/spinlock.h>
+#include "harness.h"
+
+static void take(raw_spinlock_t *lock, const void *caller)
+{
+	if (lock->raw_lock.locked)
+		u_fail("violation: a spinlock is taken twice, at <%p>", caller);
+	lock->raw_lock.locked = 1;
+	h_counts.locks++;
+}
+
+static void give(raw_spinlock_t *lock, const void *caller)
+{
+	if (!lock->raw_lock.locked)
+		u_fail("violation: a spinlock that is free is unlocked, at <%p>", caller);
+	lock->raw_lock.locked = 0;
+}
+
+void _raw_spin_lock(raw_spinlock_t *lock)
+{
+	take(lock, __builtin_return_address(0));
+}
+
+void _raw_spin_lock_bh(raw_spinlock_t *lock)
+{
+	take(lock, __builtin_return_address(0));
+}
+
+void _raw_spin_lock_irq(raw_spinlock_t *lock)
+{
+	take(lock, __builtin_return_address(0));
+}
+
+unsigned long _raw_spin_lock_irqsave(raw_spinlock_t *lock)
+{
+	take(lock, __builtin_return_address(0));
+	return 0;
+}
+
+int _raw_spin_trylock(raw_spinlock_t *lock)
+{
+	if (lock->raw_lock.locked)
+		return 0;
+	take(lock, __builtin_return_address(0));
+	return 1;
+}
+
+void _raw_spin_unlock(raw_spinlock_t *lock)
+{
+	give(lock, __builtin_return_address(0));
+}
+
+void _raw_spin_unlock_bh(raw_spinlock_t *lock)
+{
+	give(lock, __builtin_return_address(0));
+}
+
+void _raw_spin_unlock_irq(raw_spinlock_t *lock)
+{
+	give(lock, __builtin_return_address(0));
+}
+
+void _raw_spin_unlock_irqrestore(raw_spinlock_t *lock, unsigned long flags)
+{
+	give(lock, __builtin_return_address(0));
+}
+
+void mutex_init_generic(struct mutex *lock)
+{
+	memset(lock, 0, sizeof(*lock));
+}
+
+/* One that waits for a mutex. */
+struct waiter {
+	struct list_head list;
+	struct mutex *lock;
+	struct task_struct *task;
+};
+
+static LIST_HEAD(waiters);
+
+void mutex_lock(struct mutex *lock)
+{
+	h_counts.mutexes++;
+	while (atomic_long_read(&lock->owner)) {
+		struct waiter waiter = { .lock = lock, .task = current };
+
+		list_add_tail(&waiter.list, &waiters);
+		__set_current_state(TASK_UNINTERRUPTIBLE);
+		schedule();
+		list_del(&waiter.list);
+	}
+	atomic_long_set(&lock->owner, (long)current);
+}
+
+int mutex_trylock(struct mutex *lock)
+{
+	if (atomic_long_read(&lock->owner))
+		return 0;
+	mutex_lock(lock);
+	return 1;
+}
+
+void mutex_unlock(struct mutex *lock)
+{
+	struct waiter *waiter;
+
+	if (atomic_long_read(&lock->owner) != (long)current)
+		h_violation("a mutex is unlocked by who does not hold it");
+	atomic_long_set(&lock->owner, 0);
+	list_for_each_entry(waiter, &waiters, list)
+		if (waiter->lock == lock)
+			wake_up_process(waiter->task);
+}

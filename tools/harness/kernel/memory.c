@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+/* kmalloc() and pages, out of one piece of address space that has a struct page for each page. */
+#include <linux/gfp.h>
+#include <linux/mempool.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+#include "harness.h"
+
+unsigned long page_offset_base = U_MEMORY;
+unsigned long vmemmap_base = U_PAGES;
+unsigned long phys_base;
+kmem_buckets kmalloc_caches[NR_KMALLOC_TYPES];
+
+static void *take(size_t size, gfp_t flags, const void *owner)
+{
+	void *p = u_alloc(size, owner);
+
+	h_counts.allocations++;
+	if (gfpflags_allow_blocking(flags) && !h_in_thread() && h_xprt)
+		u_fail("violation: an allocation that may sleep in a handler, at <%p>", owner);
+	memset(p, flags & __GFP_ZERO ? 0 : 0xa5, size);
+	return p;
+}
+
+static void give(const void *p)
+{
+	h_dma_check_free(p, u_size(p));
+	u_free((void *)p);
+}
+
+void *__kmalloc_noprof(size_t size, gfp_t flags)
+{
+	return take(size, flags, __builtin_return_address(0));
+}
+
+void *__kmalloc_node_noprof(DECL_KMALLOC_PARAMS(size, b, token), gfp_t flags, int node)
+{
+	return take(size, flags, __builtin_return_address(0));
+}
+
+void *__kmalloc_cache_noprof(struct kmem_cache *cache, gfp_t flags, size_t size)
+{
+	return take(size, flags, __builtin_return_address(0));
+}
+
+void *__kmalloc_cache_node_noprof(struct kmem_cache *cache, gfp_t flags, int node, size_t size)
+{
+	return take(size, flags, __builtin_return_address(0));
+}
+
+static void *resize(const void *old, size_t size, gfp_t flags, const void *owner)
+{
+	void *p;
+
+	if (!size) {
+		if (!ZERO_OR_NULL_PTR(old))
+			give(old);
+		return ZERO_SIZE_PTR;
+	}
+	p = take(size, flags, owner);
+	if (!ZERO_OR_NULL_PTR(old)) {
+		memcpy(p, old, min(size, (size_t)u_size(old)));
+		give(old);
+	}
+	return p;
+}
+
+void *krealloc_node_align_noprof(const void *old, size_t size, unsigned long align, gfp_t flags,
+				 int node)
+{
+	return resize(old, size, flags, __builtin_return_address(0));
+}
+
+void *kvrealloc_node_align_noprof(const void *old, size_t size, unsigned long align, gfp_t flags,
+				  int node)
+{
+	return resize(old, size, flags, __builtin_return_address(0));
+}
+
+void *vrealloc_node_align_noprof(const void *old, size_t size, unsigned long align, gfp_t flags,
+				 int node)
+{
+	return resize(old, size, flags, __builtin_return_address(0));
+}
+
+void kfree(const void *p)
+{
+	if (!ZERO_OR_NULL_PTR(p))
+		give(p);
+}
+
+void kvfree(const void *p)
+{
+	kfree(p);
+}
+
+/* Nobody reads under RCU while another thread runs. */
+void kvfree_call_rcu(struct kvfree_rcu_head *head, void *p)
+{
+	kfree(p);
+}
+
+bool is_vmalloc_addr(const void *p)
+{
+	return false;
+}
+
+char *kstrdup(const char *s, gfp_t flags)
+{
+	size_t size = strlen(s) + 1;
+
+	return memcpy(take(size, flags, __builtin_return_address(0)), s, size);
+}
+
+void __percpu *pcpu_alloc_noprof(size_t size, size_t align, bool reserved, gfp_t flags)
+{
+	return (void __percpu *)take(size, flags | __GFP_ZERO, __builtin_return_address(0));
+}
+
+void free_percpu(void __percpu *p)
+{
+	kfree((void *)p);
+}
+
+/* --- Caches and pools: each is a size --- */
+
+struct kmem_cache {
+	unsigned int size;
+};
+
+struct kmem_cache *__kmem_cache_create_args(const char *name, unsigned int size,
+					    struct kmem_cache_args *args, slab_flags_t flags)
+{
+	struct kmem_cache *cache = u_alloc(sizeof(*cache), NULL);
+
+	cache->size = size;
+	return cache;
+}
+
+void kmem_cache_destroy(struct kmem_cache *cache)
+{
+	u_free(cache);
+}
+
+void *kmem_cache_alloc_noprof(struct kmem_cache *cache, gfp_t flags)
+{
+	return take(cache->size, flags, __builtin_return_address(0));
+}
+
+void *kmem_cache_alloc_lru_noprof(struct kmem_cache *cache, struct list_lru *lru, gfp_t flags)
+{
+	return take(cache->size ?: 1024, flags, __builtin_return_address(0));
+}
+
+void kmem_cache_free(struct kmem_cache *cache, void *p)
+{
+	kfree(p);
+}
+
+mempool_t *mempool_create_node_noprof(int min_nr, mempool_alloc_t *alloc_fn,
+				      mempool_free_t *free_fn, void *data, gfp_t gfp, int node)
+{
+	mempool_t *pool = u_alloc(sizeof(*pool), NULL);
+
+	pool->pool_data = data;
+	return pool;
+}
+
+void mempool_destroy(mempool_t *pool)
+{
+	u_free(pool);
+}
+
+void *mempool_alloc_slab(gfp_t gfp, void *data)
+{
+	return kmem_cache_alloc_noprof(data, gfp);
+}
+
+void mempool_free_slab(void *p, void *data)
+{
+	kfree(p);
+}
+
+void *mempool_alloc_noprof(mempool_t *pool, gfp_t gfp)
+{
+	return mempool_alloc_slab(gfp, pool->pool_data);
+}
+
+void mempool_free(void *p, mempool_t *pool)
+{
+	kfree(p);
+}
+
+/* --- Pages --- */
+
+struct page *alloc_pages_node_noprof(int node, gfp_t flags, unsigned int order)
+{
+	void *p = take(PAGE_SIZE << order, flags, __builtin_return_address(0));
+	struct page *page = virt_to_page(p);
+
+	memset(page, 0, sizeof(*page));
+	set_page_count(page, 1);
+	return page;
+}
+
+void __free_pages(struct page *page, unsigned int order)
+{
+	kfree(page_address(page));
+}
+
+void free_pages(unsigned long addr, unsigned int order)
+{
+	kfree((void *)addr);
+}
+
+unsigned long get_free_pages_noprof(gfp_t flags, unsigned int order)
+{
+	return (unsigned long)page_address(alloc_pages_node_noprof(0, flags, order));
+}
+
+void __folio_put(struct folio *folio)
+{
+	kfree(page_address(&folio->page));
+}

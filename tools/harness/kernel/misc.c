@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Odds and ends of the kernel. */
+#include <linux/cpuhotplug.h>
+#include <linux/cpumask.h>
+#include <linux/fault-inject.h>
+#include <linux/kernel.h>
+#include <linux/module.h>
+#include <linux/random.h>
+#include <linux/rcupdate.h>
+#include <linux/sysctl.h>
+#include <linux/utsname.h>
+#include <net/net_namespace.h>
+#include "harness.h"
+
+struct h_counts h_counts;
+
+/* One processor, which nobody wants to take away: its count of reasons not to is never zero. */
+DEFINE_PER_CPU_CACHE_HOT(unsigned long, __preempt_count) = PREEMPT_NEED_RESCHED;
+DEFINE_PER_CPU_CACHE_HOT(int, cpu_number);
+DEFINE_PER_CPU_CACHE_HOT(unsigned long, this_cpu_off);
+struct cpumask __cpu_online_mask = { .bits = { 1 } };
+struct cpumask __cpu_possible_mask = { .bits = { 1 } };
+struct cpumask __cpu_present_mask = { .bits = { 1 } };
+unsigned int nr_cpu_ids = 1;
+enum system_states system_state = SYSTEM_RUNNING;
+struct net init_net;
+struct task_struct init_task;
+struct uts_namespace init_uts_ns;
+const int sysctl_vals[] = { 0, 1, 2, 3, 4, 100, 200, 1000, 3000, INT_MAX, 65535, -1 };
+const unsigned long sysctl_long_vals[] = { 0, 1, LONG_MAX };
+
+/* --- Modules: one reference too many, or too few, is found at the end --- */
+
+static int module_references;
+
+bool try_module_get(struct module *module)
+{
+	module_references++;
+	return true;
+}
+
+void __module_get(struct module *module)
+{
+	module_references++;
+}
+
+void module_put(struct module *module)
+{
+	module_references--;
+}
+
+int h_module_references(void)
+{
+	return module_references;
+}
+
+int __request_module(bool wait, const char *name, ...)
+{
+	return -ENOENT;
+}
+
+/* Processors neither come nor go. */
+int __cpuhp_setup_state(enum cpuhp_state state, const char *name, bool invoke,
+			int (*startup)(unsigned int cpu), int (*teardown)(unsigned int cpu),
+			bool multi)
+{
+	return 0;
+}
+
+/* --- RCU: no thread is preempted, so that all that sleep are in no reader's section --- */
+
+void synchronize_rcu(void)
+{
+}
+
+void synchronize_rcu_tasks(void)
+{
+}
+
+void call_rcu(struct rcu_head *head, rcu_callback_t function)
+{
+	function(head);
+}
+
+/* --- The same numbers on each run --- */
+
+u32 get_random_u32(void)
+{
+	return 0x12345678;
+}
+
+u32 __get_random_u32_below(u32 ceiling)
+{
+	return ceiling / 2;
+}
+
+void get_random_bytes(void *buf, size_t len)
+{
+	memset(buf, 0x5a, len);
+}
+
+/* --- sysctl: tables are accepted and forgotten --- */
+
+struct ctl_table_header *register_sysctl_sz(const char *path, const struct ctl_table *table,
+					    size_t count)
+{
+	return u_alloc(sizeof(struct ctl_table_header), NULL);
+}
+
+void unregister_sysctl_table(struct ctl_table_header *header)
+{
+	if (header)
+		u_free(header);
+}
+
+/* Only their addresses are asked for. */
+int proc_dointvec_minmax(const struct ctl_table *table, int dir, void *buffer, size_t *lenp,
+			 loff_t *ppos)
+{
+	return -EIO;
+}
+
+int proc_dointvec(const struct ctl_table *table, int dir, void *buffer, size_t *lenp, loff_t *ppos)
+{
+	return -EIO;
+}
+
+/* --- Strings that the C library has not --- */
+
+ssize_t sized_strscpy(char *to, const char *from, size_t size)
+{
+	size_t len = strnlen(from, size - 1);
+
+	memcpy(to, from, len);
+	to[len] = 0;
+	return len;
+}
+
+int scnprintf(char *buf, size_t size, const char *format, ...)
+{
+	va_list list;
+	int n;
+
+	va_start(list, format);
+	n = u_print(buf, size, format, list);
+	va_end(list);
+	return min_t(int, n, size - 1);
+}
+
+int snprintf(char *buf, size_t size, const char *format, ...)
+{
+	va_list list;
+	int n;
+
+	va_start(list, format);
+	n = u_print(buf, size, format, list);
+	va_end(list);
+	return n;
+}
+
+int sprintf(char *buf, const char *format, ...)
+{
+	va_list list;
+	int n;
+
+	va_start(list, format);
+	n = u_print(buf, PAGE_SIZE, format, list);
+	va_end(list);
+	return n;
+}
+
+char *kasprintf(gfp_t gfp, const char *format, ...)
+{
+	char line[256];
+	va_list list;
+
+	va_start(list, format);
+	u_print(line, sizeof(line), format, list);
+	va_end(list);
+	return kstrdup(line, gfp);
+}

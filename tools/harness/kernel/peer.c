@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The responder receives: RPC-over-RDMA version one (RFC 8166), taken apart with suspicion. What the
+ * requester says that is not right is a violation.
+ */
+#include "harness.h"
+
+unsigned int h_backward_replies;
+static LIST_HEAD(calls);
+
+/* A message that is being read. */
+struct cursor {
+	const u8 *p;
+	u32 left;
+};
+
+static u32 word(struct cursor *cursor)
+{
+	u32 value;
+
+	h_expect(cursor->left >= 4, "violation: a message that is cut off");
+	value = get_unaligned_be32(cursor->p);
+	cursor->p += 4;
+	cursor->left -= 4;
+	return value;
+}
+
+static void segment(struct cursor *cursor, struct h_chunk *chunk, u32 position)
+{
+	unsigned int n = chunk->count++;
+
+	h_expect(n < H_SEGMENTS, "violation: a chunk of more than %u segments", n);
+	chunk->segments[n].position = position;
+	chunk->segments[n].key = word(cursor);
+	chunk->segments[n].len = word(cursor);
+	chunk->segments[n].addr = (u64)word(cursor) << 32;
+	chunk->segments[n].addr |= word(cursor);
+}
+
+static void write_chunk(struct cursor *cursor, struct h_chunk *chunk)
+{
+	u32 count = word(cursor);
+
+	while (count--)
+		segment(cursor, chunk, 0);
+}
+
+static void lists(struct cursor *cursor, struct h_call *call)
+{
+	while (word(cursor)) {
+		u32 position = word(cursor);
+
+		segment(cursor, &call->read, position);
+	}
+	while (word(cursor)) {
+		h_expect(!call->write.count, "violation: two write chunks");
+		write_chunk(cursor, &call->write);
+	}
+	if (word(cursor))
+		write_chunk(cursor, &call->reply);
+}
+
+/* Reads a read chunk into `to`; returns its length. */
+static u32 pull(struct h_call *call, u8 *to, u32 room)
+{
+	u32 len = 0;
+	unsigned int i;
+
+	for (i = 0; i < call->read.count; i++) {
+		u32 n = call->read.segments[i].len;
+
+		h_expect(len + n <= room, "violation: a read chunk of %u bytes", len + n);
+		h_peer_access(call->qp, call->read.segments[i].key, call->read.segments[i].addr,
+			      to + len, n, false);
+		len += n;
+	}
+	return len;
+}
+
+static void check_payload(struct h_call *call, const u8 *payload, u32 len)
+{
+	u32 seed = get_unaligned_be32(call->message + 40), i;
+
+	for (i = 0; i < len; i++)
+		if (payload[i] != h_payload_byte(i, seed))
+			h_violation("byte %u of a payload of %u is wrong", i, len);
+	call->payload = len;
+}
+
+/* The RPC message: what came inline, or all of it in a read chunk at position zero. */
+static void message(struct h_call *call, struct cursor *inline_part)
+{
+	static u8 payload[2 << 20];
+	u32 len;
+
+	if (call->proc == 1) {
+		call->message_len = pull(call, call->message, sizeof(call->message));
+	} else {
+		memcpy(call->message, inline_part->p, inline_part->left);
+		call->message_len = inline_part->left;
+	}
+	h_expect(call->message_len >= 44, "violation: an RPC message of %u bytes", call->message_len);
+	h_expect(get_unaligned_be32(call->message) == call->xid, "violation: XIDs that differ");
+	call->kind = get_unaligned_be32(call->message + 20);
+	if (call->proc == 0 && call->read.count) {
+		len = pull(call, payload, sizeof(payload));
+		check_payload(call, payload, len);
+	}
+}
+
+static bool is_backward_reply(const struct h_call *call, const struct cursor *cursor)
+{
+	return call->proc == 0 && cursor->left >= 8 && get_unaligned_be32(cursor->p + 4) == 1;
+}
+
+void h_peer_receive(struct h_qp *qp, const void *bytes, u32 len)
+{
+	struct cursor cursor = { bytes, len };
+	struct h_call *call = u_alloc(sizeof(*call), NULL);
+
+	memset(call, 0, offsetof(struct h_call, bytes));
+	call->qp = qp;
+	call->xid = word(&cursor);
+	h_expect(word(&cursor) == 1, "violation: a message of another version");
+	call->credits = word(&cursor);
+	call->proc = word(&cursor);
+	h_expect(call->proc <= 1, "violation: a message of type %u", call->proc);
+	lists(&cursor, call);
+	call->header = len - cursor.left;
+	if (is_backward_reply(call, &cursor)) {
+		h_backward_replies++;
+		u_free(call);
+		return;
+	}
+	message(call, &cursor);
+	list_add_tail(&call->list, &calls);
+}
+
+struct h_call *h_peer_call(u32 xid)
+{
+	struct h_call *call;
+
+	list_for_each_entry(call, &calls, list)
+		if (call->xid == xid)
+			return call;
+	return NULL;
+}
+
+void h_peer_drop(struct h_call *call)
+{
+	list_del(&call->list);
+	u_free(call);
+}
+
+void h_peer_drop_all(void)
+{
+	struct h_call *call, *next;
+
+	list_for_each_entry_safe(call, next, &calls, list)
+		h_peer_drop(call);
+}
+
+unsigned int h_peer_waiting(void)
+{
+	return list_count_nodes(&calls);
+}
+
+/* The n-th R_key of a call: read list, write chunk, reply chunk; 0 if there are fewer. */
+u32 h_call_key(const struct h_call *call, unsigned int n)
+{
+	if (n < call->write.count)
+		return call->write.segments[n].key;
+	n -= call->write.count;
+	if (n < call->reply.count)
+		return call->reply.segments[n].key;
+	n -= call->reply.count;
+	return n < call->read.count ? call->read.segments[n].key : 0;
+}

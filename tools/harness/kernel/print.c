@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+/* printk() and what debugfs shows. */
+#include <linux/debugfs.h>
+#include <linux/kern_levels.h>
+#include <linux/printk.h>
+#include <linux/seq_file.h>
+#include "harness.h"
+
+unsigned int h_warnings;
+
+/* From the kernel crate: writes what Rust's formatting makes, up to `end`; returns where it ends. */
+char *rust_fmt_argument(char *buf, char *end, const void *ptr);
+
+/* Rust's messages are "%s: %pA": who speaks, and what Rust formats. */
+static void rust_print(char *line, size_t size, const char *format, va_list list)
+{
+	const char *who = strchr(format, 's') < strstr(format, "%pA") ? va_arg(list, char *) : "";
+	char *end = line + strlen(who);
+
+	strcpy(line, who);
+	end = strcpy(end, ": ") + 2;
+	end = rust_fmt_argument(end, line + size - 1, va_arg(list, void *));
+	*end = 0;
+}
+
+int __weak rust_is_there;
+
+char * __weak rust_fmt_argument(char *buf, char *end, const void *ptr)
+{
+	return buf;
+}
+
+int _printk(const char *format, ...)
+{
+	char line[1024];
+	va_list list;
+	char level = 0;
+
+	if (format[0] == KERN_SOH_ASCII) {
+		level = format[1];
+		format += 2;
+	}
+	va_start(list, format);
+	if (strstr(format, "%pA"))
+		rust_print(line, sizeof(line), format, list);
+	else
+		u_print(line, sizeof(line), format, list);
+	va_end(list);
+	if (level >= '0' && level <= '4')
+		h_warnings++;
+	line[strcspn(line, "\n")] = 0;
+	u_say("  kernel: %s", line);
+	return 0;
+}
+
+int ___ratelimit(struct ratelimit_state *rs, const char *func)
+{
+	return 1;
+}
+
+/* --- Files of debugfs --- */
+
+struct file_entry {
+	const char *name;
+	const struct file_operations *fops;
+	void *data;
+};
+
+static struct file_entry files[16];
+static unsigned int file_count;
+static char contents[4096];
+static struct seq_file shown;
+
+struct dentry *debugfs_create_dir(const char *name, struct dentry *parent)
+{
+	return (struct dentry *)contents;
+}
+
+struct dentry *debugfs_create_file_full(const char *name, umode_t mode, struct dentry *parent,
+					void *data, const void *aux,
+					const struct file_operations *fops)
+{
+	h_expect(file_count < ARRAY_SIZE(files), "too many files");
+	files[file_count++] = (struct file_entry) { name, fops, data };
+	return (struct dentry *)contents;
+}
+
+void debugfs_remove(struct dentry *dentry)
+{
+	file_count = 0;
+}
+
+int single_open(struct file *file, int (*show)(struct seq_file *, void *), void *data)
+{
+	memset(contents, 0, sizeof(contents));
+	shown = (struct seq_file) {
+		.buf = contents, .size = sizeof(contents), .private = data,
+	};
+	return show(&shown, data);
+}
+
+static void seq_rust(struct seq_file *m, const void *argument)
+{
+	char *end = rust_fmt_argument(m->buf + m->count, m->buf + m->size - 1, argument);
+
+	m->count = end - m->buf;
+}
+
+void seq_printf(struct seq_file *m, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	if (!strcmp(format, "%pA"))
+		seq_rust(m, va_arg(list, void *));
+	else
+		m->count += u_print(m->buf + m->count, m->size - m->count, format, list);
+	va_end(list);
+}
+
+int seq_write(struct seq_file *m, const void *data, size_t len)
+{
+	memcpy(m->buf + m->count, data, len);
+	m->count += len;
+	return 0;
+}
+
+/* What a file says, or NULL if there is none of that name. */
+const char *h_file_read(const char *name)
+{
+	struct inode inode = {};
+	struct file file = {};
+	unsigned int i;
+
+	for (i = 0; i < file_count; i++) {
+		if (strcmp(files[i].name, name))
+			continue;
+		inode.i_private = files[i].data;
+		file.f_inode = &inode;
+		files[i].fops->open(&inode, &file);
+		return contents;
+	}
+	return NULL;
+}

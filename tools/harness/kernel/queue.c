@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Queue pairs. A work request is executed when it is posted, unless the queue pair is held; its
+ * completion is delivered when the driver says so. Unsignalled ones complete in silence, before the
+ * next signalled one. In the error state everything is flushed.
+ */
+#include "harness.h"
+
+struct h_qp *h_qp;
+static LIST_HEAD(pairs);
+static unsigned int numbers;
+
+static struct h_qp *pair_of(struct ib_qp *qp)
+{
+	return container_of(qp, struct h_qp, ib);
+}
+
+
+struct h_qp *h_qp_create(struct ib_pd *pd, const struct ib_qp_init_attr *attr)
+{
+	struct h_qp *qp = u_alloc(sizeof(*qp), __builtin_return_address(0));
+
+	memset(qp, 0, sizeof(*qp));
+	qp->ib.device = pd->device;
+	qp->ib.pd = pd;
+	qp->ib.send_cq = attr->send_cq;
+	qp->ib.recv_cq = attr->recv_cq;
+	qp->ib.qp_context = attr->qp_context;
+	qp->ib.qp_type = attr->qp_type;
+	qp->ib.qp_num = ++numbers;
+	qp->ib.res.id = numbers;
+	qp->cap = attr->cap;
+	qp->event_handler = attr->event_handler;
+	INIT_LIST_HEAD(&qp->sq);
+	INIT_LIST_HEAD(&qp->rq);
+	INIT_LIST_HEAD(&qp->arrived);
+	list_add(&qp->all, &pairs);
+	atomic_inc(&pd->usecnt);
+	atomic_inc(&attr->send_cq->usecnt);
+	atomic_inc(&attr->recv_cq->usecnt);
+	h_object_count++;
+	return qp;
+}
+
+static void drop_all(struct list_head *list)
+{
+	struct h_wr *wr, *next;
+
+	list_for_each_entry_safe(wr, next, list, list)
+		u_free(wr);
+	INIT_LIST_HEAD(list);
+}
+
+/* What was posted is gone without a word, and the peer reaches nothing any more. */
+void h_qp_destroy(struct h_qp *qp)
+{
+	qp->destroyed = true;
+	drop_all(&qp->sq);
+	drop_all(&qp->rq);
+	drop_all(&qp->arrived);
+	atomic_dec(&qp->ib.pd->usecnt);
+	atomic_dec(&qp->ib.send_cq->usecnt);
+	atomic_dec(&qp->ib.recv_cq->usecnt);
+	list_del(&qp->all);
+	h_mr_forget(qp);
+	if (h_qp == qp)
+		h_qp = NULL;
+	h_object_count--;
+	u_free(qp);
+}
+
+/* Whether the device may still use what was posted, and the peer what was registered. */
+bool h_qp_in_use(const struct h_qp *qp)
+{
+	struct h_wr *wr;
+
+	if (!qp->broken || !list_empty(&qp->rq) || !list_empty(&qp->arrived))
+		return true;
+	list_for_each_entry(wr, &qp->sq, list)
+		if (!wr->executed || wr->signalled || wr->status)
+			return true;
+	return false;
+}
+
+static bool touches(const struct list_head *list, u64 addr, size_t len)
+{
+	struct h_wr *wr;
+
+	list_for_each_entry(wr, list, list)
+		if (wr->len && wr->addr < addr + len && addr < wr->addr + wr->len)
+			return true;
+	return false;
+}
+
+/* Sends that were executed have been read; what a Receive is posted for may be written at any time. */
+void h_qp_check_unmap(u64 addr, size_t len)
+{
+	struct h_qp *qp;
+	struct h_wr *wr;
+
+	list_for_each_entry(qp, &pairs, all) {
+		if (touches(&qp->rq, addr, len))
+			h_violation("a Receive's buffer is unmapped while it is posted");
+		list_for_each_entry(wr, &qp->sq, list)
+			if (!wr->executed && wr->len && wr->addr < addr + len &&
+			    addr < wr->addr + wr->len)
+				h_violation("a Send's buffer is unmapped while it is posted");
+	}
+}
+
+/* --- Posting --- */
+
+static struct h_wr *make(struct ib_cqe *cqe, const struct ib_sge *sge, int num_sge)
+{
+	struct h_wr *wr = u_alloc(sizeof(*wr), NULL);
+
+	memset(wr, 0, sizeof(*wr));
+	wr->cqe = cqe;
+	wr->status = IB_WC_SUCCESS;
+	if (num_sge) {
+		wr->addr = sge->addr;
+		wr->len = sge->length;
+	}
+	return wr;
+}
+
+static void check_posting(const struct h_qp *qp, unsigned int outstanding, unsigned int room)
+{
+	if (qp->drained)
+		h_violation("posted on a queue pair that was drained");
+	if (outstanding > room)
+		h_violation("%u work requests on a queue of %u", outstanding, room);
+}
+
+static void note(struct h_wr *mine, const struct ib_send_wr *wr)
+{
+	mine->opcode = wr->opcode;
+	mine->signalled = wr->send_flags & IB_SEND_SIGNALED;
+	switch (wr->opcode) {
+	case IB_WR_REG_MR:
+		mine->mr = container_of(reg_wr(wr)->mr, struct h_mr, ib);
+		mine->key = reg_wr(wr)->key;
+		mine->access = reg_wr(wr)->access;
+		mine->wc_opcode = IB_WC_REG_MR;
+		break;
+	case IB_WR_LOCAL_INV:
+		mine->key = wr->ex.invalidate_rkey;
+		mine->wc_opcode = IB_WC_LOCAL_INV;
+		break;
+	case IB_WR_SEND:
+		mine->wc_opcode = IB_WC_SEND;
+		break;
+	case IB_WR_RDMA_WRITE:
+		mine->wc_opcode = IB_WC_RDMA_WRITE;
+		break;
+	default:
+		u_fail("a work request with opcode %d", wr->opcode);
+	}
+}
+
+/* Sends of stock's have several pieces: they are gathered when executed, so they are kept. */
+struct gathered {
+	struct h_wr wr;
+	int num_sge;
+	struct ib_sge sge[32];
+};
+
+static struct h_wr *make_send(const struct ib_send_wr *wr)
+{
+	struct gathered *mine = u_alloc(sizeof(*mine), NULL);
+
+	memset(mine, 0, sizeof(*mine));
+	mine->wr.cqe = wr->wr_cqe;
+	mine->num_sge = wr->num_sge;
+	memcpy(mine->sge, wr->sg_list, wr->num_sge * sizeof(*wr->sg_list));
+	mine->wr.addr = wr->num_sge ? wr->sg_list->addr : 0;
+	mine->wr.len = wr->num_sge ? wr->sg_list->length : 0;
+	return &mine->wr;
+}
+
+int h_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_send_wr **bad)
+{
+	struct h_qp *qp = pair_of(ib);
+
+	if (h_faults.post_send) {
+		int error = h_faults.post_send;
+
+		h_faults.post_send = 0;
+		*bad = wr;
+		return error;
+	}
+	for (; wr; wr = wr->next) {
+		struct h_wr *mine = wr->opcode == IB_WR_SEND ? make_send(wr) :
+				    make(wr->wr_cqe, NULL, 0);
+
+		note(mine, wr);
+		list_add_tail(&mine->list, &qp->sq);
+		check_posting(qp, ++qp->sq_len, qp->cap.max_send_wr);
+	}
+	h_qp_execute(qp);
+	return 0;
+}
+
+int h_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad)
+{
+	struct h_qp *qp = pair_of(ib);
+
+	for (; wr; wr = wr->next) {
+		struct h_wr *mine = make(wr->wr_cqe, wr->sg_list, wr->num_sge);
+
+		if (mine->len && !h_dma_covers(mine->addr, mine->len, DMA_FROM_DEVICE))
+			h_violation("a Receive is posted into memory that is not mapped for it");
+		mine->wc_opcode = IB_WC_RECV;
+		list_add_tail(&mine->list, &qp->rq);
+		check_posting(qp, ++qp->rq_len, qp->cap.max_recv_wr);
+	}
+	return 0;
+}
+
+/* --- Executing --- */
+
+static void send(struct h_qp *qp, struct gathered *send)
+{
+	static u8 message[1 << 17];
+	u32 len = 0;
+	int i;
+
+	for (i = 0; i < send->num_sge; i++) {
+		struct ib_sge *sge = &send->sge[i];
+
+		if (!h_dma_covers(sge->addr, sge->length, DMA_TO_DEVICE))
+			h_violation("a Send of memory that is not mapped for it");
+		memcpy(message + len, (void *)sge->addr, sge->length);
+		len += sge->length;
+	}
+	h_peer_receive(qp, message, len);
+}
+
+static void execute(struct h_qp *qp, struct h_wr *wr)
+{
+	wr->executed = true;
+	switch (wr->opcode) {
+	case IB_WR_REG_MR:
+		return h_mr_register(qp, wr->mr, wr->key, wr->access);
+	case IB_WR_LOCAL_INV:
+		if (!h_mr_invalidate(qp, wr->key, "LOCAL_INV"))
+			h_violation("LOCAL_INV of R_key %#x, which is not registered", wr->key);
+		return;
+	case IB_WR_SEND:
+		return send(qp, container_of(wr, struct gathered, wr));
+	default:
+		return;
+	}
+}
+
+void h_qp_execute(struct h_qp *qp)
+{
+	struct h_wr *wr;
+
+	list_for_each_entry(wr, &qp->sq, list) {
+		if (wr->executed)
+			continue;
+		if (qp->broken) {
+			wr->executed = true;
+			wr->status = IB_WC_WR_FLUSH_ERR;
+		} else if (!qp->hold) {
+			execute(qp, wr);
+		}
+	}
+}
+
+/* The error state: what has not been executed never will be. */
+void h_qp_error(struct h_qp *qp)
+{
+	struct h_wr *wr;
+
+	qp->broken = true;
+	h_qp_execute(qp);
+	list_for_each_entry(wr, &qp->rq, list)
+		wr->status = IB_WC_WR_FLUSH_ERR;
+	list_splice_tail_init(&qp->rq, &qp->arrived);
+}
+
+void h_qp_fail_next(struct h_qp *qp, enum ib_wc_status status)
+{
+	struct h_wr *wr;
+
+	list_for_each_entry(wr, &qp->sq, list) {
+		wr->executed = true;
+		wr->status = status;
+		status = IB_WC_WR_FLUSH_ERR;
+	}
+	h_qp_error(qp);
+}
+
+/* --- Completing --- */
+
+static void call_done(struct ib_cq *cq, struct ib_qp *qp, struct h_wr *wr)
+{
+	struct ib_wc wc = {
+		.wr_cqe = wr->cqe,
+		.status = wr->status,
+		.opcode = wr->wc_opcode,
+		.byte_len = wr->byte_len,
+		.wc_flags = wr->wc_flags,
+		.ex.invalidate_rkey = wr->wc_key,
+		.qp = qp,
+	};
+
+	wr->cqe->done(cq, &wc);
+}
+
+struct h_wr *h_next_signalled(struct h_qp *qp)
+{
+	struct h_wr *wr;
+
+	list_for_each_entry(wr, &qp->sq, list) {
+		if (!wr->executed)
+			return NULL;
+		if (wr->signalled || wr->status)
+			return wr;
+	}
+	return NULL;
+}
+
+unsigned int h_sends_pending(struct h_qp *qp)
+{
+	return qp->sq_len;
+}
+
+bool h_complete_send(struct h_qp *qp)
+{
+	struct h_wr *last = h_next_signalled(qp), *wr, *next;
+
+	if (!last)
+		return false;
+	list_for_each_entry_safe(wr, next, &qp->sq, list) {
+		list_del(&wr->list);
+		qp->sq_len--;
+		if (wr == last)
+			break;
+		u_free(wr);
+	}
+	call_done(qp->ib.send_cq, &qp->ib, last);
+	u_free(last);
+	return true;
+}
+
+/* A completion out of turn: of a work request that is on the queue, or of none. */
+void h_deliver(struct h_qp *qp, struct h_wr *wr)
+{
+	call_done(qp->ib.send_cq, &qp->ib, wr);
+}
+
+bool h_complete_receive(struct h_qp *qp)
+{
+	struct h_wr *wr = list_first_entry_or_null(&qp->arrived, struct h_wr, list);
+
+	if (!wr)
+		return false;
+	list_del(&wr->list);
+	qp->rq_len--;
+	call_done(qp->ib.recv_cq, &qp->ib, wr);
+	u_free(wr);
+	return true;
+}
+
+void h_complete_all(struct h_qp *qp)
+{
+	while (h_complete_send(qp) || h_complete_receive(qp))
+		;
+}
+
+void h_arrive(struct h_qp *qp, const void *message, u32 len, u32 key)
+{
+	struct h_wr *wr = list_first_entry_or_null(&qp->rq, struct h_wr, list);
+
+	if (qp->broken)
+		return;
+	if (!wr)
+		h_violation("a message arrives, and no Receive is posted");
+	if (len > wr->len)
+		h_violation("a message of %u bytes for a Receive of %u", len, wr->len);
+	memcpy((void *)wr->addr, message, len);
+	wr->byte_len = len;
+	if (key) {
+		wr->wc_flags = IB_WC_WITH_INVALIDATE;
+		wr->wc_key = key;
+		h_mr_invalidate(qp, key, "Send With Invalidate");
+	}
+	list_move_tail(&wr->list, &qp->arrived);
+}
+
+/* Of queue pairs in the error state, what is flushed is reported without asking the driver. */
+bool h_flush_one(void)
+{
+	struct h_qp *qp;
+
+	list_for_each_entry(qp, &pairs, all)
+		if (qp->broken && !qp->hold && (h_complete_send(qp) || h_complete_receive(qp)))
+			return true;
+	return false;
+}
+
+/* --- Draining --- */
+
+int ib_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask)
+{
+	h_expect(mask & IB_QP_STATE && attr->qp_state == IB_QPS_ERR, "ib_modify_qp() to no error");
+	if (h_faults.modify)
+		return h_faults.modify;
+	h_qp_error(pair_of(ib));
+	return 0;
+}
+
+/* The drain marker fails: the queue is dead, but nobody waits for what was posted. */
+static void drain(struct ib_qp *ib, bool sends, bool receives)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+	struct h_qp *qp = pair_of(ib);
+
+	if (ib_modify_qp(ib, &attr, IB_QP_STATE)) {
+		u_say("  ib_core: failed to drain");
+		return;
+	}
+	if (h_faults.marker) {
+		u_say("  ib_core: failed to drain: the marker was not posted");
+		return;
+	}
+	qp->hold = false;
+	while ((sends && h_complete_send(qp)) || (receives && h_complete_receive(qp)))
+		;
+	qp->drained = sends && receives;
+}
+
+void ib_drain_qp(struct ib_qp *qp)
+{
+	h_expect(h_in_thread(), "violation: drained by who may not sleep");
+	drain(qp, true, true);
+}
+
+void ib_drain_sq(struct ib_qp *qp)
+{
+	drain(qp, true, false);
+}
+
+void ib_drain_rq(struct ib_qp *qp)
+{
+	drain(qp, false, true);
+}
+
+int ib_destroy_qp_user(struct ib_qp *qp, struct ib_udata *udata)
+{
+	h_qp_destroy(pair_of(qp));
+	return 0;
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Memory regions, and the peer's way to what they map. */
+#include <linux/scatterlist.h>
+#include "harness.h"
+
+static LIST_HEAD(regions);
+static unsigned int count;
+static u32 last_id;
+
+struct ib_mr *ib_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 depth)
+{
+	struct h_mr *mr = u_alloc(sizeof(*mr), __builtin_return_address(0));
+
+	h_expect(type == IB_MR_TYPE_MEM_REG || type == IB_MR_TYPE_SG_GAPS, "a region of type %d", type);
+	memset(mr, 0, sizeof(*mr));
+	mr->ib.device = pd->device;
+	mr->ib.pd = pd;
+	mr->ib.type = type;
+	mr->ib.res.id = ++last_id;
+	mr->ib.rkey = last_id << 8;
+	mr->ib.lkey = mr->ib.rkey;
+	mr->pd = pd;
+	mr->depth = depth;
+	list_add(&mr->all, &regions);
+	atomic_inc(&pd->usecnt);
+	h_object_count++;
+	count++;
+	return &mr->ib;
+}
+
+unsigned int h_mr_live(void)
+{
+	return count;
+}
+
+bool h_mr_reachable(const struct h_mr *mr)
+{
+	return mr->valid && mr->qp && h_qp_in_use(mr->qp);
+}
+
+int ib_dereg_mr_user(struct ib_mr *ib, struct ib_udata *udata)
+{
+	struct h_mr *mr = container_of(ib, struct h_mr, ib);
+
+	if (h_mr_reachable(mr))
+		h_violation("region %#x is destroyed, and the peer can still reach it", mr->key);
+	list_del(&mr->all);
+	atomic_dec(&mr->pd->usecnt);
+	h_object_count--;
+	count--;
+	u_free(mr);
+	return 0;
+}
+
+/* Without gaps, all but the first begin a page and all but the last end one. */
+static bool fits(const struct ib_mr *mr, const struct scatterlist *sg, int i, int nents, u32 page)
+{
+	u64 start = sg_dma_address(sg), end = start + sg_dma_len(sg);
+
+	if (mr->type == IB_MR_TYPE_SG_GAPS)
+		return true;
+	return (i == 0 || start % page == 0) && (i == nents - 1 || end % page == 0);
+}
+
+int ib_map_mr_sg(struct ib_mr *ib, struct scatterlist *sgl, int nents, unsigned int *offset,
+		 unsigned int page_size)
+{
+	struct h_mr *mr = container_of(ib, struct h_mr, ib);
+	struct scatterlist *sg;
+	int i;
+
+	if (mr->valid && h_mr_reachable(mr))
+		h_violation("region %#x is mapped anew while the peer can reach it", mr->key);
+	h_expect(!offset || !*offset, "a region that begins within its memory");
+	if (nents > mr->depth)
+		return -EINVAL;
+	ib->iova = sg_dma_address(sgl);
+	ib->length = 0;
+	for_each_sg(sgl, sg, nents, i) {
+		if (!fits(ib, sg, i, nents, page_size))
+			break;
+		ib->length += sg_dma_len(sg);
+	}
+	mr->sg = sgl;
+	mr->nents = i;
+	mr->mapped = true;
+	return i;
+}
+
+struct h_mr *h_mr_find(u32 key)
+{
+	struct h_mr *mr;
+
+	list_for_each_entry(mr, &regions, all)
+		if (mr->valid && mr->key == key)
+			return mr;
+	return NULL;
+}
+
+void h_mr_register(struct h_qp *qp, struct h_mr *mr, u32 key, int access)
+{
+	if (mr->valid)
+		h_violation("region %#x is registered twice", mr->key);
+	if (!mr->mapped)
+		h_violation("region %#x is registered, and nothing is mapped", key);
+	if (mr->pd != qp->ib.pd)
+		h_violation("region %#x is of another protection domain", key);
+	if (h_mr_find(key))
+		h_violation("R_key %#x is in use already", key);
+	mr->valid = true;
+	mr->qp = qp;
+	mr->key = key;
+	mr->iova = mr->ib.iova;
+	mr->length = mr->ib.length;
+	mr->access = access;
+}
+
+/* A queue pair is gone, and nobody reaches anything through it. */
+void h_mr_forget(struct h_qp *qp)
+{
+	struct h_mr *mr;
+
+	list_for_each_entry(mr, &regions, all)
+		if (mr->qp == qp)
+			mr->qp = NULL;
+}
+
+/* Whether there was such a key. */
+bool h_mr_invalidate(struct h_qp *qp, u32 key, const char *by)
+{
+	struct h_mr *mr = h_mr_find(key);
+
+	if (!mr || mr->pd != qp->ib.pd)
+		return false;
+	mr->valid = false;
+	mr->mapped = false;
+	return true;
+}
+
+/* A region's scatterlist is about to be unmapped. */
+void h_mr_check_unmap(const struct scatterlist *sg)
+{
+	struct h_mr *mr;
+
+	list_for_each_entry(mr, &regions, all)
+		if (mr->sg == sg && h_mr_reachable(mr))
+			h_violation("memory of region %#x is unmapped, and the peer can still reach it",
+				    mr->key);
+}
+
+/* Copies between the peer and what a region maps, from `skip` bytes on. */
+static void copy(struct h_mr *mr, u64 skip, u8 *data, u32 len, bool write)
+{
+	enum dma_data_direction way = write ? DMA_FROM_DEVICE : DMA_TO_DEVICE;
+	struct scatterlist *sg;
+	int i;
+
+	for_each_sg(mr->sg, sg, mr->nents, i) {
+		u32 n = sg_dma_len(sg);
+		u8 *p = (u8 *)sg_dma_address(sg);
+
+		if (skip >= n) {
+			skip -= n;
+			continue;
+		}
+		n = min_t(u64, n - skip, len);
+		if (!h_dma_covers((u64)p + skip, n, way))
+			h_violation("the peer reaches memory that is not mapped for that");
+		if (write)
+			memcpy(p + skip, data, n);
+		else
+			memcpy(data, p + skip, n);
+		skip = 0;
+		data += n;
+		len -= n;
+		if (!len)
+			return;
+	}
+}
+
+void h_peer_access(struct h_qp *qp, u32 key, u64 addr, void *data, u32 len, bool write)
+{
+	struct h_mr *mr = h_mr_find(key);
+
+	if (!mr || mr->pd != qp->ib.pd)
+		h_violation("the peer is given R_key %#x, which is not registered", key);
+	if (!(mr->access & (write ? IB_ACCESS_REMOTE_WRITE : IB_ACCESS_REMOTE_READ)))
+		h_violation("the peer is given R_key %#x, which does not allow this", key);
+	if (addr < mr->iova || addr + len > mr->iova + mr->length)
+		h_violation("%u bytes at %#llx are not all under R_key %#x", len, addr, key);
+	copy(mr, addr - mr->iova, data, len, write);
+}

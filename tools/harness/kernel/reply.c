@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The responder answers. */
+#include "harness.h"
+
+u32 h_grant = 128;
+
+struct writer {
+	u8 *p;
+	u32 len;
+};
+
+static void put(struct writer *out, u32 value)
+{
+	put_unaligned_be32(value, out->p + out->len);
+	out->len += 4;
+}
+
+static void put_header(struct writer *out, const struct h_call *call, const struct h_reply *how,
+		       u32 proc)
+{
+	put(out, call->xid);
+	put(out, how->version ?: 1);
+	put(out, how->credits ?: h_grant);
+	put(out, proc);
+}
+
+/* The segments of a chunk, with what was written into each. */
+static void put_chunk(struct writer *out, const struct h_chunk *chunk, u32 written)
+{
+	unsigned int i;
+
+	put(out, chunk->count);
+	for (i = 0; i < chunk->count; i++) {
+		u32 n = min(written, chunk->segments[i].len);
+
+		put(out, chunk->segments[i].key);
+		put(out, n);
+		put(out, chunk->segments[i].addr >> 32);
+		put(out, (u32)chunk->segments[i].addr);
+		written -= n;
+	}
+}
+
+static void push(const struct h_call *call, const struct h_chunk *chunk, u8 *data, u32 len)
+{
+	unsigned int i;
+
+	for (i = 0; i < chunk->count && len; i++) {
+		u32 n = min(len, chunk->segments[i].len);
+
+		h_peer_access(call->qp, chunk->segments[i].key, chunk->segments[i].addr, data, n,
+			      true);
+		data += n;
+		len -= n;
+	}
+	h_expect(!len, "violation: a chunk that is %u bytes too short", len);
+}
+
+/* The RPC reply up to its payload: accepted, AUTH_NULL, success, and results. */
+static void put_results(struct writer *out, const struct h_call *call, const struct h_kind *kind,
+			u32 payload)
+{
+	u32 end;
+
+	put(out, call->xid);
+	put(out, 1);
+	put(out, 0);
+	put(out, 0);
+	put(out, 0);
+	put(out, 0);
+	end = out->len + kind->reply_head;
+	while (out->len < end - 4)
+		put(out, call->xid);
+	put(out, payload);
+}
+
+static void fill(u8 *payload, u32 len, u32 seed)
+{
+	u32 i;
+
+	for (i = 0; i < len; i++)
+		payload[i] = h_payload_byte(i, seed);
+}
+
+static u8 payload[2 << 20];
+
+/* Puts the message behind the header, or into the reply chunk. */
+static void put_message(struct writer *out, const struct h_call *call, const struct h_reply *how)
+{
+	static u8 room[2 << 20];
+	const struct h_kind *kind = &h_kinds[call->kind];
+	struct writer message = { room };
+	u32 len = kind->receive_pages - how->shorter;
+	bool chunk = call->write.count && !how->unused;
+
+	fill(payload, len, call->xid);
+	put_results(&message, call, kind, len);
+	if (!chunk) {
+		memcpy(room + message.len, payload, len);
+		message.len += round_up(len, 4);
+	}
+	put_header(out, call, how, call->reply.count && !how->unused);
+	put(out, 0);
+	if (call->write.count) {
+		put(out, 1);
+		put_chunk(out, &call->write, chunk ? len : 0);
+		if (chunk)
+			push(call, &call->write, payload, len);
+	}
+	put(out, 0);
+	put(out, call->reply.count != 0);
+	if (!call->reply.count) {
+		memcpy(out->p + out->len, room, message.len);
+		out->len += message.len;
+	} else if (how->unused) {
+		put_chunk(out, &call->reply, 0);
+		memcpy(out->p + out->len, room, message.len);
+		out->len += message.len;
+	} else {
+		push(call, &call->reply, room, message.len);
+		put_chunk(out, &call->reply, message.len);
+	}
+}
+
+static void put_error(struct writer *out, const struct h_call *call, const struct h_reply *how)
+{
+	put_header(out, call, how, 4);
+	put(out, 2);
+}
+
+static u32 key_of(const struct h_call *call, const struct h_reply *how)
+{
+	switch (how->how) {
+	case H_INV_OWN:
+		return h_call_key(call, 0);
+	case H_INV_KEY:
+		return how->key;
+	default:
+		return 0;
+	}
+}
+
+void h_answer_call(struct h_call *call, const struct h_reply *how)
+{
+	static u8 bytes[2 << 20];
+	struct writer out = { bytes };
+
+	if (how->error)
+		put_error(&out, call, how);
+	else
+		put_message(&out, call, how);
+	h_arrive(call->qp, bytes, out.len, key_of(call, how));
+	if (!how->keep)
+		h_peer_drop(call);
+}
+
+/* A reply to a call that nobody has made. */
+void h_answer_unknown(u32 xid, u32 key)
+{
+	struct h_call call = { .xid = xid };
+	struct h_reply how = {};
+	u8 bytes[64];
+	struct writer out = { bytes };
+
+	put_header(&out, &call, &how, 0);
+	put(&out, 0);
+	put(&out, 0);
+	put(&out, 0);
+	put(&out, xid);
+	put(&out, 1);
+	while (out.len < sizeof(bytes))
+		put(&out, 0);
+	h_arrive(h_qp, bytes, out.len, key);
+}
+
+/* A call of the server's: CB_NULL, say. */
+void h_call_back(u32 xid)
+{
+	struct h_call call = { .xid = xid };
+	struct h_reply how = {};
+	u8 bytes[80];
+	struct writer out = { bytes };
+
+	put_header(&out, &call, &how, 0);
+	put(&out, 0);
+	put(&out, 0);
+	put(&out, 0);
+	put(&out, xid);
+	put(&out, 0);
+	put(&out, 2);
+	while (out.len < sizeof(bytes))
+		put(&out, 0);
+	h_arrive(h_qp, bytes, out.len, 0);
+}

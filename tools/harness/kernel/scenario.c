@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The ordinary course of things: each kind of RPC, with each kind of reply. */
+#include "harness.h"
+
+static const struct h_reply plain;
+static const struct h_reply remote = { .how = H_INV_OWN };
+
+/* Runs one of each kind, and lets the module go. */
+static void each_kind(const struct h_reply *how)
+{
+	unsigned int kind;
+
+	h_begin();
+	h_connect();
+	for (kind = 0; kind < H_KINDS; kind++) {
+		struct h_rpc *rpc = h_rpc_new(kind);
+
+		h_rpc_run(rpc, how);
+		h_rpc_free(rpc);
+		h_expect(h_window() == h_grant && !h_window_used(), "%s: %u credits of %u in use",
+			 h_kinds[kind].name, h_window_used(), h_window());
+	}
+	h_check_calm();
+	h_end();
+}
+
+static void local_invalidation(void)
+{
+	each_kind(&plain);
+}
+
+static void remote_invalidation(void)
+{
+	each_kind(&remote);
+}
+
+/* The server returns a chunk unused, and sends the results inline. */
+static void chunk_unused(void)
+{
+	static const struct h_reply how = { .unused = true, .shorter = 4000 };
+	struct h_rpc *rpc;
+
+	h_begin();
+	h_connect();
+	rpc = h_rpc_new(H_READ_4K);
+	h_rpc_run(rpc, &how);
+	h_expect(rpc->received == 96, "%u bytes were read", rpc->received);
+	h_rpc_free(rpc);
+	h_check_calm();
+	h_end();
+}
+
+/* A READ that ends at the end of the file. */
+static void chunk_partly_used(void)
+{
+	static const struct h_reply how = { .how = H_INV_OWN, .shorter = 1001 };
+	struct h_rpc *rpc;
+
+	h_begin();
+	h_connect();
+	rpc = h_rpc_new(H_READ_1M_SCATTERED);
+	h_rpc_run(rpc, &how);
+	h_expect(rpc->received == (1 << 20) - 1001, "%u bytes were read", rpc->received);
+	h_rpc_free(rpc);
+	h_check_calm();
+	h_end();
+}
+
+static void error_reply(void)
+{
+	static const struct h_reply how = { .error = true };
+	struct h_rpc *rpc;
+	struct h_call *call;
+
+	h_begin();
+	h_connect();
+	rpc = h_rpc_new(H_READ_4K);
+	h_rpc_start(rpc, 0);
+	call = h_peer_call(rpc->xid);
+	h_answer_call(call, &how);
+	h_complete_all(h_qp);
+	h_settle();
+	h_complete_all(h_qp);
+	h_settle();
+	h_expect(rpc->released && rpc->status < 0, "an error lets an RPC succeed");
+	h_rpc_free(rpc);
+	h_expect(!h_disconnects, "the connection is given up");
+	h_end();
+}
+
+static void callback(void)
+{
+	h_begin();
+	h_connect();
+	h_callbacks_begin();
+	h_call_back(0x77);
+	h_complete_all(h_qp);
+	h_settle();
+	h_expect(h_callback_answer(), "the service has no call");
+	h_complete_all(h_qp);
+	h_settle();
+	h_expect(h_backward_replies == 1, "the server has no reply");
+	h_callbacks_end();
+	h_check_calm();
+	h_end();
+}
+
+/* A reply that comes twice, and one to a call that nobody has made. */
+static void stray_replies(void)
+{
+	static const struct h_reply twice = { .keep = true };
+	struct h_rpc *rpc;
+
+	h_begin();
+	h_connect();
+	rpc = h_rpc_new(H_INLINE);
+	h_rpc_run(rpc, &twice);
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_complete_all(h_qp);
+	h_settle();
+	h_answer_unknown(0x4711, 0);
+	h_complete_all(h_qp);
+	h_settle();
+	h_rpc_free(rpc);
+	h_check_calm();
+	h_expect(h_window() == h_grant, "%u credits are left", h_window());
+	h_end();
+}
+
+/* The peer ends the connection while a call waits: it is sent again over the next one. */
+static void reconnect(void)
+{
+	struct h_rpc *rpc;
+
+	h_begin();
+	h_connect();
+	rpc = h_rpc_new(H_READ_4K);
+	h_rpc_start(rpc, 0);
+	h_peer_drop_all();
+	h_cm_disconnected();
+	h_settle();
+	h_pass(20000);
+	h_expect(h_connections == 2, "%u connections were made", h_connections);
+	h_expect(h_peer_call(rpc->xid), "the call was not sent again");
+	h_answer_call(h_peer_call(rpc->xid), &remote);
+	h_complete_all(h_qp);
+	h_settle();
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	h_end();
+}
+
+static void device_removal(void)
+{
+	struct h_rpc *rpc;
+
+	h_begin();
+	h_connect();
+	rpc = h_rpc_new(H_WRITE_4K);
+	h_rpc_start(rpc, 0);
+	h_peer_drop_all();
+	h_spawn("the removal of the device", h_device_remove, NULL);
+	h_settle();
+	h_expect(!h_objects(), "%u objects outlive their device", h_objects());
+	h_spawn("a device", h_device_add, NULL);
+	h_settle();
+	h_pass(90000);
+	h_expect(h_peer_call(rpc->xid), "the call was not sent again");
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_complete_all(h_qp);
+	h_settle();
+	h_complete_all(h_qp);
+	h_settle();
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	h_end();
+}
+
+/* A call that waits is killed, and its memory taken back; the reply comes after that. */
+static void abandoned(void)
+{
+	struct h_rpc *rpc;
+	u32 xid;
+
+	h_begin();
+	h_connect();
+	rpc = h_rpc_new(H_READ_4K);
+	h_rpc_start(rpc, 0);
+	xid = rpc->xid;
+	h_rpc_cancel(rpc);
+	h_complete_all(h_qp);
+	h_settle();
+	h_expect(rpc->released, "the RPC does not end");
+	h_rpc_free(rpc);
+	h_answer_unknown(xid, 0);
+	h_complete_all(h_qp);
+	h_settle();
+	h_check_calm();
+	h_expect(h_window() == h_grant, "%u credits are left", h_window());
+	h_end();
+}
+
+const struct h_scenario h_scenarios[] = {
+	{ "local_invalidation", local_invalidation },
+	{ "remote_invalidation", remote_invalidation },
+	{ "chunk_unused", chunk_unused },
+	{ "chunk_partly_used", chunk_partly_used },
+	{ "error_reply", error_reply },
+	{ "callback", callback },
+	{ "stray_replies", stray_replies },
+	{ "reconnect", reconnect },
+	{ "device_removal", device_removal },
+	{ "abandoned", abandoned },
+	{}
+};

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Threads. Each is a coroutine, and runs until it sleeps or ends. The driver is none of them: what
+ * it calls may not sleep.
+ */
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/wait.h>
+#include "harness.h"
+
+struct thread {
+	struct list_head list;
+	struct task_struct task;
+	void *coroutine;
+	const char *name;
+	void (*function)(void *);
+	void *argument;
+	bool ready;
+};
+
+static LIST_HEAD(living);
+static LIST_HEAD(spare);
+static struct task_struct driver;
+static struct thread *running;
+
+DEFINE_PER_CPU_CACHE_HOT(struct task_struct *, current_task) = &driver;
+
+static struct thread *thread_of(struct task_struct *task)
+{
+	return container_of(task, struct thread, task);
+}
+
+/* What each coroutine does: one function after the other. */
+static void body(void *argument)
+{
+	struct thread *self = argument;
+
+	for (;;) {
+		self->function(self->argument);
+		list_move(&self->list, &spare);
+		u_leave();
+	}
+}
+
+static struct thread *take_spare(void)
+{
+	struct thread *thread = list_first_entry_or_null(&spare, struct thread, list);
+
+	if (thread) {
+		list_del(&thread->list);
+		return thread;
+	}
+	thread = u_alloc(sizeof(*thread), NULL);
+	memset(thread, 0, sizeof(*thread));
+	thread->coroutine = u_coroutine(body, thread);
+	return thread;
+}
+
+void h_spawn(const char *name, void (*function)(void *), void *argument)
+{
+	struct thread *thread = take_spare();
+
+	thread->name = name;
+	thread->function = function;
+	thread->argument = argument;
+	thread->ready = true;
+	thread->task.__state = TASK_RUNNING;
+	list_add_tail(&thread->list, &living);
+}
+
+bool h_in_thread(void)
+{
+	return running;
+}
+
+static struct thread *next_ready(void)
+{
+	struct thread *thread;
+
+	list_for_each_entry(thread, &living, list)
+		if (thread->ready)
+			return thread;
+	return NULL;
+}
+
+static void enter(struct thread *thread)
+{
+	h_expect(!running, "a thread starts another one");
+	running = thread;
+	this_cpu_write(current_task, &thread->task);
+	u_enter(thread->coroutine);
+	this_cpu_write(current_task, &driver);
+	running = NULL;
+}
+
+bool h_run_threads(void)
+{
+	struct thread *thread;
+	bool any = false;
+
+	while ((thread = next_ready())) {
+		enter(thread);
+		any = true;
+	}
+	return any;
+}
+
+unsigned int h_sleepers(void)
+{
+	return list_count_nodes(&living);
+}
+
+void h_print_sleepers(void)
+{
+	struct thread *thread;
+
+	list_for_each_entry(thread, &living, list)
+		u_say("  %s sleeps", thread->name);
+}
+
+/* Sleeps, unless somebody has woken the thread since it set its state. */
+void schedule(void)
+{
+	if (!running)
+		u_fail("violation: sleeps in a handler, called from <%p>",
+		       __builtin_return_address(0));
+	if (READ_ONCE(current->__state) == TASK_RUNNING)
+		return;
+	running->ready = false;
+	u_leave();
+}
+
+int wake_up_process(struct task_struct *task)
+{
+	if (task == &driver || READ_ONCE(task->__state) == TASK_RUNNING)
+		return 0;
+	WRITE_ONCE(task->__state, TASK_RUNNING);
+	thread_of(task)->ready = true;
+	return 1;
+}
+
+int wake_up_state(struct task_struct *task, unsigned int state)
+{
+	return wake_up_process(task);
+}
+
+int try_to_wake_up(struct task_struct *task, unsigned int state, int flags);
+int try_to_wake_up(struct task_struct *task, unsigned int state, int flags)
+{
+	return wake_up_process(task);
+}
+
+int default_wake_function(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
+{
+	return wake_up_process(entry->private);
+}
+
+void io_schedule(void)
+{
+	schedule();
+}
+
+/* What the kernel calls where a thread may be preempted; nobody is waiting. */
+int __cond_resched_lock(spinlock_t *lock)
+{
+	return 0;
+}
+
+void h_settle(void)
+{
+	h_expect(!running, "a thread settles");
+	while (h_run_threads() || h_run_work() || h_run_cm() || h_flush_one())
+		;
+}

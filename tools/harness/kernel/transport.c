@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The module, and one transport of it, from beginning to end. */
+#include <linux/in.h>
+#include <linux/sunrpc/clnt.h>
+#include <linux/sunrpc/sched.h>
+#include <linux/sunrpc/xprt.h>
+#include <net/net_namespace.h>
+#include "harness.h"
+
+/* Of the module, and of what is linked in of the kernel. */
+int init_module(void);
+void cleanup_module(void);
+void wait_bit_init(void);
+int rpc_init_mempool(void);
+void radix_tree_init(void);
+void xprt_force_disconnect_in_sunrpc(struct rpc_xprt *xprt) __asm__("__real_xprt_force_disconnect");
+void count_force_disconnect(struct rpc_xprt *xprt) __asm__("__wrap_xprt_force_disconnect");
+
+struct rpc_xprt *h_xprt;
+unsigned int h_disconnects;
+static unsigned long live_before;
+
+/* What the module calls in place of SUNRPC's own. */
+void count_force_disconnect(struct rpc_xprt *xprt)
+{
+	h_disconnects++;
+	xprt_force_disconnect_in_sunrpc(xprt);
+}
+
+static void run_init(void *result)
+{
+	*(int *)result = init_module();
+}
+
+static void run_exit(void *unused)
+{
+	cleanup_module();
+}
+
+static void make_xprt(void *unused)
+{
+	struct sockaddr_in address = {
+		.sin_family = AF_INET,
+		.sin_port = htons(20049),
+		.sin_addr.s_addr = htonl(0x0a000002),
+	};
+	struct xprt_create args = {
+		.ident = XPRT_TRANSPORT_RDMA,
+		.net = &init_net,
+		.dstaddr = (struct sockaddr *)&address,
+		.addrlen = sizeof(address),
+		.servername = "server",
+	};
+	struct rpc_xprt *xprt = xprt_create_transport(&args);
+
+	h_expect(!IS_ERR(xprt), "no transport: error %ld", PTR_ERR(xprt));
+	xprt->main = 1;
+	h_xprt = xprt;
+}
+
+void h_begin(void)
+{
+	int error = -1;
+
+	wait_bit_init();
+	radix_tree_init();
+	h_work_init();
+	h_device_init();
+	h_expect(!rpc_init_mempool(), "SUNRPC does not start");
+	live_before = u_live();
+	u_mark();
+	h_spawn("insmod", run_init, &error);
+	h_settle();
+	h_expect(!error, "the module does not start: %d", error);
+	h_spawn("a device", h_device_add, NULL);
+	h_settle();
+	h_spawn("mount", make_xprt, NULL);
+	h_settle();
+	h_expect(h_xprt, "there is no transport");
+	h_wrap_operations(h_xprt);
+	h_client_init(h_xprt);
+}
+
+/* The first call makes the connection; its reply brings the credits. */
+void h_connect(void)
+{
+	static const struct h_reply plain;
+	struct h_rpc *rpc = h_rpc_new(H_INLINE);
+
+	h_rpc_run(rpc, &plain);
+	h_rpc_free(rpc);
+	h_expect(h_qp && h_window() == h_grant, "after the first reply %u credits", h_window());
+}
+
+static void put_xprt(void *unused)
+{
+	xprt_put(h_xprt);
+}
+
+static void check_nothing_left(void)
+{
+	if (h_sleepers()) {
+		h_print_sleepers();
+		u_fail("hang: %u threads sleep for ever", h_sleepers());
+	}
+	h_expect(!h_dma_live(), "leak: %u DMA mappings", h_dma_live());
+	h_expect(!h_objects(), "leak: %u objects of the device", h_objects());
+	h_expect(!h_module_references(), "leak: %d references to the module", h_module_references());
+	if (u_live() != live_before) {
+		u_print_leaks();
+		u_fail("leak: %lu pieces of memory", u_live() - live_before);
+	}
+}
+
+void h_end(void)
+{
+	h_peer_drop_all();
+	h_spawn("umount", put_xprt, NULL);
+	h_settle();
+	h_pass(10000);
+	h_xprt = NULL;
+	h_spawn("rmmod", run_exit, NULL);
+	h_settle();
+	check_nothing_left();
+}
+
+/* A counter of the module's file of breaches; 0 where there is no such file. */
+unsigned long h_breaches(const char *name)
+{
+	const char *text = h_file_read("breaches"), *line;
+	unsigned long sum = 0, n;
+
+	for (line = text; line && *line; line = strchr(line, '\n') + 1) {
+		const char *space = strchr(line, ' ');
+
+		if (name && strncmp(line, name, space - line))
+			continue;
+		for (n = 0, space++; *space >= '0' && *space <= '9'; space++)
+			n = n * 10 + *space - '0';
+		sum += n;
+	}
+	return sum;
+}
+
+/* Nothing has gone wrong as far as the module says. */
+void h_check_calm(void)
+{
+	h_expect(!h_breaches(NULL), "the module counts breaches:\n%s", h_file_read("breaches"));
+	h_expect(!h_disconnects, "the connection is given up");
+}
+
+u32 h_window(void)
+{
+	return h_xprt->cwnd >> RPC_CWNDSHIFT;
+}
+
+u32 h_window_used(void)
+{
+	return h_xprt->cong >> RPC_CWNDSHIFT;
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Workqueues, timers, and time, which passes when the driver says so. Each piece of work runs in a
+ * thread of its own, in the order that it was queued in.
+ */
+#include <linux/jiffies.h>
+#include <linux/sched.h>
+#include <linux/timer.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include "harness.h"
+
+struct workqueue_struct {
+	unsigned int flags;
+	unsigned int queued;
+};
+
+/* Not zero, and not near it: code that takes zero for "never" is to be found out. */
+unsigned long volatile jiffies = 1000000;
+
+struct workqueue_struct *system_wq, *system_percpu_wq, *system_dfl_wq, *system_unbound_wq;
+struct workqueue_struct *system_long_wq, *system_dfl_long_wq, *system_highpri_wq;
+
+/* A thread that runs a piece of work. */
+struct job {
+	struct list_head list;
+	struct work_struct *work;
+	struct workqueue_struct *queue;
+};
+
+/* Work and where it was queued; the structure itself has no room for that. */
+struct entry {
+	struct list_head list;
+	struct work_struct *work;
+	struct workqueue_struct *queue;
+	unsigned long due;
+};
+
+static LIST_HEAD(queued);
+static LIST_HEAD(delayed);
+static LIST_HEAD(jobs);
+static LIST_HEAD(timers);
+static DECLARE_WAIT_QUEUE_HEAD(job_done);
+
+struct timer_entry {
+	struct list_head list;
+	struct timer_list *timer;
+};
+
+static void add_entry(struct list_head *list, struct work_struct *work,
+		      struct workqueue_struct *queue, unsigned long due)
+{
+	struct entry *entry = u_alloc(sizeof(*entry), NULL);
+
+	*entry = (struct entry) { .work = work, .queue = queue, .due = due };
+	list_add_tail(&entry->list, list);
+}
+
+static void drop_entry(struct entry *entry)
+{
+	list_del(&entry->list);
+	u_free(entry);
+}
+
+static struct entry *find(struct list_head *list, struct work_struct *work)
+{
+	struct entry *entry;
+
+	list_for_each_entry(entry, list, list)
+		if (entry->work == work)
+			return entry;
+	return NULL;
+}
+
+static void set_pending(struct work_struct *work, bool pending)
+{
+	if (pending)
+		__set_bit(WORK_STRUCT_PENDING_BIT, work_data_bits(work));
+	else
+		__clear_bit(WORK_STRUCT_PENDING_BIT, work_data_bits(work));
+}
+
+bool queue_work_on(int cpu, struct workqueue_struct *queue, struct work_struct *work)
+{
+	h_expect(queue && queue->queued != 0xdead, "work for a workqueue that is gone");
+	if (work_pending(work))
+		return false;
+	set_pending(work, true);
+	add_entry(&queued, work, queue, 0);
+	return true;
+}
+
+bool queue_delayed_work_on(int cpu, struct workqueue_struct *queue, struct delayed_work *work,
+			   unsigned long delay)
+{
+	if (!delay)
+		return queue_work_on(cpu, queue, &work->work);
+	if (work_pending(&work->work))
+		return false;
+	set_pending(&work->work, true);
+	add_entry(&delayed, &work->work, queue, jiffies + delay);
+	return true;
+}
+
+static bool cancel(struct work_struct *work)
+{
+	struct entry *entry = find(&queued, work) ?: find(&delayed, work);
+
+	if (!entry)
+		return false;
+	drop_entry(entry);
+	set_pending(work, false);
+	return true;
+}
+
+bool mod_delayed_work_on(int cpu, struct workqueue_struct *queue, struct delayed_work *work,
+			 unsigned long delay)
+{
+	bool was = cancel(&work->work);
+
+	queue_delayed_work_on(cpu, queue, work, delay);
+	return was;
+}
+
+/* Only its address is asked for: delayed work has no timer here. */
+void delayed_work_timer_fn(struct timer_list *timer)
+{
+	u_fail("the timer of delayed work");
+}
+
+static bool is_running(struct work_struct *work, struct workqueue_struct *queue)
+{
+	struct job *job;
+
+	list_for_each_entry(job, &jobs, list)
+		if (job->work == work || job->queue == queue)
+			return true;
+	return false;
+}
+
+static void wait_idle(struct work_struct *work)
+{
+	wait_event(job_done, !is_running(work, (void *)-1));
+}
+
+bool flush_work(struct work_struct *work)
+{
+	bool busy = find(&queued, work) || is_running(work, (void *)-1);
+
+	wait_event(job_done, !find(&queued, work) && !is_running(work, (void *)-1));
+	return busy;
+}
+
+bool cancel_work_sync(struct work_struct *work)
+{
+	bool was = cancel(work);
+
+	wait_idle(work);
+	return was;
+}
+
+bool cancel_delayed_work(struct delayed_work *work)
+{
+	return cancel(&work->work);
+}
+
+bool cancel_delayed_work_sync(struct delayed_work *work)
+{
+	return cancel_work_sync(&work->work);
+}
+
+static bool has_work(struct workqueue_struct *queue)
+{
+	struct entry *entry;
+
+	list_for_each_entry(entry, &queued, list)
+		if (entry->queue == queue)
+			return true;
+	return is_running((void *)-1, queue);
+}
+
+void __flush_workqueue(struct workqueue_struct *queue)
+{
+	wait_event(job_done, !has_work(queue));
+}
+
+struct workqueue_struct *alloc_workqueue_noprof(const char *name, unsigned int flags,
+						int max_active, ...)
+{
+	struct workqueue_struct *queue = u_alloc(sizeof(*queue), __builtin_return_address(0));
+
+	*queue = (struct workqueue_struct) { .flags = flags };
+	return queue;
+}
+
+void destroy_workqueue(struct workqueue_struct *queue)
+{
+	__flush_workqueue(queue);
+	queue->queued = 0xdead;
+	u_free(queue);
+}
+
+static void run_job(void *argument)
+{
+	struct job *job = argument;
+	work_func_t function = job->work->func;
+
+	function(job->work);
+	list_del(&job->list);
+	u_free(job);
+	wake_up_all(&job_done);
+}
+
+/* The same work never runs twice at a time. */
+bool h_run_work(void)
+{
+	struct entry *entry;
+	struct job *job;
+
+	list_for_each_entry(entry, &queued, list) {
+		if (is_running(entry->work, (void *)-1))
+			continue;
+		job = u_alloc(sizeof(*job), NULL);
+		job->work = entry->work;
+		job->queue = entry->queue;
+		list_add_tail(&job->list, &jobs);
+		set_pending(entry->work, false);
+		drop_entry(entry);
+		h_spawn("a worker", run_job, job);
+		return true;
+	}
+	return false;
+}
+
+/* --- Timers --- */
+
+void timer_init_key(struct timer_list *timer, void (*function)(struct timer_list *),
+		    unsigned int flags, const char *name, struct lock_class_key *key)
+{
+	memset(timer, 0, sizeof(*timer));
+	timer->function = function;
+}
+
+static struct timer_entry *find_timer(struct timer_list *timer)
+{
+	struct timer_entry *entry;
+
+	list_for_each_entry(entry, &timers, list)
+		if (entry->timer == timer)
+			return entry;
+	return NULL;
+}
+
+int timer_delete_sync(struct timer_list *timer)
+{
+	struct timer_entry *entry = find_timer(timer);
+
+	if (!entry)
+		return 0;
+	list_del(&entry->list);
+	u_free(entry);
+	return 1;
+}
+
+int mod_timer(struct timer_list *timer, unsigned long expires)
+{
+	int was = timer_delete_sync(timer);
+	struct timer_entry *entry = u_alloc(sizeof(*entry), NULL);
+
+	entry->timer = timer;
+	timer->expires = expires;
+	list_add_tail(&entry->list, &timers);
+	return was;
+}
+
+/* A thread that sleeps for a time. */
+struct wake_up {
+	struct timer_list timer;
+	struct task_struct *task;
+};
+
+static void ring(struct timer_list *timer)
+{
+	wake_up_process(container_of(timer, struct wake_up, timer)->task);
+}
+
+long schedule_timeout(long timeout)
+{
+	unsigned long end = jiffies + timeout;
+	struct wake_up alarm = { .task = current };
+
+	if (timeout == MAX_SCHEDULE_TIMEOUT) {
+		schedule();
+		return timeout;
+	}
+	timer_init_key(&alarm.timer, ring, 0, NULL, NULL);
+	mod_timer(&alarm.timer, end);
+	schedule();
+	timer_delete_sync(&alarm.timer);
+	return time_before(jiffies, end) ? end - jiffies : 0;
+}
+
+unsigned long round_jiffies_relative(unsigned long j)
+{
+	return j;
+}
+
+ktime_t ktime_get(void)
+{
+	return ns_to_ktime((u64)jiffies * (NSEC_PER_SEC / HZ));
+}
+
+unsigned long __msecs_to_jiffies(const unsigned int m)
+{
+	return (unsigned long)m * HZ / 1000;
+}
+
+unsigned long __usecs_to_jiffies(const unsigned int u)
+{
+	return (unsigned long)u * HZ / 1000000;
+}
+
+unsigned long nsecs_to_jiffies(u64 n)
+{
+	return div_u64(n, NSEC_PER_SEC / HZ);
+}
+
+static bool run_due(void)
+{
+	struct timer_entry *timer;
+	struct entry *entry;
+
+	list_for_each_entry(entry, &delayed, list) {
+		if (time_after(entry->due, jiffies))
+			continue;
+		list_move_tail(&entry->list, &queued);
+		return true;
+	}
+	list_for_each_entry(timer, &timers, list) {
+		struct timer_list *due = timer->timer;
+
+		if (time_after(due->expires, jiffies))
+			continue;
+		timer_delete_sync(due);
+		due->function(due);
+		return true;
+	}
+	return false;
+}
+
+/* When the next thing is due, but not after `end`. */
+static unsigned long next_due(unsigned long end)
+{
+	struct timer_entry *timer;
+	struct entry *entry;
+
+	list_for_each_entry(entry, &delayed, list)
+		if (time_before(entry->due, end))
+			end = entry->due;
+	list_for_each_entry(timer, &timers, list)
+		if (time_before(timer->timer->expires, end))
+			end = timer->timer->expires;
+	return end;
+}
+
+void h_pass(unsigned int ms)
+{
+	unsigned long end = jiffies + __msecs_to_jiffies(ms);
+
+	h_settle();
+	for (;;) {
+		while (run_due())
+			h_settle();
+		if (jiffies == end)
+			return;
+		jiffies = next_due(end);
+	}
+}
+
+void h_work_init(void)
+{
+	system_wq = alloc_workqueue_noprof("events", 0, 0);
+	system_percpu_wq = system_wq;
+	system_dfl_wq = system_wq;
+	system_unbound_wq = system_wq;
+	system_long_wq = system_wq;
+	system_dfl_long_wq = system_wq;
+	system_highpri_wq = system_wq;
+}

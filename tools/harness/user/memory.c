@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory for the module: powers of two, of which those that were freed are kept in lists. The same
+ * calls give the same addresses on each run. Blocks without an owner are the harness's own, and no
+ * leaks.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "../user.h"
+
+#define SMALLEST	5	/* 32 bytes */
+#define LARGEST		26
+#define POISON		0x6b
+
+/* What is known of the block that begins at each 32 bytes. */
+struct block {
+	const void *owner;
+	unsigned char order;	/* 0: none begins here, or it is free */
+	unsigned char marked;
+};
+
+static struct block *blocks;
+static void *idle[LARGEST + 1];
+static unsigned long top = U_MEMORY + (1 << 20);
+static unsigned long live;
+
+static struct block *block_of(const void *p)
+{
+	unsigned long offset = (unsigned long)p - U_MEMORY;
+
+	if (!blocks) {
+		unsigned long size = (U_MEMORY_SIZE >> SMALLEST) * sizeof(*blocks);
+
+		blocks = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (blocks == MAP_FAILED)
+			u_fail("no memory for the books of memory");
+	}
+	if (offset >= U_MEMORY_SIZE || offset % (1 << SMALLEST))
+		u_fail("violation: %p was never allocated", p);
+	return &blocks[offset >> SMALLEST];
+}
+
+static int order_of(unsigned long size)
+{
+	int order = SMALLEST;
+
+	while ((1ul << order) < size)
+		order++;
+	if (order > LARGEST)
+		u_fail("an allocation of %lu bytes", size);
+	return order;
+}
+
+/* One that has never been used. */
+static void *fresh(int order)
+{
+	unsigned long size = 1ul << order;
+	unsigned long start = (top + size - 1) & ~(size - 1);
+
+	top = start + size;
+	if (top > U_MEMORY + U_MEMORY_SIZE)
+		u_fail("out of memory");
+	return (void *)start;
+}
+
+void *u_alloc(unsigned long size, const void *owner)
+{
+	int order = order_of(size);
+	void *p = idle[order];
+	struct block *block;
+
+	if (p)
+		memcpy(&idle[order], p, sizeof(void *));
+	else
+		p = fresh(order);
+	block = block_of(p);
+	block->order = order;
+	block->owner = owner;
+	block->marked = 0;
+	live += owner != NULL;
+	return p;
+}
+
+void u_free(void *p)
+{
+	struct block *block = block_of(p);
+
+	if (!block->order)
+		u_fail("violation: %p is freed twice, or was never allocated", p);
+	memset(p, POISON, 1ul << block->order);
+	memcpy(p, &idle[block->order], sizeof(void *));
+	idle[block->order] = p;
+	block->order = 0;
+	live -= block->owner != NULL;
+}
+
+unsigned long u_size(const void *p)
+{
+	return block_of(p)->order ? 1ul << block_of(p)->order : 0;
+}
+
+unsigned long u_live(void)
+{
+	return live;
+}
+
+/* What lives now is no leak. */
+void u_mark(void)
+{
+	unsigned long i;
+
+	for (i = 0; i < (top - U_MEMORY) >> SMALLEST; i++)
+		blocks[i].marked = blocks[i].order != 0;
+}
+
+void u_print_leaks(void)
+{
+	unsigned long i, printed = 0;
+
+	for (i = 0; i < (top - U_MEMORY) >> SMALLEST && printed < 10; i++) {
+		if (!blocks[i].order || !blocks[i].owner || blocks[i].marked)
+			continue;
+		printf("  %u bytes, allocated at <%p>\n", 1u << blocks[i].order, blocks[i].owner);
+		printed++;
+	}
+}
