@@ -1,25 +1,86 @@
 # SPDX-License-Identifier: GPL-2.0
-"""``tools/harness/run``: build, list, run."""
+"""``tools/harness/run``: see Documentation/harness.rst."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 
-from lab import deps, kernel
 from lab.errors import LabError
+from lab.progress import say
 
-from . import build
+from lab import deps, kernel
+
+from . import build, figures
+
+
+def _run(programs: list[build.Program], scenario: str) -> bool:
+    """One scenario, with all that it prints."""
+    good = True
+    for program in programs:
+        status, text = build.run(program, "run", scenario)
+        say(f"{scenario}, {program.name}: {'passed' if not status else 'FAILED'}")
+        say(text.rstrip())
+        good = good and not status
+    return good
+
+
+def _check(program: build.Program) -> bool:
+    """All scenarios, then all orders of events."""
+    failed = 0
+    names = build.run(program, "list")[1].split()
+    for name in names:
+        status, text = build.run(program, "run", name)
+        if status:
+            failed += 1
+            say(f"FAIL {name}: {text.strip().splitlines()[-1]}")
+    say(f"scenarios: {len(names) - failed} passed, {failed} failed")
+    status, text = build.run(program, "explore")
+    say(text.rstrip())
+    return not failed and not status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tools/harness/run", description=__doc__)
+    parser.add_argument("--module", choices=("ours", "stock"), help="only this one")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("check", help="scenarios, orders of events, figures")
+    commands.add_parser("list", help="the scenarios")
+    commands.add_parser("run", help="one scenario").add_argument("scenario")
+    commands.add_parser("explore", help="all orders, or one").add_argument("order", nargs="*")
+    bench = commands.add_parser("bench", help="instructions by kind of RPC")
+    bench.add_argument("--kind", default="", help="only this one")
+    bench.add_argument("--verbose", action="store_true", help="by function")
+    bench.add_argument("--update", action="store_true", help=f"write {figures.FILE.name}")
+    return parser
 
 
 def main(arguments: list[str]) -> int:
     """Run one command."""
+    args = _parser().parse_args(arguments)
     deps.ensure()
     programs = build.build(kernel.ensure("plain"))
-    for program in programs:
-        status, text = build.run(program, *arguments)
-        print(program.name, status)
-        print(text, end="")
-    return 0
+    programs = [p for p in programs if args.module in (None, p.name)]
+    ours = programs[0]
+    if args.command == "list":
+        say(build.run(ours, "list")[1].rstrip())
+        return 0
+    if args.command == "run":
+        return not _run(programs, args.scenario)
+    if args.command == "explore":
+        status, text = build.run(ours, "explore", *args.order)
+        say(text.rstrip())
+        return status
+    if args.command == "bench":
+        measured = figures.table(programs, args.kind, args.verbose)
+        if args.update and args.kind:
+            raise LabError("figures are written for all kinds at once")
+        if args.update:
+            figures.write(measured, ours.compiler)
+        return 0
+    good = _check(ours)
+    measured = figures.table([ours], "", verbose=False)
+    return not (figures.check(programs, measured) and good)
 
 
 if __name__ == "__main__":

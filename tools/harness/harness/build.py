@@ -7,17 +7,19 @@ Outputs lie in the lab's cache, below a directory that is named after the kernel
 from __future__ import annotations
 
 import bisect
+import hashlib
 import re
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import module, paths, settings
 from lab.command import capture, logged
 from lab.errors import LabError
 from lab.kernel import Kernel
 from lab.progress import step
+
+from lab import module, paths, settings
 
 HARNESS = Path(__file__).resolve().parent.parent
 #: Of the kernel: SUNRPC, and what it and the modules use that needs no hardware.
@@ -28,19 +30,27 @@ KERNEL_OBJECTS = (
     *(f"lib/{name}.o" for name in ("refcount", "scatterlist", "find_bit", "percpu_counter")),
     "kernel/sched/build_utility.o",
 )
-RUST_OBJECTS = tuple(
-    f"rust/{name}.o"
-    for name in ("core", "compiler_builtins", "ffi", "kernel", "bindings", "pin_init")
-) + ("rust/helpers/helpers.o",)
+_CRATES = ("core", "compiler_builtins", "ffi", "kernel", "bindings", "pin_init")
+RUST_OBJECTS = (*(f"rust/{name}.o" for name in _CRATES), "rust/helpers/helpers.o")
 STOCK_OBJECT = "net/sunrpc/xprtrdma/rpcrdma.o"
-#: What the C library provides: leaves that keep to the kernel's rules of alignment.
+#: What the C library provides: leaves, which do not mind how the kernel aligns stacks.
 LIBRARY = frozenset(
-    "memcpy memmove memset memcmp memchr bcmp strlen strnlen strcmp strncmp strchr strrchr strstr"
-    " strcpy strcat strcspn strspn".split()
+    {
+        *("memcpy", "memmove", "memset", "memcmp", "memchr", "bcmp", "strlen", "strnlen"),
+        *("strcmp", "strncmp", "strchr", "strrchr", "strstr", "strcpy", "strcat", "strcspn"),
+    }
 )
 #: As in user.h.
 MISSING, MISSING_STEP = 0x100000, 16
-USER_FLAGS = ["-D_GNU_SOURCE", "-O2", "-g0", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fno-pie"]
+USER_FLAGS = [
+    "-D_GNU_SOURCE",
+    "-O2",
+    "-g0",
+    "-Wall",
+    "-Wextra",
+    "-Wno-unused-parameter",
+    "-fno-pie",
+]
 #: The kernel keeps stacks aligned to eight bytes.
 USER_FLAGS += ["-mstackrealign"]
 
@@ -51,9 +61,12 @@ class Program:
 
     name: str
     path: Path
-    #: Functions of the module's object, and of what only it calls in the kernel's.
+    #: The module's object.
     module: Path
-    tools: str
+    #: The kernel's objects that nothing but the module calls.
+    helpers: tuple[Path, ...]
+    #: What the module was compiled with.
+    compiler: str
 
 
 def _compiler(kernel: Kernel) -> list[str]:
@@ -62,6 +75,18 @@ def _compiler(kernel: Kernel) -> list[str]:
         return ["gcc"]
     suffix = llvm if llvm.startswith("-") else ""
     return [f"clang{suffix}", f"--ld-path=ld.lld{suffix}"]
+
+
+def _root(kernel: Kernel) -> Path:
+    """Where outputs lie: apart for each kernel, and for each work tree."""
+    tree = hashlib.sha256(str(paths.ROOT).encode()).hexdigest()[:8]
+    return paths.sub("harness") / f"{kernel.obj.name}-{tree}"
+
+
+def _versions(kernel: Kernel) -> str:
+    """What the module is compiled with."""
+    tools = (kernel.tools.rustc, _compiler(kernel)[0])
+    return ", ".join(capture([tool, "--version"]).splitlines()[0] for tool in tools)
 
 
 def _linker(kernel: Kernel) -> str:
@@ -163,22 +188,21 @@ def build(kernel: Kernel) -> list[Program]:
     """The program with our module, and the one with the kernel's own if that was built."""
     log = paths.log_file("harness")
     log.unlink(missing_ok=True)
-    name = f"harness-{kernel.obj.name}"
-    with paths.locked(name), step("harness: building", log):
-        root = paths.sub("harness") / kernel.obj.name
+    with paths.locked(f"harness-{_root(kernel).name}"), step("harness: building", log):
+        root = _root(kernel)
         ours = _module(kernel, root, log)
         tree = _sources(root)
         stand_ins = _kbuild(kernel, tree / "kernel", "stand_ins.o", log)
         user = _user_objects(kernel, tree, log)
         base = [stand_ins, *(kernel.obj / part for part in KERNEL_OBJECTS)]
         rust = [kernel.obj / part for part in RUST_OBJECTS]
-        version = capture([kernel.tools.rustc, "--version"]).strip()
+        version = _versions(kernel)
         path = _link(kernel, "ours", [ours, *rust, *base], user, log)
-        programs = [Program("ours", path, ours, version)]
+        programs = [Program("ours", path, ours, tuple(rust), version)]
         stock = kernel.obj / STOCK_OBJECT
         if stock.exists():
             path = _link(kernel, "stock", [stock, *base], user, log)
-            programs.append(Program("stock", path, stock, version))
+            programs.append(Program("stock", path, stock, (), version))
     return programs
 
 

@@ -43,6 +43,9 @@ static void buf_free(struct rpc_task *task)
 		rpc->held = false;
 	}
 	free_buffers(task);
+	if (rpc)
+		h_mr_check_owner(task->tk_rqstp->rq_buffer, u_size(task->tk_rqstp->rq_buffer),
+				 "an RPC's buffers have been freed");
 }
 
 void h_wrap_operations(struct rpc_xprt *xprt)
@@ -74,6 +77,14 @@ void h_client_init(struct rpc_xprt *xprt)
 	RCU_INIT_POINTER(h_clnt.cl_xpi.xpi_xpswitch, &multipath);
 }
 
+/* The pages of an RPC are its caller's again. */
+void h_rpc_check_memory(struct h_rpc *rpc, const char *when)
+{
+	if (rpc->pages)
+		h_mr_check_owner(page_address(rpc->pages[0]),
+				 u_size(page_address(rpc->pages[0])), when);
+}
+
 static void call_done(struct rpc_task *task, void *data)
 {
 	struct h_rpc *rpc = data;
@@ -86,6 +97,7 @@ static void call_released(void *data)
 {
 	struct h_rpc *rpc = data;
 
+	h_rpc_check_memory(rpc, "an RPC has ended");
 	rpc->released = true;
 	rpc->task = NULL;
 }
@@ -120,7 +132,7 @@ static void fill_pages(struct h_rpc *rpc)
 {
 	u32 i;
 
-	for (i = 0; i < rpc->kind->send_pages; i++) {
+	for (i = 0; i < rpc->kind->send_pages && h_payloads; i++) {
 		u8 *page = page_address(rpc->pages[i >> PAGE_SHIFT]);
 
 		page[i & ~PAGE_MASK] = h_payload_byte(i, rpc->seed);
@@ -192,6 +204,19 @@ void h_rpc_cancel(struct h_rpc *rpc)
 	if (rpc->task)
 		rpc_task_try_cancel(rpc->task, -EINTR);
 	h_settle();
+}
+
+void h_rpc_time_out(struct h_rpc *rpc)
+{
+	rpc_wake_up_queued_task_set_status(&h_xprt->pending, rpc->task, -ETIMEDOUT);
+	h_settle();
+}
+
+/* Whether the call has been sent, and its reply not been handled. */
+bool h_rpc_waits(const struct h_rpc *rpc)
+{
+	return rpc->task && !rpc->held && test_bit(RPC_TASK_NEED_RECV, &rpc->task->tk_runstate) &&
+	       rpc->task->tk_waitqueue == &h_xprt->pending && RPC_IS_QUEUED(rpc->task);
 }
 
 /* Lets a call go on that is stopped before its buffers are freed. */

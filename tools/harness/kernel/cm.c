@@ -200,7 +200,7 @@ int rdma_disconnect(struct rdma_cm_id *id)
 	return h_faults.modify;
 }
 
-/* The peer has ended the connection. */
+/* The peer has ended the connection. The queue pair stays as it is until we end it, too. */
 void h_cm_disconnected(void)
 {
 	struct identifier *self;
@@ -208,8 +208,6 @@ void h_cm_disconnected(void)
 	list_for_each_entry(self, &identifiers, all) {
 		if (!self->connected)
 			continue;
-		self->connected = false;
-		h_qp_error(container_of(self->id.qp, struct h_qp, ib));
 		report(self, RDMA_CM_EVENT_DISCONNECTED, 0);
 	}
 }

@@ -1,7 +1,183 @@
 // SPDX-License-Identifier: GPL-2.0
+/*
+ * All orders of events. Each step is taken in a child of its own, so that the next one starts from
+ * the same state; what goes wrong ends the child, and its parent says after which events.
+ */
 #include "harness.h"
 
-int h_explore(const char *only)
+static const struct h_setting settings[] = {
+	{
+		.name = "read", .count = 1, .kinds = { H_READ_4K },
+		.either = true, .again = true, .anew = true, .disconnect = true,
+	},
+	{
+		.name = "write", .count = 1, .kinds = { H_WRITE_4K },
+		.either = true, .again = true, .anew = true, .disconnect = true,
+	},
+	{
+		.name = "readdir", .count = 1, .kinds = { H_READDIR },
+		.either = true, .again = true, .anew = true, .disconnect = true,
+	},
+	{
+		.name = "inline", .count = 1, .kinds = { H_INLINE },
+		.again = true, .anew = true, .disconnect = true,
+	},
+	{
+		.name = "read_write", .count = 2, .kinds = { H_READ_4K, H_WRITE_4K },
+		.how = { H_INV_OWN, H_INV_NONE },
+	},
+	{
+		.name = "read_write_lost", .count = 2, .kinds = { H_READ_4K, H_WRITE_4K },
+		.how = { H_INV_OWN, H_INV_NONE }, .disconnect = true, .at_once = true,
+	},
+	{
+		.name = "two_anew", .count = 2, .kinds = { H_READ_4K, H_READ_4K },
+		.how = { H_INV_OWN, H_INV_NONE }, .anew = true, .at_once = true, .prune = true,
+	},
+	{
+		.name = "three_inline", .count = 3, .kinds = { H_INLINE, H_INLINE, H_INLINE },
+		.at_once = true, .prune = true,
+	},
+	{
+		.name = "three", .count = 3, .kinds = { H_READ_4K, H_WRITE_4K, H_INLINE },
+		.how = { H_INV_OWN, H_INV_NONE, H_INV_NONE },
+		.at_once = true, .prune = true, .disconnect = true,
+	},
+};
+
+#define DEEPEST	32
+#define LOOKS	(1u << 20)
+
+/* What the processes share. */
+static struct shared {
+	unsigned long steps, ends, failures;
+	bool said;
+	u64 looks[LOOKS];
+} *shared;
+
+static const struct h_setting *setting;
+static char path[DEEPEST][H_EVENT_NAME];
+static unsigned int depth;
+
+static void say_path(void)
 {
+	char line[DEEPEST * H_EVENT_NAME + 1] = "";
+	unsigned int i;
+
+	for (i = 0; i < depth; i++) {
+		strcat(line, " ");
+		strcat(line, path[i]);
+	}
+	u_say("  after: explore %s%s", setting->name, line);
+}
+
+/* Whether it has been seen; it has from now on. */
+static bool seen(u64 look)
+{
+	unsigned int i = look % LOOKS;
+
+	for (; shared->looks[i]; i = (i + 1) % LOOKS)
+		if (shared->looks[i] == look)
+			return true;
+	shared->looks[i] = look;
+	return false;
+}
+
+static void walk(void);
+
+/* In a child: takes one step, and all that may follow. */
+static void step(const char *event)
+{
+	int status = u_fork();
+
+	if (status < 0) {
+		h_event(event);
+		walk();
+		u_exit(0);
+	}
+	if (!status)
+		return;
+	if (!shared->said) {
+		shared->said = true;
+		shared->failures++;
+		say_path();
+	}
+	u_exit(status);
+}
+
+static void walk(void)
+{
+	char events[H_EVENTS][H_EVENT_NAME];
+	unsigned int n = h_events(events), i;
+
+	shared->steps++;
+	if (setting->prune && seen(h_look() ?: 1))
+		return;
+	if (!n) {
+		shared->ends++;
+		h_setting_end();
+		return;
+	}
+	h_expect(depth < DEEPEST, "an endless course of events");
+	for (i = 0; i < n; i++) {
+		strcpy(path[depth++], events[i]);
+		step(events[i]);
+		depth--;
+	}
+}
+
+/* A setting in a child, so that the next one starts afresh. Whether all went well. */
+static bool explore(const struct h_setting *chosen)
+{
+	long start = u_seconds();
+	int status;
+
+	memset(shared, 0, sizeof(*shared));
+	setting = chosen;
+	status = u_fork();
+	if (status < 0) {
+		h_setting_begin(setting);
+		walk();
+		u_exit(0);
+	}
+	u_say("%s %s: %lu steps, %lu ends, %ld s", status ? "FAIL" : "ok  ", setting->name,
+	      shared->steps, shared->ends, u_seconds() - start);
+	return !status;
+}
+
+static const struct h_setting *find(const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(settings); i++)
+		if (!strcmp(settings[i].name, name))
+			return &settings[i];
+	u_fail("there is no setting %s", name);
+}
+
+/* One course of events, with all that is said. */
+static int replay(char **order, int count)
+{
+	h_setting_begin(find(order[0]));
+	for (order++, count--; count; order++, count--) {
+		u_say("%s", *order);
+		h_event(*order);
+	}
+	h_setting_end();
 	return 0;
+}
+
+int h_explore(int count, char **order)
+{
+	unsigned int i;
+	bool good = true;
+
+	if (count > 1)
+		return replay(order, count);
+	h_quiet = true;
+	shared = u_shared(sizeof(*shared));
+	for (i = 0; i < ARRAY_SIZE(settings); i++)
+		if (!count || !strcmp(order[0], settings[i].name))
+			good = explore(&settings[i]) && good;
+	return !good;
 }

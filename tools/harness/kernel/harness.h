@@ -58,16 +58,6 @@ bool h_run_work(void);
 void h_pass(unsigned int ms);
 void h_work_init(void);
 
-/* --- counters, for bench.c --- */
-struct h_counts {
-	unsigned long locks;
-	unsigned long mutexes;
-	unsigned long allocations;
-	unsigned long atomics;
-};
-
-extern struct h_counts h_counts;
-
 /* --- misc.c --- */
 int h_module_references(void);
 
@@ -92,12 +82,11 @@ void h_device_remove(void *unused);
 unsigned int h_objects(void);
 extern unsigned int h_object_count;
 
-/* What is to go wrong, once. */
+/* What is to go wrong. */
 struct h_faults {
-	int modify;		/* ib_modify_qp() returns this, as does ib_drain_qp() inside */
-	bool marker;		/* a drain marker is not accepted, so nobody is told */
-	int post_send;
-	int destroy_late;
+	int modify;			/* ib_modify_qp() fails with this, so nothing is drained */
+	bool marker;			/* in the error state nothing can be posted; neither */
+	enum ib_wc_status write;	/* RDMA Writes end with this, and the queue pair with them */
 };
 
 extern struct h_faults h_faults;
@@ -121,9 +110,12 @@ struct h_mr {
 
 struct h_qp;
 void h_mr_register(struct h_qp *qp, struct h_mr *mr, u32 key, int access);
-bool h_mr_invalidate(struct h_qp *qp, u32 key, const char *by);
+bool h_mr_invalidate(struct h_qp *qp, u32 key);
+bool h_mr_open(const struct h_qp *qp, u32 key);
 struct h_mr *h_mr_find(u32 key);
 void h_mr_forget(struct h_qp *qp);
+/* Ends the program if the peer can reach something in there. */
+void h_mr_check_owner(const void *memory, size_t size, const char *when);
 /* Whether some region is open to the peer, or may be as far as anybody knows. */
 bool h_mr_reachable(const struct h_mr *mr);
 void h_mr_check_unmap(const struct scatterlist *sg);
@@ -176,10 +168,11 @@ unsigned int h_sends_pending(struct h_qp *qp);
 /* The next signalled work request that has been executed, or NULL. */
 struct h_wr *h_next_signalled(struct h_qp *qp);
 void h_complete_all(struct h_qp *qp);
-/* Completes with this status what is outstanding first, and breaks the queue pair. */
-void h_qp_fail_next(struct h_qp *qp, enum ib_wc_status status);
 void h_qp_error(struct h_qp *qp);
+/* The peer did what it may not do. */
+void h_qp_access_error(struct h_qp *qp);
 bool h_flush_one(void);
+void h_arrive_immediate(struct h_qp *qp, u32 len);
 /* A message arrives; key: 0, or what it invalidates. */
 void h_arrive(struct h_qp *qp, const void *message, u32 len, u32 key);
 bool h_qp_in_use(const struct h_qp *qp);
@@ -249,7 +242,11 @@ struct h_reply {
 };
 
 extern u32 h_grant;
-void h_answer_call(struct h_call *call, const struct h_reply *how);
+/*
+ * Answers a call. If the requester does not let the peer write to what it has offered, or has changed
+ * the key to be invalidated, the connection breaks instead, and false is returned.
+ */
+bool h_answer_call(struct h_call *call, const struct h_reply *how);
 void h_answer_unknown(u32 xid, u32 key);
 void h_call_back(u32 xid);
 
@@ -270,7 +267,9 @@ enum h_kind_number {
 
 extern const struct h_kind h_kinds[H_KINDS];
 extern const struct rpc_procinfo h_procedures[H_KINDS];
-extern u8 h_payload_byte(u32 offset, u32 seed);
+u8 h_payload_byte(u32 offset, u32 seed);
+/* Whether what is in payloads is made up, and compared. */
+extern bool h_payloads;
 
 /* --- client.c --- */
 struct h_rpc {
@@ -300,9 +299,14 @@ void h_rpc_let_go(struct h_rpc *rpc);
 /* Starts one, has it answered, and lets everything be handled. */
 void h_rpc_run(struct h_rpc *rpc, const struct h_reply *how);
 void h_rpc_check(struct h_rpc *rpc);
+void h_rpc_check_memory(struct h_rpc *rpc, const char *when);
 void h_client_init(struct rpc_xprt *xprt);
 void h_wrap_operations(struct rpc_xprt *xprt);
+/* SUNRPC's timer for the reply. */
+void h_rpc_time_out(struct h_rpc *rpc);
+bool h_rpc_waits(const struct h_rpc *rpc);
 extern struct rpc_clnt h_clnt;
+extern bool h_quiet;
 
 /* --- transport.c --- */
 extern struct rpc_xprt *h_xprt;
@@ -326,6 +330,34 @@ void h_file_register(const char *name, const struct file_operations *fops, void 
 const char *h_file_read(const char *name);
 extern unsigned int h_warnings;
 
+/* --- schedule.c --- */
+#define H_RPCS 3
+
+/* RPCs that are under way together, and what may happen to them. */
+struct h_setting {
+	const char *name;
+	unsigned int count;
+	enum h_kind_number kinds[H_RPCS];
+	enum h_invalidate how[H_RPCS];
+	bool either;		/* each reply may invalidate remotely, or not */
+	bool again;		/* each reply may come twice */
+	bool anew;		/* each call may be encoded anew, once; NFSv3 */
+	bool disconnect;	/* the connection may be lost, once */
+	bool at_once;		/* a message that arrives is handled at once */
+	bool prune;		/* what looks the same is followed once */
+};
+
+#define H_EVENTS 24
+#define H_EVENT_NAME 4
+
+void h_setting_begin(const struct h_setting *setting);
+/* Names of the events that may happen next; returns how many. */
+unsigned int h_events(char names[H_EVENTS][H_EVENT_NAME]);
+void h_event(const char *name);
+/* Lets all come to its end, and checks that nothing is left. */
+void h_setting_end(void);
+u64 h_look(void);
+
 /* --- scenario.c, faults.c, explore.c, bench.c --- */
 struct h_scenario {
 	const char *name;
@@ -334,7 +366,7 @@ struct h_scenario {
 
 extern const struct h_scenario h_scenarios[];
 extern const struct h_scenario h_fault_scenarios[];
-int h_explore(const char *only);
+int h_explore(int count, char **order);
 int h_bench(const char *kind, unsigned int count);
 void h_bench_list(void);
 

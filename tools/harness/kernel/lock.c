@@ -10,7 +10,6 @@ static void take(raw_spinlock_t *lock, const void *caller)
 	if (lock->raw_lock.locked)
 		u_fail("violation: a spinlock is taken twice, at <%p>", caller);
 	lock->raw_lock.locked = 1;
-	h_counts.locks++;
 }
 
 static void give(raw_spinlock_t *lock, const void *caller)
@@ -85,7 +84,6 @@ static LIST_HEAD(waiters);
 
 void mutex_lock(struct mutex *lock)
 {
-	h_counts.mutexes++;
 	while (atomic_long_read(&lock->owner)) {
 		struct waiter waiter = { .lock = lock, .task = current };
 

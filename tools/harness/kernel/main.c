@@ -53,6 +53,6 @@ int k_main(int argc, char **argv)
 	if (!strcmp(what, "bench") && argc == 4)
 		return h_bench(argv[2], number(argv[3]));
 	if (!strcmp(what, "explore"))
-		return h_explore(argc > 2 ? argv[2] : NULL);
-	u_fail("usage: list | run SCENARIO | kinds | bench KIND COUNT | explore [SCHEDULE]");
+		return h_explore(argc - 2, argv + 2);
+	u_fail("usage: list | run SCENARIO | kinds | bench KIND COUNT | explore [SETTING EVENT...]");
 }

@@ -16,7 +16,6 @@ static void *take(size_t size, gfp_t flags, const void *owner)
 {
 	void *p = u_alloc(size, owner);
 
-	h_counts.allocations++;
 	if (gfpflags_allow_blocking(flags) && !h_in_thread() && h_xprt)
 		u_fail("violation: an allocation that may sleep in a handler, at <%p>", owner);
 	memset(p, flags & __GFP_ZERO ? 0 : 0xa5, size);

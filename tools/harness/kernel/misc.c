@@ -12,8 +12,6 @@
 #include <net/net_namespace.h>
 #include "harness.h"
 
-struct h_counts h_counts;
-
 /* One processor, which nobody wants to take away: its count of reasons not to is never zero. */
 DEFINE_PER_CPU_CACHE_HOT(unsigned long, __preempt_count) = PREEMPT_NEED_RESCHED;
 DEFINE_PER_CPU_CACHE_HOT(int, cpu_number);

@@ -7,6 +7,7 @@
 #include "harness.h"
 
 unsigned int h_warnings;
+bool h_quiet;
 
 /* From the kernel crate: writes what Rust's formatting makes, up to `end`; returns where it ends. */
 char *rust_fmt_argument(char *buf, char *end, const void *ptr);
@@ -22,8 +23,6 @@ static void rust_print(char *line, size_t size, const char *format, va_list list
 	end = rust_fmt_argument(end, line + size - 1, va_arg(list, void *));
 	*end = 0;
 }
-
-int __weak rust_is_there;
 
 char * __weak rust_fmt_argument(char *buf, char *end, const void *ptr)
 {
@@ -49,7 +48,8 @@ int _printk(const char *format, ...)
 	if (level >= '0' && level <= '4')
 		h_warnings++;
 	line[strcspn(line, "\n")] = 0;
-	u_say("  kernel: %s", line);
+	if (!h_quiet)
+		u_say("  kernel: %s", line);
 	return 0;
 }
 
@@ -61,7 +61,7 @@ int ___ratelimit(struct ratelimit_state *rs, const char *func)
 /* --- Files of debugfs --- */
 
 struct file_entry {
-	const char *name;
+	char name[32];
 	const struct file_operations *fops;
 	void *data;
 };
@@ -81,13 +81,15 @@ struct dentry *debugfs_create_file_full(const char *name, umode_t mode, struct d
 					const struct file_operations *fops)
 {
 	h_expect(file_count < ARRAY_SIZE(files), "too many files");
-	files[file_count++] = (struct file_entry) { name, fops, data };
+	files[file_count] = (struct file_entry) { .fops = fops, .data = data };
+	strscpy(files[file_count++].name, name, sizeof(files->name));
 	return (struct dentry *)contents;
 }
 
 void debugfs_remove(struct dentry *dentry)
 {
-	file_count = 0;
+	if (dentry)
+		file_count = 0;
 }
 
 int single_open(struct file *file, int (*show)(struct seq_file *, void *), void *data)

@@ -99,7 +99,7 @@ void h_qp_check_unmap(u64 addr, size_t len)
 	struct h_wr *wr;
 
 	list_for_each_entry(qp, &pairs, all) {
-		if (touches(&qp->rq, addr, len))
+		if (touches(&qp->rq, addr, len) || touches(&qp->arrived, addr, len))
 			h_violation("a Receive's buffer is unmapped while it is posted");
 		list_for_each_entry(wr, &qp->sq, list)
 			if (!wr->executed && wr->len && wr->addr < addr + len &&
@@ -182,12 +182,9 @@ int h_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_s
 {
 	struct h_qp *qp = pair_of(ib);
 
-	if (h_faults.post_send) {
-		int error = h_faults.post_send;
-
-		h_faults.post_send = 0;
+	if (h_faults.marker && qp->broken) {
 		*bad = wr;
-		return error;
+		return -EINVAL;
 	}
 	for (; wr; wr = wr->next) {
 		struct h_wr *mine = wr->opcode == IB_WR_SEND ? make_send(wr) :
@@ -205,13 +202,18 @@ int h_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct ib_r
 {
 	struct h_qp *qp = pair_of(ib);
 
+	if (h_faults.marker && qp->broken) {
+		*bad = wr;
+		return -EINVAL;
+	}
 	for (; wr; wr = wr->next) {
 		struct h_wr *mine = make(wr->wr_cqe, wr->sg_list, wr->num_sge);
 
 		if (mine->len && !h_dma_covers(mine->addr, mine->len, DMA_FROM_DEVICE))
 			h_violation("a Receive is posted into memory that is not mapped for it");
 		mine->wc_opcode = IB_WC_RECV;
-		list_add_tail(&mine->list, &qp->rq);
+		mine->status = qp->broken ? IB_WC_WR_FLUSH_ERR : IB_WC_SUCCESS;
+		list_add_tail(&mine->list, qp->broken ? &qp->arrived : &qp->rq);
 		check_posting(qp, ++qp->rq_len, qp->cap.max_recv_wr);
 	}
 	return 0;
@@ -243,11 +245,16 @@ static void execute(struct h_qp *qp, struct h_wr *wr)
 	case IB_WR_REG_MR:
 		return h_mr_register(qp, wr->mr, wr->key, wr->access);
 	case IB_WR_LOCAL_INV:
-		if (!h_mr_invalidate(qp, wr->key, "LOCAL_INV"))
-			h_violation("LOCAL_INV of R_key %#x, which is not registered", wr->key);
+		if (!h_mr_invalidate(qp, wr->key))
+			h_violation("LOCAL_INV of R_key %#x, which is no region's", wr->key);
 		return;
 	case IB_WR_SEND:
 		return send(qp, container_of(wr, struct gathered, wr));
+	case IB_WR_RDMA_WRITE:
+		if (!h_faults.write)
+			return;
+		wr->status = h_faults.write;
+		return h_qp_error(qp);
 	default:
 		return;
 	}
@@ -281,16 +288,16 @@ void h_qp_error(struct h_qp *qp)
 	list_splice_tail_init(&qp->rq, &qp->arrived);
 }
 
-void h_qp_fail_next(struct h_qp *qp, enum ib_wc_status status)
+void h_qp_access_error(struct h_qp *qp)
 {
-	struct h_wr *wr;
+	struct ib_event event = {
+		.device = qp->ib.device, .element.qp = &qp->ib, .event = IB_EVENT_QP_ACCESS_ERR,
+	};
 
-	list_for_each_entry(wr, &qp->sq, list) {
-		wr->executed = true;
-		wr->status = status;
-		status = IB_WC_WR_FLUSH_ERR;
-	}
 	h_qp_error(qp);
+	if (qp->event_handler)
+		qp->event_handler(&event, qp->ib.qp_context);
+	h_cm_disconnected();
 }
 
 /* --- Completing --- */
@@ -386,8 +393,21 @@ void h_arrive(struct h_qp *qp, const void *message, u32 len, u32 key)
 	if (key) {
 		wr->wc_flags = IB_WC_WITH_INVALIDATE;
 		wr->wc_key = key;
-		h_mr_invalidate(qp, key, "Send With Invalidate");
+		if (!h_mr_invalidate(qp, key))
+			return h_qp_access_error(qp);
 	}
+	list_move_tail(&wr->list, &qp->arrived);
+}
+
+/* An RDMA Write with immediate: it uses up a Receive, and writes nothing into it. */
+void h_arrive_immediate(struct h_qp *qp, u32 len)
+{
+	struct h_wr *wr = list_first_entry_or_null(&qp->rq, struct h_wr, list);
+
+	h_expect(wr, "no Receive is posted");
+	wr->byte_len = len;
+	wr->wc_opcode = IB_WC_RECV_RDMA_WITH_IMM;
+	wr->wc_flags = IB_WC_WITH_IMM;
 	list_move_tail(&wr->list, &qp->arrived);
 }
 

@@ -125,16 +125,30 @@ void h_mr_forget(struct h_qp *qp)
 			mr->qp = NULL;
 }
 
-/* Whether there was such a key. */
-bool h_mr_invalidate(struct h_qp *qp, u32 key, const char *by)
+/*
+ * Whether there was such a key. Invalidating one that is invalid already is no error: it may just
+ * have been done by the other side.
+ */
+bool h_mr_invalidate(struct h_qp *qp, u32 key)
 {
-	struct h_mr *mr = h_mr_find(key);
+	struct h_mr *mr;
 
-	if (!mr || mr->pd != qp->ib.pd)
-		return false;
-	mr->valid = false;
-	mr->mapped = false;
-	return true;
+	list_for_each_entry(mr, &regions, all) {
+		if (mr->key != key || mr->pd != qp->ib.pd)
+			continue;
+		mr->valid = false;
+		mr->mapped = false;
+		return true;
+	}
+	return false;
+}
+
+/* Whether the peer may use a key. */
+bool h_mr_open(const struct h_qp *qp, u32 key)
+{
+	const struct h_mr *mr = h_mr_find(key);
+
+	return mr && mr->pd == qp->ib.pd;
 }
 
 /* A region's scatterlist is about to be unmapped. */
@@ -189,4 +203,22 @@ void h_peer_access(struct h_qp *qp, u32 key, u64 addr, void *data, u32 len, bool
 	if (addr < mr->iova || addr + len > mr->iova + mr->length)
 		h_violation("%u bytes at %#llx are not all under R_key %#x", len, addr, key);
 	copy(mr, addr - mr->iova, data, len, write);
+}
+
+void h_mr_check_owner(const void *memory, size_t size, const char *when)
+{
+	u64 start = (u64)memory;
+	struct scatterlist *sg;
+	struct h_mr *mr;
+	int i;
+
+	list_for_each_entry(mr, &regions, all) {
+		if (!h_mr_reachable(mr))
+			continue;
+		for_each_sg(mr->sg, sg, mr->nents, i)
+			if (sg_dma_address(sg) < start + size &&
+			    start < sg_dma_address(sg) + sg_dma_len(sg))
+				h_violation("%s, and the peer can still reach its memory by R_key %#x",
+					    when, mr->key);
+	}
 }

@@ -78,7 +78,7 @@ static void fill(u8 *payload, u32 len, u32 seed)
 {
 	u32 i;
 
-	for (i = 0; i < len; i++)
+	for (i = 0; i < len && h_payloads; i++)
 		payload[i] = h_payload_byte(i, seed);
 }
 
@@ -140,18 +140,36 @@ static u32 key_of(const struct h_call *call, const struct h_reply *how)
 	}
 }
 
-void h_answer_call(struct h_call *call, const struct h_reply *how)
+static bool is_open(const struct h_call *call, const struct h_chunk *chunk)
+{
+	unsigned int i;
+
+	for (i = 0; i < chunk->count; i++)
+		if (!h_mr_open(call->qp, chunk->segments[i].key))
+			return false;
+	return true;
+}
+
+bool h_answer_call(struct h_call *call, const struct h_reply *how)
 {
 	static u8 bytes[2 << 20];
 	struct writer out = { bytes };
+	struct h_qp *qp = call->qp;
+	bool writes = !how->error && !how->unused;
 
+	if (writes && (!is_open(call, &call->write) || !is_open(call, &call->reply))) {
+		h_peer_drop(call);
+		h_qp_access_error(qp);
+		return false;
+	}
 	if (how->error)
 		put_error(&out, call, how);
 	else
 		put_message(&out, call, how);
-	h_arrive(call->qp, bytes, out.len, key_of(call, how));
+	h_arrive(qp, bytes, out.len, key_of(call, how));
 	if (!how->keep)
 		h_peer_drop(call);
+	return !qp->broken;
 }
 
 /* A reply to a call that nobody has made. */

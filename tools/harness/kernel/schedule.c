@@ -1,1 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What may happen to a few RPCs that are under way together, and what has to hold whatever does.
+ *
+ *   pN	the peer replies to call N, and invalidates nothing
+ *   iN	the peer replies to call N, and invalidates the call's own memory
+ *   aN	the peer replies to call N again
+ *   cN	call N is given up: it leaves SUNRPC's queues
+ *   eN	call N is not answered in time, and encoded anew
+ *   fN	SUNRPC frees the buffers of call N, which has been answered or given up
+ *   R	a message that has arrived is handled
+ *   S	the next completion of the send queue is handled
+ *   D	the peer ends the connection
+ */
+#include "harness.h"
 
+static const struct h_setting *setting;
+static struct h_rpc *rpcs[H_RPCS];
+/* What has happened to each. */
+static struct past {
+	bool replied, again, given_up, anew;
+} past[H_RPCS];
+static bool lost, excused;
+
+void h_setting_begin(const struct h_setting *chosen)
+{
+	unsigned int i;
+
+	setting = chosen;
+	h_begin();
+	h_clnt.cl_noretranstimeo = !setting->anew;
+	h_connect();
+	for (i = 0; i < setting->count; i++) {
+		rpcs[i] = h_rpc_new(setting->kinds[i]);
+		rpcs[i]->hold = true;
+		h_rpc_start(rpcs[i], 0);
+		h_expect(h_peer_call(rpcs[i]->xid), "call %u has not been sent", i);
+	}
+}
+
+static bool can_arrive(unsigned int i)
+{
+	return h_qp && !h_qp->broken && h_peer_call(rpcs[i]->xid);
+}
+
+/* Whether an event can happen to call `i`, by its letter. */
+static bool may(char event, unsigned int i)
+{
+	const struct h_rpc *rpc = rpcs[i];
+	bool remote = setting->how[i] == H_INV_OWN;
+
+	switch (event) {
+	case 'p':
+		return !past[i].replied && can_arrive(i) && (setting->either || !remote);
+	case 'i':
+		return !past[i].replied && can_arrive(i) && (setting->either || remote) &&
+		       h_call_key(h_peer_call(rpc->xid), 0);
+	case 'a':
+		return setting->again && past[i].replied && !past[i].again && can_arrive(i);
+	case 'c':
+		return !past[i].given_up && !rpc->done && rpc->task;
+	case 'e':
+		return setting->anew && !past[i].anew && !past[i].given_up && h_rpc_waits(rpc);
+	case 'f':
+		return rpc->held && !rpc->go;
+	default:
+		return false;
+	}
+}
+
+static bool may_now(char event)
+{
+	switch (event) {
+	case 'R':
+		return !setting->at_once && h_qp && !list_empty(&h_qp->arrived);
+	case 'S':
+		return h_qp && h_next_signalled(h_qp);
+	case 'D':
+		return setting->disconnect && !lost && h_qp;
+	default:
+		return false;
+	}
+}
+
+unsigned int h_events(char names[H_EVENTS][H_EVENT_NAME])
+{
+	unsigned int i, n = 0;
+	const char *event;
+
+	for (i = 0; i < setting->count; i++) {
+		for (event = "piacef"; *event; event++) {
+			if (!may(*event, i))
+				continue;
+			names[n][0] = *event;
+			names[n][1] = '0' + i;
+			names[n++][2] = 0;
+		}
+	}
+	for (event = "RSD"; *event; event++) {
+		if (!may_now(*event))
+			continue;
+		names[n][0] = *event;
+		names[n++][1] = 0;
+	}
+	return n;
+}
+
+static void reply(unsigned int i, enum h_invalidate how)
+{
+	struct h_reply reply = { .how = how, .keep = setting->again && !past[i].replied };
+
+	if (!h_answer_call(h_peer_call(rpcs[i]->xid), &reply)) {
+		/* Too late: the peer has run into what was fenced. */
+		excused = true;
+		lost = true;
+		h_peer_drop_all();
+	} else if (setting->at_once) {
+		h_complete_receive(h_qp);
+	}
+}
+
+static void happen_to(char event, unsigned int i)
+{
+	switch (event) {
+	case 'p':
+		reply(i, H_INV_NONE);
+		past[i].replied = true;
+		break;
+	case 'i':
+		reply(i, H_INV_OWN);
+		past[i].replied = true;
+		break;
+	case 'a':
+		reply(i, H_INV_NONE);
+		past[i].again = true;
+		break;
+	case 'c':
+		past[i].given_up = true;
+		h_rpc_cancel(rpcs[i]);
+		break;
+	case 'e':
+		/* It cannot go twice over one connection. */
+		excused = true;
+		past[i].anew = true;
+		h_rpc_time_out(rpcs[i]);
+		break;
+	case 'f':
+		h_rpc_let_go(rpcs[i]);
+		break;
+	}
+}
+
+static void happen(char event)
+{
+	switch (event) {
+	case 'R':
+		h_complete_receive(h_qp);
+		break;
+	case 'S':
+		h_complete_send(h_qp);
+		break;
+	case 'D':
+		excused = true;
+		lost = true;
+		h_peer_drop_all();
+		h_cm_disconnected();
+		break;
+	}
+}
+
+/* The peer forgets what came over a connection that is gone. */
+static void forget(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < setting->count; i++) {
+		struct h_call *call = h_peer_call(rpcs[i]->xid);
+
+		if (call && call->qp != h_qp)
+			h_peer_drop(call);
+	}
+}
+
+static void check(void)
+{
+	h_expect(!h_breaches(NULL), "the module counts breaches:\n%s", h_file_read("breaches"));
+	h_expect(excused || !h_disconnects, "the connection is given up");
+	h_expect(h_window() || !h_xprt->cwnd, "the window is zero");
+}
+
+void h_event(const char *name)
+{
+	unsigned int i = name[1] - '0';
+	bool allowed = name[1] ? i < setting->count && may(name[0], i) : may_now(name[0]);
+
+	h_expect(allowed, "%s cannot happen now", name);
+	if (name[1])
+		happen_to(name[0], i);
+	else
+		happen(name[0]);
+	h_settle();
+	forget();
+	check();
+}
+
+/* --- To the end --- */
+
+static bool all_released(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < setting->count; i++)
+		if (!rpcs[i]->released)
+			return false;
+	return true;
+}
+
+/* Everything goes on as it should: replies come, completions are handled, time passes. */
+static void push(void)
+{
+	static const struct h_reply plain;
+	unsigned int i;
+
+	for (i = 0; i < setting->count; i++) {
+		if (can_arrive(i) && !h_answer_call(h_peer_call(rpcs[i]->xid), &plain))
+			excused = true;
+		if (h_qp)
+			h_complete_all(h_qp);
+		h_settle();
+		if (rpcs[i]->held)
+			h_rpc_let_go(rpcs[i]);
+		forget();
+	}
+}
+
+void h_setting_end(void)
+{
+	unsigned int i, round;
+
+	for (round = 0; round < 4; round++)
+		push();
+	for (round = 0; round < 12 && !all_released(); round++) {
+		h_pass(5000);
+		push();
+	}
+	for (i = 0; i < setting->count; i++) {
+		if (!rpcs[i]->released) {
+			h_print_sleepers();
+			u_fail("hang: call %u does not end", i);
+		}
+		h_expect(past[i].given_up || !rpcs[i]->status, "call %u ends with %d", i,
+			 rpcs[i]->status);
+		h_rpc_free(rpcs[i]);
+	}
+	check();
+	if (h_qp && !excused)
+		h_expect(h_window() == h_grant && !h_window_used(),
+			 "at the end %u credits of %u are left, and %u in use", h_window(), h_grant,
+			 h_window_used());
+	h_end();
+}
+
+/* --- What it looks like from outside --- */
+
+static u64 mix(u64 hash, u64 value)
+{
+	hash ^= value;
+	hash *= 0x9e3779b97f4a7c15ull;
+	return hash ^ (hash >> 29);
+}
+
+/* A number that differs where RPCs, queues, regions or windows do. */
+u64 h_look(void)
+{
+	u64 hash = mix(1, lost | excused << 1);
+	struct h_wr *wr;
+	unsigned int i;
+
+	for (i = 0; i < setting->count; i++) {
+		const struct h_rpc *rpc = rpcs[i];
+
+		hash = mix(hash, past[i].replied | past[i].again << 1 | past[i].given_up << 2 |
+				 past[i].anew << 3 | rpc->done << 4 | rpc->released << 5 |
+				 rpc->held << 6 | rpc->go << 7 | h_rpc_waits(rpc) << 8);
+		hash = mix(hash, rpc->status);
+		hash = mix(hash, h_peer_call(rpc->xid) != NULL);
+	}
+	hash = mix(hash, h_window() << 8 | h_window_used());
+	hash = mix(hash, h_disconnects << 8 | h_connections);
+	if (!h_qp)
+		return hash;
+	list_for_each_entry(wr, &h_qp->sq, list)
+		hash = mix(hash, wr->opcode << 2 | wr->signalled << 1 | wr->executed) + wr->key;
+	list_for_each_entry(wr, &h_qp->arrived, list)
+		hash = mix(hash, get_unaligned_be32((void *)wr->addr) + wr->wc_key);
+	return hash;
+}

@@ -133,6 +133,7 @@ unsigned long h_breaches(const char *name)
 	for (line = text; line && *line; line = strchr(line, '\n') + 1) {
 		const char *space = strchr(line, ' ');
 
+		h_expect(space, "no number in the file of breaches: %s", line);
 		if (name && strncmp(line, name, space - line))
 			continue;
 		for (n = 0, space++; *space >= '0' && *space <= '9'; space++)

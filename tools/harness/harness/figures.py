@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The table of instructions by kind of RPC, and the file it is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.progress import say
+
+from . import build, callgrind
+
+FILE = build.HARNESS / "figures.tsv"
+#: A kind may cost so much more than the file says.
+TOLERANCE = 0.02
+_COLUMNS = ("module", "helpers", "locks", "atomics", "allocations")
+_HEADER = "# SPDX-License-Identifier: GPL-2.0"
+_COMPILER = "# compiler: "
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What one RPC costs."""
+
+    module: int
+    helpers: int
+    locks: float
+    atomics: float
+    allocations: float
+
+    @property
+    def instructions(self) -> int:
+        """What is compared."""
+        return self.module + self.helpers
+
+
+def _count(kind: str) -> int:
+    """Repetitions: whole batches of Receives, where that does not take too long."""
+    return 32 if "1m" in kind else 128
+
+
+def figure(cost: callgrind.Cost, count: int) -> Figure:
+    """The mean of `count` RPCs."""
+    rest = (round(n / count, 1) for n in (cost.locks, cost.atomics, cost.allocations))
+    return Figure(round(cost.module / count), round(cost.helpers / count), *rest)
+
+
+def kinds(program: build.Program) -> list[str]:
+    """The kinds of RPC that the program knows."""
+    status, text = build.run(program, "kinds")
+    if status:
+        raise LabError(f"{program.path} kinds: {text}")
+    return text.split()
+
+
+def _costs(program: build.Program, only: str) -> dict[str, callgrind.Cost]:
+    image = callgrind.Image(program)
+    chosen = [kind for kind in kinds(program) if only in ("", kind)]
+    return {kind: callgrind.measure(image, kind, _count(kind)) for kind in chosen}
+
+
+def _print_functions(name: str, kind: str, cost: callgrind.Cost) -> None:
+    say(f"  {kind}, {name}:")
+    for function, spent in cost.functions.most_common(30):
+        share = round(spent / _count(kind))
+        if share:
+            say(f"    {share:7} {_demangled(function)}")
+
+
+def _demangled(name: str) -> str:
+    return build.capture(["c++filt", name]).strip() if name.startswith("_R") else name
+
+
+def _row(kind: str, ours: callgrind.Cost, stock: callgrind.Cost | None) -> str:
+    count = _count(kind)
+    mine = figure(ours, count)
+    text = f"{kind:20}{mine.module:8}{mine.helpers:8}{mine.locks:7.1f}{mine.atomics:8.1f}"
+    text += f"{mine.allocations:7.1f}"
+    if stock:
+        other = figure(stock, count)
+        aides = round(stock.aides / count)
+        text += f"  |{other.module:8}{aides:8}{other.locks:7.1f}{other.atomics:8.1f}"
+        text += f"{other.allocations:7.1f}  | {mine.instructions / (other.module + aides):5.2f}"
+    return text
+
+
+def table(programs: list[build.Program], only: str, verbose: bool) -> dict[str, Figure]:
+    """Measures, and prints; returns our figures."""
+    costs = {program.name: _costs(program, only) for program in programs}
+    stock = costs.get("stock", {})
+    say(
+        "instructions of one RPC: the module's, and its helpers'; of C's: those of xdr.o and others"
+    )
+    head = f"{'module':>8}{'helpers':>8}{'locks':>7}{'atomics':>8}{'allocs':>7}"
+    say(f"{'kind':20}{head}  |{head.replace('helpers', '   xdr+')}  | ours/C")
+    for kind, cost in costs["ours"].items():
+        say(_row(kind, cost, stock.get(kind)))
+        if verbose:
+            for name in costs:
+                _print_functions(name, kind, costs[name][kind])
+    return {kind: figure(cost, _count(kind)) for kind, cost in costs["ours"].items()}
+
+
+def write(figures: dict[str, Figure], compiler: str, path: Path = FILE) -> None:
+    """Makes these the figures that later ones are compared with."""
+    lines = [_HEADER, "# Written by: make bench-path UPDATE=1", _COMPILER + compiler]
+    lines.append("\t".join(("kind", *_COLUMNS)))
+    for kind, value in figures.items():
+        lines.append("\t".join([kind, *(str(getattr(value, name)) for name in _COLUMNS)]))
+    path.write_text("\n".join(lines) + "\n")
+
+
+def read(path: Path = FILE) -> tuple[str, dict[str, Figure]]:
+    """The compiler they were measured with, and the figures."""
+    compiler, figures = "", {}
+    for line in path.read_text().splitlines():
+        if line.startswith(_COMPILER):
+            compiler = line.removeprefix(_COMPILER)
+        if line.startswith(("#", "kind\t")):
+            continue
+        kind, module, helpers, *rest = line.split("\t")
+        figures[kind] = Figure(int(module), int(helpers), *map(float, rest))
+    return compiler, figures
+
+
+def complaints(measured: dict[str, Figure], expected: dict[str, Figure]) -> list[str]:
+    """What is worse than it was, or has not been measured."""
+    found = [f"{kind}: listed, but there is no such kind" for kind in expected.keys() - measured]
+    found += [f"{kind}: measured, but not listed" for kind in measured.keys() - expected]
+    for kind in sorted(measured.keys() & expected):
+        now, before = measured[kind].instructions, expected[kind].instructions
+        if now > before * (1 + TOLERANCE):
+            found.append(f"{kind}: {now} instructions, and were {before}")
+    return found
+
+
+def check(programs: list[build.Program], measured: dict[str, Figure]) -> bool:
+    """Compares with the file, unless another compiler has made that."""
+    compiler, expected = read()
+    if compiler != programs[0].compiler:
+        say(f"figures: not compared, they are of {compiler}, and this is {programs[0].compiler}")
+        return True
+    found = complaints(measured, expected)
+    for line in found:
+        say(f"figures: {line}")
+    if found:
+        say(
+            f"figures: if that is as it should be, make bench-path UPDATE=1, and commit {FILE.name}"
+        )
+    return not found
