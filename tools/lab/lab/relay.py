@@ -8,13 +8,15 @@ duplicates or swaps with the next one as told, from a seeded generator.
 
 It runs as a process of its own (`python3 -m lab.relay`), takes one command a
 line on standard input (``loss 0.01``, ``duplicate 0.01``, ``reorder 0.01``,
-``blackout 1``) and prints ``ready`` once both ends may connect.
+``blackout 1``) and prints ``ready`` once both ends may connect. ``tally`` has it print how many
+frames each fault has harmed so far.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import json
 import random
 import socket
 import struct
@@ -22,6 +24,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,26 +64,42 @@ class Faults:
     late: float = 0.0
     delay: float = 0.0
     blackout: float = 0.0
+    #: Frames that each fault has harmed so far.
+    harmed: Counter[str] = field(default_factory=Counter)
     _held: list[bytes] = field(default_factory=list)
 
     def apply(self, frame: bytes) -> list[bytes]:
         """The frames to forward in place of this one."""
         if not carries_rdma(frame):
             return [frame]
-        if self.blackout or self.random.random() < self.loss:
-            return []
-        out = [frame] * (2 if self.random.random() < self.duplicate else 1)
+        if self.blackout:
+            return self._harm("blackout", [])
+        if self.random.random() < self.loss:
+            return self._harm("loss", [])
+        out = [frame]
+        if self.random.random() < self.duplicate:
+            out = self._harm("duplicate", [frame] * 2)
         if self._held:
-            return [*out, self._held.pop()]
+            # Only now have the two changed places.
+            return self._harm("reorder", [*out, self._held.pop()])
         if self.random.random() < self.reorder:
             self._held.append(out.pop())
         return out
+
+    def _harm(self, fault: str, frames: list[bytes]) -> list[bytes]:
+        """Count a frame that a fault has harmed, and say what becomes of it."""
+        self.harmed[fault] += 1
+        return frames
 
     def wait(self, frame: bytes) -> float:
         """Seconds to hold a frame back."""
         if not carries_rdma(frame):
             return 0.0
+        if self.delay:
+            self.harmed["delay"] += 1
         late = self.late > 0 and self.random.random() < self.late
+        if late:
+            self.harmed["late"] += 1
         return self.delay + (LATENESS if late else 0.0)
 
 
@@ -156,10 +175,17 @@ def _serve(paths: list[str], seed: int) -> None:
         args = (ends[index], ends[1 - index], faults[index])
         threading.Thread(target=_pump, args=args, daemon=True).start()
     for line in sys.stdin:
-        name, value = line.split()
-        for direction in faults:
-            setattr(direction, name, float(value))
-        print(name, flush=True)
+        print(_obey(line, faults), flush=True)
+
+
+def _obey(line: str, faults: list[Faults]) -> str:
+    """Carry one command out; what to answer."""
+    name, *value = line.split()
+    if name == "tally":
+        return json.dumps(sum((direction.harmed for direction in faults), Counter()))
+    for direction in faults:
+        setattr(direction, name, float(value[0]))
+    return name
 
 
 class Relay:
@@ -176,11 +202,21 @@ class Relay:
 
     def set(self, fault: str, value: float) -> None:
         """Change a fault: loss, duplicate, reorder, late, delay or blackout; done on return."""
+        self._tell(f"{fault} {value}")
+
+    def tally(self) -> Counter[str]:
+        """How many frames each fault has harmed so far, in both directions together."""
+        return Counter(json.loads(self._tell("tally")))
+
+    def _tell(self, command: str) -> str:
+        """One command; the answer."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(f"{fault} {value}\n")
+        self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
-        if not self._process.stdout.readline():
+        answer = self._process.stdout.readline()
+        if not answer:
             raise LabError("the relay has ended")
+        return answer
 
     def stop(self) -> None:
         """End the process."""

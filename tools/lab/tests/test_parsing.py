@@ -119,3 +119,21 @@ def test_relay_faults() -> None:
     second = frame + b"2"
     assert late.apply(frame) == []
     assert late.apply(second) == [second, frame]
+    assert late.harmed == {"reorder": 1}
+
+
+def test_relay_counts_what_it_harms() -> None:
+    frame, other = ipv4(17, (1, 4791)), ipv4(6, (1, 22))
+    faults = relay.Faults(random.Random(1))
+    faults.apply(frame)
+    faults.wait(frame)
+    assert not faults.harmed
+    faults.loss = 1.1
+    faults.apply(frame)
+    faults.apply(other)
+    faults.loss, faults.duplicate, faults.late, faults.delay = 0.0, 1.1, 1.1, 0.01
+    assert faults.wait(faults.apply(frame)[0]) == 0.01 + relay.LATENESS
+    faults.wait(other)
+    faults.blackout = 1
+    faults.apply(frame)
+    assert faults.harmed == {"loss": 1, "duplicate": 1, "late": 1, "delay": 1, "blackout": 1}
