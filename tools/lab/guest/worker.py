@@ -1,18 +1,25 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Work on files until told to stop, and believe nothing: worker.py DIRECTORY CONTROL [SECONDS].
+"""Work on files until told to stop, and believe nothing.
+
+worker.py [--block BYTES] DIRECTORY CONTROL [SECONDS]
 
 Four threads share a directory: one writes blocks, one reads them back and compares, one lists
 names, one sets a time. To see each of these calls even while others fail, mount with
 actimeo=600. An operation may fail while the server misbehaves; what it must not do is lie. A block
 whose write failed may hold the old or the new contents; any other must hold what was written last.
+Blocks of 1024 bytes travel inline; nobody lists names beside them then, so that no call of this
+work exposes memory.
 
-Progress goes to the file CONTROL.status (``OPERATIONS ERRORS``). Once CONTROL.stop exists every
-block is written anew, read back without cache, and the contents left in CONTROL.expected for a
-comparison on the server. Prints ``operations=… errors=… longest=…``: seconds between two
-operations that went well. Ends 1, and says where, when anything differed.
+Progress goes to the file CONTROL.status (``OPERATIONS ERRORS STANDSTILL``): the last are the
+most seconds between two operations that went well since somebody last made a file CONTROL.mark,
+which is removed when that is noted. Once CONTROL.stop exists every block is written anew, read
+back without cache, and the contents left in CONTROL.expected for a comparison on the server.
+Prints ``operations=… errors=… longest=…``: seconds between two operations that went well. Ends 1,
+and says where, when anything differed.
 """
 
+import argparse
 import contextlib
 import mmap
 import os
@@ -22,7 +29,7 @@ import threading
 import time
 
 BLOCKS = 24
-SIZE = 65536
+SIZE, INLINE = 65536, 1024
 NAMES = 150
 PATIENCE = 0.02
 
@@ -35,25 +42,25 @@ class Block:
         self.allowed = {0}
 
 
-def contents(index, generation):
+def contents(index, generation, size=SIZE):
     """A block's bytes; generation 0 is what a fresh file holds."""
     if generation == 0:
-        return bytes(SIZE)
-    return random.Random(f"{index}.{generation}").randbytes(SIZE)
+        return bytes(size)
+    return random.Random(f"{index}.{generation}").randbytes(size)
 
 
 class Work:
     """The file, and what has been done to it."""
 
-    def __init__(self, directory, control):
-        self.directory, self.control = directory, control
+    def __init__(self, directory, control, size):
+        self.directory, self.control, self.size = directory, control, size
         self.blocks = [Block() for _ in range(BLOCKS)]
         self.operations = self.errors = 0
-        self.last, self.longest = time.monotonic(), 0.0
+        self.last, self.longest, self.standstill = time.monotonic(), 0.0, 0.0
         self.wrong = []
         self._counting = threading.Lock()
         self.file = self.opened()
-        os.ftruncate(self.file, BLOCKS * SIZE)
+        os.ftruncate(self.file, BLOCKS * size)
         os.makedirs(f"{directory}/names", exist_ok=True)
         self.names = {f"{index:03d}{'n' * 60}" for index in range(NAMES)}
         for name in self.names:
@@ -73,8 +80,14 @@ class Work:
         with self._counting:
             now = time.monotonic()
             self.operations += 1
-            self.longest = max(self.longest, now - self.last)
+            self.standstill = max(self.standstill, now - self.last)
+            self.longest = max(self.longest, self.standstill)
             self.last = now
+
+    def mark(self):
+        """From here on standstills count anew."""
+        with self._counting:
+            self.standstill = 0.0
 
     def went_wrong(self):
         with self._counting:
@@ -87,21 +100,22 @@ class Work:
     def write(self, index, generation):
         """Write one block; on failure it may hold either contents."""
         block = self.blocks[index]
-        with block.lock, mmap.mmap(-1, SIZE) as buffer:
-            buffer[:] = contents(index, generation)
+        with block.lock, mmap.mmap(-1, self.size) as buffer:
+            buffer[:] = contents(index, generation, self.size)
             block.allowed.add(generation)
-            wrote = os.pwrite(self.file, buffer, index * SIZE)
-            if wrote != SIZE:
-                raise OSError(f"{wrote} of {SIZE} bytes written")
+            wrote = os.pwrite(self.file, buffer, index * self.size)
+            if wrote != self.size:
+                raise OSError(f"{wrote} of {self.size} bytes written")
             block.allowed = {generation}
 
     def read(self, index):
         """Read one block and compare it with all that it may hold."""
         block = self.blocks[index]
-        with block.lock, mmap.mmap(-1, SIZE) as buffer:
-            got = os.preadv(self.file, [buffer], index * SIZE)
+        with block.lock, mmap.mmap(-1, self.size) as buffer:
+            got = os.preadv(self.file, [buffer], index * self.size)
             found = buffer[:got]
-            if not any(found == contents(index, generation) for generation in block.allowed):
+            known = (contents(index, generation, self.size) for generation in block.allowed)
+            if not any(found == one for one in known):
                 self.differs(f"block {index}: {got} bytes, not generation {block.allowed}")
 
     def look(self):
@@ -122,8 +136,11 @@ class Work:
 
 def report(work, stop):
     while not stop.wait(0.1):
+        if os.path.exists(f"{work.control}.mark"):
+            work.mark()
+            os.unlink(f"{work.control}.mark")
         with open(f"{work.control}.partial", "w") as file:
-            file.write(f"{work.operations} {work.errors}\n")
+            file.write(f"{work.operations} {work.errors} {work.standstill:.2f}\n")
         os.rename(f"{work.control}.partial", f"{work.control}.status")
 
 
@@ -134,7 +151,7 @@ def settle(work, generation):
     with open(f"{work.control}.expected", "wb") as file:
         for index in range(BLOCKS):
             work.write(index, generation)
-            file.write(contents(index, generation))
+            file.write(contents(index, generation, work.size))
     os.fsync(work.file)
     with open("/proc/sys/vm/drop_caches", "w") as file:
         file.write("3")
@@ -143,18 +160,33 @@ def settle(work, generation):
     work.look()
 
 
-def main():
-    work = Work(sys.argv[1], sys.argv[2])
-    until = time.monotonic() + float(sys.argv[3] if len(sys.argv) > 3 else 1e9)
-    generations = iter(range(1, 1 << 40))
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--block", type=int, default=SIZE)
+    parser.add_argument("directory")
+    parser.add_argument("control")
+    parser.add_argument("seconds", type=float, nargs="?", default=1e9)
+    return parser.parse_args()
+
+
+def jobs_of(work, generations):
+    """What each thread does again and again."""
     chance = random.Random(1)
-    stop = threading.Event()
-    jobs = (
+    jobs = [
         lambda: work.write(chance.randrange(BLOCKS), next(generations)),
         lambda: work.read(chance.randrange(BLOCKS)),
-        work.look,
         lambda: os.utime(work.file),
-    )
+    ]
+    return jobs if work.size <= INLINE else [*jobs, work.look]
+
+
+def main():
+    args = arguments()
+    work = Work(args.directory, args.control, args.block)
+    until = time.monotonic() + args.seconds
+    generations = iter(range(1, 1 << 40))
+    stop = threading.Event()
+    jobs = jobs_of(work, generations)
     threads = [threading.Thread(target=work.repeat, args=(job, stop)) for job in jobs]
     threads.append(threading.Thread(target=report, args=(work, stop)))
     for thread in threads:

@@ -72,21 +72,40 @@ class Worker:
     #: Operations that it has under way at a time.
     THREADS = 4
 
-    def __init__(self, pair: Pair, directory: str = "w", *, at: str = MOUNT_POINT) -> None:
-        """Start it in a fresh directory of the mount and wait until it is well under way."""
+    def __init__(
+        self, pair: Pair, directory: str = "w", *, at: str = MOUNT_POINT, block: int = 65536
+    ) -> None:
+        """Start it in a fresh directory of the mount and wait until it is well under way.
+
+        `block`: how much it writes and reads at a time; 1024 bytes go inline.
+        """
         self._pair, self._name = pair, directory
         self._control = f"/run/worker-{directory}"
         where = f"{at}/{directory}"
         pair.client.sh(f"rm -rf {self._control}* {where}; mkdir -p {where}", timeout=120)
         # Whoever asks the guest something meanwhile must not wait for its arithmetic.
-        worker = f"exec nice python3 /lab/worker.py {where} {self._control}"
+        worker = f"exec nice python3 /lab/worker.py --block {block} {where} {self._control}"
         self._pid = pair.client.vm.start(worker)
         self.await_progress(30, 120)
 
     def progress(self) -> int:
         """Operations that went well so far."""
+        return int(self._status()[0])
+
+    def mark(self) -> None:
+        """Have standstills count anew from here on."""
+        mark = f"{self._control}.mark"
+        self._pair.client.sh(f"touch {mark}; while [ -e {mark} ]; do sleep 0.02; done")
+
+    def standstill(self) -> float:
+        """Most seconds between two operations that went well since `mark`."""
+        # What it tells may be older than the last operation.
+        time.sleep(0.3)
+        return float(self._status()[2])
+
+    def _status(self) -> list[str]:
         done = self._pair.client.run(f"cat {self._control}.status")
-        return int(done.stdout.split()[0]) if done.status == 0 else 0
+        return done.stdout.decode().split() if done.status == 0 else ["0", "0", "0"]
 
     def await_progress(self, operations: int, limit: float) -> float:
         """Wait for so many more operations; the seconds it took.
