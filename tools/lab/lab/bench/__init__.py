@@ -27,36 +27,40 @@ from .figures import MODULES, STOCK, Figures, table
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="lab bench", description=__doc__)
     parser.add_argument("--seconds", type=int, default=3, help="of each fio job (default: 3)")
-    parser.add_argument("--rounds", type=int, default=6, help="by the clock (default: 6)")
+    parser.add_argument("--rounds", type=int, help="by the clock (default: 6), of recovery (3)")
     parser.add_argument("--counts", type=int, default=3, help="of instructions (default: 3)")
     parser.add_argument("--cpus", type=int, help="of each guest (default: 2; 1 to count)")
     parser.add_argument("--counts-only", action="store_true", help="no wall-clock figures")
     parser.add_argument("--no-counts", action="store_true", help="wall-clock figures only")
     parser.add_argument("--recovery", action="store_true", help="times to recover, nothing else")
+    every = ",".join(recovery.NAMES)
+    parser.add_argument("--rows", default=every, help=f"what to recover from (default: {every})")
+    versions = ",".join(recovery.VERSIONS)
+    parser.add_argument("--versions", default=versions, help=f"to recover with ({versions})")
     parser.add_argument("--stock-only", action="store_true", help="prove the bench itself")
     return parser
 
 
 def main(arguments: Sequence[str]) -> int:
     """``lab bench [--seconds N] [--rounds N] [--counts-only | --no-counts | --recovery] …``."""
-    args = _parser().parse_args(arguments)
+    parser = _parser()
+    args = parser.parse_args(arguments)
+    if unknown := set(args.rows.split(",")) - set(recovery.NAMES):
+        parser.error(f"no such rows: {', '.join(unknown)}")
     modules = (STOCK,) if args.stock_only else MODULES
     built, ours = demo.prepare("stock" if args.stock_only else "ours", "plain")
     directory = paths.run_directory("bench")
     setup, figures = _setup(built, ours), Figures()
     limits: dict[str, float] = {}
     if args.recovery:
-        _recover(setup, modules, directory, figures)
-    else:
-        if not args.no_counts:
-            counted = replace(setup, cpus=args.cpus or 1)
-            count(counted, modules, args.counts, directory, figures)
-        if not args.counts_only:
-            timed = replace(setup, cpus=args.cpus or setup.cpus)
-            limits = _by_the_clock(timed, modules, args, directory, figures)
-    versions = "NFSv3 and 4.2" if args.recovery else "NFSv4.2"
-    title = f"{versions} over {settings.link()}, stock server, guests under TCG"
-    _report(directory, title, args, figures, limits)
+        return _recover(setup, modules, args, directory)
+    if not args.no_counts:
+        counted = replace(setup, cpus=args.cpus or 1)
+        count(counted, modules, args.counts, directory, figures)
+    if not args.counts_only:
+        timed = replace(setup, cpus=args.cpus or setup.cpus)
+        limits = _by_the_clock(timed, modules, args, directory, figures)
+    _report(directory, f"NFSv4.2 {_surroundings()}", args, figures, limits)
     return 0
 
 
@@ -71,15 +75,23 @@ def _by_the_clock(
     with Pair(setup, directory) as pair:
         with step("raw verbs"):
             limits = link.bandwidth(pair)
-        by_the_clock(pair, modules, args.rounds, args.seconds, figures)
+        by_the_clock(pair, modules, args.rounds or 6, args.seconds, figures)
     return limits
 
 
-def _recover(setup: Setup, modules: Sequence[str], directory: Path, figures: Figures) -> None:
-    """Once with each module: a fault takes as long as it takes."""
-    with Pair(replace(setup, relay=True), directory) as pair:
-        for module in modules:
-            recovery.recovery(pair, module, figures)
+def _recover(
+    setup: Setup, modules: Sequence[str], args: argparse.Namespace, directory: Path
+) -> int:
+    """Recovery, with a table of its own: single values count there, and some are no number."""
+    wanted = args.rows.split(","), args.versions.split(",")
+    figures = recovery.recovery(setup, modules, args.rounds or 3, *wanted, directory)
+    title = f"stalls {_surroundings()}"
+    say(f"measured: {title}")
+    print(recovery.table(figures))
+    results = {"title": title, "arguments": vars(args), "seconds": recovery.records(figures)}
+    (directory / "results.json").write_text(json.dumps(results, indent=1))
+    say(f"results.json: {directory}")
+    return 0
 
 
 def _report(
@@ -99,6 +111,10 @@ def _report(
     (directory / "results.json").write_text(json.dumps(results, indent=1))
     (directory / "ratios.svg").write_text(plot.svg(list(figures), title))
     say(f"{', '.join(sorted(_results(directory)))}: {directory}")
+
+
+def _surroundings() -> str:
+    return f"over {settings.link()}, stock server, guests under TCG"
 
 
 def _results(directory: Path) -> list[str]:
