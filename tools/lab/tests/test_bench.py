@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import cast
 from xml.etree import ElementTree
 
 import pytest
 
-from lab.bench import clock, connections, link, workloads
+from lab.bench import clock, connections, link, recovery, workloads
 from lab.bench.figures import MODULES, Figure, Figures, table
 from lab.bench.plot import svg
 from lab.errors import GuestError
-from lab.pair import Pair
+from lab.kernel import Kernel
+from lab.pair import Pair, Setup
 from lab.tracing import Event
 
 
@@ -130,3 +132,29 @@ def test_average_of_perftest() -> None:
     assert link.parse(PERFTEST) == 198.55
     with pytest.raises(GuestError):
         link.parse("Couldn't connect")
+
+
+def test_recovery_shows_every_round_and_never() -> None:
+    figures = Figures()
+    for stall in (3.0, recovery.NEVER, 5.26):
+        figures.note("restart", "s", "stock", stall)
+    figures.note("restart", "s", "ours", 2.0)
+    row = recovery.table(figures).splitlines()[1]
+    assert row.split() == ["restart", "5.3", "3.0", "never", "5.3", "2.0", "2.0"]
+    assert recovery.records(figures) == {"restart": {"stock": [3.0, None, 5.26], "ours": [2.0]}}
+
+
+def test_recovery_goes_on_after_a_row_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    setup = Setup(cast("Kernel", None), Path(), Path())
+    bench = recovery.Bench(setup, Path(), ("3",))
+    monkeypatch.setattr(bench, "_set_up", lambda _: done.append("set up") or [])
+    monkeypatch.setattr(bench, "_end", lambda _: done.append("end"))
+
+    def stall(_: str, __: object, name: str) -> list[bool]:
+        done.append(name)
+        return [name != "b"]
+
+    monkeypatch.setattr(bench, "_stall", stall)
+    bench.stalls("ours", ["a", "b", "c"])
+    assert done == ["set up", "a", "b", "end", "set up", "c", "end"]
