@@ -127,6 +127,7 @@ class Lab:
             accel=accel.choose(self.kernel.image),
             files={
                 "lab_provoke.ko": self.provoker,
+                "lab_slow.ko": self.provoker.with_name("lab_slow.ko"),
                 "hostile": hostile.build(),
                 **self._sample_files(),
             },

@@ -64,7 +64,10 @@ def _clean_environment(kernel: Kernel) -> dict[str, str]:
 
 
 def build_provoker(kernel: Kernel) -> Path:
-    """The module that provokes real reports, for the detector's own test."""
+    """The module that provokes real reports, for the detector's own test.
+
+    `lab_slow.ko`, which makes races likelier, is left beside it.
+    """
     tree = paths.sub("module") / (kernel.obj.name + "-provoke")
     log = paths.log_file(f"module-provoke-{kernel.flavour}")
     log.unlink(missing_ok=True)
