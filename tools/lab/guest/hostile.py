@@ -5,19 +5,21 @@
 Waits for a client that believes in the server it had, and answers each call with the next misdeed
 of a group (see misdeeds.py). VERSION is that of NFS. Prints a line for each, ``did COUNTER TIMES
 EVENTS NAME: how it ended``, and ends well when all are done. ``handshake`` is about connecting
-instead: see handshakes.py.
+instead: see handshakes.py. ``late`` is no misdeed at all: see late.py.
 
 Calls without data chunks that no misdeed is wanted for get true answers, from the real server over
 TCP, so that the client gets as far as the calls with data. Such an answer goes inline; a reply
 chunk may stay unused.
 """
 
+import os
 import socket
 import struct
 import sys
 import time
 
 import handshakes
+import late
 from misdeeds import group, honest
 from peer import Call, Peer, SilenceError, header, lists, words
 
@@ -202,9 +204,38 @@ def converse(peer, server, connection, misdeeds):
     return None
 
 
+class Host:
+    """One connection as late.py serves it."""
+
+    def __init__(self, peer, server, connection):
+        self.peer, self._server, self._connection = peer, server, connection
+
+    def next_call(self, timeout):
+        return next_call(self.peer, self._connection, timeout)
+
+    def answer(self, call):
+        answer(self.peer, self._server, call)
+
+
+def be_late():
+    """Honest answers that come late, over as many connections as the client makes."""
+    peer, server = Peer(), RealServer()
+    if os.path.exists(late.STOP):
+        os.unlink(late.STOP)
+    print("ready", flush=True)
+    try:
+        while True:
+            if late.serve(Host(peer, server, welcome(peer))):
+                return
+    finally:
+        peer.kill()
+
+
 def main():
     if sys.argv[1] == "handshake":
         return handshakes.run()
+    if sys.argv[1] == "late":
+        return be_late()
     misdeeds = group(sys.argv[1])
     peer, server = Peer(), RealServer()
     print("ready", flush=True)

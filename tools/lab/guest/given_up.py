@@ -1,0 +1,126 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Calls that are given up before their replies come.
+
+given_up.py kill DIRECTORY SECONDS KIND
+    Processes that call the server without a pause are killed after a few milliseconds, eight at a
+    time. KIND ``inline``: attributes and names that do not exist, calls that expose no memory.
+    ``chunks``: long names listed, a long link read, and blocks read and written past the page
+    cache. Prints ``killed=…``.
+given_up.py burst FILE ROUNDS
+    One read after the other, past the page cache, each of many calls, and a second of rest after
+    each. Errors are expected. Prints ``good=… failed=…``.
+given_up.py read FILE
+    The same without rest, until a read fails.
+"""
+
+import contextlib
+import itertools
+import mmap
+import os
+import random
+import signal
+import sys
+import time
+
+CHILDREN, BLOCK, REST = 8, 65536, 1.0
+#: With `rsize=8192` one read of it makes 24 calls: fewer than a server grants, since a client whose
+#: given-up calls occupy all credits has to connect anew.
+SIZE = 24 * 8192
+
+
+def attributes(directory, _number):
+    os.stat(f"{directory}/names")
+
+
+def absent(directory, number):
+    with contextlib.suppress(FileNotFoundError):
+        os.stat(f"{directory}/absent-{number}")
+
+
+def names(directory, _number):
+    folder = os.open(f"{directory}/names", os.O_RDONLY)
+    while True:
+        os.posix_fadvise(folder, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.listdir(folder)
+
+
+def link(directory, number):
+    # Each is read once: the client keeps the target of a link.
+    os.readlink(f"{directory}/links/{number % 1000}")
+
+
+def block(directory, number):
+    file = os.open(f"{directory}/blocks-{os.getpid() % CHILDREN}", os.O_RDWR | os.O_DIRECT)
+    with mmap.mmap(-1, BLOCK) as buffer:
+        if number % 2:
+            os.pwrite(file, buffer, 0)
+        else:
+            os.preadv(file, [buffer], 0)
+    os.close(file)
+
+
+KINDS = {"inline": (attributes, absent), "chunks": (names, names, link, names, block)}
+
+
+def doomed(directory, jobs, index):
+    """Start a process that does one job again and again; its id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        for number in itertools.count(random.randrange(1 << 20)):
+            jobs[index % len(jobs)](directory, number)
+    finally:
+        os._exit(1)
+
+
+def kill(directory, seconds, kind):
+    """Start eight processes, kill them, and so on; how many were killed."""
+    jobs, killed = KINDS[kind], 0
+    until = time.monotonic() + float(seconds)
+    while time.monotonic() < until:
+        children = [doomed(directory, jobs, index) for index in range(CHILDREN)]
+        # Until they are at work.
+        time.sleep(0.05)
+        for child in children:
+            # One after the other, as their calls go on meanwhile.
+            time.sleep(random.uniform(0, 0.01))
+            os.kill(child, signal.SIGKILL)
+        for child in children:
+            _, status = os.waitpid(child, 0)
+            killed += os.WIFSIGNALED(status)
+            if os.WIFEXITED(status):
+                sys.exit("a process ended before it was killed")
+    print(f"killed={killed}")
+
+
+def read_once(file):
+    with mmap.mmap(-1, SIZE) as buffer:
+        return os.preadv(file, [buffer], 0)
+
+
+def burst(path, rounds):
+    """Calls that are sent at about the same time, and so time out at about the same time."""
+    file = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    good = failed = 0
+    for _ in range(int(rounds)):
+        try:
+            read_once(file)
+            good += 1
+        except OSError:
+            failed += 1
+        time.sleep(REST)
+    print(f"good={good} failed={failed}")
+
+
+def read(path):
+    """Reads without end, until the mount is forced away from under them."""
+    file = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    with contextlib.suppress(OSError):
+        while True:
+            read_once(file)
+
+
+if __name__ == "__main__":
+    {"kill": kill, "burst": burst, "read": read}[sys.argv[1]](*sys.argv[2:])

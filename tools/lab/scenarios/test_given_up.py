@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Calls that are given up: their replies come nevertheless, and nobody is to blame for that.
+
+Processes are killed, soft mounts lose patience, mounts are forced away, all while other work goes
+on over the same connection. Such a reply may come at any time: before SUNRPC gives the call up,
+after the transport has fenced its memory, or in between. It is no breach and harms no other call.
+
+Nor does it end the connection, provided that the server has no use for the memory: if its RDMA
+Read or Write comes after the fence, then the client's device refuses it, and both ends lose the
+connection by that. So most of these calls are READs of a file that only the server knows to be
+empty: they expose memory, no byte of it is written, and the reply invalidates the R_key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from lab import hostile, mountstats, settings, tracing
+from lab.harness import Options
+from lab.pair import MOUNT_POINT, Guest, Pair
+
+full = pytest.mark.full
+RELAYED = pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
+OURS = settings.client() == "ours"
+#: The mount of which calls are given up, beside the usual one, over the same connection.
+DOOMED = "/mnt/doomed"
+CLIENT_EVENTS = (
+    *("rpcrdma:xprtrdma_mrs_zap", "rpcrdma:xprtrdma_reply_rqst_err", "sunrpc:xprt_transmit"),
+    *(("rpcrdma:xprtrdma_reminv_foreign", "rpcrdma:xprtrdma_conn_state") if OURS else ()),
+)
+#: Microseconds more between taking a failed call off the queues and fencing its memory.
+SLOWER = 300
+DOOMED_OPTIONS = "actimeo=600,rsize=8192"
+#: NFSv4 loses patience only without a connection. NFSv3 sends a call again before it does, for
+#: which the connection has to go, unless `retrans` is 0.
+SOFT = f"soft,timeo=5,retrans=0,nosharecache,nolock,{DOOMED_OPTIONS}"
+BURST = f"python3 /lab/given_up.py burst {DOOMED}/empty 6"
+#: `umount -f` amid calls. The first ends these, and may find the mount in use.
+FORCE = f"""
+python3 /lab/given_up.py read {DOOMED}/empty &
+sleep 1
+umount -f {DOOMED}
+kill -9 $!
+wait
+! mountpoint -q {DOOMED} || umount -f {DOOMED}
+"""
+BREACHES = ("malformed_header", "reply_claim", "foreign_rkey", "bad_credits", "backward_call")
+
+
+@contextmanager
+def _slow_release(client: Guest) -> Iterator[None]:
+    """Make the time longer in which a reply finds no call, and its memory is not fenced yet.
+
+    # Errors
+    `AssertionError` if that was never done, as then nothing was tried.
+    """
+    client.sh(f"insmod /lab/lab_slow.ko microseconds={SLOWER}")
+    try:
+        yield
+        slowed = int(client.read("/sys/module/lab_slow/parameters/slowed"))
+        print(f"{slowed} calls took longer to give up")
+        assert slowed > 0
+    finally:
+        client.sh("rmmod lab_slow")
+
+
+def _counters(pair: Pair) -> dict[str, int]:
+    if OURS:
+        return hostile.counters(pair.client)
+    return mountstats.parse(pair.client.read("/proc/self/mountstats"), MOUNT_POINT)
+
+
+@dataclass
+class Seen:
+    """What counters and events say of the time in which calls were given up."""
+
+    moved: dict[str, int] = field(default_factory=dict)
+    events: list[tracing.Event] = field(default_factory=list)
+
+    def count(self, name: str) -> int:
+        """How often an event fired."""
+        return sum(event.name == name for event in self.events)
+
+    @property
+    def in_between(self) -> int:
+        """Replies that came when their call was off the queues and its memory not yet fenced."""
+        sent: dict[str, str] = {}
+        early: set[str] = set()
+        found = 0
+        for event in self.events:
+            task = event.text.split(" ", 1)[0]
+            xid = "".join(re.findall(r"xid=(\w+)", event.text))
+            if event.name == "xprt_transmit":
+                sent[task] = xid
+                early.discard(xid)
+            elif event.name == "xprtrdma_reply_rqst_err":
+                early.add(xid)
+            elif event.name == "xprtrdma_mrs_zap":
+                found += sent.get(task) in early
+        return found
+
+    def __str__(self) -> str:
+        """One line for the log."""
+        late, fenced = self.moved["bad_xids"], self.count("xprtrdma_mrs_zap")
+        told = f"{late} late replies, {fenced} calls fenced, {self.in_between} in between"
+        return f"{told}, {self.moved['connect_count']} connections lost"
+
+
+@contextmanager
+def _watched(pair: Pair) -> Iterator[Seen]:
+    """Have a look at everything that may tell of a breach or of a lost connection."""
+    seen, before = Seen(), _counters(pair)
+    with tracing.recording(pair.client, CLIENT_EVENTS) as trace:
+        yield seen
+        seen.events = trace.events()
+    seen.moved = {name: value - before[name] for name, value in _counters(pair).items()}
+    print(seen)
+
+
+def _no_blame(seen: Seen, *, lossless: bool = True, exposed: bool = True) -> None:
+    """Calls were given up (with memory `exposed`), and nobody is blamed for it.
+
+    `lossless`: no connection was lost either.
+    """
+    assert seen.moved["bad_xids"] > 0, "no reply came late, so nothing was tried"
+    if exposed:
+        assert seen.count("xprtrdma_mrs_zap") > 0, "no call was given up with memory exposed"
+    if OURS:
+        breaches = {name: seen.moved[name] for name in BREACHES if seen.moved[name]}
+        assert not breaches, breaches
+        assert not seen.count("xprtrdma_reminv_foreign")
+    if lossless:
+        assert seen.moved["connect_count"] == 0
+
+
+def _finish(pair: Pair, worker: hostile.Worker) -> None:
+    """The other work has gone on, and every byte is right."""
+    print(f"other work: {worker.await_progress(20, 60):.1f} s, then {worker.finish()}")
+    pair.umount()
+
+
+#: What the doomed work on: long names, long links, blocks, and a file soon to be empty.
+FILL = """
+import os
+os.chdir("/srv/export")
+os.mkdir("names")
+os.mkdir("links")
+for index in range(150):
+    open(f"names/{index}" + "n" * 60, "w").close()
+for index in range(1000):
+    os.symlink("0" * 1000, f"links/{index}")
+for name in (*(f"blocks-{index}" for index in range(8)), "empty"):
+    open(name, "wb").write(bytes(1 << 19))
+    os.chmod(name, 0o666)
+"""
+
+
+def _fill(pair: Pair) -> None:
+    pair.server.sh("rm -rf /srv/export/* && python3 -", stdin=FILL.encode())
+
+
+def _empty_for_the_server(pair: Pair) -> None:
+    """Have the file full for the client, by its cache, and empty for the server."""
+    pair.server.sh("head -c 524288 /dev/zero > /srv/export/empty")
+    pair.client.sh(f"stat {DOOMED}/empty")
+    pair.server.sh(": > /srv/export/empty")
+
+
+@pytest.mark.debug_kernel
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("3", "chunks"),
+        pytest.param("4.2", "chunks", marks=full),
+        pytest.param("3", "inline", marks=full),
+        pytest.param("4.2", "inline", marks=full),
+    ],
+)
+def test_killed(pair: Pair, version: str, kind: str) -> None:
+    """Processes are killed by the hundred while they wait for replies."""
+    seconds = 60 if settings.full() else 15
+    _fill(pair)
+    pair.mount(version, options="actimeo=0,nosharecache" + ",nolock" * (version == "3"))
+    worker = hostile.Worker(pair)
+    with _slow_release(pair.client), _watched(pair) as seen:
+        command = f"python3 /lab/given_up.py kill {MOUNT_POINT} {seconds} {kind}"
+        print(pair.client.sh(command, timeout=seconds + 120).strip())
+        worker.await_progress(5, 60)
+    chunks = kind == "chunks"
+    # Those who list names have the server write what they do not wait for any more.
+    _no_blame(seen, lossless=not chunks, exposed=chunks)
+    _finish(pair, worker)
+
+
+@full
+@RELAYED
+@pytest.mark.rxe_only
+def test_timed_out(pair: Pair) -> None:
+    """A soft mount gives calls up just when their replies come."""
+    assert pair.relay is not None
+    _fill(pair)
+    pair.mount("3", options="nosharecache,nolock")
+    pair.mount("3", options=SOFT, at=DOOMED)
+    worker = hostile.Worker(pair, block=1024)
+    _empty_for_the_server(pair)
+    with _slow_release(pair.client), _watched(pair) as seen:
+        for milliseconds in (225, 235, 240, 245, 248, 251, 255):
+            # Each way, of a patience of 500.
+            pair.relay.set("delay", milliseconds / 1000)
+            print(milliseconds, pair.client.sh(BURST, timeout=120).strip())
+        pair.relay.set("delay", 0)
+        worker.await_progress(5, 60)
+    _no_blame(seen)
+    pair.umount(DOOMED)
+    _finish(pair, worker)
+
+
+@pytest.mark.parametrize("version", [pytest.param("3", marks=full), "4.2"])
+def test_forced(pair: Pair, version: str) -> None:
+    """A mount is forced away, again and again, from under a reader with calls in flight."""
+    _fill(pair)
+    options = "nosharecache" + ",nolock" * (version == "3")
+    pair.mount(version, options=options)
+    worker = hostile.Worker(pair, block=1024)
+    with _slow_release(pair.client), _watched(pair) as seen:
+        for _ in range(20 if settings.full() else 3):
+            pair.mount(version, options=f"{options},{DOOMED_OPTIONS}", at=DOOMED)
+            _empty_for_the_server(pair)
+            pair.client.sh(FORCE, timeout=120)
+        worker.await_progress(5, 60)
+    _no_blame(seen)
+    _finish(pair, worker)
+
+
+@pytest.mark.needs_ours
+@pytest.mark.rxe_only
+@pytest.mark.debug_kernel
+def test_late_answers(pair: Pair) -> None:
+    """The same as a soft mount, with a server that answers just when the client gives up.
+
+    It is honest, and in the place of nfsd: see guest/late.py. The other work is answered by nfsd,
+    through it.
+    """
+    _fill(pair)
+    pair.mount("3", options="nosharecache,nolock")
+    pair.mount("3", options=SOFT, at=DOOMED)
+    worker = hostile.Worker(pair, block=1024)
+    _empty_for_the_server(pair)
+    peer = hostile.take_port(pair, "late", "3")
+    try:
+        worker.await_progress(20, 60)
+        with _slow_release(pair.client), _watched(pair) as seen:
+            print(pair.client.sh(BURST, timeout=200).strip())
+            worker.await_progress(5, 60)
+        pair.server.sh("touch /run/late.stop")
+        said = hostile.finish(pair, peer, 60)
+    finally:
+        hostile.return_port(pair)
+    print(said)
+    assert "failed" not in said
+    _no_blame(seen)
+    pair.umount(DOOMED)
+    _finish(pair, worker)
