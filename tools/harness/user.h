@@ -21,6 +21,7 @@ void *u_alloc(unsigned long size, const void *owner);
 void u_free(void *p);
 unsigned long u_size(const void *p);
 unsigned long u_live(void);
+unsigned long u_contents(const void *except);
 void u_mark(void);
 void u_print_leaks(void);
 

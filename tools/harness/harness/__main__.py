@@ -47,7 +47,8 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("check", help="scenarios, orders of events, figures")
     commands.add_parser("list", help="the scenarios")
     commands.add_parser("run", help="one scenario").add_argument("scenario")
-    commands.add_parser("explore", help="all orders, or one").add_argument("order", nargs="*")
+    for name in ("explore", "explore-all"):
+        commands.add_parser(name, help="all orders, or one").add_argument("order", nargs="*")
     bench = commands.add_parser("bench", help="instructions by kind of RPC")
     bench.add_argument("--kind", default="", help="only this one")
     bench.add_argument("--verbose", action="store_true", help="by function")
@@ -67,8 +68,8 @@ def main(arguments: list[str]) -> int:
         return 0
     if args.command == "run":
         return not _run(programs, args.scenario)
-    if args.command == "explore":
-        status, text = build.run(ours, "explore", *args.order)
+    if args.command.startswith("explore"):
+        status, text = build.run(ours, args.command, *args.order)
         say(text.rstrip())
         return status
     if args.command == "bench":

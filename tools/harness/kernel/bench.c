@@ -53,11 +53,9 @@ static void run_callbacks(unsigned int count)
 {
 	while (count--) {
 		h_call_back(count);
-		h_complete_all(h_qp);
-		h_settle();
+		h_live(0);
 		h_expect(h_callback_answer(), "the service has no call");
-		h_complete_all(h_qp);
-		h_settle();
+		h_live(0);
 	}
 }
 
@@ -71,12 +69,10 @@ static void run_abandoned(unsigned int count)
 		h_rpc_start(rpc, 0);
 		xid = rpc->xid;
 		h_rpc_cancel(rpc);
-		h_complete_all(h_qp);
-		h_settle();
+		h_live(0);
 		h_peer_drop_all();
 		h_answer_unknown(xid, 0);
-		h_complete_all(h_qp);
-		h_settle();
+		h_live(0);
 		h_rpc_free(rpc);
 	}
 }

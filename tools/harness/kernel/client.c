@@ -246,9 +246,6 @@ void h_rpc_run(struct h_rpc *rpc, const struct h_reply *how)
 		u_fail("%s: the call has not been sent", rpc->kind->name);
 	}
 	h_answer_call(call, how);
-	h_complete_all(h_qp);
-	h_settle();
-	h_complete_all(h_qp);
-	h_settle();
+	h_live(0);
 	h_rpc_check(rpc);
 }

@@ -7,6 +7,10 @@
 
 static const struct h_setting settings[] = {
 	{
+		.name = "inline", .count = 1, .kinds = { H_INLINE },
+		.again = true, .anew = true, .disconnect = true,
+	},
+	{
 		.name = "read", .count = 1, .kinds = { H_READ_4K },
 		.either = true, .again = true, .anew = true, .disconnect = true,
 	},
@@ -19,29 +23,28 @@ static const struct h_setting settings[] = {
 		.either = true, .again = true, .anew = true, .disconnect = true,
 	},
 	{
-		.name = "inline", .count = 1, .kinds = { H_INLINE },
-		.again = true, .anew = true, .disconnect = true,
-	},
-	{
 		.name = "read_write", .count = 2, .kinds = { H_READ_4K, H_WRITE_4K },
-		.how = { H_INV_OWN, H_INV_NONE },
+		.how = { H_INV_OWN, H_INV_NONE }, .prune = true,
 	},
 	{
 		.name = "read_write_lost", .count = 2, .kinds = { H_READ_4K, H_WRITE_4K },
-		.how = { H_INV_OWN, H_INV_NONE }, .disconnect = true, .at_once = true,
+		.how = { H_INV_OWN, H_INV_NONE }, .disconnect = true, .prune = true,
+	},
+	{
+		.name = "two_again", .count = 2, .kinds = { H_WRITE_4K, H_INLINE },
+		.how = { H_INV_OWN, H_INV_NONE }, .again = true, .at_once = true, .prune = true,
 	},
 	{
 		.name = "two_anew", .count = 2, .kinds = { H_READ_4K, H_READ_4K },
-		.how = { H_INV_OWN, H_INV_NONE }, .anew = true, .at_once = true, .prune = true,
+		.how = { H_INV_OWN, H_INV_NONE }, .anew = true, .prune = true,
 	},
 	{
 		.name = "three_inline", .count = 3, .kinds = { H_INLINE, H_INLINE, H_INLINE },
 		.at_once = true, .prune = true,
 	},
 	{
-		.name = "three", .count = 3, .kinds = { H_READ_4K, H_WRITE_4K, H_INLINE },
-		.how = { H_INV_OWN, H_INV_NONE, H_INV_NONE },
-		.at_once = true, .prune = true, .disconnect = true,
+		.name = "three", .count = 3, .kinds = { H_READ_4K, H_INLINE, H_INLINE },
+		.how = { H_INV_OWN }, .at_once = true, .prune = true,
 	},
 };
 
@@ -56,6 +59,7 @@ static struct shared {
 } *shared;
 
 static const struct h_setting *setting;
+static bool prune;
 static char path[DEEPEST][H_EVENT_NAME];
 static unsigned int depth;
 
@@ -111,7 +115,7 @@ static void walk(void)
 	unsigned int n = h_events(events), i;
 
 	shared->steps++;
-	if (setting->prune && seen(h_look() ?: 1))
+	if (prune && setting->prune && seen(h_look() ?: 1))
 		return;
 	if (!n) {
 		shared->ends++;
@@ -167,11 +171,12 @@ static int replay(char **order, int count)
 	return 0;
 }
 
-int h_explore(int count, char **order)
+int h_explore(int count, char **order, bool all)
 {
 	unsigned int i;
 	bool good = true;
 
+	prune = !all;
 	if (count > 1)
 		return replay(order, count);
 	h_quiet = true;

@@ -60,6 +60,8 @@ void h_work_init(void);
 
 /* --- misc.c --- */
 int h_module_references(void);
+/* How many slots a transport is to have; 0: as many as it likes. */
+extern unsigned int h_slots;
 
 /* --- dma.c --- */
 enum h_use { H_UNUSED, H_SEND, H_RECEIVE };
@@ -164,10 +166,10 @@ void h_qp_execute(struct h_qp *qp);
 /* Delivers the next completion of the send queue; false: there is none. */
 bool h_complete_send(struct h_qp *qp);
 bool h_complete_receive(struct h_qp *qp);
-unsigned int h_sends_pending(struct h_qp *qp);
 /* The next signalled work request that has been executed, or NULL. */
 struct h_wr *h_next_signalled(struct h_qp *qp);
-void h_complete_all(struct h_qp *qp);
+/* Time passes, and completions are handled as they come. */
+void h_live(unsigned int ms);
 void h_qp_error(struct h_qp *qp);
 /* The peer did what it may not do. */
 void h_qp_access_error(struct h_qp *qp);
@@ -222,8 +224,8 @@ struct h_call {
 struct h_call *h_peer_call(u32 xid);
 void h_peer_drop(struct h_call *call);
 void h_peer_drop_all(void);
+void h_peer_forget(const struct h_qp *qp);
 void h_peer_receive(struct h_qp *qp, const void *message, u32 len);
-unsigned int h_peer_waiting(void);
 u32 h_call_key(const struct h_call *call, unsigned int n);
 extern unsigned int h_backward_replies;
 
@@ -325,8 +327,7 @@ void h_callbacks_end(void);
 bool h_callback_answer(void);
 
 /* --- print.c --- */
-/* Calls a file's show function, and looks for the number behind a name. */
-void h_file_register(const char *name, const struct file_operations *fops, void *data);
+/* What a file of debugfs says, or NULL. */
 const char *h_file_read(const char *name);
 extern unsigned int h_warnings;
 
@@ -344,7 +345,7 @@ struct h_setting {
 	bool anew;		/* each call may be encoded anew, once; NFSv3 */
 	bool disconnect;	/* the connection may be lost, once */
 	bool at_once;		/* a message that arrives is handled at once */
-	bool prune;		/* what looks the same is followed once */
+	bool prune;		/* what looks the same is followed once, unless all is asked for */
 };
 
 #define H_EVENTS 24
@@ -366,7 +367,7 @@ struct h_scenario {
 
 extern const struct h_scenario h_scenarios[];
 extern const struct h_scenario h_fault_scenarios[];
-int h_explore(int count, char **order);
+int h_explore(int count, char **order, bool all);
 int h_bench(const char *kind, unsigned int count);
 void h_bench_list(void);
 

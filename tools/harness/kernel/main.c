@@ -53,6 +53,8 @@ int k_main(int argc, char **argv)
 	if (!strcmp(what, "bench") && argc == 4)
 		return h_bench(argv[2], number(argv[3]));
 	if (!strcmp(what, "explore"))
-		return h_explore(argc - 2, argv + 2);
-	u_fail("usage: list | run SCENARIO | kinds | bench KIND COUNT | explore [SETTING EVENT...]");
+		return h_explore(argc - 2, argv + 2, false);
+	if (!strcmp(what, "explore-all"))
+		return h_explore(argc - 2, argv + 2, true);
+	u_fail("usage: list | run SCENARIO | kinds | bench KIND COUNT | explore[-all] [SETTING [EVENT...]]");
 }

@@ -97,11 +97,18 @@ void get_random_bytes(void *buf, size_t len)
 	memset(buf, 0x5a, len);
 }
 
-/* --- sysctl: tables are accepted and forgotten --- */
+/* --- sysctl: somebody may write to the number of slots as soon as it is there --- */
+
+unsigned int h_slots;
 
 struct ctl_table_header *register_sysctl_sz(const char *path, const struct ctl_table *table,
 					    size_t count)
 {
+	size_t i;
+
+	for (i = 0; i < count && h_slots; i++)
+		if (!strcmp(table[i].procname, "rdma_slot_table_entries"))
+			*(unsigned int *)table[i].data = h_slots;
 	return u_alloc(sizeof(struct ctl_table_header), NULL);
 }
 

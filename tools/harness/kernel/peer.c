@@ -152,6 +152,16 @@ void h_peer_drop(struct h_call *call)
 	u_free(call);
 }
 
+/* A connection is gone, and what came over it. */
+void h_peer_forget(const struct h_qp *qp)
+{
+	struct h_call *call, *next;
+
+	list_for_each_entry_safe(call, next, &calls, list)
+		if (call->qp == qp)
+			h_peer_drop(call);
+}
+
 void h_peer_drop_all(void)
 {
 	struct h_call *call, *next;
@@ -160,12 +170,7 @@ void h_peer_drop_all(void)
 		h_peer_drop(call);
 }
 
-unsigned int h_peer_waiting(void)
-{
-	return list_count_nodes(&calls);
-}
-
-/* The n-th R_key of a call: read list, write chunk, reply chunk; 0 if there are fewer. */
+/* The n-th R_key of a call: write chunk, reply chunk, read list; 0 if there are fewer. */
 u32 h_call_key(const struct h_call *call, unsigned int n)
 {
 	if (n < call->write.count)

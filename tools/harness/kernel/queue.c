@@ -63,6 +63,7 @@ void h_qp_destroy(struct h_qp *qp)
 	atomic_dec(&qp->ib.recv_cq->usecnt);
 	list_del(&qp->all);
 	h_mr_forget(qp);
+	h_peer_forget(qp);
 	if (h_qp == qp)
 		h_qp = NULL;
 	h_object_count--;
@@ -330,11 +331,6 @@ struct h_wr *h_next_signalled(struct h_qp *qp)
 	return NULL;
 }
 
-unsigned int h_sends_pending(struct h_qp *qp)
-{
-	return qp->sq_len;
-}
-
 bool h_complete_send(struct h_qp *qp)
 {
 	struct h_wr *last = h_next_signalled(qp), *wr, *next;
@@ -372,10 +368,17 @@ bool h_complete_receive(struct h_qp *qp)
 	return true;
 }
 
-void h_complete_all(struct h_qp *qp)
+void h_live(unsigned int ms)
 {
-	while (h_complete_send(qp) || h_complete_receive(qp))
-		;
+	for (;;) {
+		h_settle();
+		if (h_qp && (h_complete_send(h_qp) || h_complete_receive(h_qp)))
+			continue;
+		if (!ms)
+			return;
+		h_pass(min(ms, 100u));
+		ms -= min(ms, 100u);
+	}
 }
 
 void h_arrive(struct h_qp *qp, const void *message, u32 len, u32 key)

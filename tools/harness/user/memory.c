@@ -13,6 +13,9 @@
 #define SMALLEST	5	/* 32 bytes */
 #define LARGEST		26
 #define POISON		0x6b
+/* Blocks up to here lie together: what states of RPCs are kept in, and not payloads or buffers. */
+#define SMALL		11
+#define LARGE_START	(U_MEMORY + (64ul << 20))
 
 /* What is known of the block that begins at each 32 bytes. */
 struct block {
@@ -23,7 +26,8 @@ struct block {
 
 static struct block *blocks;
 static void *idle[LARGEST + 1];
-static unsigned long top = U_MEMORY + (1 << 20);
+static unsigned long small_top = U_MEMORY + (1ul << 20);
+static unsigned long large_top = LARGE_START;
 static unsigned long live;
 
 static struct block *block_of(const void *p)
@@ -58,10 +62,11 @@ static int order_of(unsigned long size)
 static void *fresh(int order)
 {
 	unsigned long size = 1ul << order;
-	unsigned long start = (top + size - 1) & ~(size - 1);
+	unsigned long *top = order > SMALL ? &large_top : &small_top;
+	unsigned long start = (*top + size - 1) & ~(size - 1);
 
-	top = start + size;
-	if (top > U_MEMORY + U_MEMORY_SIZE)
+	*top = start + size;
+	if (large_top > U_MEMORY + U_MEMORY_SIZE || small_top > LARGE_START)
 		u_fail("out of memory");
 	return (void *)start;
 }
@@ -112,7 +117,7 @@ void u_mark(void)
 {
 	unsigned long i;
 
-	for (i = 0; i < (top - U_MEMORY) >> SMALLEST; i++)
+	for (i = 0; i < (large_top - U_MEMORY) >> SMALLEST; i++)
 		blocks[i].marked = blocks[i].order != 0;
 }
 
@@ -120,10 +125,31 @@ void u_print_leaks(void)
 {
 	unsigned long i, printed = 0;
 
-	for (i = 0; i < (top - U_MEMORY) >> SMALLEST && printed < 10; i++) {
+	for (i = 0; i < (large_top - U_MEMORY) >> SMALLEST && printed < 10; i++) {
 		if (!blocks[i].order || !blocks[i].owner || blocks[i].marked)
 			continue;
 		printf("  %u bytes, allocated at <%p>\n", 1u << blocks[i].order, blocks[i].owner);
 		printed++;
 	}
+}
+
+static unsigned long mix(unsigned long hash, const unsigned long *words, unsigned long count)
+{
+	while (count--)
+		hash = (hash ^ *words++) * 0x9e3779b97f4a7c15ul + (hash >> 47);
+	return hash;
+}
+
+/* A number that differs where the contents of small blocks do, that of one block excepted. */
+unsigned long u_contents(const void *except)
+{
+	unsigned long i, hash = 0;
+
+	for (i = 0; i < (small_top - U_MEMORY) >> SMALLEST; i++) {
+		const void *p = (void *)(U_MEMORY + (i << SMALLEST));
+
+		if (blocks[i].order && blocks[i].owner && p != except)
+			hash = mix(hash ^ i, p, 1ul << (blocks[i].order - 3));
+	}
+	return hash;
 }
