@@ -8,6 +8,8 @@ HARNESS := tools/harness/run
 
 ## check-harness: the module's object in user space: scenarios, all orders of events, figures
 check-harness: lab-deps
+	@cd tools/harness && PYTHONPATH=.:../lab PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest \
+		-q -p no:cacheprovider tests
 	@$(HARNESS) check
 
 ## bench-path: instructions by kind of RPC, beside the stock module's; VERBOSE=1: by function

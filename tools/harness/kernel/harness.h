@@ -317,6 +317,7 @@ void h_begin(void);		/* the module, a device, a transport without a connection *
 void h_connect(void);		/* and with one: after an inline RPC */
 void h_end(void);		/* all of it goes; nothing may be left */
 unsigned long h_breaches(const char *name);
+void h_check_breaches(void);
 void h_check_calm(void);
 u32 h_window(void);
 u32 h_window_used(void);
