@@ -59,7 +59,7 @@ static void run_callbacks(unsigned int count)
 	}
 }
 
-/* Calls that are killed while they wait, and answered when their memory has been fenced. */
+/* Calls that are killed while they wait, and answered a little later. */
 static void run_abandoned(unsigned int count)
 {
 	while (count--) {

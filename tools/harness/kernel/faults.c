@@ -51,6 +51,45 @@ static void reply_while_released(void)
 	h_end();
 }
 
+/*
+ * A call is given up, and the transport waits for the reply. When it comes, the memory is taken back
+ * without the device's help, and without a credit lost.
+ */
+static void reply_while_awaited(void)
+{
+	struct h_rpc *rpc = begin_with(H_READ_4K);
+
+	h_rpc_cancel(rpc);
+	h_live(1000);
+	h_expect(!rpc->released, "the reply is not waited for");
+	h_answer_call(h_peer_call(rpc->xid), &remote);
+	h_complete_receive(h_qp);
+	h_settle();
+	h_expect(rpc->released, "the reply ends nothing");
+	h_check_calm();
+	h_expect(h_window() == h_grant, "%u credits of %u are left", h_window(), h_grant);
+	h_rpc_free(rpc);
+	h_end();
+}
+
+/* The same, but no reply comes, and the LOCAL_INV waits behind a Send that nobody acknowledges. */
+static void fence_without_end(void)
+{
+	struct h_rpc *rpc = begin_with(H_READ_4K);
+
+	h_qp->hold = true;
+	h_rpc_cancel(rpc);
+	h_pass(2100);
+	h_expect(!rpc->released, "the call ends before its memory is fenced");
+	h_check_calm();
+	h_pass(2100);
+	h_expect(h_disconnects, "a fence is waited for as long as the device likes");
+	h_live(0);
+	h_expect(rpc->released, "closing the connection does not end the call");
+	h_rpc_free(rpc);
+	h_end();
+}
+
 /* Several calls are given up at once, and all are answered before the transport is told. */
 static void credits_of_released(void)
 {
@@ -284,6 +323,8 @@ static void reply_with_foreign_key(void)
 
 const struct h_scenario h_fault_scenarios[] = {
 	{ "reply_while_released", reply_while_released },
+	{ "reply_while_awaited", reply_while_awaited },
+	{ "fence_without_end", fence_without_end },
 	{ "credits_of_released", credits_of_released },
 	{ "drain_modify_fails", drain_modify_fails },
 	{ "drain_marker_fails", drain_marker_fails },

@@ -10,6 +10,7 @@
  *   fN	SUNRPC frees the buffers of call N, which has been answered or given up
  *   R	a message that has arrived is handled
  *   S	the next completion of the send queue is handled
+ *   T	time passes, so that the reply to a call that was given up is not waited for any longer
  *   D	the peer ends the connection
  */
 #include "harness.h"
@@ -22,7 +23,7 @@ static struct h_rpc *rpcs[H_RPCS];
 static struct past {
 	bool replied, again, given_up, anew;
 } past[H_RPCS];
-static bool lost, excused;
+static bool lost, excused, late;
 
 void h_setting_begin(const struct h_setting *chosen)
 {
@@ -87,6 +88,17 @@ static bool may(char event, unsigned int i)
 	}
 }
 
+/* Whether a call that was given up has not ended, with nothing left to happen to it but this. */
+static bool is_waited_for(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < setting->count; i++)
+		if (rpcs[i]->go && !rpcs[i]->released)
+			return true;
+	return false;
+}
+
 static bool may_now(char event)
 {
 	switch (event) {
@@ -94,6 +106,9 @@ static bool may_now(char event)
 		return !setting->at_once && h_qp && !list_empty(&h_qp->arrived);
 	case 'S':
 		return h_qp && h_next_signalled(h_qp);
+	case 'T':
+		/* Not while a LOCAL_INV is: it takes no time that matters. */
+		return !late && !may_now('S') && is_waited_for();
 	case 'D':
 		return setting->disconnect && !lost && h_qp;
 	default:
@@ -115,7 +130,7 @@ unsigned int h_events(char names[H_EVENTS][H_EVENT_NAME])
 			names[n++][2] = 0;
 		}
 	}
-	for (event = "RSD"; *event; event++) {
+	for (event = "RSTD"; *event; event++) {
 		if (!may_now(*event))
 			continue;
 		names[n][0] = *event;
@@ -177,6 +192,10 @@ static void happen(char event)
 		break;
 	case 'S':
 		h_complete_send(h_qp);
+		break;
+	case 'T':
+		late = true;
+		h_pass(2100);
 		break;
 	case 'D':
 		excused = true;
