@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An honest server in the wrong place: whatever exposes memory gets its answer late.
+"""An honest server in nfsd's place, and a slow one.
 
-Calls without chunks get the real server's answer at once. A call that exposes memory gets an honest
-error, by Send With Invalidate of its own R_key, after a time that goes through `LATENESS` from
-call to call: some before the client has lost patience, some just then, some long after it. Goes on
+Calls without chunks get the real server's answer at once. A READ of NFSv3 with a write chunk gets
+its answer after a while: end of file, no data, and Send With Invalidate of the R_key that it has
+exposed. A client that gives it up meanwhile finds its memory invalidated at any time. Goes on
 until /run/late.stop exists, and prints how many answers it has kept back.
 """
 
@@ -12,13 +12,26 @@ import os
 import time
 
 from misdeeds import honest
-from peer import SilenceError
+from peer import SilenceError, header, lists, words
 
-#: Seconds, around the client's patience of half a second; less than that and its rest together.
-LATENESS = (0.40, 0.46, 0.48, 0.49, 0.50, 0.51, 0.52, 0.53, 0.55, 0.60, 0.80)
+#: Seconds until a READ is answered: in turns, so that answers come one by one.
+LATENESS = (0.10, 0.13, 0.16, 0.19, 0.22, 0.25)
 STOP = "/run/late.stop"
 #: How long to wait for a call before looking whether to stop.
 LOOK = 0.2
+#: Where an RPC call has program, version and procedure, and what these are for READ.
+READ = (slice(12, 24), words(100003, 3, 6))
+
+
+def end_of_file(call):
+    """The answer to a READ: success, no attributes, no bytes, and there are no more."""
+    ((handle, _, offset),) = call.writes[0]
+    unused = lists(writes=[[(handle, 0, offset)]])
+    return header(call.xid) + unused + words(call.xid, 1, 0, 0, 0, 0) + words(0, 0, 0, 1, 0)
+
+
+def is_read(call):
+    return call.payload[READ[0]] == READ[1] and len(call.handles) == 1
 
 
 class Late:
@@ -42,7 +55,8 @@ class Late:
         """Those that are due."""
         while self._waiting and self._waiting[0][0] <= time.monotonic():
             _, _, call = heapq.heappop(self._waiting)
-            handle, answer = f"{call.handles[0]:x}", honest(call).hex()
+            answer = (end_of_file(call) if is_read(call) else honest(call)).hex()
+            handle = f"{call.handles[0]:x}"
             said = self._peer.tell("sendinv", call.connection, handle, answer)
             if said != "success":
                 print(f"failed: {said}", flush=True)
