@@ -247,10 +247,21 @@ unsafe extern "C" fn wait_for_reply(task: *mut raw::rpc_task) {
 /// # Safety
 ///
 /// To be called by SUNRPC, as the module says.
-unsafe extern "C" fn timer<T: Transport>(xprt: *mut raw::rpc_xprt, _task: *mut raw::rpc_task) {
-    // SAFETY: As the module says.
-    let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
-    xprt.transport().timer(xprt);
+unsafe extern "C" fn timer<T: Transport>(xprt: *mut raw::rpc_xprt, task: *mut raw::rpc_task) {
+    // SAFETY: As the module says. The task runs this itself, and has a request.
+    let (xprt, flags, deadline) = unsafe {
+        let flags = u32::from((*task).tk_flags);
+        (
+            Xprt::<T>::from_raw(xprt),
+            flags,
+            (*(*task).tk_rqstp).rq_majortimeo,
+        )
+    };
+    // As `rpc_check_timeout()` decides a moment later: NFSv4 waits on while there is a connection.
+    let soft = flags & (raw::RPC_TASK_SOFT | raw::RPC_TASK_TIMEOUT) != 0;
+    let waits_on = flags & raw::RPC_TASK_NO_RETRANS_TIMEOUT != 0;
+    let fails = soft && !waits_on && !connect::is_before(connect::now(), deadline);
+    xprt.transport().timer(xprt, fails);
 }
 
 /// An RPC ends. `transport_lock` is held.

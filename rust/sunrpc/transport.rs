@@ -312,9 +312,12 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// own, without the send lock: [`Self::close`] may run at the same time.
     fn watch(&self, _xprt: &Xprt<Self>) {}
 
-    /// An RPC timed out waiting for its reply.
-    fn timer(&self, xprt: &Xprt<Self>) {
-        xprt.force_disconnect();
+    /// An RPC timed out waiting for its reply. `fails`: that is its end, as a soft mount has it;
+    /// otherwise it is to be sent again, or to wait on, for which it needs another connection.
+    fn timer(&self, xprt: &Xprt<Self>, fails: bool) {
+        if !fails {
+            xprt.force_disconnect();
+        }
     }
 
     /// Writes the transport's line of `/proc/self/mountstats`.
