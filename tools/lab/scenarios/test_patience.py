@@ -69,8 +69,9 @@ def test_hard_mount(pair: Pair) -> None:
     pair.umount()
 
 
+@pytest.mark.full
 @pytest.mark.needs_ours
-@pytest.mark.parametrize("version", [pytest.param("3", marks=pytest.mark.full), "4.2"])
+@pytest.mark.parametrize("version", ["3", "4.2"])
 def test_refused_for_a_minute(pair: Pair, version: str) -> None:
     """Attempts to connect come quickly at first and ever more slowly, and the server is found soon.
 
