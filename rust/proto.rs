@@ -8,21 +8,15 @@
 //!
 //! | module | question |
 //! | --- | --- |
-//! | [`credits`] | how many RPCs may be in flight? |
-//! | [`inline`] | how long may a Send be, and may R_keys be invalidated remotely? |
-//! | [`plan`] | which chunks does this call need? |
-//! | [`reply`] | does this reply claim no more than was offered? |
-//! | [`invalidate`] | whose R_key did the peer invalidate? |
-//! | [`backward`] | is this message a call of the peer, and may it be served? |
-//! | [`conn`] | what does this event mean for the connection? |
-//! | [`version`] | which version to speak with this peer? |
-//! | [`xchar`] | what may be sent, given the peer's characteristics, and what may ours become? |
-//! | [`reassembly`] | in which order do inline data and read chunks make up the message? |
-//! | [`done`] | when may RDMA_DONE be sent, and what does it cost? (RFC 5666) |
-//! | [`padding`] | how much padding does RDMA_MSGP put where? (RFC 5666) |
-//! | [`conf`] | what does CONF_RDMA change? (RFC 5666) |
-//! | [`backoff`] | how long to wait before the next attempt to connect? |
-//! | [`silence`] | is it time to ask whether the peer is still there? |
+//! | [`conn`] | What does this event mean for the connection? |
+//! | [`inline`] | How long may a Send be, and may R_keys be invalidated remotely? |
+//! | [`credits`] | How many RPCs may be in flight? |
+//! | [`backward`] | Is this message a call of the peer, and may it be served? |
+//! | [`version`] | Which version does this connection speak? |
+//! | [`xchar`] | What may be sent, given the peer's characteristics, and what may ours become? |
+//! | [`requester`] | what only a requester decides: chunks, replies, reconnecting |
+//! | [`responder`] | what only a responder decides: how a call is put together |
+//! | [`legacy`] | what only RFC 5666 knows: RDMA_DONE, RDMA_MSGP, CONF_RDMA |
 #![forbid(unsafe_code)]
 #![deny(
     clippy::arithmetic_side_effects,
@@ -38,19 +32,13 @@
     reason = "the room is complete; not all of it has a user in the module yet"
 )]
 
-pub mod backoff;
 pub mod backward;
-pub mod conf;
 pub mod conn;
 pub mod credits;
-pub mod done;
 pub mod inline;
-pub mod invalidate;
-pub mod padding;
-pub mod plan;
-pub mod reassembly;
-pub mod reply;
-pub mod silence;
+pub mod legacy;
+pub mod requester;
+pub mod responder;
 pub mod version;
 pub mod xchar;
 

@@ -12,8 +12,8 @@ use client::config::KNOBS;
 use client::transport::Client;
 use observe::debugfs::Debugfs;
 use rdma::device::Registration;
-use sunrpc::class::{self, ClassRegistration};
 use sunrpc::sysctl;
+use sunrpc::xprt::class::{self, ClassRegistration};
 
 mod client;
 mod mem;

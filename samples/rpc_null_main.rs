@@ -34,10 +34,10 @@ mod rooms {
 mod work;
 use rooms::sunrpc;
 
-use sunrpc::class::{self, ClassRegistration};
-use sunrpc::rqst::Rqst;
-use sunrpc::stats::StatsWriter;
-use sunrpc::transport::{ConnectError, CreateArgs, SendError, Transport};
+use sunrpc::xprt::class::{self, ClassRegistration};
+use sunrpc::xprt::rqst::Rqst;
+use sunrpc::xprt::stats::StatsWriter;
+use sunrpc::xprt::transport::{ConnectError, CreateArgs, SendError, Transport};
 use sunrpc::xprt::Xprt;
 
 /// Words of an RPC call that matter here: XID, direction, RPC version, program, version, procedure.

@@ -26,8 +26,8 @@ use crate::proto::inline::Thresholds;
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::PostError;
 use crate::rdma::send::SendBuf;
-use crate::sunrpc::backward::{BackwardReply, Undelivered, MAX_CALL};
-use crate::sunrpc::transport::SendError;
+use crate::sunrpc::xprt::backward::{BackwardReply, Undelivered, MAX_CALL};
+use crate::sunrpc::xprt::transport::SendError;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::v1::{self, ErrorBody, Header};
 

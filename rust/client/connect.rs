@@ -26,7 +26,7 @@ use crate::rdma::device::{Device, Lease};
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Qp, QpConfig};
 use crate::rdma::send::SendBuf;
-use crate::sunrpc::transport::ConnectError;
+use crate::sunrpc::xprt::transport::ConnectError;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::cm_private;
 

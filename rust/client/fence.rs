@@ -29,13 +29,13 @@ use super::request::{Phase, Request, Seat, State};
 use super::transport::Client;
 use super::{names, reply};
 use crate::observe::trace::{self, Source, Task, WcStatus};
-use crate::proto::invalidate::{self, Invalidated};
+use crate::proto::requester::invalidate::{self, Invalidated};
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::Qp;
 use crate::rdma::recv::Received;
 use crate::rdma::send::SendBuf;
-use crate::sunrpc::reply::Pinned;
-use crate::sunrpc::rqst::Rqst;
+use crate::sunrpc::xprt::reply::Pinned;
+use crate::sunrpc::xprt::rqst::Rqst;
 use crate::sunrpc::xprt::Xprt;
 
 /// How long the reply to a call is waited for that SUNRPC has given up, in milliseconds.

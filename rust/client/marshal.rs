@@ -15,10 +15,10 @@ use super::transport::Client;
 use super::{names, reply};
 use crate::observe::stats::Stats;
 use crate::observe::trace::{self, Lazy};
-use crate::proto::plan::{CallKind, CallShape, Conditions, Plan, ReplyKind, Section};
+use crate::proto::requester::plan::{CallKind, CallShape, Conditions, Plan, ReplyKind, Section};
 use crate::rdma::mr::Direction;
-use crate::sunrpc::rqst::Rqst;
 use crate::sunrpc::xdr_buf::XdrBuf;
+use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::v1;
 use crate::wire::{EncodeError, ReadListWriter, ReadSegment, Segment};
 

@@ -7,7 +7,7 @@ use super::transport::Client;
 use crate::observe::trace::{Access, Cid, Lazy, Peer, Region, Task, WcStatus};
 use crate::rdma::mr::{Direction, Mr};
 use crate::rdma::qp::{Qp, WcError};
-use crate::sunrpc::rqst::Rqst;
+use crate::sunrpc::xprt::rqst::Rqst;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::Segment;
 

@@ -10,7 +10,7 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use crate::proto::plan::Extents;
+use crate::proto::requester::plan::Extents;
 use crate::rdma::mr::{Kind, Mr, MrPool};
 use crate::rdma::pd::Pd;
 

@@ -18,7 +18,7 @@ use super::names;
 use super::request::{Phase, Request, PROBE_TAG};
 use super::transport::Client;
 use crate::observe::trace::{self, WcStatus};
-use crate::proto::silence;
+use crate::proto::requester::liveness;
 use crate::rdma::qp::{PostError, Qp, WcError};
 use crate::sunrpc::xprt::Xprt;
 
@@ -29,7 +29,7 @@ pub(super) const INTERVAL: u32 = 5;
 pub(super) struct Vigil {
     /// A message has come since the last look.
     heard: Atomic<bool>,
-    /// Looks in a row that found it silent; see [`silence::after`]. Only [`look`] changes it, which
+    /// Looks in a row that found it silent; see [`liveness::after`]. Only [`look`] changes it, which
     /// runs once at a time.
     silent: Atomic<u32>,
     /// A probe is under way.
@@ -54,7 +54,7 @@ impl Vigil {
 
     /// Whether a peer that owes replies has been silent for a whole interval at the last look.
     pub(super) fn is_quiet(&self) -> bool {
-        silence::is_quiet(self.silent.load(Relaxed)) && !self.heard.load(Relaxed)
+        liveness::is_quiet(self.silent.load(Relaxed)) && !self.heard.load(Relaxed)
     }
 
     /// Whether a message has come since the last time.
@@ -72,10 +72,10 @@ pub(super) fn look(client: &Client, xprt: &Xprt<Client>, ep: &Endpoint) {
     let vigil = &ep.link.vigil;
     let heard = vigil.take_heard();
     let owed = if heard { 0 } else { owed(xprt, ep.epoch) };
-    let silent = silence::after(vigil.silent.load(Relaxed), heard, owed > 0);
+    let silent = liveness::after(vigil.silent.load(Relaxed), heard, owed > 0);
     vigil.silent.store(silent, Relaxed);
-    if silence::is_suspicious(silent) && !vigil.probing.load(Relaxed) && !client.unprobed() {
-        vigil.silent.store(silence::FIRST, Relaxed);
+    if liveness::is_suspicious(silent) && !vigil.probing.load(Relaxed) && !client.unprobed() {
+        vigil.silent.store(liveness::FIRST, Relaxed);
         probe(xprt, ep, owed);
     }
 }

@@ -9,10 +9,10 @@ use super::names;
 use super::pools::Pools;
 use super::transport::Client;
 use crate::observe::trace;
-use crate::proto::plan::{Extents, Section};
+use crate::proto::requester::plan::{Extents, Section};
 use crate::rdma::mr::{Direction, Mr};
-use crate::sunrpc::rqst::Rqst;
 use crate::sunrpc::xdr_buf::{Pieces, XdrBuf};
+use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::Segment;
 
 /// Why memory could not be registered.

@@ -30,7 +30,7 @@ use crate::observe::trace;
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::Tag;
 use crate::rdma::send::SendBuf;
-use crate::sunrpc::reply::Parked;
+use crate::sunrpc::xprt::reply::Parked;
 use crate::wire::Segment;
 use crate::work::Change;
 

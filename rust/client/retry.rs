@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! When to connect again to a server that is gone; see [`proto::backoff`](crate::proto::backoff).
+//! When to connect again to a server that is gone; see [`proto::requester::backoff`](crate::proto::requester::backoff).
 
 use super::connect::has_worked;
 use super::transport::Client;
-use crate::proto::backoff;
-use crate::sunrpc::transport::{ConnectError, Outage};
+use crate::proto::requester::backoff;
+use crate::sunrpc::xprt::transport::{ConnectError, Outage};
 use crate::sunrpc::xprt::Xprt;
 
 /// Longest time from one attempt to the next, in seconds.

@@ -12,8 +12,8 @@ use super::transport::Client;
 use super::{names, supply};
 use crate::observe::trace;
 use crate::rdma::qp::PostError;
-use crate::sunrpc::rqst::Rqst;
-use crate::sunrpc::transport::SendError;
+use crate::sunrpc::xprt::rqst::Rqst;
+use crate::sunrpc::xprt::transport::SendError;
 use crate::sunrpc::xprt::Xprt;
 
 /// Sends a call over the current connection.

@@ -18,10 +18,10 @@ use crate::proto::backward::CREDITS;
 use crate::proto::conn::Event;
 use crate::proto::inline::Thresholds;
 use crate::rdma::device::{Name, Registration, Removal};
-use crate::sunrpc::backward::BackwardReply;
-use crate::sunrpc::rqst::Rqst;
-use crate::sunrpc::stats::StatsWriter;
-use crate::sunrpc::transport::{ConnectError, CreateArgs, Outage, SendError, Transport};
+use crate::sunrpc::xprt::backward::BackwardReply;
+use crate::sunrpc::xprt::rqst::Rqst;
+use crate::sunrpc::xprt::stats::StatsWriter;
+use crate::sunrpc::xprt::transport::{ConnectError, CreateArgs, Outage, SendError, Transport};
 use crate::sunrpc::xprt::{Xprt, XprtHandle};
 
 /// One RDMA transport of SUNRPC: at most one connection at a time.

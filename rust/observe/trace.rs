@@ -11,7 +11,7 @@
 use kernel::prelude::*;
 use kernel::{ffi, fmt};
 
-use crate::proto::plan::{CallShape, ReplyShape};
+use crate::proto::requester::plan::{CallShape, ReplyShape};
 use crate::wire::Segment;
 
 #[macro_use]

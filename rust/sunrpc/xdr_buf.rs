@@ -194,7 +194,7 @@ impl<'a> XdrBuf<'a> {
     ///
     /// How long they may be used is for the transport to see to: [`Transport`], "Memory".
     ///
-    /// [`Transport`]: super::transport::Transport
+    /// [`Transport`]: super::xprt::transport::Transport
     #[inline]
     pub(crate) fn pieces(&self, offset: u32, len: u32) -> Pieces<'_> {
         Pieces::new(self.raw(), offset, len)

@@ -3,7 +3,7 @@
 //! Events on the way of a call: planning, chunks, header, posting.
 
 use super::{Cid, Peer, Task};
-use crate::proto::plan::{CallKind, CallShape, ReplyKind};
+use crate::proto::requester::plan::{CallKind, CallShape, ReplyKind};
 use crate::wire::{ReadSegment, Segment};
 
 /// How a message travels, in the numbers of `RPCRDMA_FORM_*` in `include/rpcrdma/glue_trace.h`.

@@ -3,7 +3,7 @@
 //! Events on the way of a reply.
 
 use super::{Peer, Task};
-use crate::proto::plan::ReplyShape;
+use crate::proto::requester::plan::ReplyShape;
 use crate::wire::{Lists, Prefix, Segment};
 
 events! {

@@ -6,7 +6,7 @@ use kernel::prelude::*;
 
 use super::text::Text;
 use super::{Peer, Task};
-use crate::proto::reply::Violation;
+use crate::proto::requester::reply::Violation;
 use crate::wire::DecodeError;
 
 events! {

@@ -3,10 +3,10 @@
 //! Credits, inline thresholds, back-off and silence.
 
 use super::super::super::wire::cm_private::{Settings, Size};
-use super::super::backoff::Outage;
 use super::super::credits::{Account, Credits, Flow};
 use super::super::inline::Thresholds;
-use super::super::silence;
+use super::super::requester::backoff::Outage;
+use super::super::requester::liveness;
 use super::ensure;
 
 /// One credit at first, never above grant or maximum, never zero.
@@ -244,12 +244,12 @@ pub fn check_silence() -> Result<(), &'static str> {
     ];
     let mut looks = 0;
     for (heard, owed, want, suspicious) in LOOKS {
-        looks = silence::after(looks, heard, owed);
+        looks = liveness::after(looks, heard, owed);
         ensure!(looks == want, "looks");
-        ensure!(silence::is_suspicious(looks) == suspicious, "suspicion");
+        ensure!(liveness::is_suspicious(looks) == suspicious, "suspicion");
     }
     ensure!(
-        silence::after(u32::MAX, false, true) == u32::MAX,
+        liveness::after(u32::MAX, false, true) == u32::MAX,
         "saturates"
     );
     Ok(())

@@ -3,9 +3,9 @@
 //! What only RFC 5666 has: RDMA_DONE, padding, CONF_RDMA.
 
 use super::super::super::wire::conf_rdma::{Reply, Request};
-use super::super::conf::{Configuration, Exchange};
-use super::super::done::{Exposure, Window};
-use super::super::padding::{BadAlign, Padding};
+use super::super::legacy::conf::{Configuration, Exchange};
+use super::super::legacy::done::{Exposure, Window};
+use super::super::legacy::padding::{BadAlign, Padding};
 use super::ensure;
 
 type Check = Result<(), &'static str>;

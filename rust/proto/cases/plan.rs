@@ -5,7 +5,7 @@
 use super::super::super::wire::v1::ListProc;
 use super::super::super::wire::Version;
 use super::super::inline::Thresholds;
-use super::super::plan::{
+use super::super::requester::plan::{
     CallKind, CallShape, Conditions, Extent, Extents, Plan, PlanError, ReplyKind, ReplyShape,
     Section,
 };

@@ -4,7 +4,7 @@
 
 use super::super::super::wire::v1::{self, ListProc};
 use super::super::super::wire::{EncodeError, Limits, Segment};
-use super::super::reassembly::{position_zero, Piece, Reassembly, Violation};
+use super::super::responder::reassembly::{position_zero, Piece, Reassembly, Violation};
 use super::ensure;
 
 type Check = Result<(), &'static str>;

@@ -8,7 +8,7 @@ mod shapes;
 
 use std::hint::black_box;
 
-use rpcrdma_proto::proto::reply::{self, Offer};
+use rpcrdma_proto::proto::requester::reply::{self, Offer};
 use rpcrdma_proto::wire::{v1, EncodeError, Limits, Message, Segment};
 use shapes::{inline, read_chunk, reply_chunk, write_16, Codec, One, Two};
 

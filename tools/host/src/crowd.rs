@@ -4,14 +4,14 @@
 //!
 //! All of them lose it within a twentieth of a second. An attempt to connect is refused at once until
 //! the server is back, and succeeds from then on. What is simulated is when each client tries: with
-//! the decisions of `proto::backoff`, as `sunrpc::connect` asks for them, or every three seconds, as
+//! the decisions of `proto::requester::backoff`, as `sunrpc::xprt::connect` asks for them, or every three seconds, as
 //! SUNRPC asks a transport that adds no pause of its own.
 
 use std::format;
 use std::string::String;
 use std::vec::Vec;
 
-use crate::proto::backoff::Outage;
+use crate::proto::requester::backoff::Outage;
 
 /// Clients.
 pub const CLIENTS: usize = 1000;

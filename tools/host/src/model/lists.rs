@@ -6,9 +6,11 @@ use std::vec::Vec;
 
 use super::Input;
 use crate::proto::inline::Thresholds;
-use crate::proto::plan::{CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape};
-use crate::proto::reassembly::{position_zero, Piece, Reassembly};
-use crate::proto::reply::{check_lists, check_message, Offer};
+use crate::proto::requester::plan::{
+    CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape,
+};
+use crate::proto::requester::reply::{check_lists, check_message, Offer};
+use crate::proto::responder::reassembly::{position_zero, Piece, Reassembly};
 use crate::wire::{v1, Limits, Lists, Message, Segment, Version};
 
 /// The pieces of a message follow one another, use the base once, and respect positions.

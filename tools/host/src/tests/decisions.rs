@@ -9,8 +9,12 @@ use crate::proto::backward;
 use crate::proto::conn::{Conn, Event, State, Step};
 use crate::proto::credits::{Credits, Flow};
 use crate::proto::inline::Thresholds;
-use crate::proto::plan::{CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape};
-use crate::proto::reply::{check, check_lists, check_lists_5666, Offer, Outcome, Violation};
+use crate::proto::requester::plan::{
+    CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape,
+};
+use crate::proto::requester::reply::{
+    check, check_lists, check_lists_5666, Offer, Outcome, Violation,
+};
 use crate::wire::v1::{self, len, ListProc};
 use crate::wire::{Limits, Segment, Version};
 

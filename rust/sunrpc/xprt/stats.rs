@@ -8,8 +8,8 @@ use kernel::seq_file::SeqFile;
 use kernel::seq_print;
 
 use super::connect::{now, HZ};
+use super::handle::Xprt;
 use super::transport::Transport;
-use super::xprt::Xprt;
 
 /// What SUNRPC counts for every transport (`struct rpc_xprt`, member `stat`).
 #[derive(Clone, Copy, Debug)]

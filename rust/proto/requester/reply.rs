@@ -9,8 +9,8 @@
 //!
 //! Handles and offsets of the returned segments are not compared: the requester goes by its own.
 
-use super::super::wire::v1::{Body, ErrorBody};
-use super::super::wire::{message, Lists, Message, Segment};
+use super::super::super::wire::v1::{Body, ErrorBody};
+use super::super::super::wire::{message, Lists, Message, Segment};
 
 /// What a call had offered for its reply. At most one write chunk, as [`super::plan`] decides;
 /// see [`check_lists`] for more.
@@ -181,8 +181,8 @@ pub fn check_lists(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths,
 }
 
 /// As [`check_lists`], for a responder of RFC 5666 that may put read chunks into its replies.
-/// Once they have been read, RDMA_DONE is due ([`super::done`]); how they fit into the
-/// message, [`super::reassembly`] finds out.
+/// Once they have been read, RDMA_DONE is due ([`super::super::legacy::done`]); how they fit into the
+/// message, [`super::super::responder::reassembly`] finds out.
 ///
 /// # Errors
 ///

@@ -6,7 +6,7 @@
 //! a Receive at the responder like a call but is never answered. Its credit comes back with the
 //! reply to any call that was sent after it: Sends arrive in order.
 
-use super::credits::Credits;
+use super::super::credits::Credits;
 
 /// Marks the moment at which a call was sent; goes back in with its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 //! XDR round-up: a chunk whose length is not a multiple of four lacks its padding, which is
 //! then put back without being transferred; a chunk that has it, has it (RFC 5666 section 3.7).
 
-use super::super::wire::{Lists, ReadSegment, ReadSegments};
+use super::super::super::wire::{Lists, ReadSegment, ReadSegments};
 
 /// The next bytes of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

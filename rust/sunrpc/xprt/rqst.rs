@@ -10,10 +10,10 @@ use core::ptr::NonNull;
 use kernel::bindings as k;
 use kernel::prelude::*;
 
+use super::super::xdr_buf::{self, XdrBuf};
+use super::handle::Xprt;
 use super::slot::Slot;
 use super::transport::Transport;
-use super::xdr_buf::{self, XdrBuf};
-use super::xprt::Xprt;
 use crate::raw;
 
 /// A live request.

@@ -12,7 +12,7 @@
 //! 2. cancels the connect worker, which may still be on its last lines, and then the watch worker,
 //!    which the other one starts;
 //! 3. has the transport closed ([`Transport::destroy`]);
-//! 4. waits for the last [`XprtHandle`](super::xprt::XprtHandle), then drops the transport proper;
+//! 4. waits for the last [`XprtHandle`](super::XprtHandle), then drops the transport proper;
 //! 5. frees slots, strings and `rpc_xprt`;
 //! 6. gives back the module reference.
 //!
@@ -37,9 +37,9 @@ use kernel::types::ScopeGuard;
 
 use super::class::Class;
 use super::connect::{default_timeout, HZ};
+use super::handle::{State, Xprt};
 use super::ops;
 use super::transport::{CreateArgs, Transport};
-use super::xprt::{State, Xprt};
 use crate::mem::SockAddr;
 use crate::raw;
 

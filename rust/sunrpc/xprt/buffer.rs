@@ -11,9 +11,9 @@ use core::ptr::NonNull;
 use kernel::bindings as k;
 use kernel::prelude::*;
 
+use super::handle::Xprt;
 use super::slot::Slot;
 use super::transport::Transport;
-use super::xprt::Xprt;
 use crate::raw;
 
 /// Alignment of call and reply inside a buffer, in bytes: a cache line of any machine. A peer may write

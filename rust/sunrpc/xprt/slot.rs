@@ -15,9 +15,9 @@ use kernel::sync::atomic::Atomic;
 use kernel::types::Opaque;
 
 use super::buffer::Buffers;
+use super::handle::Xprt;
 use super::scratch::Scratch;
 use super::transport::Transport;
-use super::xprt::Xprt;
 use crate::raw;
 
 /// One request slot.

@@ -5,8 +5,8 @@
 //! Before the server has answered, a client may send one message at a time, of at most 1024
 //! bytes. The server's answer bounds the client's calls and its use of RDMA Read.
 
-use super::super::wire::conf_rdma::{Reply, Request};
-use super::super::wire::v1::DEFAULT_INLINE;
+use super::super::super::wire::conf_rdma::{Reply, Request};
+use super::super::super::wire::v1::DEFAULT_INLINE;
 use super::padding::Padding;
 
 /// What a client may do on a connection whose configuration is negotiated in band.

@@ -132,7 +132,7 @@ pub(crate) unsafe fn register<T: Transport>(
     context: T::Context,
 ) -> Result<ClassRegistration<T>> {
     const {
-        assert!(align_of::<super::xprt::Xprt<T>>() <= align_of::<u64>());
+        assert!(align_of::<super::Xprt<T>>() <= align_of::<u64>());
         assert!(!T::NAME.is_empty() && T::NAME.count_bytes() < 32);
     };
     let context = KBox::new(context, GFP_KERNEL)?;

@@ -16,8 +16,8 @@ use kernel::str::CStrExt;
 use kernel::sync::atomic::{Atomic, Release};
 use kernel::sync::{new_spinlock, SpinLock};
 
+use super::handle::Xprt;
 use super::transport::Transport;
-use super::xprt::Xprt;
 use crate::mem::SockAddr;
 use crate::raw;
 

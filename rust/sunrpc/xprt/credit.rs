@@ -16,10 +16,10 @@ use core::ptr::NonNull;
 use kernel::bindings as k;
 use kernel::sync::atomic::Relaxed;
 
+use super::handle::Xprt;
 use super::rqst::Rqst;
 use super::slot::Slot;
 use super::transport::Transport;
-use super::xprt::Xprt;
 use crate::raw;
 
 /// Converts credits to units of the congestion window.

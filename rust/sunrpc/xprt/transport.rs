@@ -7,9 +7,9 @@ use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
 use super::backward::BackwardReply;
+use super::handle::Xprt;
 use super::rqst::Rqst;
 use super::stats::StatsWriter;
-use super::xprt::Xprt;
 use crate::mem::SockAddr;
 
 /// Why a connection could not be made. Decides what the waiting RPCs, and in the end `mount`, do.
@@ -139,7 +139,7 @@ pub(crate) struct CreateArgs {
 /// - When [`Self::withdraw`] has returned, the same holds for the call.
 /// - Pieces of a [`BackwardReply`] are not kept beyond [`Self::send_backward`].
 ///
-/// [`XdrBuf::pieces`]: super::xdr_buf::XdrBuf::pieces
+/// [`XdrBuf::pieces`]: super::super::xdr_buf::XdrBuf::pieces
 pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// The transport's own part of a request slot.
     type Slot: Send + Sync + 'static;
@@ -187,7 +187,7 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// Makes the transport. No connection yet.
     ///
     /// Whatever has to find its way back to the transport later gets an
-    /// [`XprtHandle`](super::xprt::XprtHandle) from [`Xprt::handle`] when it is made.
+    /// [`XprtHandle`](super::XprtHandle) from [`Xprt::handle`] when it is made.
     fn new(args: &CreateArgs, context: &Self::Context) -> impl PinInit<Self, Error>;
 
     /// Makes the transport's part of slot number `index`.
@@ -234,7 +234,7 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     fn close(&self, xprt: &Xprt<Self>);
 
     /// The transport goes away; no RPC is left and nobody will call again. Like [`Self::close`],
-    /// and must also make sure that all [`XprtHandle`](super::xprt::XprtHandle)s are dropped soon,
+    /// and must also make sure that all [`XprtHandle`](super::XprtHandle)s are dropped soon,
     /// the ones in `self` included: teardown waits for them before it drops `self`.
     fn destroy(&self, xprt: &Xprt<Self>);
 

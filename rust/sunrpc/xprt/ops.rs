@@ -16,11 +16,11 @@ use kernel::ffi::{c_int, c_uint, c_ulong, c_ushort};
 use kernel::seq_file::SeqFile;
 
 use super::backward::{self, BackwardReply};
+use super::handle::Xprt;
 use super::rqst::Rqst;
 use super::slot::Slot;
 use super::stats::StatsWriter;
 use super::transport::{SendError, Transport};
-use super::xprt::Xprt;
 use super::{buffer, connect, scratch, setup};
 use crate::raw;
 

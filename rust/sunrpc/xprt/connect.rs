@@ -35,8 +35,8 @@ use kernel::bindings as k;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 
+use super::handle::{State, Xprt};
 use super::transport::{ConnectError, Outage, Transport};
-use super::xprt::{State, Xprt};
 use crate::raw;
 
 /// Jiffies in a second. Not `bindings::HZ`: of the macro's two definitions bindgen takes the one

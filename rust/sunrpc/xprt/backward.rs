@@ -37,10 +37,10 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::types::Opaque;
 
+use super::super::xdr_buf::XdrBuf;
 use super::buffer::Memory;
+use super::handle::{State, Xprt};
 use super::transport::Transport;
-use super::xdr_buf::XdrBuf;
-use super::xprt::{State, Xprt};
 use crate::raw;
 
 /// Longest message of a call, in bytes.

@@ -22,11 +22,11 @@ use kernel::bindings as k;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 
+use super::super::xdr_buf::{Placed, XdrBufMut};
+use super::handle::Xprt;
 use super::rqst::Rqst;
 use super::slot::Slot;
 use super::transport::Transport;
-use super::xdr_buf::{Placed, XdrBufMut};
-use super::xprt::Xprt;
 use crate::raw;
 
 impl<T: Transport> Xprt<T> {

@@ -7,8 +7,8 @@ use core::mem::offset_of;
 use kernel::bindings as k;
 
 use super::connect::HZ;
+use super::handle::{State, Xprt};
 use super::transport::Transport;
-use super::xprt::{State, Xprt};
 
 /// The worker. Process context, may sleep. It goes on as long as there is a connection, and connecting
 /// starts it again.

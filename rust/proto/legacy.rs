@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Decisions that only RFC 5666 asks for; RFC 8166 has withdrawn the messages that they concern.
+//!
+//! | module | question | state |
+//! | --- | --- | --- |
+//! | [`done`] | When may RDMA_DONE be sent, and what does it cost? | RFC 5666 only |
+//! | [`padding`] | How much padding does RDMA_MSGP put where? | RFC 5666 only |
+//! | [`conf`] | What does CONF_RDMA change? | RFC 5666 only |
+
+pub mod conf;
+pub mod done;
+pub mod padding;

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Decisions that only a requester takes.
+//!
+//! | module | question | state |
+//! | --- | --- | --- |
+//! | [`plan`] | Which chunks does this call need? | live |
+//! | [`reply`] | Does this reply claim no more than the call offered? | live |
+//! | [`invalidate`] | Whose R_key did the peer invalidate? | live |
+//! | [`liveness`] | Is it time to ask whether the peer is still there? | live |
+//! | [`backoff`] | How long does the next attempt to connect wait? | live |
+
+pub mod backoff;
+pub mod invalidate;
+pub mod liveness;
+pub mod plan;
+pub mod reply;

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Decisions that only a responder takes.
+//!
+//! | module | question | state |
+//! | --- | --- | --- |
+//! | [`reassembly`] | In which order do inline data and read chunks make up the call? | for the server |
+
+pub mod reassembly;
