@@ -7,7 +7,9 @@
 //! | [`done`] | When may RDMA_DONE be sent, and what does it cost? | RFC 5666 only |
 //! | [`padding`] | How much padding does RDMA_MSGP put where? | RFC 5666 only |
 //! | [`conf`] | What does CONF_RDMA change? | RFC 5666 only |
+//! | [`reply`] | Does a reply with read chunks claim more than was offered? | RFC 5666 only |
 
 pub mod conf;
 pub mod done;
 pub mod padding;
+pub mod reply;

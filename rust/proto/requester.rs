@@ -6,11 +6,13 @@
 //! | --- | --- | --- |
 //! | [`plan`] | Which chunks does this call need? | live |
 //! | [`reply`] | Does this reply claim no more than the call offered? | live |
+//! | [`credits`] | How many credits are left for new RPCs? | live |
 //! | [`invalidate`] | Whose R_key did the peer invalidate? | live |
 //! | [`liveness`] | Is it time to ask whether the peer is still there? | live |
 //! | [`backoff`] | How long does the next attempt to connect wait? | live |
 
 pub mod backoff;
+pub mod credits;
 pub mod invalidate;
 pub mod liveness;
 pub mod plan;

@@ -5,5 +5,7 @@
 //! | module | question | state |
 //! | --- | --- | --- |
 //! | [`reassembly`] | In which order do inline data and read chunks make up the call? | for the server |
+//! | [`invalidate`] | Which R_key does a reply invalidate? | for the server |
 
+pub mod invalidate;
 pub mod reassembly;

@@ -3,9 +3,10 @@
 //! Credits, inline thresholds, back-off and silence.
 
 use super::super::super::wire::cm_private::{Settings, Size};
-use super::super::credits::{Account, Credits, Flow};
+use super::super::credits::Credits;
 use super::super::inline::Thresholds;
 use super::super::requester::backoff::Outage;
+use super::super::requester::credits::{Account, Flow};
 use super::super::requester::liveness;
 use super::ensure;
 

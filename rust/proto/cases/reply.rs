@@ -4,11 +4,12 @@
 
 use super::super::super::wire::v1::{self, Body, ErrorBody, ListProc};
 use super::super::super::wire::{EncodeError, Limits, Segment};
-use super::super::requester::invalidate::{choose_rkey, match_rkey, Invalidated};
+use super::super::requester::invalidate::{match_rkey, Invalidated};
 use super::super::requester::reply::{
     check as check_reply, check_chunk, check_lists, Lengths, Offer,
 };
 use super::super::requester::reply::{Outcome, Violation};
+use super::super::responder::invalidate::choose_rkey;
 use super::ensure;
 
 type Check = Result<(), &'static str>;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Remote invalidation: which R_key a responder may invalidate, and whose it invalidated.
+//! Remote invalidation: whose R_key a responder has invalidated.
 //!
-//! RFC 8797 section 4.1: only when both peers have set R, and only an STag that belongs to the XID
-//! in the header of the very message that carries the invalidation.
+//! RFC 8797 section 4.1: a responder invalidates only when both peers have set R, and only an STag
+//! that belongs to the XID in the header of the very message that carries the invalidation.
 
 /// What a Receive completion's invalidated R_key means for the request that the message answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +39,4 @@ pub fn match_rkey(
         Some(index) if allowed => Invalidated::Match(index),
         _ => Invalidated::Foreign(rkey),
     }
-}
-
-/// Which R_key a responder invalidates with its reply: the one R_key of all the request's
-/// chunks, if there is exactly one and it was `allowed`. With several, the requester has to
-/// invalidate the others locally anyway.
-//= 8797-3.2-1 8797-4.1-1 8797-4.1-3
-pub fn choose_rkey(handles: impl IntoIterator<Item = u32>, allowed: bool) -> Option<u32> {
-    let mut handles = handles.into_iter();
-    let first = handles.next().filter(|_| allowed)?;
-    handles.all(|handle| handle == first).then_some(first)
 }

@@ -177,18 +177,14 @@ pub fn check_lists(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths,
     if returned.read_list().next().is_some() {
         return Err(Violation::ReadList);
     }
-    check_lists_5666(returned, offered)
+    check_written(returned, offered)
 }
 
-/// As [`check_lists`], for a responder of RFC 5666 that may put read chunks into its replies.
-/// Once they have been read, RDMA_DONE is due ([`super::super::legacy::done`]); how they fit into the
-/// message, [`super::super::responder::reassembly`] finds out.
-///
-/// # Errors
-///
-/// The first [`Violation`] found.
-//= 5666-3.4-7 5666-3.8-5 5666-5.2-2
-pub fn check_lists_5666(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths, Violation> {
+/// Checks the write list and the reply chunk of a reply against the lists of its call.
+pub(in super::super) fn check_written(
+    returned: &Lists<'_>,
+    offered: &Lists<'_>,
+) -> Result<Lengths, Violation> {
     let write = offered.write_list().map(|c| c.segments());
     let reply = offered.reply_chunk().map(|c| c.segments());
     check_against(returned, write, reply)

@@ -18,9 +18,9 @@ pub use operations::operation;
 pub use peers::{characteristics, negotiation};
 
 use crate::proto::conn::{Conn, Event, State, Step};
-use crate::proto::credits::Flow;
 use crate::proto::legacy::done::{Exposure, Window};
 use crate::proto::requester::backoff::{Outage, LONGEST_MS, SHORTEST_MS};
+use crate::proto::requester::credits::Flow;
 
 /// Takes numbers off a string of bytes; zeros when it is used up.
 pub(crate) struct Input<'a>(&'a [u8]);

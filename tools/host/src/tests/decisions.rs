@@ -7,14 +7,14 @@ use proptest::prelude::*;
 use super::gen::{self, OwnedLists};
 use crate::proto::backward;
 use crate::proto::conn::{Conn, Event, State, Step};
-use crate::proto::credits::{Credits, Flow};
+use crate::proto::credits::Credits;
 use crate::proto::inline::Thresholds;
+use crate::proto::legacy;
+use crate::proto::requester::credits::Flow;
 use crate::proto::requester::plan::{
     CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape,
 };
-use crate::proto::requester::reply::{
-    check, check_lists, check_lists_5666, Offer, Outcome, Violation,
-};
+use crate::proto::requester::reply::{check, check_lists, Offer, Outcome, Violation};
 use crate::wire::v1::{self, len, ListProc};
 use crate::wire::{Limits, Segment, Version};
 
@@ -311,6 +311,6 @@ fn reply_may_have_read_chunks() {
     let reply = v1::decode(&b, &Limits::NONE).unwrap();
     let (call, reply) = (call.lists().unwrap(), reply.lists().unwrap());
     assert_eq!(check_lists(reply, call), Err(Violation::ReadList));
-    let lens = check_lists_5666(reply, call).unwrap();
+    let lens = legacy::reply::check_lists(reply, call).unwrap();
     assert_eq!((lens.write, lens.reply), (0, None));
 }
