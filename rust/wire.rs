@@ -41,6 +41,7 @@ pub mod v2;
 pub mod xchar;
 
 mod cursor;
+mod decode;
 mod encode;
 mod error;
 mod header;
@@ -58,10 +59,9 @@ pub use encode::{
     WriteListWriter,
 };
 pub use error::{DecodeError, What};
-pub use header::Header;
 pub use limits::Limits;
 pub use lists::{Lists, ReadSegments, Segments, WriteChunk, WriteChunks};
-pub use message::Message;
+pub use message::{Message, Proc};
 pub use prefix::{peek, Prefix};
 pub use segment::{ReadSegment, Segment};
 pub use version::{Direction, Version};

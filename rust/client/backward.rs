@@ -29,7 +29,8 @@ use crate::rdma::send::SendBuf;
 use crate::sunrpc::xprt::backward::{BackwardReply, Undelivered, MAX_CALL};
 use crate::sunrpc::xprt::transport::SendError;
 use crate::sunrpc::xprt::Xprt;
-use crate::wire::v1::{self, ErrorBody, Header};
+use crate::wire::message::ErrorBody;
+use crate::wire::{Direction, Message};
 
 /// Send buffers for replies: one for each call that may be outstanding.
 const BUFFERS: usize = CREDITS as usize;
@@ -41,7 +42,7 @@ pub(super) fn max_message(thresholds: &Thresholds) -> u32 {
 }
 
 /// Handles a call. Completion worker; does not sleep.
-pub(super) fn receive(link: &Link, header: &Header<'_>) {
+pub(super) fn receive(link: &Link, header: &Message<'_>) {
     let peer = names::peer(link.xprt());
     trace::cb_call(peer, header.xid());
     let Err(refusal) = accept(link, header) else {
@@ -56,7 +57,7 @@ pub(super) fn receive(link: &Link, header: &Header<'_>) {
     }
 }
 
-fn accept(link: &Link, header: &Header<'_>) -> Result<(), Refusal> {
+fn accept(link: &Link, header: &Message<'_>) -> Result<(), Refusal> {
     // CAST: A page is small.
     let message = backward::message(header, MAX_CALL as u32)?;
     link.xprt()
@@ -175,11 +176,14 @@ fn post(ep: &Endpoint, reply: &BackwardReply<'_>) -> Result<(), SendError> {
 /// Writes the message to send, and returns its length: the reply, or, if that is too long, word
 /// that there is no room for it (RFC 8166 section 4.5).
 fn encode(ep: &Endpoint, reply: &BackwardReply<'_>, out: &mut [u8]) -> Result<usize> {
+    let version = ep.link.version();
     let (xid, message) = (reply.xid(), reply.message());
     if message.len() > max_message(&ep.thresholds) {
-        return v1::error(out, xid, CREDITS, ErrorBody::Chunk).map_err(|_| EMSGSIZE);
+        let error = version.error(out, xid, CREDITS, ErrorBody::BadHeader);
+        return error.map_err(|_| EMSGSIZE);
     }
-    let header = v1::inline(out, xid, CREDITS).map_err(|_| EMSGSIZE)?;
+    let header = version.inline(out, xid, CREDITS, Direction::Reply);
+    let header = header.map_err(|_| EMSGSIZE)?;
     // CAST: `usize` has at least 32 bits.
     let end = header + message.len() as usize;
     message.copy_to(0, out.get_mut(header..end).ok_or(EMSGSIZE)?)?;

@@ -19,7 +19,7 @@ use crate::rdma::mr::Mr;
 use crate::rdma::qp::{Completions, Qp, Tag, WcError};
 use crate::rdma::recv::Received;
 use crate::sunrpc::xprt::{Xprt, XprtHandle};
-use crate::wire::Limits;
+use crate::wire::{Limits, Version};
 
 /// How far a queue pair has come. Whoever finds that it broke in the meantime ends the connection.
 mod fate {
@@ -105,6 +105,12 @@ impl Link {
     #[inline]
     pub(super) fn xprt(&self) -> &Xprt<Client> {
         &self.xprt
+    }
+
+    /// The version of the protocol that the connection speaks.
+    #[inline]
+    pub(super) const fn version(&self) -> Version {
+        Version::One
     }
 
     /// What a reply may hold: one chunk of the segments we offered.

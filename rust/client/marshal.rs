@@ -19,8 +19,7 @@ use crate::proto::requester::plan::{CallKind, CallShape, Conditions, Plan, Reply
 use crate::rdma::mr::Direction;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
-use crate::wire::v1;
-use crate::wire::{EncodeError, ReadListWriter, ReadSegment, Segment};
+use crate::wire::{self, EncodeError, ReadListWriter, ReadSegment, Segment};
 
 /// Why a call could not be prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +153,14 @@ fn encode(
         regions,
     };
     let buf = out.as_mut().ok_or(MarshalError::NoBuffer)?.as_mut_slice();
-    let mut header = v1::begin(buf, xid, ep.sizing.credits, plan.proc())?;
+    let version = ep.link.version();
+    let mut header = version.begin(
+        buf,
+        xid,
+        ep.sizing.credits,
+        wire::Direction::Call,
+        plan.proc(),
+    )?;
     encode_read_chunk(&mut registrar, plan, call, &mut header)?;
     encode_reply_room(&mut registrar, plan, reply, header, (offer, offered))
 }

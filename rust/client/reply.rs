@@ -25,14 +25,14 @@ use crate::rdma::recv::Received;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::reply::Pinned;
 use crate::sunrpc::xprt::Xprt;
-use crate::wire::v1::{self, ErrorBody, Header};
-use crate::wire::{self, DecodeError, Prefix, What};
+use crate::wire::message::ErrorBody;
+use crate::wire::{self, DecodeError, Message, Prefix, What};
 
 /// Handles one message. Completion worker; does not sleep.
 pub(super) fn handle(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>) {
     let bytes = msg.bytes();
     // Not moved out of its place: it is long.
-    let decoded = v1::decode(bytes, &Link::limits());
+    let decoded = Message::decode_as(link.version(), bytes, &Link::limits());
     let header = match &decoded {
         Ok(header) => header,
         Err(error) => return malformed(link, qp, msg, error),
@@ -241,7 +241,7 @@ fn note_foreign(link: &Link, xid: u32, rkey: u32) {
 /// Compares a reply with what was offered.
 fn judge<'m>(
     link: &Link,
-    header: &Header<'m>,
+    header: &Message<'m>,
     state: &State,
     rqst: &Pinned<'_, Client>,
 ) -> Finding<'m> {
@@ -309,6 +309,7 @@ fn refused(rqst: &Pinned<'_, Client>, error: ErrorBody) {
     let (task, xid) = (names::task(rqst), rqst.xid());
     match error {
         ErrorBody::Vers { low, high } => trace::err_vers(task, xid, low, high),
-        ErrorBody::Chunk => trace::err_chunk(task, xid),
+        // `reply::check` lets no refusal of an optional operation pass.
+        ErrorBody::BadHeader | ErrorBody::InvalidOption => trace::err_chunk(task, xid),
     }
 }

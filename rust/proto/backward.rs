@@ -7,8 +7,8 @@
 //! each other. The peer asks for backward credits with its calls; how many it has is told in our
 //! replies.
 
-use super::super::wire::v1::{Body, Header};
-use super::super::wire::Direction;
+use super::super::wire::message::Body;
+use super::super::wire::{Direction, Message};
 use super::inline::Thresholds;
 
 /// Credits granted in the backward direction, and with them the calls that a peer may have
@@ -51,8 +51,8 @@ impl Refusal {
 /// receives it. XIDs do not tell: the two directions may use the same.
 #[inline]
 //= 8167-4-2
-pub const fn is_call(header: &Header<'_>) -> bool {
-    matches!(Direction::of_rpc(header.payload()), Some(Direction::Call))
+pub const fn is_call(message: &Message<'_>) -> bool {
+    matches!(Direction::of_rpc(message.payload()), Some(Direction::Call))
 }
 
 /// The RPC message of a call, of `max` bytes at most.
@@ -61,14 +61,14 @@ pub const fn is_call(header: &Header<'_>) -> bool {
 ///
 /// See [`Refusal`].
 //= 8167-4-1
-pub fn message<'a>(header: &Header<'a>, max: u32) -> Result<&'a [u8], Refusal> {
-    let Body::Msg { lists, payload } = *header.body() else {
+pub fn message<'a>(call: &Message<'a>, max: u32) -> Result<&'a [u8], Refusal> {
+    let Body::Msg { lists, payload } = *call.body() else {
         return Err(Refusal::Form);
     };
     if !lists.is_empty() {
         return Err(Refusal::Chunks);
     }
-    if payload.first_chunk() != Some(&header.xid().to_be_bytes()) {
+    if payload.first_chunk() != Some(&call.xid().to_be_bytes()) {
         return Err(Refusal::Xid);
     }
     // CAST: lossless where `usize` has 32 bits or more.

@@ -6,8 +6,7 @@
 //! as the peers announced them in their private data. Settings may differ at every connection.
 
 use super::super::wire::cm_private::Settings;
-use super::super::wire::v1::len;
-use super::super::wire::{v2, Version};
+use super::super::wire::Version;
 
 /// What the two peers of a connection have agreed on by announcing their settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +29,8 @@ impl Thresholds {
     /// What holds in version two without characteristics: 4096 bytes each way (its section 2.3).
     //= V2-2.3-2
     pub const VERSION_TWO: Self = Self {
-        client_to_server: v2::DEFAULT_INLINE,
-        server_to_client: v2::DEFAULT_INLINE,
+        client_to_server: Version::Two.default_inline(),
+        server_to_client: Version::Two.default_inline(),
         remote_invalidation: false,
         version: Version::Two,
     };
@@ -60,17 +59,14 @@ impl Thresholds {
     }
 
     /// Length of a header with `reads` read segments and the given write chunk and reply chunk, in
-    /// the version in use; arguments as for [`len::header`].
+    /// the version in use; arguments as for [`Version::header_len`].
     pub const fn header_len(
         &self,
         reads: usize,
         write: Option<usize>,
         reply: Option<usize>,
     ) -> usize {
-        match self.version {
-            Version::One => len::header(reads, write, reply),
-            Version::Two => v2::len::header(reads, write, reply),
-        }
+        self.version.header_len(reads, write, reply)
     }
 
     /// Longest RPC call in bytes that fits inline beside any header whose chunks have at

@@ -35,13 +35,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// An error about the next item.
-    #[cold]
+    #[inline(always)]
     pub(super) const fn error(&self, what: What) -> DecodeError {
         DecodeError::new(what, self.offset())
     }
 
     /// An error about the word read last.
-    #[cold]
+    #[inline(always)]
     pub(super) const fn error_before(&self, what: What) -> DecodeError {
         DecodeError::new(what, self.offset().wrapping_sub(4))
     }

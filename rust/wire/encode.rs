@@ -5,11 +5,11 @@
 //! The types below follow one another as the lists do in the header:
 //!
 //! ```text
-//! v1::begin ─► ReadListWriter ─► WriteListWriter ─────────────► ReplyStage ─► length
-//!               segment()*         │        ▲                    │      ▲
-//!                                  ▼        │ end()              ▼      │ finish()
-//!                                 WriteChunkWriter              ReplyChunkWriter
-//!                                   segment()*                    segment()*
+//! Version::begin ─► ReadListWriter ─► WriteListWriter ─────────────► ReplyStage ─► length
+//!                     segment()*         │        ▲                    │      ▲
+//!                                        ▼        │ end()              ▼      │ finish()
+//!                                       WriteChunkWriter              ReplyChunkWriter
+//!                                         segment()*                    segment()*
 //! ```
 //!
 //! A requester registers memory between the calls. When it has to give up half way it drops the

@@ -1,52 +1,102 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the decoded messages of all versions have in common.
+//! Writing what stands before the chunk lists, and the messages without any.
 
-use super::Prefix;
+use super::decode::{ERR_BAD_HEADER, ERR_INVAL_OPTION, ERR_VERS};
+use super::encode::Writer;
+use super::message::{ErrorBody, Proc};
+use super::{Direction, EncodeError, ListProc, Prefix, ReadListWriter, Version};
 
-/// A decoded message whose body is a `B`: [`super::v1::Body`] or [`super::v2::Body`]. All
-/// accessors are infallible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header<B> {
-    xid: u32,
-    credits: u32,
-    header_len: usize,
-    body: B,
-}
-
-impl<B> Header<B> {
-    /// Puts together what was decoded.
+impl Version {
+    /// Starts a header with chunk lists. `credits` is the number requested (call) or granted
+    /// (reply, never zero). Version one has no place for the direction, which is then that of the
+    /// RPC message alone.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
     #[inline]
-    pub(super) const fn new(prefix: &Prefix, header_len: usize, body: B) -> Self {
-        Self {
-            xid: prefix.xid,
-            credits: prefix.credits,
-            header_len,
-            body,
+    //= 5666-3.3-1
+    pub fn begin(
+        self,
+        buf: &mut [u8],
+        xid: u32,
+        credits: u32,
+        direction: Direction,
+        proc: ListProc,
+    ) -> Result<ReadListWriter<'_>, EncodeError> {
+        // CAST: the discriminants of `repr(u32)` enums, here and below.
+        let mut w = self.start(buf, xid, credits, proc as u32)?;
+        if self == Self::Two {
+            w.word(direction as u32)?;
         }
+        Ok(w.lists())
     }
 
-    /// Transaction ID, in the XID space of the message's direction.
+    /// Writes the whole header of an RPC message that is inline and has no chunks. Returns its
+    /// length, [`Version::min_header`].
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
     #[inline]
-    pub const fn xid(&self) -> u32 {
-        self.xid
+    pub fn inline(
+        self,
+        buf: &mut [u8],
+        xid: u32,
+        credits: u32,
+        direction: Direction,
+    ) -> Result<usize, EncodeError> {
+        self.begin(buf, xid, credits, direction, ListProc::Msg)?
+            .finish()
     }
 
-    /// Credits requested (call) or granted (reply), as sent: clamp before use.
-    #[inline]
-    pub const fn credits(&self) -> u32 {
-        self.credits
+    /// Writes an error. `xid` is that of the message complained about. ERR_CHUNK of version one
+    /// takes the form of RFC 8166 section 4.5, which RFC 5666 peers understand too, and stands for
+    /// [`ErrorBody::InvalidOption`] as well, since version one has no optional operations. Returns
+    /// the length.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    //= 5666-4.2-4 8166-4.5-1 V2-4.2.1-2
+    pub fn error(
+        self,
+        buf: &mut [u8],
+        xid: u32,
+        credits: u32,
+        error: ErrorBody,
+    ) -> Result<usize, EncodeError> {
+        let mut w = self.start(buf, xid, credits, Proc::Error as u32)?;
+        match (error, self) {
+            (ErrorBody::Vers { low, high }, _) => {
+                w.word(ERR_VERS)?;
+                w.word(low)?;
+                w.word(high)?;
+            }
+            (ErrorBody::BadHeader, _) | (ErrorBody::InvalidOption, Self::One) => {
+                w.word(ERR_BAD_HEADER)?;
+            }
+            (ErrorBody::InvalidOption, Self::Two) => w.word(ERR_INVAL_OPTION)?,
+        }
+        Ok(w.written())
     }
 
-    /// What follows the four fixed words.
+    /// Starts a message with its four fixed words.
     #[inline]
-    pub const fn body(&self) -> &B {
-        &self.body
-    }
-
-    /// Length of the header in bytes: where the RPC message starts, if one follows.
-    #[inline]
-    pub const fn header_len(&self) -> usize {
-        self.header_len
+    pub(super) fn start(
+        self,
+        buf: &mut [u8],
+        xid: u32,
+        credits: u32,
+        proc: u32,
+    ) -> Result<Writer<'_>, EncodeError> {
+        let prefix = Prefix {
+            xid,
+            version: self.number(),
+            credits,
+            proc,
+        };
+        Writer::start(buf, prefix)
     }
 }

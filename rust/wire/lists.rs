@@ -111,33 +111,28 @@ fn read_list<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<&'a [u8], Decode
     while let Some(entry) = c.entry() {
         let position = ReadSegment::from_bytes(entry).position;
         if left == 0 || position % 4 != 0 {
-            return Err(bad_entry(c, left, position));
+            return Err(bad_entry(c.offset(), left, position));
         }
         left = left.wrapping_sub(1);
     }
     // Here the list ends, or is not well-formed.
     if c.boolean()? {
-        return Err(cut_entry(c, left));
+        return Err(match left {
+            0 => c.error_before(What::ReadSegments),
+            _ => c.error(What::Truncated),
+        });
     }
     Ok(walked(start, c))
 }
 
-/// The read list has an entry too many, or one that cannot have its position.
+/// The read list has an entry too many, or one that cannot have its position. The entry ends at
+/// byte `end`.
 #[cold]
-fn bad_entry(c: &Cursor<'_>, left: u32, position: u32) -> DecodeError {
-    let at = c.offset().wrapping_sub(ReadSegment::LEN);
+fn bad_entry(end: usize, left: u32, position: u32) -> DecodeError {
+    let at = end.wrapping_sub(ReadSegment::LEN);
     match left {
         0 => DecodeError::new(What::ReadSegments, at),
         _ => DecodeError::new(What::Position(position), at.wrapping_add(4)),
-    }
-}
-
-/// An entry of the read list is announced, but not there.
-#[cold]
-fn cut_entry(c: &Cursor<'_>, left: u32) -> DecodeError {
-    match left {
-        0 => c.error_before(What::ReadSegments),
-        _ => c.error(What::Truncated),
     }
 }
 

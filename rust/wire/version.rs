@@ -43,6 +43,21 @@ impl Version {
             Self::Two => super::v2::len::MIN,
         }
     }
+
+    /// Length in bytes of a header with `reads` read segments, one write chunk of `write` segments
+    /// unless `None`, and a reply chunk of `reply` segments unless `None`.
+    #[inline]
+    pub const fn header_len(
+        self,
+        reads: usize,
+        write: Option<usize>,
+        reply: Option<usize>,
+    ) -> usize {
+        match self {
+            Self::One => super::v1::len::header(reads, write, reply),
+            Self::Two => super::v2::len::header(reads, write, reply),
+        }
+    }
 }
 
 /// Whether a message belongs to a call or to a reply: `enum msg_type` of RFC 5531 section 9.

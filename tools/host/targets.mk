@@ -7,7 +7,7 @@ CARGO ?= cargo
 HOST_CARGO = env -u RUSTC $(CARGO)
 # Seconds for each fuzz target.
 FUZZ_TIME ?= 60
-FUZZ_TARGETS ?= v1 message xchar cm_private reassembly reply plan characteristics negotiation \
+FUZZ_TARGETS ?= limits message xchar cm_private reassembly reply plan characteristics negotiation \
 	windows connections
 
 # What libFuzzer wants to know of a run; ordinary codegen options, so that stable will do.

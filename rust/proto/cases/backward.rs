@@ -3,7 +3,7 @@
 //! Calls in the backward direction.
 
 use super::super::super::wire::cm_private::{Settings, Size};
-use super::super::super::wire::{v1, Limits};
+use super::super::super::wire::{Limits, Message};
 use super::super::backward::{is_call, max_message, message, Refusal};
 use super::super::inline::Thresholds;
 use super::ensure;
@@ -28,8 +28,8 @@ fn with_message(header: &[u8], xid: u32, direction: u32, len: usize) -> ([u8; 96
 }
 
 fn judge(bytes: &[u8], max: u32) -> Option<Result<usize, Refusal>> {
-    let header = v1::decode(bytes, &Limits::requester(1, 16)).ok()?;
-    is_call(&header).then(|| message(&header, max).map(<[u8]>::len))
+    let call = Message::decode(bytes, &Limits::requester(1, 16)).ok()?;
+    is_call(&call).then(|| message(&call, max).map(<[u8]>::len))
 }
 
 /// What is a call, and which ones are served.

@@ -2,7 +2,7 @@
 
 //! Plans for typical calls of NFS, and for those at the edge.
 
-use super::super::super::wire::v1::ListProc;
+use super::super::super::wire::ListProc;
 use super::super::super::wire::Version;
 use super::super::inline::Thresholds;
 use super::super::requester::plan::{

@@ -2,8 +2,9 @@
 
 //! Messages put together from inline data and read chunks.
 
-use super::super::super::wire::v1::{self, ListProc};
-use super::super::super::wire::{EncodeError, Limits, Segment};
+use super::super::super::wire::{
+    Direction, EncodeError, Limits, ListProc, Message, Segment, Version,
+};
 use super::super::responder::reassembly::{position_zero, Piece, Reassembly, Violation};
 use super::ensure;
 
@@ -77,7 +78,7 @@ const LONG: [Case; 4] = [
 ];
 
 fn encode(buf: &mut [u8], proc: ListProc, reads: &[(u32, u32)]) -> Result<usize, EncodeError> {
-    let mut w = v1::begin(buf, 1, 1, proc)?;
+    let mut w = Version::One.begin(buf, 1, 1, Direction::Call, proc)?;
     for &(position, length) in reads {
         let segment = Segment {
             handle: 9,
@@ -108,9 +109,9 @@ pub fn check() -> Check {
 fn run(proc: ListProc, reads: &[(u32, u32)], base: u32, want: &[Want]) -> Check {
     let mut buf = [0; 256];
     let n = encode(&mut buf, proc, reads).map_err(|_| "no room")?;
-    let header = v1::decode(buf.get(..n).ok_or("buffer")?, &Limits::NONE);
-    let header = header.map_err(|_| "refused")?;
-    let lists = header.lists().ok_or("lists")?;
+    let message = Message::decode(buf.get(..n).ok_or("buffer")?, &Limits::NONE);
+    let message = message.map_err(|_| "refused")?;
+    let lists = message.lists().ok_or("lists")?;
     let pieces = match proc {
         ListProc::Msg => Reassembly::inline(lists, base, 10_000),
         ListProc::Nomsg => Reassembly::long(lists, 10_000),
@@ -154,9 +155,9 @@ fn check_starts() -> Check {
     for (proc, reads, want) in BAD {
         let mut buf = [0; 128];
         let n = encode(&mut buf, proc, reads).map_err(|_| "no room")?;
-        let header = v1::decode(buf.get(..n).ok_or("buffer")?, &Limits::NONE);
-        let header = header.map_err(|_| "refused")?;
-        let lists = header.lists().ok_or("lists")?;
+        let message = Message::decode(buf.get(..n).ok_or("buffer")?, &Limits::NONE);
+        let message = message.map_err(|_| "refused")?;
+        let lists = message.lists().ok_or("lists")?;
         let got = match proc {
             ListProc::Msg => Reassembly::inline(lists, 8, 10_000),
             ListProc::Nomsg => Reassembly::long(lists, 10_000),

@@ -2,8 +2,10 @@
 
 //! Replies that keep to the offer, and replies that do not.
 
-use super::super::super::wire::v1::{self, Body, ErrorBody, ListProc};
-use super::super::super::wire::{EncodeError, Limits, Segment};
+use super::super::super::wire::message::{Body, ErrorBody};
+use super::super::super::wire::{
+    Direction, EncodeError, Limits, ListProc, Message, Segment, Version,
+};
 use super::super::requester::invalidate::{match_rkey, Invalidated};
 use super::super::requester::reply::{
     check as check_reply, check_chunk, check_lists, Lengths, Offer,
@@ -71,7 +73,7 @@ fn encode(
     writes: &[&[u32]],
     reply: Option<&[u32]>,
 ) -> Result<usize, EncodeError> {
-    let mut w = v1::begin(buf, 1, 1, proc)?;
+    let mut w = Version::One.begin(buf, 1, 1, Direction::Reply, proc)?;
     if read {
         w.segment(4, segment(8))?;
     }
@@ -174,18 +176,31 @@ fn check_bodies() -> Check {
     for (proc, read, writes, reply, want) in BODIES {
         let len = encode(&mut buf, proc, read, writes, reply).map_err(|_| "no room")?;
         let bytes = buf.get(..len).ok_or("buffer")?;
-        let header = v1::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
-        ensure!(check_reply(header.body(), &OFFER) == want, "body");
-        let nothing = check_reply(header.body(), &Offer::default());
-        let lists = header.lists().ok_or("lists")?;
+        let message = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
+        ensure!(check_reply(message.body(), &OFFER) == want, "body");
+        let nothing = check_reply(message.body(), &Offer::default());
+        let lists = message.lists().ok_or("lists")?;
         let any = !lists.is_empty() || proc == ListProc::Nomsg;
         ensure!(nothing.is_err() == any, "nothing offered");
     }
-    let error = Body::Error(ErrorBody::Chunk);
-    let want = Ok(Outcome::Error(ErrorBody::Chunk));
+    let error = Body::Error(ErrorBody::BadHeader);
+    let want = Ok(Outcome::Error(ErrorBody::BadHeader));
     ensure!(check_reply(&error, &OFFER) == want, "error");
-    let done = check_reply(&Body::Done, &OFFER);
-    ensure!(done == Err(Violation::MessageType), "done");
+    check_types(&OFFER)
+}
+
+/// Messages that are no reply to a call.
+fn check_types(offer: &Offer<'_>) -> Check {
+    let optional = Body::Optional {
+        opttype: 1,
+        optinfo: &[],
+        payload: &[],
+    };
+    let refused = Body::Error(ErrorBody::InvalidOption);
+    for body in [Body::Done, optional, refused] {
+        let got = check_reply(&body, offer);
+        ensure!(got == Err(Violation::MessageType), "no reply to a call");
+    }
     Ok(())
 }
 
@@ -212,9 +227,9 @@ fn check_whole_lists() -> Check {
     let (mut call, mut reply) = ([0; 256], [0; 256]);
     for (offered, returned, want) in LISTS {
         let n = encode(&mut call, ListProc::Msg, true, offered, None).map_err(|_| "no room")?;
-        let call = v1::decode(call.get(..n).ok_or("buffer")?, &Limits::NONE);
+        let call = Message::decode(call.get(..n).ok_or("buffer")?, &Limits::NONE);
         let n = encode(&mut reply, ListProc::Msg, false, returned, None).map_err(|_| "no room")?;
-        let reply = v1::decode(reply.get(..n).ok_or("buffer")?, &Limits::NONE);
+        let reply = Message::decode(reply.get(..n).ok_or("buffer")?, &Limits::NONE);
         let (Ok(call), Ok(reply)) = (call, reply) else {
             return Err("refused");
         };

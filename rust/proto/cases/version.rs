@@ -3,8 +3,7 @@
 //! Negotiations, good and bad.
 
 use super::super::super::wire::message::ErrorBody;
-use super::super::super::wire::v1::ListProc;
-use super::super::super::wire::{Direction, EncodeError, Limits, Message, Version};
+use super::super::super::wire::{Direction, EncodeError, Limits, ListProc, Message, Version};
 use super::super::inline::Thresholds;
 use super::super::version::{answer, Hold, Negotiation, PeerMemory, Progress};
 use super::ensure;

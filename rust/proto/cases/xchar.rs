@@ -2,13 +2,12 @@
 
 //! Characteristics of a peer, and changes of our own Receives.
 
-use super::super::super::wire::message::ErrorBody;
-use super::super::super::wire::v2;
+use super::super::super::wire::message::{Body, ErrorBody};
 use super::super::super::wire::xchar::{
     init, request, respond, update, BackwardSupport, Characteristic, Disposition, Id, Initial,
     Operation,
 };
-use super::super::super::wire::{Direction, EncodeError, Limits, Version};
+use super::super::super::wire::{Direction, EncodeError, Limits, Message, Version};
 use super::super::xchar::{
     answer_option, client_thresholds, server_thresholds, Announce, BadResponse, Known, Peer,
     Receives, Refused,
@@ -25,10 +24,10 @@ fn hear(
 ) -> Result<Result<(), BadResponse>, &'static str> {
     let mut buf = [0; 128];
     let len = encode(&mut buf).map_err(|_| "no room")?;
-    let header = v2::decode(buf.get(..len).ok_or("buffer")?, &Limits::NONE);
-    let Ok(v2::Body::Optional {
+    let message = Message::decode(buf.get(..len).ok_or("buffer")?, &Limits::NONE);
+    let Ok(Body::Optional {
         opttype, optinfo, ..
-    }) = header.map(|h| *h.body())
+    }) = message.map(|m| *m.body())
     else {
         return Err("not an optional operation");
     };

@@ -15,7 +15,7 @@
 //! Under RPCSEC_GSS integrity or privacy the transport sees no separate payload, so form 2 is
 //! out. The header's length depends on the chunks chosen, and is counted exactly.
 
-use super::super::super::wire::v1::ListProc;
+use super::super::super::wire::ListProc;
 use super::super::inline::Thresholds;
 
 mod extent;

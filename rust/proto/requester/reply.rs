@@ -9,8 +9,8 @@
 //!
 //! Handles and offsets of the returned segments are not compared: the requester goes by its own.
 
-use super::super::super::wire::v1::{Body, ErrorBody};
-use super::super::super::wire::{message, Lists, Message, Segment};
+use super::super::super::wire::message::{Body, ErrorBody};
+use super::super::super::wire::{Lists, Segment};
 
 /// What a call had offered for its reply. At most one write chunk, as [`super::plan`] decides;
 /// see [`check_lists`] for more.
@@ -61,7 +61,8 @@ impl Outcome {
 /// What is wrong with a reply. None of these can be answered; the RPC fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// A message type that no responder sends in reply: RDMA_DONE, or RDMA_MSGP.
+    /// A message type that no responder sends in reply to a call: RDMA_DONE, RDMA_MSGP, an
+    /// optional operation, or the refusal of one.
     MessageType,
     /// A read list in a reply (RFC 8166 section 4.3.1 forbids it).
     ReadList,
@@ -94,32 +95,10 @@ pub fn check(body: &Body<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
     match body {
         Body::Msg { lists, payload } => inline(lists, payload, offer),
         Body::Nomsg { lists } => long(lists, offer),
-        Body::Error(error) => Ok(Outcome::Error(*error)),
-        Body::Msgp { .. } | Body::Done => Err(Violation::MessageType),
-    }
-}
-
-/// Checks a decoded reply of either version against the offer of its call.
-///
-/// # Errors
-///
-/// The first [`Violation`] found. Nothing of such a reply may be used.
-pub fn check_message(reply: &Message<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
-    match reply.body() {
-        message::Body::Msg { lists, payload } => inline(lists, payload, offer),
-        message::Body::Nomsg { lists } => long(lists, offer),
-        message::Body::Error(message::ErrorBody::Vers { low, high }) => {
-            Ok(Outcome::Error(ErrorBody::Vers {
-                low: *low,
-                high: *high,
-            }))
-        }
-        message::Body::Error(message::ErrorBody::BadHeader) => Ok(Outcome::Error(ErrorBody::Chunk)),
         // An RPC call is no optional operation.
-        message::Body::Error(message::ErrorBody::InvalidOption)
-        | message::Body::Msgp { .. }
-        | message::Body::Done
-        | message::Body::Optional { .. } => Err(Violation::MessageType),
+        Body::Error(ErrorBody::InvalidOption) => Err(Violation::MessageType),
+        Body::Error(error) => Ok(Outcome::Error(*error)),
+        Body::Msgp { .. } | Body::Done | Body::Optional { .. } => Err(Violation::MessageType),
     }
 }
 

@@ -1,56 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Encoding a version-two header into a caller's buffer.
+//! Encoding RDMA2_OPTIONAL.
 
 use super::super::encode::Writer;
-use super::super::{Direction, EncodeError, ListProc, Prefix, ReadListWriter};
-use super::{ErrorBody, Proc, ERR_BAD_HEADER, ERR_INVAL_OPTION, ERR_VERS, VERSION};
-
-/// Starts a header that carries chunk lists. `direction` is that of the RPC message
-/// (section 4.2.2).
-///
-/// # Errors
-///
-/// [`EncodeError::NoRoom`].
-#[inline]
-pub fn begin(
-    buf: &mut [u8],
-    xid: u32,
-    credits: u32,
-    direction: Direction,
-    proc: ListProc,
-) -> Result<ReadListWriter<'_>, EncodeError> {
-    // CAST: the discriminants of a `repr(u32)` enum, here and below.
-    let mut w = start(buf, xid, credits, proc as u32)?;
-    w.word(direction as u32)?;
-    Ok(w.lists())
-}
-
-/// Writes RDMA2_ERROR. `xid` is that of the message complained about (section 3.1). Returns the
-/// length.
-///
-/// # Errors
-///
-/// [`EncodeError::NoRoom`].
-//= V2-4.2.1-2
-pub fn error(
-    buf: &mut [u8],
-    xid: u32,
-    credits: u32,
-    error: ErrorBody,
-) -> Result<usize, EncodeError> {
-    let mut w = start(buf, xid, credits, Proc::Error as u32)?;
-    match error {
-        ErrorBody::Vers { low, high } => {
-            w.word(ERR_VERS)?;
-            w.word(low)?;
-            w.word(high)?;
-        }
-        ErrorBody::BadHeader => w.word(ERR_BAD_HEADER)?,
-        ErrorBody::InvalidOption => w.word(ERR_INVAL_OPTION)?,
-    }
-    Ok(w.written())
-}
+use super::super::message::Proc;
+use super::super::{Direction, EncodeError, Version};
 
 /// Starts RDMA2_OPTIONAL.
 ///
@@ -65,7 +19,8 @@ pub fn optional(
     direction: Direction,
     opttype: u32,
 ) -> Result<OptionalWriter<'_>, EncodeError> {
-    let mut w = start(buf, xid, credits, Proc::Optional as u32)?;
+    // CAST: the discriminants of `repr(u32)` enums.
+    let mut w = Version::Two.start(buf, xid, credits, Proc::Optional as u32)?;
     w.word(direction as u32)?;
     w.word(opttype)?;
     let len_at = w.array()?;
@@ -137,15 +92,4 @@ fn pad(w: &mut Writer<'_>, len: usize) -> Result<(), EncodeError> {
         w.put([0])?;
     }
     Ok(())
-}
-
-#[inline]
-fn start(buf: &mut [u8], xid: u32, credits: u32, proc: u32) -> Result<Writer<'_>, EncodeError> {
-    let prefix = Prefix {
-        xid,
-        version: VERSION,
-        credits,
-        proc,
-    };
-    Writer::start(buf, prefix)
 }

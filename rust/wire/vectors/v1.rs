@@ -2,8 +2,12 @@
 
 //! Version one, from the XDR of RFC 8166 section 4 (RFC 5666 section 4.3).
 
-use super::super::v1::{self, len, Body, ErrorBody, Header, ListProc, Proc};
-use super::super::{peek, DecodeError, EncodeError, Limits, Prefix, ReadSegment, Segment, What};
+use super::super::message::{Body, ErrorBody, Message, Proc};
+use super::super::v1::{self, len};
+use super::super::{
+    peek, DecodeError, Direction, EncodeError, Limits, ListProc, Prefix, ReadSegment, Segment,
+    Version, What,
+};
 use super::ensure;
 
 /// A message type of its own for every check: what is wrong, or nothing.
@@ -113,8 +117,8 @@ const fn segment(handle: u32, length: u32, offset: u64) -> Segment {
     }
 }
 
-fn decode(bytes: &[u8]) -> Result<Header<'_>, &'static str> {
-    v1::decode(bytes, &Limits::NONE).map_err(|_| "refused")
+fn decode(bytes: &[u8]) -> Result<Message<'_>, &'static str> {
+    Message::decode_as(Version::One, bytes, &Limits::NONE).map_err(|_| "refused")
 }
 
 /// Decodes each vector and compares it, item by item.
@@ -229,7 +233,7 @@ fn decode_others() -> Check {
 //~ 5666-4.3-1
 fn decode_errors() -> Check {
     let vers = Body::Error(ErrorBody::Vers { low: 1, high: 2 });
-    let chunk = Body::Error(ErrorBody::Chunk);
+    let chunk = Body::Error(ErrorBody::BadHeader);
     let h = decode(&ERR_VERS)?;
     ensure!(*h.body() == vers && h.header_len() == 28, "err_vers");
     let h = decode(&ERR_CHUNK)?;
@@ -246,16 +250,20 @@ fn decode_errors() -> Check {
 /// The name of the first vector that fails.
 //~ 5666-3.3-1 8166-4.5-1
 pub fn check_encode() -> Check {
-    encode_one(&MSG_INLINE, 28, |b| v1::inline(b, 0x1234_5678, 32))?;
+    encode_one(&MSG_INLINE, 28, |b| {
+        Version::One.inline(b, 0x1234_5678, 32, Direction::Call)
+    })?;
     encode_one(&MSG_READ, 76, |b| {
-        let mut w = v1::begin(b, 7, 1, ListProc::Msg)?;
+        let mut w = Version::One.begin(b, 7, 1, Direction::Call, ListProc::Msg)?;
         for r in READ {
             w.segment(r.position, r.segment)?;
         }
         w.finish()
     })?;
     encode_one(&MSG_WRITE, 92, |b| {
-        let mut w = v1::begin(b, 8, 2, ListProc::Msg)?.write_list()?;
+        let mut w = Version::One
+            .begin(b, 8, 2, Direction::Call, ListProc::Msg)?
+            .write_list()?;
         for chunk in WRITE {
             let mut c = w.chunk()?;
             for s in chunk {
@@ -266,7 +274,7 @@ pub fn check_encode() -> Check {
         w.finish()
     })?;
     encode_one(&NOMSG_LONG, 72, |b| {
-        let mut w = v1::begin(b, 9, 3, ListProc::Nomsg)?;
+        let mut w = Version::One.begin(b, 9, 3, Direction::Call, ListProc::Nomsg)?;
         w.segment(0, LONG_CALL)?;
         let mut c = w.write_list()?.reply_chunk()?.chunk()?;
         c.segment(LONG_REPLY)?;
@@ -280,8 +288,10 @@ pub fn check_encode() -> Check {
     })?;
     let vers = ErrorBody::Vers { low: 1, high: 2 };
     encode_one(&DONE, 16, |b| v1::done(b, 11, 5))?;
-    encode_one(&ERR_VERS, 28, |b| v1::error(b, 12, 6, vers))?;
-    encode_one(&ERR_CHUNK, 20, |b| v1::error(b, 13, 7, ErrorBody::Chunk))
+    encode_one(&ERR_VERS, 28, |b| Version::One.error(b, 12, 6, vers))?;
+    encode_one(&ERR_CHUNK, 20, |b| {
+        Version::One.error(b, 13, 7, ErrorBody::BadHeader)
+    })
 }
 
 /// Encodes into a buffer that is just long enough, and into each shorter one, which must fail.
@@ -320,7 +330,11 @@ pub fn check_refuse() -> Check {
     ];
     for (bytes, header_len) in HEADERS {
         for n in 0..header_len {
-            let cut = v1::decode(bytes.get(..n).unwrap_or_default(), &Limits::NONE);
+            let cut = Message::decode_as(
+                Version::One,
+                bytes.get(..n).unwrap_or_default(),
+                &Limits::NONE,
+            );
             ensure!(
                 matches!(cut, Err(DecodeError { what: What::Truncated, offset }) if offset <= n),
                 "cut short"
@@ -343,7 +357,7 @@ fn spoil(golden: &[u8], at: usize, byte: u8, what: What, offset: usize) -> Check
     let copy = buf.get_mut(..golden.len()).ok_or("spoil: buffer")?;
     copy.copy_from_slice(golden);
     *copy.get_mut(at).ok_or("spoil: offset")? = byte;
-    let got = v1::decode(copy, &Limits::NONE);
+    let got = Message::decode_as(Version::One, copy, &Limits::NONE);
     ensure!(got == Err(DecodeError { what, offset }), "spoilt");
     Ok(())
 }
@@ -355,10 +369,16 @@ fn refuse_beyond_limits() -> Check {
         chunk_segments: 2,
         ..Limits::NONE
     };
-    ensure!(v1::decode(&MSG_READ, &exact).is_ok(), "limits: reads");
-    ensure!(v1::decode(&MSG_WRITE, &exact).is_ok(), "limits: writes");
+    ensure!(
+        Message::decode_as(Version::One, &MSG_READ, &exact).is_ok(),
+        "limits: reads"
+    );
+    ensure!(
+        Message::decode_as(Version::One, &MSG_WRITE, &exact).is_ok(),
+        "limits: writes"
+    );
     let beyond = |bytes, limits, what, offset| {
-        v1::decode(bytes, &limits) == Err(DecodeError { what, offset })
+        Message::decode_as(Version::One, bytes, &limits) == Err(DecodeError { what, offset })
     };
     let fewer = Limits {
         read_segments: 1,

@@ -2,12 +2,9 @@
 
 //! Version two, from the XDR of its section 4.2, and the type that both versions share.
 
-use super::super::message::{Body as AnyBody, Message, Mismatch};
-use super::super::v1::ErrorBody as V1Error;
-use super::super::v2::{self, len, Body, ErrorBody, Header, Proc};
-use super::super::{
-    v1, DecodeError, Direction, EncodeError, Limits, ListProc, Segment, Version, What,
-};
+use super::super::message::{Body, ErrorBody, Message, Mismatch, Proc};
+use super::super::v2::{self, len};
+use super::super::{DecodeError, Direction, EncodeError, Limits, ListProc, Segment, Version, What};
 use super::ensure;
 use super::v1 as one;
 
@@ -63,8 +60,8 @@ const REPLY_CHUNK: Segment = Segment {
     offset: 16,
 };
 
-fn decode(bytes: &[u8]) -> Result<Header<'_>, &'static str> {
-    v2::decode(bytes, &Limits::NONE).map_err(|_| "v2 refused")
+fn decode(bytes: &[u8]) -> Result<Message<'_>, &'static str> {
+    Message::decode_as(Version::Two, bytes, &Limits::NONE).map_err(|_| "v2 refused")
 }
 
 /// Goes through the vectors.
@@ -90,28 +87,37 @@ pub fn check_decode() -> Check {
     let h = decode(&MSG_INLINE)?;
     ensure!(h.xid() == 0x1234_5678 && h.credits() == 32, "v2 prefix");
     ensure!(h.proc() == Proc::Msg && h.header_len() == 32, "v2 msg");
-    ensure!(h.direction() == Direction::Call, "v2 direction");
+    ensure!(h.direction() == Some(Direction::Call), "v2 direction");
     let h = decode(&NOMSG_REPLY)?;
     ensure!(h.proc() == Proc::Nomsg && h.header_len() == 52, "v2 nomsg");
-    let Body::Nomsg { direction, lists } = h.body() else {
+    let Body::Nomsg { lists } = h.body() else {
         return Err("v2 nomsg body");
     };
     let chunk = lists.reply_chunk().ok_or("v2 reply chunk")?;
     ensure!(chunk.segments().eq([REPLY_CHUNK]), "v2 reply segments");
-    ensure!(*direction == Direction::Reply, "v2 reply direction");
+    ensure!(
+        h.direction() == Some(Direction::Reply),
+        "v2 reply direction"
+    );
     let h = decode(&OPTIONAL)?;
     let optional = Body::Optional {
-        direction: Direction::Reply,
         opttype: 77,
         optinfo: &[1, 2, 3, 4, 5],
         payload: &[0xab, 0xcd, 0xef, 0x01],
     };
     ensure!(*h.body() == optional && h.header_len() == 36, "v2 optional");
     ensure!(h.proc() == Proc::Optional, "v2 optional proc");
+    ensure!(
+        h.direction() == Some(Direction::Reply),
+        "v2 optional direction"
+    );
     for (bytes, error) in errors() {
         let h = decode(bytes)?;
         ensure!(*h.body() == Body::Error(error), "v2 error");
-        ensure!(h.direction() == Direction::Reply, "v2 error direction");
+        ensure!(
+            h.direction() == Some(Direction::Reply),
+            "v2 error direction"
+        );
         ensure!(h.header_len() == bytes.len(), "v2 error length");
     }
     Ok(())
@@ -132,10 +138,12 @@ const fn errors() -> [(&'static [u8], ErrorBody); 3] {
 /// The name of the first vector that fails.
 pub fn check_encode() -> Check {
     encode_one(&MSG_INLINE, len::MIN, |b| {
-        v2::begin(b, 0x1234_5678, 32, Direction::Call, ListProc::Msg)?.finish()
+        Version::Two
+            .begin(b, 0x1234_5678, 32, Direction::Call, ListProc::Msg)?
+            .finish()
     })?;
     encode_one(&NOMSG_REPLY, len::header(0, None, Some(1)), |b| {
-        let w = v2::begin(b, 9, 3, Direction::Reply, ListProc::Nomsg)?;
+        let w = Version::Two.begin(b, 9, 3, Direction::Reply, ListProc::Nomsg)?;
         let mut c = w.write_list()?.reply_chunk()?.chunk()?;
         c.segment(REPLY_CHUNK)?;
         Ok(c.finish())
@@ -152,7 +160,7 @@ pub fn check_encode() -> Check {
             ErrorBody::Vers { .. } => len::ERR_VERS,
             _ => len::ERR_OTHER,
         };
-        encode_one(bytes, want, |b| v2::error(b, xid, credits, error))?;
+        encode_one(bytes, want, |b| Version::Two.error(b, xid, credits, error))?;
     }
     Ok(())
 }
@@ -190,7 +198,11 @@ pub fn check_refuse() -> Check {
     ];
     for (bytes, header_len) in HEADERS {
         for n in 0..header_len {
-            let cut = v2::decode(bytes.get(..n).unwrap_or_default(), &Limits::NONE);
+            let cut = Message::decode_as(
+                Version::Two,
+                bytes.get(..n).unwrap_or_default(),
+                &Limits::NONE,
+            );
             let what = cut.err().map(|e| e.what);
             ensure!(what == Some(What::Truncated), "v2 cut short");
         }
@@ -209,7 +221,7 @@ fn spoil(golden: &[u8], at: usize, byte: u8, what: What, offset: usize) -> Check
     let copy = buf.get_mut(..golden.len()).ok_or("v2 spoil: buffer")?;
     copy.copy_from_slice(golden);
     *copy.get_mut(at).ok_or("v2 spoil: offset")? = byte;
-    let got = v2::decode(copy, &Limits::NONE);
+    let got = Message::decode_as(Version::Two, copy, &Limits::NONE);
     ensure!(got == Err(DecodeError { what, offset }), "v2 spoilt");
     Ok(())
 }
@@ -238,8 +250,8 @@ pub fn check_message() -> Check {
     ensure!((a.header_len(), b.header_len()) == (28, 32), "any: length");
     let told = (a.direction(), b.direction());
     ensure!(told == (None, Some(Direction::Call)), "any: direction");
-    ensure!(any(&one::DONE)?.body() == &AnyBody::Done, "any: done");
-    let chunk = AnyBody::Error(ErrorBody::BadHeader);
+    ensure!(any(&one::DONE)?.body() == &Body::Done, "any: done");
+    let chunk = Body::Error(ErrorBody::BadHeader);
     ensure!(any(&one::ERR_CHUNK)?.body() == &chunk, "any: err_chunk");
     ensure!(any(&ERR_BAD_HEADER)?.body() == &chunk, "any: bad_header");
     ensure!(
@@ -250,6 +262,12 @@ pub fn check_message() -> Check {
     ensure!(padded.payload() == [0, 0, 0, 10], "any: padded");
     ensure!(any(&NOMSG_REPLY)?.lists().is_some(), "any: lists");
     ensure!(any(&OPTIONAL)?.lists().is_none(), "any: optional");
+    let other = Message::decode_as(Version::One, &MSG_INLINE, &Limits::NONE);
+    let what = other.err().map(|e| e.what);
+    ensure!(what == Some(What::Version(2)), "any: two in one");
+    let other = Message::decode_as(Version::Two, &one::MSG_INLINE, &Limits::NONE);
+    let what = other.err().map(|e| e.what);
+    ensure!(what == Some(What::Version(1)), "any: one in two");
     let three = Message::decode(
         &[0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0],
         &Limits::NONE,
@@ -296,8 +314,16 @@ fn check_neutral_encode() -> Check {
         n == Ok(28) && buf.starts_with(&one::ERR_VERS),
         "any: versions"
     );
-    let v = V1Error::Vers { low: 1, high: 2 };
-    ensure!(v1::error(&mut buf, 12, 6, v) == n, "any: same length");
+    let n = Version::One.inline(&mut buf, 0x1234_5678, 32, Direction::Call);
+    ensure!(
+        n == Ok(28) && buf.get(..28) == one::MSG_INLINE.get(..28),
+        "any: inline in one"
+    );
+    let n = Version::Two.inline(&mut buf, 0x1234_5678, 32, Direction::Call);
+    ensure!(
+        n == Ok(32) && buf.get(..32) == MSG_INLINE.get(..32),
+        "any: inline in two"
+    );
     ensure!(Version::One.default_inline() == 1024, "default, one");
     ensure!(Version::Two.default_inline() == 4096, "default, two");
     ensure!(v2::FIRST_MESSAGE_MAX == 1024, "first message");

@@ -2,12 +2,12 @@
 
 //! Transport characteristics, from the XDR of their section 5.2.
 
-use super::super::v2::{self, Body};
+use super::super::message::{Body, Message};
 use super::super::xchar::{
     init, init_len, request, respond, update, BackwardSupport, Characteristic, Disposition, Id,
     Initial, OpType, Operation, Subset,
 };
-use super::super::{DecodeError, Direction, EncodeError, Limits, What};
+use super::super::{DecodeError, Direction, EncodeError, Limits, Version, What};
 use super::ensure;
 
 type Check = Result<(), &'static str>;
@@ -71,13 +71,14 @@ const VALUES: [Characteristic<'_>; 3] = [
 
 /// Decodes the operation in a message.
 fn operation(message: &[u8]) -> Result<Operation<'_>, &'static str> {
-    let header = v2::decode(message, &Limits::NONE).map_err(|_| "xchar: message")?;
+    let message =
+        Message::decode_as(Version::Two, message, &Limits::NONE).map_err(|_| "xchar: message")?;
     let Body::Optional {
         opttype,
         optinfo,
         payload,
         ..
-    } = *header.body()
+    } = *message.body()
     else {
         return Err("xchar: no optional");
     };

@@ -9,7 +9,7 @@ mod shapes;
 use std::hint::black_box;
 
 use rpcrdma_proto::proto::requester::reply::{self, Offer};
-use rpcrdma_proto::wire::{v1, EncodeError, Limits, Message, Segment};
+use rpcrdma_proto::wire::{EncodeError, Limits, Message, Segment, Version};
 use shapes::{inline, read_chunk, reply_chunk, write_16, Codec, One, Two};
 
 /// Length of the messages' buffer in bytes.
@@ -59,10 +59,10 @@ fn decode_either(buf: &mut [u8], len: usize) -> usize {
 }
 
 fn check(buf: &mut [u8], len: usize, offer: &Offer<'_>) -> usize {
-    let Ok(header) = v1::decode(&buf[..len], &REQUESTER) else {
+    let Ok(message) = Message::decode_as(Version::One, &buf[..len], &REQUESTER) else {
         return 0;
     };
-    reply::check(header.body(), offer).map_or(0, |o| o.lengths().0 as usize + 1)
+    reply::check(message.body(), offer).map_or(0, |o| o.lengths().0 as usize + 1)
 }
 
 fn check_16(buf: &mut [u8], len: usize) -> usize {

@@ -5,47 +5,40 @@
 use std::hint::black_box;
 
 use rpcrdma_proto::wire::{
-    v1, v2, Direction, EncodeError, Limits, ListProc, ReadListWriter, Segment,
+    Direction, EncodeError, Limits, ListProc, Message, ReadListWriter, Segment, Version,
 };
 
 /// One version's codec.
 pub trait Codec {
+    /// The version.
+    const VERSION: Version;
+
     /// Starts a header with chunk lists.
-    fn begin(buf: &mut [u8], proc: ListProc) -> Result<ReadListWriter<'_>, EncodeError>;
+    fn begin(buf: &mut [u8], proc: ListProc) -> Result<ReadListWriter<'_>, EncodeError> {
+        Self::VERSION.begin(buf, black_box(1), black_box(32), Direction::Reply, proc)
+    }
 
     /// Decodes a message; returns its header's length, or zero.
-    fn decode(bytes: &[u8], limits: &Limits) -> usize;
+    fn decode(bytes: &[u8], limits: &Limits) -> usize {
+        let result = Message::decode_as(Self::VERSION, bytes, limits);
+        // Looked at where it is: what a caller does with it is not the decoder's cost.
+        black_box(&result);
+        result.map_or(0, |message| message.header_len())
+    }
 }
 
 /// Version one.
 pub struct One;
 
 impl Codec for One {
-    fn begin(buf: &mut [u8], proc: ListProc) -> Result<ReadListWriter<'_>, EncodeError> {
-        v1::begin(buf, black_box(1), black_box(32), proc)
-    }
-
-    fn decode(bytes: &[u8], limits: &Limits) -> usize {
-        let result = v1::decode(bytes, limits);
-        // Looked at where it is: what a caller does with it is not the decoder's cost.
-        black_box(&result);
-        result.map_or(0, |header| header.header_len())
-    }
+    const VERSION: Version = Version::One;
 }
 
 /// Version two.
 pub struct Two;
 
 impl Codec for Two {
-    fn begin(buf: &mut [u8], proc: ListProc) -> Result<ReadListWriter<'_>, EncodeError> {
-        v2::begin(buf, black_box(1), black_box(32), Direction::Reply, proc)
-    }
-
-    fn decode(bytes: &[u8], limits: &Limits) -> usize {
-        let result = v2::decode(bytes, limits);
-        black_box(&result);
-        result.map_or(0, |header| header.header_len())
-    }
+    const VERSION: Version = Version::Two;
 }
 
 /// A segment that is not known before the program runs, as every real one.

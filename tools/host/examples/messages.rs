@@ -5,8 +5,9 @@
 //! of those.
 
 use rpcrdma_proto::wire::cm_private::{self, Settings, Size};
-use rpcrdma_proto::wire::v1::{self, Body, ErrorBody};
-use rpcrdma_proto::wire::{EncodeError, Limits, ListProc, Lists, ReadListWriter, Segment};
+use rpcrdma_proto::wire::message::{Body, ErrorBody};
+use rpcrdma_proto::wire::{v1, Direction, EncodeError, Limits, ListProc, Lists, Message};
+use rpcrdma_proto::wire::{ReadListWriter, Segment, Version};
 
 fn segment(n: u32) -> Segment {
     Segment {
@@ -76,10 +77,10 @@ fn fields(lists: &Lists<'_>) -> String {
 }
 
 fn print_header(bytes: &[u8]) {
-    let header = v1::decode(bytes, &Limits::NONE).expect("our own message");
+    let header = Message::decode_as(Version::One, bytes, &Limits::NONE).expect("our own message");
     let mut body = match header.body() {
         Body::Error(ErrorBody::Vers { low, high }) => format!("error=1 low={low} high={high}"),
-        Body::Error(ErrorBody::Chunk) => "error=2".into(),
+        Body::Error(ErrorBody::BadHeader) => "error=2".into(),
         Body::Msgp { align, thresh, .. } => format!("align={align} thresh={thresh} "),
         _ => String::new(),
     };
@@ -109,24 +110,36 @@ fn headers() -> Result<(), EncodeError> {
                     writes,
                     reply,
                 };
-                let n = shape.write(v1::begin(&mut buf, xid, xid % 100, ListProc::Msg)?)?;
+                let n = shape.write(Version::One.begin(
+                    &mut buf,
+                    xid,
+                    xid % 100,
+                    Direction::Call,
+                    ListProc::Msg,
+                )?)?;
                 print_with_call(&mut buf, n, xid);
                 let n = shape.write(v1::begin_padded(&mut buf, xid, 9, 4096, 1024)?)?;
                 print_with_call(&mut buf, n, xid);
                 shape.position = 0;
-                let n = shape.write(v1::begin(&mut buf, xid, xid % 100, ListProc::Nomsg)?)?;
+                let n = shape.write(Version::One.begin(
+                    &mut buf,
+                    xid,
+                    xid % 100,
+                    Direction::Call,
+                    ListProc::Nomsg,
+                )?)?;
                 print_header(&buf[..n]);
             }
         }
     }
     let n = v1::done(&mut buf, xid, 3)?;
     print_header(&buf[..n]);
-    for error in [ErrorBody::Vers { low: 1, high: 2 }, ErrorBody::Chunk] {
-        let n = v1::error(&mut buf, xid, 1, error)?;
+    for error in [ErrorBody::Vers { low: 1, high: 2 }, ErrorBody::BadHeader] {
+        let n = Version::One.error(&mut buf, xid, 1, error)?;
         print_header(&buf[..n]);
     }
     // ERR_CHUNK of RFC 5666, with its eight words.
-    let n = v1::error(&mut buf, xid, 1, ErrorBody::Chunk)?;
+    let n = Version::One.error(&mut buf, xid, 1, ErrorBody::BadHeader)?;
     buf[n..n + 32].fill(0);
     print_header(&buf[..n + 32]);
     Ok(())

@@ -12,7 +12,7 @@ mod lists;
 mod operations;
 mod peers;
 
-pub use codec::{message, private_data, v1};
+pub use codec::{limits, message, private_data};
 pub use lists::{plan, reassembly, reply};
 pub use operations::operation;
 pub use peers::{characteristics, negotiation};

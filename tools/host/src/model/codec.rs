@@ -6,7 +6,7 @@ use crate::proto::inline::Thresholds;
 use crate::wire::cm_private::{self, Settings};
 use crate::wire::message::{Body, Message};
 use crate::wire::{conf_rdma, peek, v1, v2};
-use crate::wire::{Direction, EncodeError, Limits, ListProc, Lists, ReadListWriter, Version};
+use crate::wire::{Direction, EncodeError, Limits, ListProc, Lists, ReadListWriter, Version, What};
 
 /// Writes decoded chunk lists out again.
 fn encode_lists(
@@ -36,43 +36,29 @@ fn encode_lists(
     Ok(c.finish())
 }
 
-/// Version one: the lists mean the same whatever the limits, and the header encodes to its bytes.
-pub fn v1(data: &[u8]) {
-    let limited = v1::decode(data, &Limits::requester(1, 16));
-    let header = match v1::decode(data, &Limits::NONE) {
-        Ok(header) => header,
+/// The lists mean the same whatever the limits, and no version is taken for another one.
+pub fn limits(data: &[u8]) {
+    let limited = Message::decode(data, &Limits::requester(1, 16));
+    let message = match Message::decode(data, &Limits::NONE) {
+        Ok(message) => message,
         Err(error) => {
             assert!(error.offset <= data.len() && limited.is_err());
             return;
         }
     };
-    assert!(limited.is_ok_and(|h| h == header) || limited.is_err());
-    assert!(header.header_len() <= data.len() && data.ends_with(header.payload()));
-    let (xid, credits) = (header.xid(), header.credits());
-    let prefix = peek(data).unwrap();
-    assert_eq!((prefix.xid, prefix.proc), (xid, header.proc() as u32));
-    let mut buf = std::vec![0; data.len()];
-    let begin = |buf, proc| v1::begin(buf, xid, credits, proc);
-    let written = match header.body() {
-        v1::Body::Msg { lists, .. } => encode_lists(begin(&mut buf, ListProc::Msg), lists),
-        v1::Body::Nomsg { lists } => encode_lists(begin(&mut buf, ListProc::Nomsg), lists),
-        v1::Body::Msgp {
-            align,
-            thresh,
-            lists,
-            ..
-        } => encode_lists(
-            v1::begin_padded(&mut buf, xid, credits, *align, *thresh),
-            lists,
-        ),
-        v1::Body::Done => v1::done(&mut buf, xid, credits),
-        v1::Body::Error(error) => v1::error(&mut buf, xid, credits, *error),
-    };
-    assert_eq!(written, Ok(header.header_len()));
-    assert_eq!(buf[..header.header_len()], data[..header.header_len()]);
+    assert!(limited.is_ok_and(|m| m == message) || limited.is_err());
+    for version in [Version::One, Version::Two] {
+        let alone = Message::decode_as(version, data, &Limits::NONE);
+        if version == message.version() {
+            assert_eq!(alone, Ok(message));
+        } else {
+            let other = What::Version(message.version().number());
+            assert_eq!(alone.map_err(|e| e.what), Err(other));
+        }
+    }
 }
 
-/// Both versions through the neutral type. What is refused has an answer that both versions can
+/// What is accepted encodes to the same bytes again, in either version. What is refused has an answer that both versions can
 /// encode and decode.
 pub fn message(data: &[u8]) {
     let message = match Message::decode(data, &Limits::NONE) {
@@ -90,7 +76,14 @@ pub fn message(data: &[u8]) {
         }
     };
     let _ = message.check_direction();
-    assert!(data.ends_with(message.payload()));
+    assert!(message.header_len() <= data.len() && data.ends_with(message.payload()));
+    let prefix = peek(data).unwrap();
+    assert_eq!(
+        (prefix.xid, prefix.credits),
+        (message.xid(), message.credits())
+    );
+    assert_eq!(prefix.proc, message.proc() as u32);
+    assert_eq!(prefix.version, message.version().number());
     let mut buf = std::vec![0; data.len() + 8];
     let n = message.header_len();
     assert_eq!(encode_again(&mut buf, &message), Ok(n));

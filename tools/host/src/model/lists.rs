@@ -9,13 +9,13 @@ use crate::proto::inline::Thresholds;
 use crate::proto::requester::plan::{
     CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape,
 };
-use crate::proto::requester::reply::{check_lists, check_message, Offer};
+use crate::proto::requester::reply::{check, check_lists, Offer};
 use crate::proto::responder::reassembly::{position_zero, Piece, Reassembly};
-use crate::wire::{v1, Limits, Lists, Message, Segment, Version};
+use crate::wire::{Limits, Lists, Message, Segment, Version};
 
 /// The pieces of a message follow one another, use the base once, and respect positions.
 pub fn reassembly(data: &[u8]) {
-    let Ok(header) = v1::decode(data, &Limits::NONE) else {
+    let Ok(header) = Message::decode_as(Version::One, data, &Limits::NONE) else {
         return;
     };
     let Some(lists) = header.lists() else { return };
@@ -72,7 +72,7 @@ pub fn reply(data: &[u8]) {
     };
     let (a, b) = data.split_at(usize::from(split).min(data.len()));
     let (Ok(call), Ok(reply)) = (
-        v1::decode(a, &Limits::NONE),
+        Message::decode_as(Version::One, a, &Limits::NONE),
         Message::decode(b, &Limits::NONE),
     ) else {
         return;
@@ -94,7 +94,7 @@ pub fn reply(data: &[u8]) {
         write_chunk: write.as_deref(),
         reply_chunk: chunk.as_deref(),
     };
-    let Ok(outcome) = check_message(&reply, &offer) else {
+    let Ok(outcome) = check(reply.body(), &offer) else {
         return;
     };
     let (write_len, reply_len) = outcome.lengths();

@@ -4,9 +4,10 @@
 
 use std::vec::Vec;
 
-use crate::wire::v2::{self, Body};
+use crate::wire::message::{Body, Message};
+use crate::wire::v2;
 use crate::wire::xchar::{self, Characteristic, Disposition, Initial, Operation, Response};
-use crate::wire::{Direction, Limits};
+use crate::wire::{Direction, Limits, Version};
 
 /// The first byte is the operation, the rest its data: what is accepted encodes to an operation
 /// that says the same, at the predicted length.
@@ -32,7 +33,7 @@ pub fn operation(data: &[u8]) {
 
 /// The operation in a message.
 pub fn decode(message: &[u8]) -> Operation<'_> {
-    let header = v2::decode(message, &Limits::NONE).unwrap();
+    let header = Message::decode_as(Version::Two, message, &Limits::NONE).unwrap();
     let Body::Optional {
         opttype, optinfo, ..
     } = *header.body()

@@ -10,9 +10,8 @@ use crate::proto::inline::Thresholds;
 use crate::proto::version::{answer, Hold, Negotiation, PeerMemory, Progress};
 use crate::proto::xchar::{client_thresholds, Known, Peer, Receives};
 use crate::wire::message::ErrorBody;
-use crate::wire::v1::ListProc;
 use crate::wire::xchar::{self, BackwardSupport, Characteristic, Disposition};
-use crate::wire::{Direction, Limits, Message, Version};
+use crate::wire::{Direction, Limits, ListProc, Message, Version};
 
 /// A requester and a peer of any kind, over many connections: no more than one message before the
 /// first answer, never a third version, and no endless negotiation.

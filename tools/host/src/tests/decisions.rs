@@ -15,8 +15,8 @@ use crate::proto::requester::plan::{
     CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape,
 };
 use crate::proto::requester::reply::{check, check_lists, Offer, Outcome, Violation};
-use crate::wire::v1::{self, len, ListProc};
-use crate::wire::{Limits, Segment, Version};
+use crate::wire::v1::len;
+use crate::wire::{Direction, Limits, ListProc, Message, Segment, Version};
 
 fn length() -> impl Strategy<Value = u32> {
     prop_oneof![4 => 0..5000u32, 2 => 0..(2u32 << 20), 1 => any::<u32>()]
@@ -199,7 +199,7 @@ proptest! {
         let inline = lists.len() == OwnedLists::default().len() && !nomsg;
         let mut bytes = std::vec![0; 16 + lists.len()];
         let proc = if nomsg { ListProc::Nomsg } else { ListProc::Msg };
-        lists.encode(v1::begin(&mut bytes, xid, 1, proc).unwrap()).unwrap();
+        lists.encode(Version::One.begin(&mut bytes, xid, 1, Direction::Call, proc).unwrap()).unwrap();
         let message: std::vec::Vec<u8> = [if same_xid { xid } else { !xid }, direction]
             .iter()
             .flat_map(|word| word.to_be_bytes())
@@ -208,7 +208,7 @@ proptest! {
         if !nomsg {
             bytes.extend(&message);
         }
-        let header = v1::decode(&bytes, &Limits::NONE).unwrap();
+        let header = Message::decode_as(Version::One, &bytes, &Limits::NONE).unwrap();
         prop_assert_eq!(backward::is_call(&header), !nomsg && direction == 0);
         let fits = message.len() <= max as usize;
         let served = inline && same_xid && fits;
@@ -228,11 +228,11 @@ proptest! {
     ) {
         let returned = if same_shape { reshape(&offered, &returned) } else { returned };
         let (mut a, mut b) = (std::vec![0; 16 + offered.len()], std::vec![0; 16 + returned.len()]);
-        offered.encode(v1::begin(&mut a, 1, 1, ListProc::Msg).unwrap()).unwrap();
+        offered.encode(Version::One.begin(&mut a, 1, 1, Direction::Call, ListProc::Msg).unwrap()).unwrap();
         let proc = if nomsg { ListProc::Nomsg } else { ListProc::Msg };
-        returned.encode(v1::begin(&mut b, 1, 1, proc).unwrap()).unwrap();
-        let call = v1::decode(&a, &Limits::NONE).unwrap();
-        let reply = v1::decode(&b, &Limits::NONE).unwrap();
+        returned.encode(Version::One.begin(&mut b, 1, 1, Direction::Call, proc).unwrap()).unwrap();
+        let call = Message::decode_as(Version::One, &a, &Limits::NONE).unwrap();
+        let reply = Message::decode_as(Version::One, &b, &Limits::NONE).unwrap();
         if let Ok(lens) = check_lists(reply.lists().unwrap(), call.lists().unwrap()) {
             prop_assert!(returned.reads.is_empty());
             let sum = |c: &std::vec::Vec<Segment>| -> u64 {
@@ -302,13 +302,21 @@ fn reply_may_have_read_chunks() {
         std::vec![0; 16 + returned.len()],
     );
     offered
-        .encode(v1::begin(&mut a, 1, 1, ListProc::Msg).unwrap())
+        .encode(
+            Version::One
+                .begin(&mut a, 1, 1, Direction::Call, ListProc::Msg)
+                .unwrap(),
+        )
         .unwrap();
     returned
-        .encode(v1::begin(&mut b, 1, 1, ListProc::Msg).unwrap())
+        .encode(
+            Version::One
+                .begin(&mut b, 1, 1, Direction::Call, ListProc::Msg)
+                .unwrap(),
+        )
         .unwrap();
-    let call = v1::decode(&a, &Limits::NONE).unwrap();
-    let reply = v1::decode(&b, &Limits::NONE).unwrap();
+    let call = Message::decode_as(Version::One, &a, &Limits::NONE).unwrap();
+    let reply = Message::decode_as(Version::One, &b, &Limits::NONE).unwrap();
     let (call, reply) = (call.lists().unwrap(), reply.lists().unwrap());
     assert_eq!(check_lists(reply, call), Err(Violation::ReadList));
     let lens = legacy::reply::check_lists(reply, call).unwrap();

@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 use super::gen;
 use crate::model;
-use crate::wire::v1::{self, ListProc};
+use crate::wire::{Direction, ListProc, Version};
 
 fn script() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![3 => 0..8u8, 1 => any::<u8>()];
@@ -22,7 +22,11 @@ fn header(lists: &gen::OwnedLists, nomsg: bool) -> Vec<u8> {
         ListProc::Msg
     };
     lists
-        .encode(v1::begin(&mut buf, 1, 1, proc).unwrap())
+        .encode(
+            Version::One
+                .begin(&mut buf, 1, 1, Direction::Call, proc)
+                .unwrap(),
+        )
         .unwrap();
     buf
 }

@@ -7,8 +7,9 @@ use std::vec::Vec;
 
 use super::gen::{self, OwnedLists};
 use crate::model;
-use crate::wire::v1::{self, len, Body, ErrorBody, ListProc};
-use crate::wire::{cm_private, EncodeError, Limits, Segment, What};
+use crate::wire::message::{Body, ErrorBody, Message as Decoded};
+use crate::wire::v1::{self, len};
+use crate::wire::{cm_private, Direction, EncodeError, Limits, ListProc, Segment, Version, What};
 
 /// A version-one message that owns its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,18 +28,22 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(a, t, l)| Message::Padded(a, t, l)),
         1 => Just(Message::Done),
         1 => any::<(u32, u32)>().prop_map(move |v| Message::Error(vers(v))),
-        1 => Just(Message::Error(ErrorBody::Chunk)),
+        1 => Just(Message::Error(ErrorBody::BadHeader)),
     ]
 }
 
 impl Message {
     fn encode(&self, buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeError> {
         match self {
-            Self::Lists(false, l) => l.encode(v1::begin(buf, xid, credits, ListProc::Msg)?),
-            Self::Lists(true, l) => l.encode(v1::begin(buf, xid, credits, ListProc::Nomsg)?),
+            Self::Lists(false, l) => {
+                l.encode(Version::One.begin(buf, xid, credits, Direction::Call, ListProc::Msg)?)
+            }
+            Self::Lists(true, l) => {
+                l.encode(Version::One.begin(buf, xid, credits, Direction::Call, ListProc::Nomsg)?)
+            }
             Self::Padded(a, t, l) => l.encode(v1::begin_padded(buf, xid, credits, *a, *t)?),
             Self::Done => v1::done(buf, xid, credits),
-            Self::Error(e) => v1::error(buf, xid, credits, *e),
+            Self::Error(e) => Version::One.error(buf, xid, credits, *e),
         }
     }
 
@@ -54,6 +59,7 @@ impl Message {
             } => Self::Padded(*align, *thresh, OwnedLists::decoded(lists)),
             Body::Done => Self::Done,
             Body::Error(e) => Self::Error(*e),
+            Body::Optional { .. } => panic!("not of version one"),
         }
     }
 
@@ -68,7 +74,7 @@ impl Message {
             Self::Padded(_, _, l) => 16 + len::PADDING + l.len(),
             Self::Done => len::DONE,
             Self::Error(ErrorBody::Vers { .. }) => len::ERR_VERS,
-            Self::Error(ErrorBody::Chunk) => len::ERR_CHUNK,
+            Self::Error(_) => len::ERR_CHUNK,
         }
     }
 }
@@ -83,7 +89,7 @@ proptest! {
         let mut buf = std::vec![0xee; m.len()];
         prop_assert_eq!(m.encode(&mut buf, xid, credits), Ok(m.len()));
         buf.extend(&payload);
-        let h = v1::decode(&buf, &Limits::NONE).unwrap();
+        let h = Decoded::decode_as(Version::One, &buf, &Limits::NONE).unwrap();
         prop_assert_eq!((h.xid(), h.credits(), h.header_len()), (xid, credits, m.len()));
         prop_assert_eq!(Message::decoded(h.body()), m.clone());
         let want: &[u8] = if m.carries_payload() { &payload } else { &[] };
@@ -104,7 +110,7 @@ proptest! {
     #[test]
     fn unfinished_is_no_message(l in gen::lists(), segments in 0..4usize, reply in any::<bool>()) {
         let mut buf = std::vec![0; 24 + l.len() + 16 * segments];
-        let mut w = v1::begin(&mut buf, 1, 1, ListProc::Msg).unwrap();
+        let mut w = Version::One.begin(&mut buf, 1, 1, Direction::Call, ListProc::Msg).unwrap();
         for r in &l.reads {
             w.segment(r.position, r.segment).unwrap();
         }
@@ -116,7 +122,7 @@ proptest! {
             let mut c = w.chunk().unwrap();
             (0..segments).for_each(|_| c.segment(Segment::default()).unwrap());
         }
-        let refused = v1::decode(&buf, &Limits::NONE).map_err(|e| e.what);
+        let refused = Decoded::decode_as(Version::One, &buf, &Limits::NONE).map_err(|e| e.what);
         prop_assert_eq!(refused.err(), Some(What::Truncated));
     }
 
@@ -125,9 +131,9 @@ proptest! {
         let mut buf = std::vec![0; m.len()];
         m.encode(&mut buf, 0x0102_0304, 32).unwrap();
         gen::apply(&mut buf, &damage);
-        model::v1(&buf);
+        model::limits(&buf);
         model::message(&buf);
-        if let Err(e) = v1::decode(&buf, &Limits::requester(1, 2)) {
+        if let Err(e) = Decoded::decode_as(Version::One, &buf, &Limits::requester(1, 2)) {
             prop_assert!(e.offset <= buf.len());
             prop_assert!(!std::string::ToString::to_string(&e).is_empty());
         }
@@ -135,11 +141,13 @@ proptest! {
 
     #[test]
     fn arbitrary(mut bytes in prop::collection::vec(any::<u8>(), 0..200), proc in 0..6u8) {
-        model::v1(&bytes);
+        model::limits(&bytes);
+        model::message(&bytes);
         if let Some(prefix) = bytes.first_chunk_mut::<16>() {
             prefix[4..8].copy_from_slice(&[0, 0, 0, 1]);
             prefix[12..16].copy_from_slice(&[0, 0, 0, proc]);
-            model::v1(&bytes);
+            model::limits(&bytes);
+            model::message(&bytes);
         }
     }
 
@@ -149,7 +157,7 @@ proptest! {
         (reads, writes, segments) in (0..6u32, 0..4u32, 0..5u32),
     ) {
         let mut buf = std::vec![0; 16 + l.len()];
-        l.encode(v1::begin(&mut buf, 1, 1, ListProc::Msg).unwrap()).unwrap();
+        l.encode(Version::One.begin(&mut buf, 1, 1, Direction::Call, ListProc::Msg).unwrap()).unwrap();
         let limits = Limits {
             read_segments: reads,
             write_chunks: writes,
@@ -160,7 +168,7 @@ proptest! {
         let within = l.reads.len() as u32 <= reads
             && l.writes.len() as u32 <= writes
             && longest as u32 <= segments;
-        prop_assert_eq!(v1::decode(&buf, &limits).is_ok(), within);
+        prop_assert_eq!(Decoded::decode_as(Version::One, &buf, &limits).is_ok(), within);
     }
 
     #[test]

@@ -7,9 +7,10 @@ use std::vec::Vec;
 
 use super::gen::{self, OwnedLists};
 use crate::model;
-use crate::wire::v2::{self, len, Body, ErrorBody};
+use crate::wire::message::{Body, ErrorBody, Message as Decoded};
+use crate::wire::v2::{self, len};
 use crate::wire::xchar::{self, BackwardSupport, Characteristic, Disposition, Id, Initial};
-use crate::wire::{conf_rdma, Direction, EncodeError, Limits, ListProc, What};
+use crate::wire::{conf_rdma, Direction, EncodeError, Limits, ListProc, Version, What};
 
 /// A version-two message that owns its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,9 +43,13 @@ fn message() -> impl Strategy<Value = Message> {
 impl Message {
     fn encode(&self, buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeError> {
         match self {
-            Self::Lists(d, false, l) => l.encode(v2::begin(buf, xid, credits, *d, ListProc::Msg)?),
-            Self::Lists(d, true, l) => l.encode(v2::begin(buf, xid, credits, *d, ListProc::Nomsg)?),
-            Self::Error(e) => v2::error(buf, xid, credits, *e),
+            Self::Lists(d, false, l) => {
+                l.encode(Version::Two.begin(buf, xid, credits, *d, ListProc::Msg)?)
+            }
+            Self::Lists(d, true, l) => {
+                l.encode(Version::Two.begin(buf, xid, credits, *d, ListProc::Nomsg)?)
+            }
+            Self::Error(e) => Version::Two.error(buf, xid, credits, *e),
             Self::Optional(d, op, optinfo) => {
                 let mut w = v2::optional(buf, xid, credits, *d, *op)?;
                 w.bytes(optinfo)?;
@@ -53,24 +58,18 @@ impl Message {
         }
     }
 
-    fn decoded(body: &Body<'_>) -> Self {
-        match *body {
-            Body::Msg {
-                direction,
-                ref lists,
-                ..
-            } => Self::Lists(direction, false, OwnedLists::decoded(lists)),
-            Body::Nomsg {
-                direction,
-                ref lists,
-            } => Self::Lists(direction, true, OwnedLists::decoded(lists)),
+    fn decoded(message: &Decoded<'_>) -> Self {
+        let direction = message.direction().unwrap();
+        match *message.body() {
+            Body::Msg { ref lists, .. } => {
+                Self::Lists(direction, false, OwnedLists::decoded(lists))
+            }
+            Body::Nomsg { ref lists } => Self::Lists(direction, true, OwnedLists::decoded(lists)),
             Body::Error(e) => Self::Error(e),
             Body::Optional {
-                direction,
-                opttype,
-                optinfo,
-                ..
+                opttype, optinfo, ..
             } => Self::Optional(direction, opttype, optinfo.to_vec()),
+            Body::Msgp { .. } | Body::Done => panic!("not of version two"),
         }
     }
 
@@ -123,11 +122,11 @@ proptest! {
         let mut buf = std::vec![0xee; m.len()];
         prop_assert_eq!(m.encode(&mut buf, xid, credits), Ok(m.len()));
         buf.extend(&payload);
-        let h = v2::decode(&buf, &Limits::NONE).unwrap();
+        let h = Decoded::decode_as(Version::Two, &buf, &Limits::NONE).unwrap();
         prop_assert_eq!((h.xid(), h.credits(), h.header_len()), (xid, credits, m.len()));
-        prop_assert_eq!(Message::decoded(h.body()), m);
-        if let Body::Msg { payload: got, .. } | Body::Optional { payload: got, .. } = *h.body() {
-            prop_assert_eq!(got, &payload[..]);
+        prop_assert_eq!(Message::decoded(&h), m);
+        if matches!(h.body(), Body::Msg { .. } | Body::Optional { .. }) {
+            prop_assert_eq!(h.payload(), &payload[..]);
         }
     }
 
@@ -149,7 +148,7 @@ proptest! {
     ) {
         let mut buf = std::vec![0; 28 + optinfo.len()];
         v2::optional(&mut buf, 1, 1, d, op).unwrap().bytes(&optinfo).unwrap();
-        let refused = v2::decode(&buf, &Limits::NONE).map_err(|e| e.what);
+        let refused = Decoded::decode_as(Version::Two, &buf, &Limits::NONE).map_err(|e| e.what);
         prop_assert_eq!(refused.err(), Some(What::Truncated));
     }
 
@@ -158,15 +157,18 @@ proptest! {
         let mut buf = std::vec![0; m.len()];
         m.encode(&mut buf, 0x0102_0304, 32).unwrap();
         gen::apply(&mut buf, &damage);
+        model::limits(&buf);
         model::message(&buf);
     }
 
     #[test]
     fn arbitrary(mut bytes in prop::collection::vec(any::<u8>(), 0..200), proc in 0..7u8) {
+        model::limits(&bytes);
         model::message(&bytes);
         if let Some(prefix) = bytes.first_chunk_mut::<16>() {
             prefix[4..8].copy_from_slice(&[0, 0, 0, 2]);
             prefix[12..16].copy_from_slice(&[0, 0, 0, proc]);
+            model::limits(&bytes);
             model::message(&bytes);
         }
     }

@@ -3,4 +3,4 @@
 //! Version one: whatever is accepted encodes to the same bytes, and stays within the input.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| rpcrdma_proto::model::v1(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| rpcrdma_proto::model::limits(data));

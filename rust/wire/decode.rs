@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Decoding a received message. The versions share this code; [`VersionDecoder`] has the parts in
+//! which they differ.
+
+use super::cursor::Cursor;
+use super::message::{Body, ErrorBody, HeaderKind, Message, Proc};
+use super::{peek, v1, v2, DecodeError, Limits, Lists, Prefix, Version, What};
+
+// CAST: the discriminants of a `repr(u32)` enum, here and in `v1` and `v2`.
+const MSG: u32 = Proc::Msg as u32;
+const NOMSG: u32 = Proc::Nomsg as u32;
+const ERROR: u32 = Proc::Error as u32;
+
+/// ERR_VERS and RDMA2_ERR_VERS.
+pub(super) const ERR_VERS: u32 = 1;
+/// ERR_CHUNK and RDMA2_ERR_BAD_HEADER.
+pub(super) const ERR_BAD_HEADER: u32 = 2;
+/// RDMA2_ERR_INVAL_OPTION; version one lacks it.
+pub(super) const ERR_INVAL_OPTION: u32 = 3;
+
+/// The parts of decoding in which the versions differ. `MIN` is the length of a header with three
+/// absent lists.
+pub(super) trait VersionDecoder<const MIN: usize> {
+    /// The version.
+    const VERSION: Version;
+
+    /// The kind of an RDMA_ERROR header.
+    const ERROR_KIND: HeaderKind;
+
+    /// Reads what stands between the four fixed words and the chunk lists.
+    ///
+    /// # Errors
+    ///
+    /// [`What::Truncated`], [`What::Direction`].
+    fn kind(c: &mut Cursor<'_>) -> Result<HeaderKind, DecodeError>;
+
+    /// Reads the same from a header with three absent lists; `None` if it is malformed.
+    fn kind_of_inline(header: &[u8; MIN]) -> Option<HeaderKind>;
+
+    /// Decodes a message type that only this version has.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Message::decode_as`].
+    fn decode_own<'a>(
+        prefix: &Prefix,
+        c: &mut Cursor<'a>,
+        limits: &Limits,
+    ) -> Result<Message<'a>, DecodeError>;
+}
+
+impl<'a> Message<'a> {
+    /// Decodes a message of any version.
+    ///
+    /// # Errors
+    ///
+    /// See [`Message::decode_as`]; [`What::Version`] for a version that is not spoken.
+    #[inline]
+    pub fn decode(bytes: &'a [u8], limits: &Limits) -> Result<Self, DecodeError> {
+        let version = peek(bytes)?.version;
+        match Version::from_u32(version) {
+            Some(version) => Self::decode_as(version, bytes, limits),
+            None => Err(DecodeError::new(What::Version(version), 4)),
+        }
+    }
+
+    /// Decodes a message that must be of this version.
+    ///
+    /// Bytes after an RDMA_NOMSG, RDMA_DONE or RDMA_ERROR header are ignored: RFC 5666 pads
+    /// ERR_CHUNK with eight words, RFC 8166 does not. The RPC message is not looked at;
+    /// [`Message::check_direction`] compares its direction with the header's.
+    ///
+    /// # Errors
+    ///
+    /// A [`DecodeError`] that names the first item that is cut short, unknown, malformed or beyond
+    /// `limits`.
+    #[inline]
+    //= 5666-4.2-1
+    pub fn decode_as(
+        version: Version,
+        bytes: &'a [u8],
+        limits: &Limits,
+    ) -> Result<Self, DecodeError> {
+        match version {
+            Version::One => decode::<v1::Decoder, { v1::len::MIN }>(bytes, limits),
+            Version::Two => decode::<v2::Decoder, { v2::len::MIN }>(bytes, limits),
+        }
+    }
+}
+
+#[inline]
+fn decode<'a, D: VersionDecoder<MIN>, const MIN: usize>(
+    bytes: &'a [u8],
+    limits: &Limits,
+) -> Result<Message<'a>, DecodeError> {
+    let Some((prefix, kind, payload)) = split_inline::<D, MIN>(bytes) else {
+        return decode_any::<D, MIN>(bytes, limits);
+    };
+    let body = Body::Msg {
+        lists: Lists::EMPTY,
+        payload,
+    };
+    Ok(Message::new(&prefix, kind, MIN, body))
+}
+
+/// Takes an RDMA_MSG with three absent lists apart, the most common message by far, at the price of
+/// a few comparisons. `None` for any other message, well-formed or not.
+#[inline(always)]
+fn split_inline<D: VersionDecoder<MIN>, const MIN: usize>(
+    bytes: &[u8],
+) -> Option<(Prefix, HeaderKind, &[u8])> {
+    let (head, payload) = bytes.split_first_chunk::<MIN>()?;
+    let prefix = Prefix::from_bytes(head.first_chunk()?);
+    let plain = prefix.version == D::VERSION.number() && prefix.proc == MSG;
+    if !plain || !Lists::are_absent(head.last_chunk()?) {
+        return None;
+    }
+    Some((prefix, D::kind_of_inline(head)?, payload))
+}
+
+/// Decodes any message.
+#[inline(never)]
+fn decode_any<'a, D: VersionDecoder<MIN>, const MIN: usize>(
+    bytes: &'a [u8],
+    limits: &Limits,
+) -> Result<Message<'a>, DecodeError> {
+    let mut c = Cursor::new(bytes);
+    let prefix = Prefix::decode(&mut c, D::VERSION.number())?;
+    if prefix.proc != MSG && prefix.proc != NOMSG {
+        return decode_rare::<D, MIN>(prefix, c, limits);
+    }
+    let kind = D::kind(&mut c)?;
+    let lists = Lists::decode(&mut c, limits)?;
+    let payload = c.rest();
+    let body = if prefix.proc == MSG {
+        Body::Msg { lists, payload }
+    } else {
+        Body::Nomsg { lists }
+    };
+    Ok(Message::new(&prefix, kind, c.offset(), body))
+}
+
+/// Decodes the message types other than RDMA_MSG and RDMA_NOMSG.
+#[inline(never)]
+fn decode_rare<'a, D: VersionDecoder<MIN>, const MIN: usize>(
+    prefix: Prefix,
+    mut c: Cursor<'a>,
+    limits: &Limits,
+) -> Result<Message<'a>, DecodeError> {
+    if prefix.proc != ERROR {
+        return D::decode_own(&prefix, &mut c, limits);
+    }
+    let body = Body::Error(error(&mut c, D::VERSION)?);
+    Ok(Message::new(&prefix, D::ERROR_KIND, c.offset(), body))
+}
+
+/// Decodes what RDMA_ERROR says; the versions number their errors alike.
+//= 5666-4.3-1
+fn error(c: &mut Cursor<'_>, version: Version) -> Result<ErrorBody, DecodeError> {
+    match c.word()? {
+        ERR_VERS => Ok(ErrorBody::Vers {
+            low: c.word()?,
+            high: c.word()?,
+        }),
+        ERR_BAD_HEADER => Ok(ErrorBody::BadHeader),
+        ERR_INVAL_OPTION if version == Version::Two => Ok(ErrorBody::InvalidOption),
+        other => Err(c.error_before(What::ErrorCode(other))),
+    }
+}
