@@ -1,49 +1,60 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The requester: SUNRPC's transport operations over an RDMA connection.
+//! The requester: SUNRPC's client transport over RDMA connections.
 //!
 //! | module | what it is for |
 //! | --- | --- |
-//! | [`config`] | what is fixed when a transport is made: sizes, counts, times |
-//! | [`transport`] | the operations SUNRPC calls, each a line or two |
-//! | [`request`] | a request slot: what one RPC owns on the RDMA side, and its phases |
-//! | [`endpoint`] | one connection's objects, in the order they must be torn down |
-//! | [`connect`], [`events`] | making a connection; what the connection manager reports |
-//! | [`retry`] | when to try again, and when RPCs are told |
-//! | [`link`] | completions: messages that arrived, work requests that ended |
-//! | [`marshal`], [`register`] | plan, register and encode, outside the send lock |
-//! | [`send`] | post what was prepared, under the send lock |
-//! | [`reply`] | from a received message to a completed RPC |
-//! | [`backward`] | calls of the server, and our replies to them |
-//! | [`fence`] | no memory a peer can still reach goes back to its owner |
-//! | [`pools`], [`supply`] | the memory regions of a connection; more when they run low |
-//! | [`probe`] | is a peer that owes replies still there? |
+//! | [`transport`] | the data of one transport |
+//! | [`ops`] | the operations that SUNRPC calls, each a line or two |
+//! | [`config`], [`sizing`] | tunables; what a connection asks of a device |
+//! | [`connect`] | makes a connection |
+//! | [`reconnect`] | when to connect again, and when RPCs learn of the failure |
+//! | [`endpoint`] | a connection with the requester's memory regions |
+//! | [`requester`], [`role`] | the requester's part of a connection; what it does with a completion |
+//! | [`request`], [`tags`] | a request slot and its phases; the tags of its work requests |
+//! | [`marshal`], [`register`] | plans, registers and encodes a call, outside the send lock |
+//! | [`send`] | posts a prepared call, under the send lock |
+//! | [`reply`], [`complete`] | checks a reply; completes its RPC |
+//! | [`fence`] | invalidates memory before its owner gets it back |
+//! | [`release`] | gives up a call that may be under way |
+//! | [`backward`] | calls of the server, and the replies to them |
+//! | [`pools`], [`replenish`] | the memory regions of a connection; more when they run low |
+//! | [`liveness`], [`probe`] | whether a server that owes replies is still there |
+//! | [`owner`], [`traced`], [`shape`] | the transport as a connection sees it; names for traces; lengths |
 //!
-//! The way of one RPC: SUNRPC calls [`marshal`] while it prepares the request, [`send`] once the
-//! request holds the send lock and a credit; [`link`] hands the reply to [`reply`], and that
-//! completes the RPC, at once or after the local invalidation that [`fence`] waits for.
+//! The way of one RPC: SUNRPC calls [`marshal`] while it prepares the request, and [`send`] once
+//! the request holds the send lock and a credit. [`role`] hands the reply to [`reply`], which
+//! completes the RPC at once, or after the local invalidation that [`fence`] waits for.
 //!
-//! Everything runs in process context: SUNRPC's workqueues and callers, the completion worker
-//! (`IB_POLL_WORKQUEUE`), the connection manager's worker. Documentation/locking.rst has the
-//! locks.
+//! All functions run in process context: in SUNRPC's workqueues and callers, the completion worker
+//! (`IB_POLL_WORKQUEUE`), and the connection manager's worker. Documentation/locking.rst lists the
+//! locks. No file imports another one that imports it in turn; `tools/checks` holds this.
 #![forbid(unsafe_code)]
 
 pub(crate) mod config;
 pub(crate) mod transport;
 
 mod backward;
+mod complete;
 mod connect;
 mod endpoint;
-mod events;
 mod fence;
-mod link;
+mod liveness;
 mod marshal;
-mod names;
+mod ops;
+mod owner;
 mod pools;
 mod probe;
+mod reconnect;
 mod register;
+mod release;
+mod replenish;
 mod reply;
 mod request;
-mod retry;
+mod requester;
+mod role;
 mod send;
-mod supply;
+mod shape;
+mod sizing;
+mod tags;
+mod traced;

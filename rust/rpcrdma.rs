@@ -16,6 +16,7 @@ use sunrpc::sysctl;
 use sunrpc::xprt::class::{self, ClassRegistration};
 
 mod client;
+mod conn;
 mod mem;
 mod observe;
 mod proto;
@@ -57,13 +58,13 @@ impl kernel::Module for Module {
         let debugfs = Debugfs::new()?;
         let own_queue = module_parameters::completion_workqueue.value();
         let devices = Registration::new(c"rpcrdma", own_queue)?;
-        // From now on there may be mounts.
-        // SAFETY: The client maps pieces as it gets them, and keeps none (`client::register`). It lets
-        // an RPC be completed or released only when none of the regions that map its memory is live
-        // (`client::fence`); `rdma::mr` says which are, whatever the client believes.
+        // From now on there may be mounts. SAFETY: The client maps pieces as it gets them, and
+        // keeps none (`client::register`). It lets an RPC be completed or released only when none
+        // of the regions that map its memory is live (`client::fence`, `client::release`);
+        // `rdma::mr` says which are, whatever the client believes.
         let class = unsafe { class::register::<Client>(module, devices.clone()) }?;
-        // After the class, which says more clearly that the stock module is loaded. Nothing may fail
-        // any more, so without sysctls the defaults hold.
+        // After the class, which says more clearly that the stock module is loaded. Nothing may
+        // fail any more, so without sysctls the defaults hold.
         let sysctl = sysctl::Registration::new(&KNOBS)
             .inspect_err(|_| pr_warn!("no tunables in /proc/sys/sunrpc\n"))
             .ok();

@@ -3,27 +3,26 @@
 //! Calls of the server: the callbacks of NFSv4.1 and later (RFC 8167).
 //!
 //! A call arrives in a Receive like a reply. Its message is copied into a slot that SUNRPC hands to
-//! NFS's callback service, and the Receive goes back to the ring at once. The reply comes by way of
-//! [`send`], with the send lock held; it takes no credit, since the server has seen to a Receive for
-//! it when it made the call.
+//! NFS's callback service, and the Receive goes back to the ring at once. [`send`] posts the reply,
+//! with the send lock held. The reply takes no credit: the server has posted a Receive for it
+//! before it sent the call.
 //!
-//! How many calls there may be at a time, and what becomes of one that may not be served, is decided
-//! in [`proto::backward`](crate::proto::backward).
+//! [`proto::backward`](crate::proto::backward) decides how many calls there may be at a time, and
+//! what happens to a call that may not be served.
 
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::endpoint::Endpoint;
-use super::link::Link;
-use super::names;
-use super::request::BACKWARD_TAG;
+use super::requester::Conn;
+use super::send::retry_when_full;
+use super::tags::BACKWARD_TAG;
 use super::transport::Client;
+use crate::conn::traced;
 use crate::observe::stats::{breach, Breach};
 use crate::observe::trace::{self, Task};
 use crate::proto::backward::{self, Refusal, CREDITS};
 use crate::proto::inline::Thresholds;
-use crate::rdma::pd::Pd;
 use crate::rdma::qp::PostError;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::xprt::backward::{BackwardReply, Undelivered, MAX_CALL};
@@ -32,20 +31,18 @@ use crate::sunrpc::xprt::Xprt;
 use crate::wire::message::ErrorBody;
 use crate::wire::{Direction, Message};
 
-/// Send buffers for replies: one for each call that may be outstanding.
-const BUFFERS: usize = CREDITS as usize;
-
-/// Longest message of a backward call or reply over a connection with these thresholds.
+/// Returns the longest message of a backward call or reply over a connection with these thresholds,
+/// in bytes.
 pub(super) fn max_message(thresholds: &Thresholds) -> u32 {
-    // CAST: A page is small.
+    // CAST: a page is small.
     backward::max_message(thresholds, PAGE_SIZE as u32)
 }
 
 /// Handles a call. Completion worker; does not sleep.
-pub(super) fn receive(link: &Link, header: &Message<'_>) {
-    let peer = names::peer(link.xprt());
+pub(super) fn receive(conn: &Conn, header: &Message<'_>) {
+    let peer = traced::peer(conn.owner());
     trace::cb_call(peer, header.xid());
-    let Err(refusal) = accept(link, header) else {
+    let Err(refusal) = deliver(conn, header) else {
         return;
     };
     trace::cb_refused(peer, header.xid(), refusal);
@@ -53,15 +50,16 @@ pub(super) fn receive(link: &Link, header: &Message<'_>) {
         breach(Breach::BackwardCall);
     }
     if refusal.ends_connection() {
-        link.give_up();
+        conn.force_close();
     }
 }
 
-fn accept(link: &Link, header: &Message<'_>) -> Result<(), Refusal> {
-    // CAST: A page is small.
+/// Hands a call to NFS's callback service.
+fn deliver(conn: &Conn, header: &Message<'_>) -> Result<(), Refusal> {
+    // CAST: a page is small.
     let message = backward::message(header, MAX_CALL as u32)?;
-    link.xprt()
-        .deliver(header.xid(), message, link.epoch)
+    conn.owner()
+        .deliver(header.xid(), message, conn.epoch())
         .map_err(|error| match error {
             Undelivered::NotServed => Refusal::NotServed,
             Undelivered::Busy => Refusal::Overflow,
@@ -69,56 +67,14 @@ fn accept(link: &Link, header: &Message<'_>) -> Result<(), Refusal> {
         })
 }
 
-/// Buffers of a connection from which replies are sent; empty until somebody serves calls.
-#[pin_data]
-pub(super) struct Outbox {
-    #[pin]
-    buffers: SpinLock<KVec<SendBuf>>,
-}
-
-impl Outbox {
-    /// Empty.
-    pub(super) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            buffers <- new_spinlock!(KVec::new(), "rpcrdma::Outbox::buffers"),
-        })
-    }
-
-    /// Allocates the buffers, if that has not been done. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`, `EIO`.
-    pub(super) fn fill(&self, pd: &Arc<Pd>, thresholds: &Thresholds) -> Result {
-        if !self.buffers.lock().is_empty() {
-            return Ok(());
-        }
-        // CAST: `usize` has at least 32 bits.
-        let len = (thresholds.client_to_server as usize).min(PAGE_SIZE);
-        let mut fresh = KVec::with_capacity(BUFFERS, GFP_KERNEL)?;
-        for _ in 0..BUFFERS {
-            fresh.push(SendBuf::new(pd, len, GFP_KERNEL)?, GFP_KERNEL)?;
-        }
-        let mut buffers = self.buffers.lock();
-        // Somebody else may have been faster.
-        if buffers.is_empty() {
-            core::mem::swap(&mut *buffers, &mut fresh);
-        }
-        drop(buffers);
-        // What was not needed goes here, outside the lock.
-        drop(fresh);
-        Ok(())
-    }
-}
-
 /// Sends the reply to a call. The caller holds SUNRPC's send lock. Does not sleep.
 ///
-/// A reply that can no longer be sent is dropped: the server repeats its call, over another
-/// connection if need be.
+/// A reply that can no longer be sent is dropped: the server sends its call again, over another
+/// connection if necessary.
 ///
 /// # Errors
 ///
-/// See [`SendError`]; nothing was sent then, or the connection is on its way down.
+/// See [`SendError`]. After an error no reply was sent, or the connection is being closed.
 pub(super) fn send(
     client: &Client,
     xprt: &Xprt<Client>,
@@ -127,38 +83,27 @@ pub(super) fn send(
     let Some(ep) = client.endpoint() else {
         return Err(SendError::NotConnected);
     };
-    // The XID means nothing on any other connection.
-    if reply.connection() != ep.epoch {
+    // The XID belongs to the connection of the call, and means nothing on any other.
+    if reply.connection() != ep.epoch() {
         return Ok(());
     }
-    let mut sent = post(&ep, reply);
-    if sent == Err(SendError::Again) {
-        // Announced first and tried again, so that no word of room is missed in between.
-        client.stats().send_queue_full();
-        xprt.wait_for_buffer_space();
-        sent = post(&ep, reply);
-        if sent.is_ok() {
-            xprt.wake_write_space();
-        }
-    }
-    if sent.is_ok() {
-        trace::cb_reply(names::peer(xprt), reply.xid());
-    }
-    sent
+    retry_when_full(client, xprt, &SendError::Again, || post(&ep, reply))?;
+    trace::cb_reply(traced::peer(&xprt.handle()), reply.xid());
+    Ok(())
 }
 
-/// Puts a reply into a buffer that the device has finished with, and posts it.
+/// Writes a reply into a buffer that the device is not reading, and posts it.
 fn post(ep: &Endpoint, reply: &BackwardReply<'_>) -> Result<(), SendError> {
-    let mut buffers = ep.outbox.buffers.lock();
-    let out = buffers
-        .iter_mut()
-        .find(|buf| !buf.in_flight())
-        .ok_or(SendError::NoResources)?;
+    ep.replies()
+        .with_free(|out| post_from(ep, reply, out))
+        .unwrap_or(Err(SendError::NoResources))
+}
+
+fn post_from(ep: &Endpoint, reply: &BackwardReply<'_>, out: &mut SendBuf) -> Result<(), SendError> {
     let len = encode(ep, reply, out.as_mut_slice()).map_err(|_| SendError::Dropped)?;
-    // Signalled, so that the buffer is known to be free however quiet the connection is.
-    let posted = ep
-        .qp
-        .post_send(BACKWARD_TAG, core::iter::empty(), out, len, true);
+    let no_regions = core::iter::empty();
+    // The Send is signalled, so that the buffer becomes free however quiet the connection is.
+    let posted = ep.qp().post_send(BACKWARD_TAG, no_regions, out, len, true);
     posted.map(|_| ()).map_err(|error| match error {
         PostError::Full => SendError::Again,
         PostError::Broken(_) | PostError::Invalid => {
@@ -167,18 +112,19 @@ fn post(ep: &Endpoint, reply: &BackwardReply<'_>) -> Result<(), SendError> {
                 // The task that sends a reply belongs to no RPC client.
                 client_id: u32::MAX,
             };
-            trace::post_send_err(ep.qp.cq_id(), task, Error::from(error).to_errno());
+            trace::post_send_err(ep.qp().cq_id(), task, Error::from(error).to_errno());
             SendError::Dropped
         }
     })
 }
 
-/// Writes the message to send, and returns its length: the reply, or, if that is too long, word
-/// that there is no room for it (RFC 8166 section 4.5).
+/// Writes the message to send, and returns its length. The message is the reply; if the reply is
+/// too long, it is an error that says so (RFC 8166 section 4.5).
 fn encode(ep: &Endpoint, reply: &BackwardReply<'_>, out: &mut [u8]) -> Result<usize> {
-    let version = ep.link.version();
     let (xid, message) = (reply.xid(), reply.message());
-    if message.len() > max_message(&ep.thresholds) {
+    let terms = ep.terms();
+    let version = terms.version();
+    if message.len() > max_message(&terms.thresholds) {
         let error = version.error(out, xid, CREDITS, ErrorBody::BadHeader);
         return error.map_err(|_| EMSGSIZE);
     }

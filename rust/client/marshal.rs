@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Preparing a call: plan, register, encode. Nothing is posted here.
+//! Prepares a call: plans its chunks, registers memory, encodes the header. No work request is
+//! posted here.
 //!
-//! Happens outside the send lock as a rule, when SUNRPC has just encoded the call; under it when
-//! there was no connection then, or another one.
+//! As a rule this happens outside the send lock, when SUNRPC has just encoded the call. It happens
+//! under the send lock if there was no connection then, or a different one.
 
 use kernel::prelude::*;
 
@@ -12,30 +13,33 @@ use super::endpoint::Endpoint;
 use super::register::{RegisterError, Registrar};
 use super::request::{Offered, Phase, State};
 use super::transport::Client;
-use super::{names, reply};
+use super::{shape, traced};
+use crate::conn;
 use crate::observe::stats::Stats;
 use crate::observe::trace::{self, Lazy};
-use crate::proto::requester::plan::{CallKind, CallShape, Conditions, Plan, ReplyKind, Section};
+use crate::proto::requester::plan::{CallKind, Conditions, Plan, ReplyKind, Section};
 use crate::rdma::mr::Direction;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
-use crate::wire::{self, EncodeError, ReadListWriter, ReadSegment, Segment};
+use crate::wire::{
+    Direction as MessageDirection, EncodeError, ReadListWriter, ReadSegment, Segment,
+};
 
 /// Why a call could not be prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MarshalError {
-    /// No memory region is free at the moment.
+    /// No memory region is idle at the moment.
     NoRegions,
     /// The request has no send buffer at the moment.
     NoBuffer,
     /// The DMA layer has no room at the moment.
     NoMapping,
-    /// The call cannot be sent over this transport at all: too long, or its memory cannot be mapped.
+    /// This transport cannot carry the call: it is too long, or its memory cannot be mapped.
     Impossible(Error),
 }
 
 impl MarshalError {
-    /// The (negative) errno that trace events show.
+    /// Returns the (negative) errno that trace events show.
     fn errno(self) -> i32 {
         match self {
             Self::NoRegions => EAGAIN,
@@ -64,12 +68,11 @@ impl From<EncodeError> for MarshalError {
     }
 }
 
-/// Prepares a call for a connection, unless it is prepared for it or on its way already. Does not
-/// sleep.
+/// Prepares a call for a connection. A call that is under way is left alone. Does not sleep.
 ///
 /// # Errors
 ///
-/// See [`MarshalError`]. The request is idle then.
+/// See [`MarshalError`]. The slot is idle after an error.
 pub(super) fn prepare(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,
@@ -78,7 +81,7 @@ pub(super) fn prepare(
 ) -> Result<(), MarshalError> {
     match state.phase {
         Phase::Idle => {}
-        // Encoded anew: what was mapped may have moved.
+        // SUNRPC has encoded the call anew, and its memory may have moved.
         Phase::Prepared => state.reset(),
         Phase::Sent | Phase::Fencing | Phase::Abandoned | Phase::Withdrawn => return Ok(()),
     }
@@ -88,9 +91,9 @@ pub(super) fn prepare(
         Ok(()) => state.phase = Phase::Prepared,
         Err(error) => {
             state.reset();
-            trace::marshal_failed(names::task(rqst), rqst.xid(), error.errno());
+            trace::marshal_failed(traced::task(rqst), rqst.xid(), error.errno());
             if error == MarshalError::NoRegions {
-                trace::nomrs_err(names::task(rqst), names::peer(ep.link.xprt()));
+                trace::nomrs_err(traced::task(rqst), conn::traced::peer(ep.shared().owner()));
             }
             stats.failed_marshal();
         }
@@ -120,10 +123,9 @@ fn plan(
     call: &XdrBuf<'_>,
     reply: &XdrBuf<'_>,
 ) -> Result<Plan, MarshalError> {
-    let call = shape(call);
-    let reply = reply::shape(reply);
+    let (call, reply) = (shape::call(call), shape::reply(reply));
     let conditions = Conditions {
-        thresholds: ep.thresholds,
+        thresholds: ep.terms().thresholds,
         data_touch: rqst.data_touch(),
         max_segs: MAX_SEGMENTS,
         pad_write_chunks: false,
@@ -131,7 +133,7 @@ fn plan(
     Plan::new(&call, &reply, &conditions).map_err(|_| MarshalError::Impossible(EMSGSIZE))
 }
 
-/// Registers the chunks and writes the header. Returns its length.
+/// Registers the chunks and writes the header. Returns the length of the header.
 fn encode(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,
@@ -153,19 +155,14 @@ fn encode(
         regions,
     };
     let buf = out.as_mut().ok_or(MarshalError::NoBuffer)?.as_mut_slice();
-    let version = ep.link.version();
-    let mut header = version.begin(
-        buf,
-        xid,
-        ep.sizing.credits,
-        wire::Direction::Call,
-        plan.proc(),
-    )?;
+    let (version, credits) = (ep.terms().version(), ep.requester().credits.requested());
+    let call_direction = MessageDirection::Call;
+    let mut header = version.begin(buf, xid, credits, call_direction, plan.proc())?;
     encode_read_chunk(&mut registrar, plan, call, &mut header)?;
     encode_reply_room(&mut registrar, plan, reply, header, (offer, offered))
 }
 
-/// Registers what the responder is to read, and lists it.
+/// Registers the memory that the responder reads, and writes the read list.
 fn encode_read_chunk(
     registrar: &mut Registrar<'_>,
     plan: &Plan,
@@ -175,7 +172,7 @@ fn encode_read_chunk(
     let Some(position) = read_position(plan) else {
         return Ok(());
     };
-    let task = names::task(registrar.rqst);
+    let task = traced::task(registrar.rqst);
     registrar.chunk(call, &plan.read_chunk(), Direction::ToPeer, |m| {
         let entry = ReadSegment {
             position,
@@ -187,7 +184,8 @@ fn encode_read_chunk(
     Ok(())
 }
 
-/// Registers what the responder is to write, and ends the header with it. Returns its length.
+/// Registers the memory that the responder writes, and writes the rest of the header. Returns the
+/// length of the header.
 fn encode_reply_room(
     registrar: &mut Registrar<'_>,
     plan: &Plan,
@@ -195,7 +193,7 @@ fn encode_reply_room(
     header: ReadListWriter<'_>,
     (offer, offered): (&mut Offered, &mut KVec<Segment>),
 ) -> Result<usize, MarshalError> {
-    let task = names::task(registrar.rqst);
+    let task = traced::task(registrar.rqst);
     let mut note = |segment| offered.push_within_capacity(segment).map_err(|_| EMSGSIZE);
     match plan.reply() {
         ReplyKind::Inline => Ok(header.finish()?),
@@ -222,7 +220,7 @@ fn encode_reply_room(
     }
 }
 
-/// The read chunk's position, if there is one.
+/// Returns the position of the read chunk, if there is one.
 fn read_position(plan: &Plan) -> Option<u32> {
     match plan.call() {
         CallKind::InlineCopied | CallKind::InlineGathered => None,
@@ -231,7 +229,7 @@ fn read_position(plan: &Plan) -> Option<u32> {
     }
 }
 
-/// Copies what of the RPC message goes inline behind the header. Returns its length.
+/// Copies the inline part of the RPC message behind the header. Returns its length.
 fn copy_inline(
     plan: &Plan,
     call: &XdrBuf<'_>,
@@ -275,7 +273,7 @@ fn copy_inline(
     Ok(copied)
 }
 
-/// Counts and traces what was prepared.
+/// Counts and traces the prepared call.
 fn account(
     plan: &Plan,
     rqst: &Rqst<'_, Client>,
@@ -299,25 +297,11 @@ fn account(
     }
     stats.pullup(state.out_len - header);
     trace::marshal(
-        names::task(rqst),
+        traced::task(rqst),
         rqst.xid(),
         header,
-        Lazy(|| shape(call)),
+        Lazy(|| shape::call(call)),
         plan.call(),
         plan.reply(),
     );
-}
-
-/// Lengths of a call as encoded.
-fn shape(call: &XdrBuf<'_>) -> CallShape {
-    CallShape {
-        head_len: call.head_len(),
-        page_len: call.page_len(),
-        tail_len: call.tail_len(),
-        payload_in_pages: call.may_write(),
-        // Whatever goes inline is copied, and not longer than a threshold.
-        pullup_max: u32::MAX,
-        sges_needed: 1,
-        sges_max: 1,
-    }
 }

@@ -2,10 +2,10 @@
 
 //! The memory regions of a connection, by what they can map.
 //!
-//! A payload in pages has no gaps: its first page may begin and its last may end anywhere, and what
-//! lies between is whole pages. A region for that costs the device less than one that may have gaps
-//! (mlx5: a translation table in place of a list of keys). Only a chunk that takes in head or tail of
-//! a message as well needs gaps, and most connections see few of these.
+//! A payload in pages has no gaps: it may begin and end inside a page, and the pages between are
+//! whole. A region for such a payload costs the device less than a region that may have gaps (mlx5:
+//! a translation table in place of a list of keys). Only a chunk that also takes in head or tail of
+//! a message needs gaps, and most connections see few of these.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -14,19 +14,19 @@ use crate::proto::requester::plan::Extents;
 use crate::rdma::mr::{Kind, Mr, MrPool};
 use crate::rdma::pd::Pd;
 
-/// Regions of each kind that a connection starts with; [`Pools::refill`] adds more.
+/// The number of regions of each kind that a connection starts with; [`Pools::refill`] adds more.
 const FIRST_PLAIN: u32 = 28;
 const FIRST_GAPPED: u32 = 4;
 
-/// Regions for payloads, and regions for everything. On a device that has one kind alone they are the
-/// same.
+/// Regions for payloads, and regions for any chunk. On a device with one kind of region, both pools
+/// are the same one.
 pub(super) struct Pools {
     plain: Arc<MrPool>,
     gapped: Arc<MrPool>,
 }
 
 impl Pools {
-    /// Regions of `depth` pages each, for a new connection. May sleep.
+    /// Makes regions of `depth` pages each for a new connection. May sleep.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl Pools {
         })
     }
 
-    /// Takes an idle region for `chunk`; `None` if there is none. Never allocates.
+    /// Takes an idle region for `chunk`; `None` if there is none. Allocates no memory.
     #[inline]
     pub(super) fn get(&self, chunk: &Extents) -> Option<Mr> {
         if chunk.is_payload() {
@@ -56,17 +56,17 @@ impl Pools {
         self.gapped.get()
     }
 
-    /// All regions there are.
+    /// Returns the number of all regions.
     pub(super) fn total(&self) -> u32 {
         self.each().map(|pool| pool.total()).sum()
     }
 
-    /// Makes `batch` more regions of each kind that was lacking and still is, with fewer than that
-    /// idle. May sleep.
+    /// Makes `batch` more regions of each kind that has run out since the last call and of which
+    /// fewer than `batch` are idle. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of [`MrPool::grow`]; what was made before the failure is there.
+    /// Those of [`MrPool::grow`]. Regions that were made before the failure remain.
     pub(super) fn refill(&self, batch: u32) -> Result {
         for pool in self.each() {
             if pool.take_starved() && pool.available() < batch {
@@ -76,7 +76,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Each pool once.
+    /// Returns each pool once.
     fn each(&self) -> impl Iterator<Item = &MrPool> {
         let other = (!Arc::ptr_eq(&self.plain, &self.gapped)).then_some(&*self.gapped);
         [Some(&*self.plain), other].into_iter().flatten()

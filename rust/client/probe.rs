@@ -1,129 +1,89 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Is a peer that owes replies still there?
+//! Probes a server that owes replies and is silent.
 //!
-//! A server may lose its end of a connection and its word of that may get lost as well, in a
-//! blackout of the link, for example. A client whose calls have all been acknowledged sends nothing
-//! more and would learn of it when they time out, after a minute. So when a server that owes replies
-//! has been silent for two whole intervals, an RDMA Write of nothing asks the device at its end. A
-//! server that is merely slow is not disturbed by that; without an answer the connection is given up,
-//! and the calls are sent again on the next one.
+//! A server may lose its end of a connection, and the message that says so may get lost as well,
+//! for example in a blackout of the link. A client whose calls have all been acknowledged sends
+//! nothing more. It would learn of the loss only when the calls time out, after a minute. So when a
+//! server that owes replies has been silent for two whole intervals, the client posts an RDMA Write
+//! of no bytes, which the device at the server's end has to acknowledge. A server that is merely
+//! slow is not disturbed. Without an acknowledgement the connection is closed, and the calls are
+//! sent again on the next one.
 
 use kernel::error::code::ENOTCONN;
-use kernel::sync::atomic::{Atomic, Relaxed};
 
 use super::endpoint::Endpoint;
-use super::link::Link;
-use super::names;
-use super::request::{Phase, Request, PROBE_TAG};
+use super::request::{Phase, Request};
+use super::requester::{Conn, QueuePair};
+use super::tags::PROBE_TAG;
 use super::transport::Client;
+use crate::conn::traced;
 use crate::observe::trace::{self, WcStatus};
-use crate::proto::requester::liveness;
-use crate::rdma::qp::{PostError, Qp, WcError};
+use crate::rdma::qp::{PostError, WcError};
 use crate::sunrpc::xprt::Xprt;
 
-/// Seconds from one look to the next: the server is probed 10 to 15 s after its last word.
+/// Seconds from one look to the next. The server is probed 10 to 15 s after its last message.
 pub(super) const INTERVAL: u32 = 5;
 
-/// What is known of a connection's silence.
-pub(super) struct Vigil {
-    /// A message has come since the last look.
-    heard: Atomic<bool>,
-    /// Looks in a row that found it silent; see [`liveness::after`]. Only [`look`] changes it, which
-    /// runs once at a time.
-    silent: Atomic<u32>,
-    /// A probe is under way.
-    probing: Atomic<bool>,
-}
-
-impl Vigil {
-    /// Of a new connection.
-    pub(super) const fn new() -> Self {
-        Self {
-            heard: Atomic::new(false),
-            silent: Atomic::new(0),
-            probing: Atomic::new(false),
-        }
-    }
-
-    /// A message has come. Any context.
-    #[inline]
-    pub(super) fn heard(&self) {
-        self.heard.store(true, Relaxed);
-    }
-
-    /// Whether a peer that owes replies has been silent for a whole interval at the last look.
-    pub(super) fn is_quiet(&self) -> bool {
-        liveness::is_quiet(self.silent.load(Relaxed)) && !self.heard.load(Relaxed)
-    }
-
-    /// Whether a message has come since the last time.
-    fn take_heard(&self) -> bool {
-        let heard = self.heard.load(Relaxed);
-        // One that comes right now is lost: then a probe is sent too early, once.
-        self.heard.store(false, Relaxed);
-        heard
-    }
-}
-
-/// Looks whether the peer has gone silent, and probes it then. To be called every [`INTERVAL`]; does
+/// Looks whether the server has become silent, and then probes it. Call it every [`INTERVAL`]. Does
 /// not sleep.
 pub(super) fn look(client: &Client, xprt: &Xprt<Client>, ep: &Endpoint) {
-    let vigil = &ep.link.vigil;
-    let heard = vigil.take_heard();
-    let owed = if heard { 0 } else { owed(xprt, ep.epoch) };
-    let silent = liveness::after(vigil.silent.load(Relaxed), heard, owed > 0);
-    vigil.silent.store(silent, Relaxed);
-    if liveness::is_suspicious(silent) && !vigil.probing.load(Relaxed) && !client.unprobed() {
-        vigil.silent.store(liveness::FIRST, Relaxed);
-        probe(xprt, ep, owed);
+    let heard = ep.shared().take_heard();
+    let owed = if heard { 0 } else { owed(xprt, ep.epoch()) };
+    if ep.requester().liveness.look(heard, owed > 0) && !client.unprobed() {
+        probe(client, ep, owed);
     }
 }
 
-/// Replies that connection number `epoch` owes.
+/// Returns whether a server that owes replies has been silent for a whole interval.
+pub(super) fn is_silent(ep: &Endpoint) -> bool {
+    ep.requester().liveness.was_silent() && !ep.shared().has_heard()
+}
+
+/// Counts the replies that connection number `epoch` owes.
 fn owed(xprt: &Xprt<Client>, epoch: u32) -> usize {
-    let waiting = |request: &Request| {
-        let seat = request.lock();
-        let state = &seat.state;
+    let waits = |request: &Request| {
+        let locked = request.lock();
+        let state = &locked.state;
         state.phase == Phase::Sent && state.epoch == epoch && !state.answered
     };
-    xprt.slots().filter(|slot| waiting(slot.data())).count()
+    xprt.slots().filter(|slot| waits(slot.data())).count()
 }
 
-fn probe(xprt: &Xprt<Client>, ep: &Endpoint, owed: usize) {
-    trace::probe(names::peer(xprt), owed);
-    ep.link.vigil.probing.store(true, Relaxed);
-    let Err(error) = ep.qp.post_probe(PROBE_TAG) else {
+fn probe(client: &Client, ep: &Endpoint, owed: usize) {
+    let conn = ep.shared();
+    trace::probe(traced::peer(conn.owner()), owed);
+    ep.requester().liveness.probe_begins();
+    let Err(error) = ep.qp().post_probe(PROBE_TAG) else {
         return;
     };
-    ep.link.vigil.probing.store(false, Relaxed);
-    // ENOTCONN: the queue pair has failed before. Anything else is about the probe, and would be said of
-    // the next one, too.
+    ep.requester().liveness.probe_ends();
+    // ENOTCONN means that the queue pair had failed before. Any other error is about the probe
+    // itself, and would meet the next one, too.
     if !matches!(error, PostError::Full | PostError::Broken(ENOTCONN)) {
-        xprt.data().leave_unprobed();
+        client.set_unprobed();
     }
-    // A full queue holds what was sent and not acknowledged, and ends in the same way. One that is being
-    // closed is no news, and the next connection must not be taken for it.
+    // A full queue holds Sends that are not acknowledged, and the device reports their failure.
     if error != PostError::Full && !ep.is_closed() {
-        ep.link.give_up();
+        conn.force_close();
     }
 }
 
-/// A probe has ended. Completion worker; does not sleep.
-pub(super) fn done(link: &Link, qp: &Qp<Link>, outcome: Result<(), WcError>) {
-    link.vigil.probing.store(false, Relaxed);
-    let cid = names::cid(qp, u32::MAX);
+/// Handles the end of a probe. Completion worker; does not sleep.
+pub(super) fn ended(conn: &Conn, qp: &QueuePair, outcome: Result<(), WcError>) {
+    conn.role().liveness.probe_ends();
+    let cid = traced::cid(qp, u32::MAX);
     let Err(error) = outcome else {
         return trace::wc_probe(cid, WcStatus::SUCCESS);
     };
     if error.is_flush() {
         return;
     }
-    trace::wc_probe(cid, names::status(&error));
-    // Only silence says that the peer is gone. In anything else one of the two devices has found fault
-    // with the probe, and would do so again on the next connection.
+    trace::wc_probe(cid, traced::status(&error));
+    // Only silence means that the peer is gone. With any other error one of the two devices has
+    // refused the probe, and would refuse it on the next connection as well.
     if !error.is_silence() {
-        link.xprt().data().leave_unprobed();
+        conn.owner().data().set_unprobed();
     }
-    link.give_up();
+    conn.force_close();
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Registering the memory of one chunk.
+//! Registers the memory of one chunk.
 
 use kernel::prelude::*;
 
 use super::config::MAX_SEGMENTS;
-use super::names;
 use super::pools::Pools;
+use super::traced;
 use super::transport::Client;
+use crate::conn;
 use crate::observe::trace;
 use crate::proto::requester::plan::{Extents, Section};
 use crate::rdma::mr::{Direction, Mr};
@@ -18,15 +19,15 @@ use crate::wire::Segment;
 /// Why memory could not be registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RegisterError {
-    /// No memory region is free; there will be again.
+    /// No memory region is idle. Regions come back as RPCs complete.
     NoRegions,
     /// The memory is so scattered that a chunk would take more than [`MAX_SEGMENTS`] segments.
     TooManySegments,
-    /// The memory could not be mapped for DMA; `ENOMEM`: not at the moment.
+    /// The memory could not be mapped for DMA. `ENOMEM` means that it may succeed later.
     Map(Error),
 }
 
-/// The memory of a chunk, in order. What makes up a chunk follows each other in the message.
+/// Returns the memory of a chunk, in order. The extents of a chunk are adjacent in the message.
 #[inline]
 fn pieces<'a>(buf: &'a XdrBuf<'_>, chunk: &Extents) -> Pieces<'a> {
     let start = match chunk.begins() {
@@ -37,7 +38,7 @@ fn pieces<'a>(buf: &'a XdrBuf<'_>, chunk: &Extents) -> Pieces<'a> {
     buf.pieces(start, chunk.len())
 }
 
-/// A segment that has been mapped, for the header and the trace.
+/// A memory region that has been mapped, for the header and the trace.
 pub(super) struct Mapped<'a> {
     pub(super) region: &'a Mr,
     pub(super) segment: Segment,
@@ -45,22 +46,22 @@ pub(super) struct Mapped<'a> {
     pub(super) last: bool,
 }
 
-/// What registering for one call takes.
+/// Registers memory for one call.
 pub(super) struct Registrar<'a> {
     pub(super) pools: &'a Pools,
-    /// The call; its XID is part of the addresses that the peer is given.
+    /// The call. Its XID is part of the addresses that the peer gets.
     pub(super) rqst: &'a Rqst<'a, Client>,
-    /// Where the regions go, within its capacity.
+    /// Receives the regions, within its capacity.
     pub(super) regions: &'a mut KVec<Mr>,
 }
 
 impl Registrar<'_> {
-    /// Maps what `chunk` takes of `buf`, in as many memory regions as it needs, and hands each to
-    /// `encode`. After a failure the regions are the caller's to give back.
+    /// Maps the part of `buf` that `chunk` takes, in as many memory regions as it needs, and calls
+    /// `encode` for each. After a failure the caller gives the regions back. Does not sleep.
     ///
     /// # Errors
     ///
-    /// See [`RegisterError`]; also whatever `encode` returns, as [`RegisterError::Map`].
+    /// See [`RegisterError`]. An error of `encode` becomes [`RegisterError::Map`].
     pub(super) fn chunk(
         &mut self,
         buf: &XdrBuf<'_>,
@@ -78,9 +79,9 @@ impl Registrar<'_> {
             let mut region = self.pools.get(chunk).ok_or(RegisterError::NoRegions)?;
             let mapped = region.map(&mut pieces, direction, xid);
             let done = mapped.and_then(|_| {
-                trace::mr_map(names::task(self.rqst), names::region(&region));
+                trace::mr_map(traced::task(self.rqst), conn::traced::region(&region));
                 encode(Mapped {
-                    segment: names::segment(&region),
+                    segment: conn::traced::segment(&region),
                     last: pieces.peek().is_none(),
                     region: &region,
                 })

@@ -2,173 +2,177 @@
 
 //! From a received message to a completed RPC.
 //!
-//! Nothing in a message is believed before it was compared with what the call offered. A message
-//! that belongs to no RPC is dropped; one that breaks the protocol fails its RPC with `EIO`; one
-//! that invalidated memory it had no business with ends the connection. In every case the
-//! Receive goes back to the ring when the caller lets go of the message.
+//! No value in a message is used before it was compared with what the call offered. A message that
+//! belongs to no RPC is dropped. A message that breaks the protocol fails its RPC with `EIO`. A
+//! message that has invalidated memory of another call ends the connection. In every case the
+//! Receive goes back to the ring when the caller drops the message.
 
-use kernel::prelude::*;
-
-use super::link::Link;
-use super::request::{Late, Offered, Phase, Request, State, Verdict};
+use super::complete;
+use super::config::MAX_SEGMENTS;
+use super::request::{DeferredReply, Offered, Phase, Request, State, Status};
+use super::requester::{Conn, Incoming, QueuePair};
 use super::transport::Client;
-use super::{backward, fence, names};
+use super::{fence, release, traced};
+use crate::conn;
 use crate::observe::stats::{breach, Breach};
-use crate::observe::trace::{self, Lazy};
-use crate::proto;
+use crate::observe::trace;
 use crate::proto::requester::invalidate::{self, Invalidated};
-use crate::proto::requester::plan::ReplyShape;
 use crate::proto::requester::reply::{self, Offer, Outcome};
 use crate::rdma::mr::Mr;
-use crate::rdma::qp::Qp;
-use crate::rdma::recv::Received;
-use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::reply::Pinned;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::message::ErrorBody;
-use crate::wire::{self, DecodeError, Message, Prefix, What};
+use crate::wire::{self, DecodeError, Limits, Message, Prefix, What};
 
-/// Handles one message. Completion worker; does not sleep.
-pub(super) fn handle(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>) {
-    let bytes = msg.bytes();
-    // Not moved out of its place: it is long.
-    let decoded = Message::decode_as(link.version(), bytes, &Link::limits());
-    let header = match &decoded {
-        Ok(header) => header,
-        Err(error) => return malformed(link, qp, msg, error),
+/// The most that a reply may hold: one chunk of the segments that the call offered.
+pub(super) const LIMITS: Limits = Limits::requester(1, MAX_SEGMENTS);
+
+/// Handles a reply or an error. Completion worker; does not sleep.
+pub(super) fn handle(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>) {
+    let credits = &conn.role().credits;
+    // The grant counts although no RPC may wait for the reply: it is the peer's latest one, and the
+    // peer could send the same grant in any other reply.
+    credits.granted(conn, header.xid(), header.credits());
+    let Some(rqst) = conn.owner().find(header.xid()) else {
+        trace_unmatched(conn, msg);
+        return handle_unmatched(conn, header.xid(), msg);
     };
-    if proto::backward::is_call(header) {
-        // It answers no call of ours, so no key of ours is the peer's to invalidate.
-        if let Some(rkey) = msg.invalidated() {
-            note_foreign(link, header.xid(), rkey);
-            return link.give_up();
-        }
-        return backward::receive(link, header);
-    }
-    // Of a reply that nobody waits for any more, too: it is the peer's latest word, and no worse
-    // than what it may say in any other.
-    link.granted(header.xid(), header.credits());
-    let Some(rqst) = link.xprt().find(header.xid()) else {
-        unmatched(link, msg);
-        return unawaited(link, header.xid(), msg);
-    };
-    trace::reply(names::task(&rqst), header.xid(), link.grant());
-    accept(link, qp, msg, rqst, |state, rqst| {
-        judge(link, header, state, rqst)
+    trace::reply(traced::task(&rqst), header.xid(), credits.grant());
+    finish(conn, qp, msg, rqst, |state, rqst| {
+        check(conn, header, state, rqst)
     });
 }
 
-/// A message with a header that cannot be decoded: fails the RPC it names, if there is one, rather
-/// than let it wait for a timeout. The grant in such a header does not count.
-fn malformed(link: &Link, qp: &Qp<Link>, msg: &Received<'_, Link>, error: &DecodeError) {
-    let (bytes, peer) = (msg.bytes(), names::peer(link.xprt()));
+/// Handles a message whose header cannot be decoded: fails the RPC with its XID, if there is one,
+/// so that the RPC does not wait for its time-out. The grant in such a header does not count.
+/// Completion worker; does not sleep.
+pub(super) fn handle_undecodable(
+    conn: &Conn,
+    qp: &QueuePair,
+    msg: &Incoming<'_>,
+    error: &DecodeError,
+) {
+    let (bytes, peer) = (msg.bytes(), conn::traced::peer(conn.owner()));
     breach(Breach::MalformedHeader);
-    link.xprt().data().stats().bad_reply();
+    conn.owner().data().stats().bad_reply();
     let Ok(prefix) = wire::peek(bytes) else {
         trace::malformed_hdr(peer, 0, error, bytes.len());
         trace::reply_short_err(Prefix::from_bytes(&[0; Prefix::LEN]), peer);
-        // However short the message is, a key that was invalidated is invalid.
-        return stray_key(link, 0, msg);
+        // However short the message is, the key that came with it is invalid.
+        return check_unmatched_rkey(conn, 0, msg);
     };
     trace::malformed_hdr(peer, prefix.xid, error, bytes.len());
     if matches!(error.what, What::Version(_)) {
         trace::reply_vers_err(prefix, peer);
-        // What follows the version may mean anything.
-        return stray_key(link, prefix.xid, msg);
+        // The bytes after the version may mean anything.
+        return check_unmatched_rkey(conn, prefix.xid, msg);
     }
     trace::reply_hdr_err(prefix, peer);
-    match link.xprt().find(prefix.xid) {
-        Some(rqst) => accept(link, qp, msg, rqst, |_, _| Finding::Done(Verdict::Failed)),
-        None => unawaited(link, prefix.xid, msg),
+    match conn.owner().find(prefix.xid) {
+        Some(rqst) => finish(conn, qp, msg, rqst, |_, _| Finding::Done(Status::Failed)),
+        None => handle_unmatched(conn, prefix.xid, msg),
     }
 }
 
-/// Traces a message that no call waits for.
-fn unmatched(link: &Link, msg: &Received<'_, Link>) {
+/// Traces a message for which no RPC waits.
+fn trace_unmatched(conn: &Conn, msg: &Incoming<'_>) {
     if let Ok(prefix) = wire::peek(msg.bytes()) {
-        trace::reply_rqst_err(prefix, names::peer(link.xprt()));
+        trace::reply_rqst_err(prefix, conn::traced::peer(conn.owner()));
     }
 }
 
-/// Handles a reply that SUNRPC does not wait for. Either its call is just being given up: SUNRPC has
-/// dequeued it, and will release it soon. Or it was released before. Or there was none.
-fn unawaited(link: &Link, xid: u32, msg: &Received<'_, Link>) {
-    let late = fence::answered_late(link, xid, msg);
-    stray_key(link, xid, msg);
+/// Handles a reply for which SUNRPC does not wait. Its call is being given up (SUNRPC has dequeued
+/// it and will release it soon), or was released before, or never existed.
+fn handle_unmatched(conn: &Conn, xid: u32, msg: &Incoming<'_>) {
+    let late = release::answered_late(conn, xid, msg);
+    check_unmatched_rkey(conn, xid, msg);
     if !late {
-        link.unclaimed();
+        conn.role().credits.unmatched_answer(conn);
     }
 }
 
-/// Gives the connection up if a message that answers no call, or not as it stands, has invalidated
-/// memory of one that waits. (A reply to a call that was given up may invalidate what was that call's.)
-fn stray_key(link: &Link, xid: u32, msg: &Received<'_, Link>) {
+/// Closes the connection if a message that answers no call has invalidated memory of a call that
+/// waits for its reply. (A reply to a call that was given up may invalidate memory of that call.)
+fn check_unmatched_rkey(conn: &Conn, xid: u32, msg: &Incoming<'_>) {
     let Some(rkey) = msg.invalidated() else {
         return;
     };
-    if link.waits_for(rkey) {
-        note_foreign(link, xid, rkey);
-        link.give_up();
+    if is_exposed(conn, rkey) {
+        report_foreign_rkey(conn, xid, rkey);
+        conn.force_close();
     }
 }
 
-/// What a reply comes to.
+/// Returns whether a call that waits for its reply has exposed memory under this key.
+fn is_exposed(conn: &Conn, rkey: u32) -> bool {
+    conn.owner().slots().any(|slot| {
+        let request: &Request = slot.data();
+        let state = &request.lock().state;
+        let mut live = state.regions.iter().filter(|region| region.is_live());
+        state.phase == Phase::Sent
+            && state.epoch == conn.epoch()
+            && live.any(|region| region.rkey() == rkey)
+    })
+}
+
+/// What the check of a reply has found.
 enum Finding<'m> {
-    /// There is nothing left to do with the message.
-    Done(Verdict),
-    /// The RPC message, or what of it did not come through the write chunk, is to be put into place.
+    /// The RPC ends with this status; its reply is in place, if it has one.
+    Done(Status),
+    /// The RPC message, or the part of it that did not come through the write chunk, has to be
+    /// copied into place.
     Inline {
         message: &'m [u8],
-        /// Bytes that came through the write chunk, if it was used.
+        /// The bytes that came through the write chunk, if it was used.
         chunk: Option<u32>,
     },
 }
 
-/// Settles the RPC a message belongs to: takes note of what was invalidated, has the message
-/// judged, and completes the RPC as soon as nobody can reach its memory.
-fn accept<'a, 'm>(
-    link: &'a Link,
-    qp: &Qp<Link>,
-    msg: &Received<'_, Link>,
+/// Finishes the RPC that a message answers: notes the R_key that the peer has invalidated, calls
+/// `check` for the message, and completes the RPC as soon as the peer cannot reach its memory.
+fn finish<'a, 'm>(
+    conn: &'a Conn,
+    qp: &QueuePair,
+    msg: &Incoming<'_>,
     mut rqst: Pinned<'a, Client>,
-    judge: impl FnOnce(&State, &Pinned<'a, Client>) -> Finding<'m>,
+    check: impl FnOnce(&State, &Pinned<'a, Client>) -> Finding<'m>,
 ) {
     let request: &Request = rqst.slot().data();
-    let mut seat = request.lock();
-    let state = &mut seat.state;
-    if state.phase != Phase::Sent || state.epoch != link.epoch {
-        // A second reply, or one to an RPC that has not been sent over this connection.
+    let mut locked = request.lock();
+    let state = &mut locked.state;
+    if state.phase != Phase::Sent || state.epoch != conn.epoch() {
+        // A second reply, or a reply to an RPC that was not sent over this connection.
         let xid = rqst.xid();
-        drop(seat);
+        drop(locked);
         rqst.disown();
-        unmatched(link, msg);
-        return stray_key(link, xid, msg);
+        trace_unmatched(conn, msg);
+        return check_unmatched_rkey(conn, xid, msg);
     }
-    if !note_invalidated(link, state, &rqst, msg) {
-        return link.give_up();
+    if !mark_invalidated(conn, state, &rqst, msg) {
+        return conn.force_close();
     }
-    let finding = judge(state, &rqst);
-    if !state.exposed() {
+    let finding = check(state, &rqst);
+    if !state.is_exposed() {
         state.reset();
-        drop(seat);
-        let verdict = settle(link.xprt(), &mut rqst, finding);
-        return complete(rqst, verdict);
+        drop(locked);
+        let status = place(conn.owner(), &mut rqst, finding);
+        return complete::complete(rqst, status);
     }
     match finding {
         Finding::Inline { message, chunk } if is_mapped(state, &rqst, message) => {
-            // Without memory for it the server has to say it again, over another connection.
-            let Ok(late) = Late::new(message, chunk) else {
-                return link.give_up();
+            // Without memory for the copy, the server has to answer again over another connection.
+            let Ok(reply) = DeferredReply::new(message, chunk) else {
+                return conn.force_close();
             };
-            state.late = Some(late);
+            state.deferred = Some(reply);
         }
-        finding => state.verdict = settle(link.xprt(), &mut rqst, finding),
+        finding => state.status = place(conn.owner(), &mut rqst, finding),
     }
-    fence::before_completion(link, qp, request, seat, rqst);
+    fence::before_completion(conn, qp, request, locked, rqst);
 }
 
-/// Whether a message belongs to memory that is still registered: all of the reply's is for a reply
-/// chunk, and all but the head for a write chunk.
+/// Returns whether the place of a message lies in memory that is still registered. A reply chunk
+/// takes in the whole reply; a write chunk takes in everything but the head.
 fn is_mapped(state: &State, rqst: &Pinned<'_, Client>, message: &[u8]) -> bool {
     match state.offer {
         Offered::Nothing => false,
@@ -178,90 +182,58 @@ fn is_mapped(state: &State, rqst: &Pinned<'_, Client>, message: &[u8]) -> bool {
     }
 }
 
-/// Does what a finding leaves to do.
-fn settle(xprt: &Xprt<Client>, rqst: &mut Pinned<'_, Client>, finding: Finding<'_>) -> Verdict {
+/// Copies the reply into place, if that is left to do, and returns the status of the RPC.
+fn place(xprt: &Xprt<Client>, rqst: &mut Pinned<'_, Client>, finding: Finding<'_>) -> Status {
     match finding {
-        Finding::Done(verdict) => verdict,
-        Finding::Inline { message, chunk } => place(xprt, rqst, message, chunk),
+        Finding::Done(status) => status,
+        Finding::Inline { message, chunk } => complete::place(xprt, rqst, message, chunk),
     }
 }
 
-/// Puts an inline reply into place.
-pub(super) fn place(
-    xprt: &Xprt<Client>,
-    rqst: &mut Pinned<'_, Client>,
-    message: &[u8],
-    chunk: Option<u32>,
-) -> Verdict {
-    let placed = rqst.place_reply(message, chunk);
-    xprt.data().stats().fixup(placed.copied);
-    trace::fixup(
-        names::task(rqst),
-        placed.copied,
-        Lazy(|| shape(&rqst.recv_buf())),
-    );
-    Verdict::Length(placed.len)
-}
-
-/// Completes an RPC whose memory nobody can reach any more.
-pub(super) fn complete(rqst: Pinned<'_, Client>, verdict: Verdict) {
-    match verdict {
-        Verdict::Length(len) => rqst.complete(len),
-        Verdict::Failed => rqst.fail(EIO),
-    }
-}
-
-/// Takes note of the R_key that the peer has invalidated. `false`: it was none of this RPC's.
-fn note_invalidated(
-    link: &Link,
+/// Marks the region whose R_key the peer has invalidated. Returns `false` if the key is no key of
+/// this RPC.
+fn mark_invalidated(
+    conn: &Conn,
     state: &mut State,
     rqst: &Pinned<'_, Client>,
-    msg: &Received<'_, Link>,
+    msg: &Incoming<'_>,
 ) -> bool {
+    let rkey = msg.invalidated();
+    if rkey.is_none() {
+        return true;
+    }
     let handles = state.regions.iter().map(Mr::rkey);
-    match invalidate::match_rkey(handles, msg.invalidated(), link.may_invalidate()) {
+    match invalidate::match_rkey(handles, rkey, conn.remote_invalidation()) {
         Invalidated::None => true,
         Invalidated::Match(index) => state.regions.get_mut(index).is_some_and(|region| {
-            trace::mr_reminv(names::task(rqst), names::region(region));
+            trace::mr_reminv(traced::task(rqst), conn::traced::region(region));
             region.remotely_invalidated(msg)
         }),
         Invalidated::Foreign(rkey) => {
-            note_foreign(link, rqst.xid(), rkey);
+            report_foreign_rkey(conn, rqst.xid(), rkey);
             false
         }
     }
 }
 
-/// The message with this XID has invalidated memory that its sender had no business with.
-fn note_foreign(link: &Link, xid: u32, rkey: u32) {
-    trace::reminv_foreign(names::peer(link.xprt()), xid, rkey);
+/// Traces and counts that the message with this XID has invalidated memory of another call.
+pub(super) fn report_foreign_rkey(conn: &Conn, xid: u32, rkey: u32) {
+    trace::reminv_foreign(conn::traced::peer(conn.owner()), xid, rkey);
     breach(Breach::ForeignRkey);
 }
 
-/// Compares a reply with what was offered.
-fn judge<'m>(
-    link: &Link,
+/// Compares a reply with what the call offered.
+fn check<'m>(
+    conn: &Conn,
     header: &Message<'m>,
     state: &State,
     rqst: &Pinned<'_, Client>,
 ) -> Finding<'m> {
-    let stats = link.xprt().data().stats();
-    let segments = Some(&state.offered[..]);
-    let offer = match state.offer {
-        Offered::Nothing => Offer::default(),
-        Offered::WriteChunk => Offer {
-            write_chunk: segments,
-            reply_chunk: None,
-        },
-        Offered::ReplyChunk => Offer {
-            write_chunk: None,
-            reply_chunk: segments,
-        },
-    };
+    let stats = conn.owner().data().stats();
     if let Some(lists) = header.lists() {
         trace::decode_segs(lists);
     }
-    match reply::check(header.body(), &offer) {
+    match reply::check(header.body(), &offer(state)) {
         Ok(Outcome::Inline { write_len, .. }) => {
             stats.reply_bytes(write_len);
             let chunk = header
@@ -276,40 +248,43 @@ fn judge<'m>(
             reply_chunk_len, ..
         }) => {
             stats.reply_bytes(reply_chunk_len);
-            Finding::Done(Verdict::Length(reply_chunk_len))
+            Finding::Done(Status::Length(reply_chunk_len))
         }
         Ok(Outcome::Error(body)) => {
-            refused(rqst, body);
+            trace_error(rqst, body);
             stats.bad_reply();
-            Finding::Done(Verdict::Failed)
+            Finding::Done(Status::Failed)
         }
         Err(violation) => {
-            trace::reply_violation(names::task(rqst), header.xid(), violation);
+            trace::reply_violation(traced::task(rqst), header.xid(), violation);
             stats.bad_reply();
             breach(Breach::ReplyClaim);
-            Finding::Done(Verdict::Failed)
+            Finding::Done(Status::Failed)
         }
     }
 }
 
-/// Lengths of the buffer a reply goes to.
-#[inline]
-pub(super) fn shape(buf: &XdrBuf<'_>) -> ReplyShape {
-    ReplyShape {
-        head_len: buf.head_len(),
-        page_len: buf.page_len(),
-        tail_len: buf.tail_len(),
-        buflen: buf.buflen(),
-        payload_in_pages: buf.may_read(),
+/// Returns the chunks that a call offers for its reply.
+fn offer(state: &State) -> Offer<'_> {
+    let segments = Some(&state.offered[..]);
+    match state.offer {
+        Offered::Nothing => Offer::default(),
+        Offered::WriteChunk => Offer {
+            write_chunk: segments,
+            reply_chunk: None,
+        },
+        Offered::ReplyChunk => Offer {
+            write_chunk: None,
+            reply_chunk: segments,
+        },
     }
 }
 
-/// Notes which error the responder has answered with.
-fn refused(rqst: &Pinned<'_, Client>, error: ErrorBody) {
-    let (task, xid) = (names::task(rqst), rqst.xid());
+/// Traces the error that the responder has answered with.
+fn trace_error(rqst: &Pinned<'_, Client>, error: ErrorBody) {
+    let (task, xid) = (traced::task(rqst), rqst.xid());
     match error {
         ErrorBody::Vers { low, high } => trace::err_vers(task, xid, low, high),
-        // `reply::check` lets no refusal of an optional operation pass.
         ErrorBody::BadHeader | ErrorBody::InvalidOption => trace::err_chunk(task, xid),
     }
 }

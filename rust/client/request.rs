@@ -5,18 +5,18 @@
 //! ```text
 //!           marshal            send               reply
 //!   Idle ──────────► Prepared ──────► Sent ───────────────────► Idle
-//!    ▲                  │              │ │ regions left to fence
-//!    │      discard     │      release │ └────────► Fencing ──┐
+//!    ▲                  │              │ │ regions left to invalidate
+//!    │        reset     │      release │ └────────► Fencing ──┐
 //!    ├──────────────────┘              ▼                      │ LOCAL_INV done,
 //!    │                             Abandoned                  │ RPC completed
 //!    │            LOCAL_INV done       │                      │
 //!    └─────────────────────────────────┴──────────────────────┘
 //! ```
 //!
-//! A call that is taken back only to be encoded anew ends in Withdrawn instead of Idle: it must not be
-//! sent again over the connection that it was sent over. From there it is released, or swept.
+//! A call that SUNRPC takes back only to encode it anew ends in Withdrawn instead of Idle: it must
+//! not be sent again over the same connection. It leaves Withdrawn when it is released, or swept.
 //!
-//! When the connection goes, [`super::fence::sweep`] takes every slot back to Idle.
+//! When the connection is closed, [`super::fence::sweep`] takes every slot back to Idle.
 
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
@@ -24,8 +24,9 @@ use kernel::time::Jiffies;
 
 use super::config::MAX_SEGMENTS;
 use super::endpoint::Endpoint;
-use super::names;
+use super::tags;
 use super::transport::Client;
+use crate::conn::traced;
 use crate::observe::trace;
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::Tag;
@@ -34,82 +35,54 @@ use crate::sunrpc::xprt::reply::Parked;
 use crate::wire::Segment;
 use crate::work::Change;
 
-/// Tag of all replies to the peer's calls: nobody waits for their Sends.
-pub(super) const BACKWARD_TAG: Tag = Tag::new(0);
-/// Tag of the probes of [`super::probe`].
-pub(super) const PROBE_TAG: Tag = Tag::new(1);
-/// The first tag of a request.
-const FIRST: u32 = 2;
-/// Kinds of work requests that a request is told about: a Send, and a chain of LOCAL_INV. Their tags
-/// differ, since a signalled Send may complete after the LOCAL_INV chain was posted.
-const KINDS: u32 = 2;
-
-/// Tags that a connection with `slots` requests uses.
-pub(super) const fn tags(slots: u32) -> u32 {
-    FIRST + slots * KINDS
-}
-
-/// Number of the request that a tag belongs to, if it belongs to one.
-#[inline]
-pub(super) fn request_of(tag: Tag) -> Option<u32> {
-    tag.get().checked_sub(FIRST).map(|n| n / KINDS)
-}
-
-/// Number of the request that a tag belongs to, if it is that of a LOCAL_INV chain.
-#[inline]
-pub(super) fn fenced_by(tag: Tag) -> Option<u32> {
-    let index = tag.get().checked_sub(FIRST)?;
-    (index % KINDS == 1).then_some(index / KINDS)
-}
-
-/// Where a slot's RPC stands, as far as RDMA is concerned.
+/// How far a slot's RPC has come, as far as RDMA is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// No memory is mapped or exposed.
     Idle,
-    /// Memory is mapped and the header is encoded; nothing was posted.
+    /// Memory is mapped and the header is encoded. No work request is posted.
     Prepared,
-    /// Posted: the peer may reach the memory, and no reply has come, unless [`State::answered`] says
-    /// so.
+    /// The call is posted: the peer may reach the memory. No reply has come, unless
+    /// [`State::answered`] is set.
     Sent,
-    /// The reply has come; local invalidation is under way, and then the RPC will be completed.
+    /// The reply has come. Local invalidation is under way; its end completes the RPC.
     Fencing,
-    /// The RPC was given up; local invalidation is under way, and somebody waits for it.
+    /// The RPC was given up. Local invalidation is under way, and a task waits for its end.
     Abandoned,
-    /// Given up as far as this connection is concerned: nothing is mapped or exposed, and nothing can
-    /// be prepared.
+    /// The call was taken back. No memory is mapped or exposed, and no call can be prepared.
     Withdrawn,
 }
 
-/// Which answer the call has made room for.
+/// How the call takes its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offered {
     /// Inline only.
     Nothing,
-    /// A write chunk of the segments in [`State::offered`].
+    /// Through a write chunk of the segments in [`State::offered`].
     WriteChunk,
-    /// A reply chunk of these segments.
+    /// Through a reply chunk of the segments in [`State::offered`].
     ReplyChunk,
 }
 
-/// How a completed RPC ends.
+/// How an RPC ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// A reply of so many bytes, chunks included.
+pub(super) enum Status {
+    /// With a reply of so many bytes, chunks included.
     Length(u32),
-    /// The responder could not process the call, or its reply was not acceptable (`EIO`).
+    /// With `EIO`: the responder could not process the call, or its reply was not acceptable.
     Failed,
 }
 
-/// The inline part of a reply that came while the peer could still reach the memory it belongs to,
-/// for which the DMA layer may have a buffer of its own, too: its contents would overwrite the reply.
-pub(super) struct Late {
+/// The inline part of a reply that came while the peer could still reach the memory where the reply
+/// belongs. The DMA layer may have a bounce buffer for that memory, too, whose contents would
+/// overwrite the reply.
+pub(super) struct DeferredReply {
     pub(super) message: KVec<u8>,
-    /// Bytes that came through the write chunk, if it was used.
+    /// The bytes that came through the write chunk, if it was used.
     pub(super) chunk: Option<u32>,
 }
 
-impl Late {
+impl DeferredReply {
     /// Keeps a copy of `message`. Does not sleep.
     ///
     /// # Errors
@@ -128,13 +101,13 @@ impl Late {
 /// The client's part of a request slot.
 #[pin_data]
 pub(crate) struct Request {
-    /// Number of the slot.
+    /// The number of the slot.
     index: u32,
     #[pin]
-    seat: SpinLock<Seat>,
+    locked: SpinLock<Locked>,
     /// Announced when a request that is given up has been answered, or becomes idle.
     #[pin]
-    news: Change,
+    progress: Change,
 }
 
 /// What a [`Request`]'s lock protects.
@@ -142,79 +115,82 @@ pub(crate) struct Request {
 /// # Invariants
 ///
 /// `ep` is the connection with number `state.epoch`.
-pub(super) struct Seat {
-    /// The connection, from when it is up until it is swept. Held here, so that an RPC need not take
-    /// a reference of its own.
+pub(super) struct Locked {
+    /// The connection, from when it is established until the slot is swept. An RPC borrows it here,
+    /// and so takes no reference of its own.
     pub(super) ep: Option<Arc<Endpoint>>,
     pub(super) state: State,
 }
 
-/// Where an RPC stands, and what it owns.
+/// How far an RPC has come, and what it owns.
 ///
 /// # Invariants
 ///
 /// - `regions` is empty in the phases Idle and Withdrawn.
-/// - In phase Fencing, and in no other, `parked` holds the RPC's pin; `late` is empty in all others.
-/// - What is in `regions` and `out` belongs to the connection with number `epoch`.
+/// - In phase Fencing, and in no other, `parked` holds the RPC's pin. `deferred` is empty in all
+///   other phases.
+/// - The contents of `regions` and `out` belong to the connection with number `epoch`.
 pub(super) struct State {
     pub(super) phase: Phase,
-    /// Number of the connection that `regions` and `out` belong to.
+    /// The number of the connection that `regions` and `out` belong to.
     pub(super) epoch: u32,
-    /// XID of the call that was prepared last.
+    /// The XID of the call that was prepared last.
     pub(super) xid: u32,
-    /// In phase Sent: the reply has come when SUNRPC no longer waited for it. The peer is done with
-    /// the call, and counts its credit as free.
+    /// In phase Sent: the reply has come when SUNRPC no longer waited for it. The peer has finished
+    /// with the call, and counts its credit as free.
     pub(super) answered: bool,
-    /// Where the message is assembled; none without a connection.
+    /// The buffer in which the message is assembled; none without a connection.
     pub(super) out: Option<SendBuf>,
-    /// Bytes of `out` to send.
+    /// The bytes of `out` to send.
     pub(super) out_len: usize,
-    /// Registered memory of call and reply. Room for all was reserved when the slot was made.
+    /// The registered memory of call and reply. Room for the most regions was allocated with the
+    /// slot.
     pub(super) regions: KVec<Mr>,
-    /// Segments offered for the reply, as encoded.
+    /// The segments that the call offers for the reply, as encoded.
     pub(super) offered: KVec<Segment>,
     pub(super) offer: Offered,
-    /// What the RPC will be completed with once it is fenced.
-    pub(super) verdict: Verdict,
-    /// The reply, if it is to go to memory that has to be fenced first.
-    pub(super) late: Option<Late>,
+    /// How the RPC ends once its memory is invalidated.
+    pub(super) status: Status,
+    /// The reply, if it belongs into memory that has to be invalidated first.
+    pub(super) deferred: Option<DeferredReply>,
     pub(super) parked: Option<Parked<Client>>,
 }
 
 impl Request {
-    /// Slot number `index`, idle.
+    /// Makes slot number `index`, in phase Idle.
     pub(super) fn new(index: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             index,
-            seat <- new_spinlock!(
-                Seat { ep: None, state: State::new()? },
-                "rpcrdma::Request::seat"
+            locked <- new_spinlock!(
+                Locked { ep: None, state: State::new()? },
+                "rpcrdma::Request::locked"
             ),
-            news <- Change::new(),
+            progress <- Change::new(),
         })
     }
 
-    /// Tag of the request's Send.
+    /// Returns the tag of the request's Send.
     #[inline]
     pub(super) fn send_tag(&self) -> Tag {
-        Tag::new(FIRST + self.index * KINDS)
+        tags::send(self.index)
     }
 
-    /// Tag of the request's LOCAL_INV chain.
+    /// Returns the tag of the request's LOCAL_INV chain.
     #[inline]
-    pub(super) fn fence_tag(&self) -> Tag {
-        Tag::new(FIRST + self.index * KINDS + 1)
+    pub(super) fn invalidation_tag(&self) -> Tag {
+        tags::invalidation(self.index)
     }
 
-    /// Takes the slot's lock. It nests inside nothing of SUNRPC's but the send lock, which is not
-    /// a spinlock.
+    /// Takes the slot's lock. Of SUNRPC's locks, only the send lock may be held, which is no
+    /// spinlock.
     #[inline]
-    pub(super) fn lock(&self) -> SpinLockGuard<'_, Seat> {
-        self.seat.lock()
+    pub(super) fn lock(&self) -> SpinLockGuard<'_, Locked> {
+        self.locked.lock()
     }
 
-    /// Waits while `condition` holds, at most so many jiffies. `false`: it still does. The condition
-    /// changes with [`Self::wake`]. Sleeps; for the task alone that gives the request up.
+    /// Waits while `condition` holds, for `limit` jiffies at most. Returns whether the condition
+    /// has ended. It changes with [`Self::wake`]. Only the task that gives the request up may call
+    /// this. Sleeps.
     pub(super) fn wait_while(
         &self,
         mut limit: Jiffies,
@@ -224,36 +200,37 @@ impl Request {
             if limit == 0 {
                 return false;
             }
-            limit = self.news.wait(limit);
+            limit = self.progress.wait(limit);
         }
         true
     }
 
-    /// Gives the request, which was swept after its last connection, a send buffer for connection
-    /// number `epoch`.
-    pub(super) fn equip(&self, buf: SendBuf, epoch: u32) {
-        let mut seat = self.seat.lock();
-        seat.state.epoch = epoch;
-        seat.state.out = Some(buf);
+    /// Gives the slot, which was swept after its last connection, a send buffer for connection
+    /// number
+    /// `epoch`.
+    pub(super) fn begin_connection(&self, buf: SendBuf, epoch: u32) {
+        let mut locked = self.lock();
+        locked.state.epoch = epoch;
+        locked.state.out = Some(buf);
     }
 
-    /// The connection that the request was equipped for is up.
-    pub(super) fn attach(&self, ep: Arc<Endpoint>) {
-        // INVARIANT: The caller has equipped it with the number of this connection.
-        self.seat.lock().ep = Some(ep);
+    /// Sets the connection, whose number the slot has got in [`Self::begin_connection`].
+    pub(super) fn set_endpoint(&self, ep: Arc<Endpoint>) {
+        // INVARIANT: `ep` has the number that `begin_connection` has set.
+        self.lock().ep = Some(ep);
     }
 
-    /// Gives the request another send buffer, unless its connection is gone meanwhile.
-    pub(super) fn refit(&self, buf: SendBuf, ep: &Endpoint) {
-        let mut seat = self.seat.lock();
-        if !ep.is_closed() && seat.state.epoch == ep.epoch {
-            seat.state.out = Some(buf);
+    /// Gives the slot another send buffer, unless its connection was closed in the meantime.
+    pub(super) fn replace_buffer(&self, buf: SendBuf, ep: &Endpoint) {
+        let mut locked = self.lock();
+        if !ep.is_closed() && locked.state.epoch == ep.epoch() {
+            locked.state.out = Some(buf);
         }
     }
 
     /// Wakes the task that waits in [`Self::wait_while`], if there is one.
     pub(super) fn wake(&self) {
-        self.news.announce();
+        self.progress.announce();
     }
 }
 
@@ -271,29 +248,30 @@ impl State {
             regions: KVec::with_capacity(regions, GFP_KERNEL)?,
             offered: KVec::with_capacity(MAX_SEGMENTS as usize, GFP_KERNEL)?,
             offer: Offered::Nothing,
-            verdict: Verdict::Failed,
-            late: None,
+            status: Status::Failed,
+            deferred: None,
             parked: None,
         })
     }
 
-    /// Takes back the regions that the peer cannot reach any more.
-    pub(super) fn fenced(&mut self) {
+    /// Marks the regions whose LOCAL_INV has completed, or whose queue pair is drained: the peer
+    /// cannot reach them any more.
+    pub(super) fn mark_invalidated(&mut self) {
         for region in self.regions.iter_mut().filter(|region| region.is_live()) {
             region.invalidated();
         }
     }
 
-    /// The region that the last LOCAL_INV of the chain was posted for, if there is a chain.
-    pub(super) fn last_fenced(&self) -> Option<&Mr> {
+    /// Returns the region that the last LOCAL_INV of the chain was posted for, if there is a chain.
+    pub(super) fn last_invalidating(&self) -> Option<&Mr> {
         let mut from_last = self.regions.iter().rev();
         from_last.find(|region| region.is_being_invalidated())
     }
 
-    /// Gives the regions back: nobody can reach the memory any more, or never could.
+    /// Gives the regions back, which no peer can reach, and makes the slot idle.
     pub(super) fn reset(&mut self) {
         for region in &self.regions {
-            trace::mr_unmap(names::region(region));
+            trace::mr_unmap(traced::region(region));
         }
         self.regions.clear();
         self.offered.clear();
@@ -303,9 +281,9 @@ impl State {
         self.phase = Phase::Idle;
     }
 
-    /// Whether a region can still be reached by the peer.
+    /// Returns whether the peer can still reach a region.
     #[inline]
-    pub(super) fn exposed(&self) -> bool {
+    pub(super) fn is_exposed(&self) -> bool {
         self.regions.iter().any(Mr::is_live)
     }
 }

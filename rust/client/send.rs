@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Posting a call. The caller holds SUNRPC's send lock.
+//! Posts calls. The caller holds SUNRPC's send lock.
+//!
+//! As a rule [`super::marshal`] has prepared the call before. It is prepared here if there was no
+//! connection then, or a different one, or if memory regions were lacking.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::endpoint::Endpoint;
 use super::marshal::{self, MarshalError};
-use super::request::{Phase, Request, Seat, State};
+use super::request::{Locked, Phase, Request, State};
 use super::transport::Client;
-use super::{names, supply};
+use super::{replenish, traced};
+use crate::conn;
 use crate::observe::trace;
 use crate::rdma::qp::PostError;
 use crate::sunrpc::xprt::rqst::Rqst;
@@ -20,7 +24,7 @@ use crate::sunrpc::xprt::Xprt;
 ///
 /// # Errors
 ///
-/// See [`SendError`]; nothing was posted then, or the connection is on its way down.
+/// See [`SendError`]. After an error no work request is posted, or the connection is being closed.
 pub(super) fn send(
     client: &Client,
     xprt: &Xprt<Client>,
@@ -32,9 +36,9 @@ pub(super) fn send(
     if !xprt.take_credit(rqst) {
         return Err(SendError::NoCredit);
     }
-    post(client, xprt, rqst)?;
+    post_prepared(client, xprt, rqst)?;
     rqst.mark_sent();
-    // Without a reply the peer's credits would never come back.
+    // Without a reply the credit of the call would not come back.
     if rqst.reply_expected() {
         Ok(())
     } else {
@@ -42,44 +46,63 @@ pub(super) fn send(
     }
 }
 
-/// Posts registrations and Send in one chain.
-fn post(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) -> Result<(), SendError> {
+/// Prepares the call if that has not been done, and posts registrations and Send in one chain.
+fn post_prepared(
+    client: &Client,
+    xprt: &Xprt<Client>,
+    rqst: &Rqst<'_, Client>,
+) -> Result<(), SendError> {
     let request: &Request = rqst.slot().data();
-    let mut seat = request.lock();
-    if seat.state.phase == Phase::Idle {
-        drop(seat);
-        if !make_up(client, xprt, rqst)? {
+    let mut locked = request.lock();
+    if locked.state.phase == Phase::Idle {
+        drop(locked);
+        if !prepare(client, xprt, rqst)? {
             return Ok(());
         }
-        seat = request.lock();
+        locked = request.lock();
     }
-    let Seat { ep, state } = &mut *seat;
+    let Locked { ep, state } = &mut *locked;
     let Some(ep) = ep.as_ref().filter(|ep| !ep.is_closed()) else {
         return Err(SendError::NotConnected);
     };
-    // Still on its way, or being fenced. The peer counts credits, so the same RPC must not be
-    // sent twice over one connection: only a new one can carry it again.
+    // In other phases the call is under way, or is being given up. The peer counts credits, so no
+    // call is sent twice over one connection: only a new connection can carry it again.
     if state.phase != Phase::Prepared {
         return Err(SendError::Dropped);
     }
     for region in &state.regions {
-        trace::mr_fastreg(names::task(rqst), names::region(region));
+        trace::mr_fastreg(traced::task(rqst), conn::traced::region(region));
     }
-    let mut posted = launch(ep, request, state);
-    if posted == Err(PostError::Full) {
-        // Announced first and tried again, so that no word of room is missed in between.
-        client.stats().send_queue_full();
-        xprt.wait_for_buffer_space();
-        posted = launch(ep, request, state);
-        if posted.is_ok() {
-            xprt.wake_write_space();
-        }
-    }
-    conclude(ep, rqst, posted)
+    let posted = retry_when_full(client, xprt, &PostError::Full, || {
+        post_chain(ep, request, state)
+    });
+    report(ep, rqst, posted)
 }
 
-/// Hands registrations and Send to the device.
-fn launch(ep: &Endpoint, request: &Request, state: &mut State) -> Result<u64, PostError> {
+/// Calls `post`, which fails with `full` if the send queue has no room. In that case the function
+/// asks SUNRPC to wait for room and calls `post` once more, so that room which appears in between
+/// wakes the waiters.
+pub(super) fn retry_when_full<T, E: PartialEq>(
+    client: &Client,
+    xprt: &Xprt<Client>,
+    full: &E,
+    mut post: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    let posted = post();
+    if posted.as_ref().err() != Some(full) {
+        return posted;
+    }
+    client.stats().send_queue_full();
+    xprt.wait_for_buffer_space();
+    let posted = post();
+    if posted.is_ok() {
+        xprt.wake_write_space();
+    }
+    posted
+}
+
+/// Posts registrations and Send.
+fn post_chain(ep: &Endpoint, request: &Request, state: &mut State) -> Result<u64, PostError> {
     let State {
         regions,
         out,
@@ -90,66 +113,65 @@ fn launch(ep: &Endpoint, request: &Request, state: &mut State) -> Result<u64, Po
     let Some(out) = out.as_mut() else {
         return Err(PostError::Invalid);
     };
-    let posted = ep
-        .qp
-        .post_send(request.send_tag(), regions, out, *out_len, false);
+    let (tag, signalled) = (request.send_tag(), false);
+    let posted = ep.qp().post_send(tag, regions, out, *out_len, signalled);
     if matches!(posted, Ok(_) | Err(PostError::Broken(_))) {
-        // After a failure half-way, too: the peer may reach some of the regions.
+        // After a failure within the chain as well: the peer may reach some of the regions.
         *phase = Phase::Sent;
     }
     posted
 }
 
-/// Traces what has become of a call, and says it in SUNRPC's terms.
-fn conclude(
+/// Traces the result of posting a call, and translates it for SUNRPC.
+fn report(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,
     posted: Result<u64, PostError>,
 ) -> Result<(), SendError> {
-    let (task, index) = (names::task(rqst), rqst.slot().index());
+    let (task, index) = (traced::task(rqst), rqst.slot().index());
     match posted {
         Ok(_) => {
-            trace::post_send(names::cid(&ep.qp, index), task, 1, false);
+            trace::post_send(conn::traced::cid(ep.qp(), index), task, 1, false);
             Ok(())
         }
         Err(PostError::Full) => Err(SendError::Again),
         Err(error) => {
-            trace::post_send_err(ep.qp.cq_id(), task, Error::from(error).to_errno());
+            trace::post_send_err(ep.qp().cq_id(), task, Error::from(error).to_errno());
             Err(SendError::Dropped)
         }
     }
 }
 
-/// Prepares a call that could not be prepared when it was encoded, or was for another connection.
-/// `false`: it has failed for good.
-fn make_up(
+/// Prepares a call that could not be prepared when it was encoded, or was prepared for a different
+/// connection. Returns `false` if the call has failed for good.
+fn prepare(
     client: &Client,
     xprt: &Xprt<Client>,
     rqst: &Rqst<'_, Client>,
 ) -> Result<bool, SendError> {
-    let (ep, mut done) = prepare(client, rqst)?;
+    let (ep, mut done) = try_prepare(client, rqst)?;
     if done == Err(MarshalError::NoRegions) {
-        supply::order(&ep);
-        recall(xprt);
-        (_, done) = prepare(client, rqst)?;
+        replenish::order(&ep);
+        take_regions_back(xprt);
+        (_, done) = try_prepare(client, rqst)?;
     }
     match done {
         Ok(()) => Ok(true),
         Err(MarshalError::NoRegions | MarshalError::NoBuffer) => Err(wait(xprt, &ep)),
-        // It may pass, and an error would be given to whoever drains the queue.
+        // The lack may pass. SUNRPC would give an error to the task that drains the queue.
         Err(MarshalError::NoMapping) => Err(SendError::NoResources),
         Err(MarshalError::Impossible(error)) => fail(xprt, rqst, error).map(|()| false),
     }
 }
 
-/// Tries to prepare a call for the connection that there is.
-fn prepare(
+/// Prepares a call for the current connection, if there is one.
+fn try_prepare(
     client: &Client,
     rqst: &Rqst<'_, Client>,
 ) -> Result<(Arc<Endpoint>, Result<(), MarshalError>), SendError> {
     let request: &Request = rqst.slot().data();
-    let mut seat = request.lock();
-    let Seat { ep, state } = &mut *seat;
+    let mut locked = request.lock();
+    let Locked { ep, state } = &mut *locked;
     let Some(ep) = ep.as_ref().filter(|ep| !ep.is_closed()) else {
         return Err(SendError::NotConnected);
     };
@@ -157,9 +179,9 @@ fn prepare(
     Ok((ep.clone(), done))
 }
 
-/// Takes back the memory regions of calls whose turn has not come: the one whose turn it is would wait
-/// for them, and they for it.
-fn recall(xprt: &Xprt<Client>) {
+/// Takes the memory regions back from all calls whose turn has not come. The call whose turn it is
+/// would wait for these regions, and the other calls for their turn.
+fn take_regions_back(xprt: &Xprt<Client>) {
     for slot in xprt.slots() {
         let request: &Request = slot.data();
         let state = &mut request.lock().state;
@@ -169,26 +191,26 @@ fn recall(xprt: &Xprt<Client>) {
     }
 }
 
-/// Fails a call that can never be sent, and it alone: SUNRPC would give an error to whoever drains the
-/// queue.
+/// Fails one call that can never be sent. SUNRPC would give an error to the task that drains the
+/// queue, which may belong to a different call.
 fn fail(xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>, error: Error) -> Result<(), SendError> {
     if !rqst.reply_expected() {
         return Err(SendError::Io);
     }
-    // Unless somebody looks at it just now, taking a reply for its own.
+    // The completion worker may hold the request just now, for a reply that has its XID.
     let found = xprt.find(rqst.xid()).ok_or(SendError::NoResources)?;
     found.fail(error);
     Ok(())
 }
 
-/// Has SUNRPC try again after the next delivery of [`supply`], which always comes; or after a while,
-/// if the last one brought nothing.
+/// Has SUNRPC try again when [`replenish`] has run, which always happens; or after a while, if no
+/// more regions could be made last time.
 fn wait(xprt: &Xprt<Client>, ep: &Arc<Endpoint>) -> SendError {
-    if ep.is_dry() {
-        supply::order(ep);
+    if ep.has_no_more_regions() {
+        replenish::order(ep);
         return SendError::NoResources;
     }
     xprt.wait_for_buffer_space();
-    supply::order(ep);
+    replenish::order(ep);
     SendError::Again
 }

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from checks import (
+    circles,
     headers,
     layering,
     make_help,
@@ -28,6 +29,7 @@ CHECKS = {
     module.NAME.replace(" ", "-"): module
     for module in (
         layering,
+        circles,
         unsafe_budget,
         sizes,
         headers,

@@ -17,8 +17,8 @@ NAME = "layering"
 _CORE = {"core"}
 _KERNEL = {"core", "kernel", "pin_init"}
 _NEUTRAL = {"mem", "work"}
-_ALL = {"wire", "proto", "raw", "rdma", "sunrpc", "observe", "client", "server"} | _NEUTRAL
-_LEAF = _KERNEL | {"wire", "proto", "rdma", "sunrpc", "observe"} | _NEUTRAL
+_SHARED = {"wire", "proto", "rdma", "sunrpc", "observe", "conn"} | _NEUTRAL
+_ALL = _SHARED | {"raw", "client", "server"}
 
 # Room: the rooms and crates that it may name, besides itself.
 ROOMS: dict[str, set[str]] = {
@@ -30,17 +30,20 @@ ROOMS: dict[str, set[str]] = {
     "rdma": _KERNEL | {"raw"} | _NEUTRAL,
     "sunrpc": _KERNEL | {"raw"} | _NEUTRAL,
     "observe": _KERNEL | {"raw", "wire", "proto"},
-    "client": _LEAF,
-    "server": _LEAF,
+    # Neither SUNRPC nor a role.
+    "conn": _KERNEL | {"wire", "proto", "rdma", "observe"} | _NEUTRAL,
+    # The roles never name each other.
+    "client": _KERNEL | _SHARED,
+    "server": _KERNEL | _SHARED,
     "rpcrdma": _KERNEL | _ALL | {"kunit"},
     "kunit": _KERNEL | {"wire", "proto"},
 }
 
 # Rooms in which the compiler itself refuses unsafe code.
-FORBID_UNSAFE = ("wire", "proto", "client", "server")
+FORBID_UNSAFE = ("wire", "proto", "conn", "client", "server")
 
 # Rooms that speak to the kernel only through safe abstractions.
-_NO_BINDINGS = ("wire", "proto", "client", "server")
+_NO_BINDINGS = ("wire", "proto", "conn", "client", "server")
 
 # Rooms that a sample may mount with #[path]: one of rdma and sunrpc, to prove it independent.
 _SAMPLE_ROOMS = ({"raw", "rdma"} | _NEUTRAL, {"raw", "sunrpc"} | _NEUTRAL)

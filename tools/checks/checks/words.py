@@ -22,7 +22,7 @@ EVERYWHERE = {
 }
 
 # Rooms whose input comes from peers, or whose callers cannot handle a panic.
-_NO_PANIC = ("client", "server", "rdma", "sunrpc", "mem", "work", "observe", "wire", "proto")
+_NO_PANIC = ("client", "server", "conn", "rdma", "sunrpc", "mem", "work", "observe", "wire", "proto")
 _PANICS = re.compile(r"\.unwrap\(\)|\.expect\(|\b(?:panic|unreachable)!\s*[({\[]")
 
 # Written by tools, with hosts in them by design.

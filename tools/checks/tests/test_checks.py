@@ -48,6 +48,17 @@ class Layering(TreeTest):
         files = {"rust/wire.rs": FORBID + "use kernel::prelude::*;\n"}
         self.fails(files, ("rust/wire.rs:2", "kernel::prelude"))
 
+    def test_conn_names_neither_sunrpc_nor_a_role(self):
+        files = {
+            "rust/conn.rs": FORBID + "use crate::rdma::qp::Qp;\n",
+            "rust/conn/role.rs": "use crate::client::X;\nuse crate::sunrpc::Y;\n",
+        }
+        self.fails(
+            files,
+            ("rust/conn/role.rs:1", "`conn` may not use `crate::client::X`"),
+            ("rust/conn/role.rs:2", "`conn` may not use `crate::sunrpc::Y`"),
+        )
+
     def test_client_and_server_apart(self):
         self.fails(
             {

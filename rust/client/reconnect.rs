@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! When to connect again to a server that is gone; see [`proto::requester::backoff`](crate::proto::requester::backoff).
+//! When to connect again to a server that is gone, and when RPCs learn of the failure.
+//!
+//! [`proto::requester::backoff`](crate::proto::requester::backoff) has the decisions.
 
 use super::connect::has_worked;
 use super::transport::Client;
@@ -8,25 +10,25 @@ use crate::proto::requester::backoff;
 use crate::sunrpc::xprt::transport::{ConnectError, Outage};
 use crate::sunrpc::xprt::Xprt;
 
-/// Longest time from one attempt to the next, in seconds.
+/// The longest time from one attempt to the next, in seconds.
 pub(super) const LONGEST: u32 = backoff::LONGEST_MS / 1000;
-/// How long RPCs wait for a server that refuses, or to which there is no way (as while our own device is
-/// away), before they are told; in milliseconds.
+/// How long RPCs wait for a server that refuses or cannot be reached (as while our own device is
+/// away), before they learn of it. In milliseconds.
 const HOLD: u32 = 8_000;
 
-/// When the next attempt is to begin.
+/// Returns when the next attempt begins, on the clock of `outage`.
 pub(super) fn next(outage: &Outage, random: u32) -> u32 {
     decision(outage).next(random)
 }
 
-/// When to try again without a word to RPCs; `None`: they are to be told.
+/// Returns when to try again before RPCs learn of `error`; `None` if they have to learn of it now.
 pub(super) fn again(
     xprt: &Xprt<Client>,
     error: ConnectError,
     outage: &Outage,
     random: u32,
 ) -> Option<u32> {
-    // Whoever mounts wants to know at once.
+    // The mount command needs the error at once.
     if !has_worked(xprt) {
         return None;
     }

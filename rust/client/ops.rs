@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The operations that SUNRPC calls.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::config::{self, Config, MAX_PAYLOAD};
+use super::marshal::{self, MarshalError};
+use super::request::{Locked, Request};
+use super::transport::Client;
+use super::{backward, connect, fence, probe, reconnect, release, send};
+use crate::conn::traced;
+use crate::observe::stats::{write_xprt_line, Generic};
+use crate::observe::trace;
+use crate::proto::backward::CREDITS;
+use crate::proto::inline::Thresholds;
+use crate::rdma::device::Registration;
+use crate::sunrpc::xprt::backward::BackwardReply;
+use crate::sunrpc::xprt::rqst::Rqst;
+use crate::sunrpc::xprt::stats::StatsWriter;
+use crate::sunrpc::xprt::transport::{ConnectError, CreateArgs, Outage, SendError, Transport};
+use crate::sunrpc::xprt::Xprt;
+
+impl Transport for Client {
+    type Slot = Request;
+    type Context = Arc<Registration>;
+
+    /// `XPRT_TRANSPORT_RDMA`.
+    const IDENT: i32 = 256;
+    const NAME: &'static CStr = c"rdma";
+    const NETIDS: [&'static CStr; 2] = [c"rdma", c"rdma6"];
+    const PROTO: &'static CStr = c"rdma";
+    const RECONNECT_MAX: u32 = reconnect::LONGEST;
+    const WATCH_INTERVAL: u32 = probe::INTERVAL;
+    const BACKWARD_SLOTS: u32 = CREDITS;
+    const BACKWARD_CALLS: u32 = 2 * CREDITS;
+
+    fn slots() -> u32 {
+        config::slots()
+    }
+
+    fn max_payload() -> usize {
+        MAX_PAYLOAD
+    }
+
+    fn new(args: &CreateArgs, devices: &Arc<Registration>) -> impl PinInit<Self, Error> {
+        let backward_max = backward::max_message(&Thresholds::DEFAULT);
+        Client::init(Config::new(args.slots), devices.clone(), backward_max)
+    }
+
+    fn new_slot(index: u32) -> impl PinInit<Request, Error> {
+        Request::new(index)
+    }
+
+    fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
+        let made = connect::connect(self, xprt, self.next_epoch());
+        let rc = made.as_ref().err().map_or(0, |error| error.to_errno());
+        let status = if rc == 0 { 1 } else { rc };
+        trace::connect(traced::peer(&xprt.handle()), rc, status);
+        let ep = made?;
+        // The credits of the last connection are void before a call is sent on this one.
+        xprt.reset_congestion();
+        self.set_backward_max(backward::max_message(&ep.terms().thresholds));
+        self.set_endpoint(ep.clone());
+        for slot in xprt.slots() {
+            slot.data().set_endpoint(ep.clone());
+        }
+        ep.shared().begin_use();
+        // ORDERING: either `backward_wanted` finds this connection, or it has looked for one before
+        // `set_endpoint`, whose lock then makes the flag visible here.
+        if self.serves_backward() {
+            ep.serve_backward().map_err(|_| ConnectError::NoResources)?;
+        }
+        Ok(())
+    }
+
+    fn next_attempt(&self, outage: &Outage, random: u32) -> u32 {
+        reconnect::next(outage, random)
+    }
+
+    fn try_again(
+        &self,
+        xprt: &Xprt<Self>,
+        error: ConnectError,
+        outage: &Outage,
+        random: u32,
+    ) -> Option<u32> {
+        reconnect::again(xprt, error, outage, random)
+    }
+
+    fn close(&self, xprt: &Xprt<Self>) {
+        let Some(ep) = self.take_endpoint() else {
+            return;
+        };
+        trace::disconnect(traced::peer(&xprt.handle()), 0, 1);
+        ep.close();
+        fence::sweep(xprt, ep.epoch());
+    }
+
+    fn destroy(&self, xprt: &Xprt<Self>) {
+        self.close(xprt);
+    }
+
+    fn prepare(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result {
+        rqst.fill_sparse()?;
+        let mut locked = rqst.slot().data().lock();
+        let Locked { ep, state } = &mut *locked;
+        let Some(ep) = ep.as_ref().filter(|ep| !ep.is_closed()) else {
+            return Ok(());
+        };
+        match marshal::prepare(ep, &rqst, state, self.stats()) {
+            Err(MarshalError::Impossible(error)) => Err(error),
+            // `send` prepares the call again.
+            Err(MarshalError::NoRegions | MarshalError::NoBuffer | MarshalError::NoMapping) => {
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn send(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result<(), SendError> {
+        send::send(self, xprt, &rqst)
+    }
+
+    fn withdraw(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
+        release::withdraw(self, xprt, &rqst);
+    }
+
+    fn release(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
+        release::release(self, xprt, &rqst);
+    }
+
+    fn backward_wanted(&self, xprt: &Xprt<Self>, count: u32) -> Result {
+        trace::cb_setup(traced::peer(&xprt.handle()), count);
+        // ORDERING: `connect` says how this flag and the connection become visible.
+        self.set_serves_backward();
+        self.endpoint().map_or(Ok(()), |ep| ep.serve_backward())
+    }
+
+    fn backward_max_message(&self) -> usize {
+        // CAST: `usize` has at least 32 bits.
+        self.backward_max() as usize
+    }
+
+    fn send_backward(&self, xprt: &Xprt<Self>, reply: BackwardReply<'_>) -> Result<(), SendError> {
+        backward::send(self, xprt, &reply)
+    }
+
+    fn watch(&self, xprt: &Xprt<Self>) {
+        if let Some(ep) = self.endpoint() {
+            probe::look(self, xprt, &ep);
+        }
+    }
+
+    fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>) {
+        let counts = xprt.counts();
+        let generic = Generic {
+            bind_count: counts.binds,
+            connect_count: counts.connects,
+            connect_secs: counts.connect_secs,
+            idle_secs: counts.idle_secs,
+            sends: counts.sends,
+            recvs: counts.recvs,
+            bad_xids: counts.bad_xids,
+            req_u: counts.req_u,
+            bklog_u: counts.bklog_u,
+        };
+        // The writer never fails.
+        let _ = write_xprt_line(out, &generic, self.stats());
+    }
+
+    fn outgrown(&self, len: usize) {
+        self.stats().hardway(len);
+    }
+
+    fn connect_ordered(&self, xprt: &Xprt<Self>, delay: usize) {
+        trace::op_connect(traced::peer(&xprt.handle()), delay);
+    }
+
+    fn timeouts_set(&self, xprt: &Xprt<Self>, connect: usize, reconnect: usize) {
+        trace::op_set_cto(traced::peer(&xprt.handle()), connect, reconnect);
+    }
+
+    fn inject_disconnect(&self, xprt: &Xprt<Self>) {
+        trace::op_inject_dsc(traced::peer(&xprt.handle()));
+        xprt.force_disconnect();
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a requester does with the completions of its connection.
+
+use super::request::Request;
+use super::requester::{Conn, Incoming, QueuePair, Requester};
+use super::transport::Client;
+use super::{backward, fence, probe, reply, tags};
+use crate::conn::role::Role;
+use crate::conn::traced;
+use crate::observe::trace::{self, WcStatus};
+use crate::rdma::mr::Mr;
+use crate::rdma::qp::{Tag, WcError};
+use crate::sunrpc::xprt::XprtHandle;
+use crate::wire::{DecodeError, Limits, Message};
+
+impl Role for Requester {
+    type Owner = XprtHandle<Client>;
+
+    const LIMITS: Limits = reply::LIMITS;
+
+    fn call(conn: &Conn, msg: &Incoming<'_>, header: &Message<'_>) {
+        // A call answers none of ours, so the peer had no key to invalidate.
+        match msg.invalidated() {
+            Some(rkey) => {
+                reply::report_foreign_rkey(conn, header.xid(), rkey);
+                conn.force_close();
+            }
+            None => backward::receive(conn, header),
+        }
+    }
+
+    fn answer(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>) {
+        reply::handle(conn, qp, msg, header);
+    }
+
+    fn undecodable(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, error: &DecodeError) {
+        reply::handle_undecodable(conn, qp, msg, error);
+    }
+
+    fn completed(conn: &Conn, qp: &QueuePair, tag: Tag, outcome: Result<(), WcError>) {
+        if tag == tags::PROBE_TAG {
+            return probe::ended(conn, qp, outcome);
+        }
+        let fenced = tags::invalidated_by(tag).and_then(|index| request(conn, index));
+        match (outcome, fenced) {
+            (Ok(()), Some(request)) => fence::invalidated(conn, qp, request),
+            // A Send is signalled only so that the send queue knows how far the device has come.
+            (Ok(()), None) => {}
+            (Err(error), fenced) => failed(conn, qp, (tag, fenced), &error),
+        }
+    }
+}
+
+/// Returns request slot number `index`.
+fn request(conn: &Conn, index: u32) -> Option<&Request> {
+    conn.owner().slot(index).map(|slot| slot.data())
+}
+
+/// Handles the failure of a work request. The queue pair is in error then, and the sweep after the
+/// close takes care of every request. A task that waits for a LOCAL_INV may delay that close, so
+/// it is woken first.
+fn failed(conn: &Conn, qp: &QueuePair, (tag, fenced): (Tag, Option<&Request>), error: &WcError) {
+    if !error.is_flush() {
+        trace_failure(qp, (tag, fenced), traced::status(error));
+        conn.force_close();
+    }
+    if let Some(request) = fenced {
+        fence::failed(conn, request);
+    }
+}
+
+/// Traces the failure of a Send, or of a LOCAL_INV by its memory region.
+fn trace_failure(qp: &QueuePair, (tag, fenced): (Tag, Option<&Request>), status: WcStatus) {
+    match fenced {
+        Some(request) => {
+            let region = request.lock().state.last_invalidating().map(Mr::id);
+            trace::wc_li(traced::cid(qp, region.unwrap_or(u32::MAX)), status);
+        }
+        None => {
+            let index = tags::request_of(tag).unwrap_or(u32::MAX);
+            trace::wc_send(traced::cid(qp, index), status);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a requester's connection asks of a device.
+
+use super::config::{Config, MAX_PAYLOAD_PAGES, MAX_SEGMENTS};
+use crate::conn::queues::{Demand, Queues};
+use crate::proto::backward;
+use crate::rdma::device::Limits;
+
+/// The pages of a payload, and of head and tail of the message around it.
+const MAX_MESSAGE_PAGES: u32 = MAX_PAYLOAD_PAGES + 3;
+/// Receives for calls of the server, and Sends for the replies. They exist from the start: when NFS
+/// asks for a service for these calls, the connection is already made.
+const BACKWARD: u32 = backward::CREDITS;
+/// Work requests of [`super::probe`], one at a time.
+const PROBES: u32 = 1;
+
+/// How large a connection's memory regions and queues are on a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizing {
+    /// The pages that one memory region maps.
+    pub(super) mr_depth: u32,
+    /// The lengths of the queues.
+    pub(super) queues: Queues,
+}
+
+/// Why a device cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// No fast registration (`IB_DEVICE_MEM_MGT_EXTENSIONS`).
+    NoFastRegistration,
+    /// The driver sleeps while it maps a region ([`Limits::map_sleeps`]).
+    MapSleeps,
+    /// The memory regions are so small that [`MAX_SEGMENTS`] of them do not hold a payload with
+    /// head and tail.
+    RegionsTooSmall,
+    /// The queues cannot hold even one request.
+    QueuesTooShort,
+}
+
+impl Unfit {
+    /// Returns the reason as the log has it.
+    pub(super) const fn reason(self) -> &'static str {
+        match self {
+            Self::NoFastRegistration => "it has no fast memory registration",
+            Self::MapSleeps => "its driver may sleep while it maps memory",
+            Self::RegionsTooSmall => "its memory regions are too small",
+            Self::QueuesTooShort => "its queues are too short",
+        }
+    }
+}
+
+impl Sizing {
+    /// Fits `config` to a device.
+    ///
+    /// # Errors
+    ///
+    /// [`Unfit`] says what the device lacks.
+    pub(super) fn new(config: &Config, limits: &Limits) -> Result<Self, Unfit> {
+        if !limits.mem_mgt_extensions {
+            return Err(Unfit::NoFastRegistration);
+        }
+        // Regions are mapped under the spinlock of a request, which completions take as well.
+        if limits.map_sleeps {
+            return Err(Unfit::MapSleeps);
+        }
+        let mr_depth = limits.max_frmr_depth.min(MAX_PAYLOAD_PAGES);
+        // Head and tail of a message lie elsewhere, so they have regions of their own.
+        if mr_depth == 0 || MAX_PAYLOAD_PAGES.div_ceil(mr_depth) + 2 > MAX_SEGMENTS {
+            return Err(Unfit::RegionsTooSmall);
+        }
+        let demand = Demand {
+            credits: config.slots,
+            send_wr_per_credit: send_wr_per_request(mr_depth),
+            backward: BACKWARD,
+            extra_send_wr: PROBES,
+        };
+        let queues = demand.fit(limits).ok_or(Unfit::QueuesTooShort)?;
+        Ok(Self { mr_depth, queues })
+    }
+}
+
+/// Returns the work requests of one RPC on the send queue: a region for the call and one for the
+/// reply, with an extra one for an odd start, each of them registered and invalidated once; and the
+/// Send.
+const fn send_wr_per_request(mr_depth: u32) -> u32 {
+    let regions = MAX_MESSAGE_PAGES.div_ceil(mr_depth);
+    2 * (regions + 2) + 1
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_client_sizing)]
+mod tests {
+    use super::*;
+    use crate::rdma::qp::{DRAIN_ENTRIES, DRAIN_SEND_WRS};
+
+    const CONFIG: Config = Config {
+        slots: 128,
+        inline_send: 4096,
+        inline_receive: 4096,
+        resolve_ms: 5_000,
+        connect_ms: 60_000,
+    };
+
+    fn device(max_qp_wr: u32, max_frmr_depth: u32, max_cqe: u32) -> Limits {
+        Limits {
+            max_qp_wr,
+            max_sge: 30,
+            max_frmr_depth,
+            max_qp_rd_atom: 16,
+            max_cqe,
+            mem_mgt_extensions: true,
+            sg_gaps: false,
+            map_sleeps: false,
+        }
+    }
+
+    /// Fits `slots` to a device, and checks that nothing exceeds what it can do.
+    fn fit(slots: u32, limits: Limits) -> Queues {
+        let config = Config { slots, ..CONFIG };
+        let Ok(fit) = Sizing::new(&config, &limits) else {
+            panic!("{limits:?} is found unfit");
+        };
+        let fit = fit.queues;
+        assert!(fit.send_wr + DRAIN_SEND_WRS <= limits.max_qp_wr);
+        assert!(fit.receives < limits.max_qp_wr);
+        assert!(fit.send_wr + fit.receives + DRAIN_ENTRIES <= limits.max_cqe);
+        assert!((1..=slots).contains(&fit.credits));
+        // There is a Receive for each credit and for each call of the server.
+        assert!(fit.receives >= fit.credits + BACKWARD);
+        assert!((1..=fit.credits).contains(&fit.receive_batch));
+        fit
+    }
+
+    #[test]
+    fn common_devices_give_all_slots_a_credit() {
+        // About what mlx5, mlx4, irdma, cxgb4, siw and rxe report.
+        for (max_qp_wr, depth, max_cqe) in [
+            (32_768, 65_536, 4_194_303),
+            (16_351, 511, 65_408),
+            (32_767, 262_144, 1_048_574),
+            (8_191, 128, 65_535),
+            (32_768, 256, 102_400),
+            (1_048_576, 512, 32_767),
+        ] {
+            assert_eq!(fit(128, device(max_qp_wr, depth, max_cqe)).credits, 128);
+        }
+    }
+
+    #[test]
+    fn short_queues_mean_fewer_credits() {
+        assert!(fit(128, device(512, 256, 65_535)).credits < 128);
+        assert!(fit(128, device(16_384, 256, 512)).credits < 128);
+        fit(16_384, device(32_768, 65_536, 4_194_303));
+        // Room for one request beside what every connection needs.
+        for slots in [4, 16_384] {
+            fit(
+                slots,
+                device(DRAIN_SEND_WRS + BACKWARD + PROBES + 11, 256, 65_535),
+            );
+        }
+    }
+
+    #[test]
+    fn small_regions_are_more_in_number() {
+        for depth in [19, 32, 256, 257, 65_536] {
+            let limits = device(32_768, depth, 65_535);
+            fit(128, limits);
+            let Ok(fit) = Sizing::new(&CONFIG, &limits) else {
+                panic!("{limits:?} is found unfit");
+            };
+            assert!(MAX_PAYLOAD_PAGES.div_ceil(fit.mr_depth) + 2 <= MAX_SEGMENTS);
+        }
+    }
+
+    #[test]
+    fn what_a_device_lacks_is_said() {
+        let unfit = |limits: Limits| Sizing::new(&CONFIG, &limits).err();
+        let good = device(32_768, 256, 65_535);
+        let without = Limits {
+            mem_mgt_extensions: false,
+            ..good
+        };
+        assert_eq!(unfit(without), Some(Unfit::NoFastRegistration));
+        let asleep = Limits {
+            map_sleeps: true,
+            ..good
+        };
+        assert_eq!(unfit(asleep), Some(Unfit::MapSleeps));
+        for depth in [0, 1, 18] {
+            let small = device(32_768, depth, 65_535);
+            assert_eq!(unfit(small), Some(Unfit::RegionsTooSmall));
+        }
+        for (max_qp_wr, max_cqe) in [(0, 65_535), (16, 65_535), (32_768, 0), (32_768, 40)] {
+            let short = device(max_qp_wr, 256, max_cqe);
+            assert_eq!(unfit(short), Some(Unfit::QueuesTooShort));
+        }
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A connection, as both roles see it.
+//!
+//! | module | what it is for |
+//! | --- | --- |
+//! | [`role`], [`owner`] | what a connection asks of its role, and of its transport |
+//! | [`connection`] | the objects of a connection, in the order of their teardown; its close |
+//! | [`lifecycle`] | the states of a connection, which the connection manager's events change |
+//! | [`handshake`] | the private data of both peers, and the terms that follow from it |
+//! | [`terms`] | the terms in force: version, inline thresholds, remote invalidation |
+//! | [`shared`] | the state of a connection that completions reach |
+//! | [`dispatch`] | completions: each message is decoded once, and goes to the role |
+//! | [`credits`] | the peer's credits for our calls |
+//! | [`buffers`] | send buffers for replies, and spare ones for calls |
+//! | [`queues`] | the lengths of the queues that a device has room for |
+//! | [`removal`] | what happens when a device goes away |
+//! | [`traced`] | how trace events name a peer, a work request, a memory region |
+//!
+//! A role (requester or responder) implements [`role::Role`] and holds a
+//! [`Connection`](connection::Connection). This room names neither SUNRPC nor a role.
+//!
+//! All functions are for process context. Documentation/locking.rst lists the locks.
+#![forbid(unsafe_code)]
+
+pub(crate) mod buffers;
+pub(crate) mod connection;
+pub(crate) mod credits;
+mod dispatch;
+pub(crate) mod handshake;
+pub(crate) mod lifecycle;
+pub(crate) mod owner;
+pub(crate) mod queues;
+pub(crate) mod removal;
+pub(crate) mod role;
+pub(crate) mod shared;
+pub(crate) mod terms;
+pub(crate) mod traced;

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The objects of one connection.
+
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::Arc;
+
+use super::buffers::{CallBuffers, ReplyBuffers};
+use super::lifecycle::Lifecycle;
+use super::owner::Owner;
+use super::queues::Queues;
+use super::role::{ConnOf, QpOf, Role};
+use super::terms::Terms;
+use super::traced;
+use crate::observe::trace;
+use crate::proto::conn::Event;
+use crate::rdma::cm::CmId;
+use crate::rdma::cq::Cq;
+use crate::rdma::pd::Pd;
+use crate::rdma::qp::{Qp, QpConfig};
+
+/// A connection that has been established, until its last user drops it.
+///
+/// Field order is teardown order: the queue pair is drained and destroyed first. Then no device
+/// refers to a buffer any more, and the identifier of the connection manager goes. The protection
+/// domain keeps the device until the end; a role's memory regions hold it, too.
+#[pin_data]
+pub(crate) struct Connection<R: Role> {
+    /// Set once, when the connection is closed: nothing may be prepared for it any more. Readers
+    /// hold the lock of what they prepare; the sweep after the close takes the same locks.
+    closed: Atomic<bool>,
+    terms: Terms,
+    qp: QpOf<R>,
+    #[pin]
+    replies: ReplyBuffers,
+    #[pin]
+    calls: CallBuffers,
+    pd: Arc<Pd>,
+    /// Never used, but destroyed after the queue pair.
+    _cm: CmId<Lifecycle<R::Owner>>,
+    lifecycle: Arc<Lifecycle<R::Owner>>,
+    shared: Arc<ConnOf<R>>,
+}
+
+/// The parts that [`Connection::new`] puts together.
+pub(crate) struct Parts<R: Role> {
+    pub(crate) terms: Terms,
+    pub(crate) qp: QpOf<R>,
+    pub(crate) pd: Arc<Pd>,
+    pub(crate) cm: CmId<Lifecycle<R::Owner>>,
+    pub(crate) lifecycle: Arc<Lifecycle<R::Owner>>,
+    pub(crate) shared: Arc<ConnOf<R>>,
+    /// The most calls of ours that the device may be sending at the same time.
+    pub(crate) calls: u32,
+}
+
+impl<R: Role> Connection<R> {
+    /// Puts a connection together. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(parts: Parts<R>) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            closed: Atomic::new(false),
+            terms: parts.terms,
+            qp: parts.qp,
+            replies <- ReplyBuffers::new(),
+            calls <- CallBuffers::new(parts.calls),
+            pd: parts.pd,
+            _cm: parts.cm,
+            lifecycle: parts.lifecycle,
+            shared: parts.shared,
+        })
+    }
+
+    /// Returns the number of the connection.
+    #[inline]
+    pub(crate) fn epoch(&self) -> u32 {
+        self.shared.epoch()
+    }
+
+    /// Returns the terms in force.
+    #[inline]
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// Returns the queue pair.
+    #[inline]
+    pub(crate) fn qp(&self) -> &QpOf<R> {
+        &self.qp
+    }
+
+    /// Returns the state that completions reach.
+    #[inline]
+    pub(crate) fn shared(&self) -> &ConnOf<R> {
+        &self.shared
+    }
+
+    /// Returns the send buffers for replies to the peer's calls.
+    pub(crate) fn replies(&self) -> &ReplyBuffers {
+        &self.replies
+    }
+
+    /// Returns the spare send buffers for calls.
+    pub(crate) fn calls(&self) -> &CallBuffers {
+        &self.calls
+    }
+
+    /// Returns the protection domain.
+    pub(crate) fn pd(&self) -> &Arc<Pd> {
+        &self.pd
+    }
+
+    /// Returns whether the connection was closed.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Relaxed)
+    }
+
+    /// Closes the connection: disconnects, and waits until no work request is outstanding. The peer
+    /// reaches no memory of ours afterwards. A second call waits for the first, and then returns.
+    /// May sleep.
+    pub(crate) fn close(&self) {
+        // ORDERING: the sweep takes the lock of each request after this store; a context that takes
+        // such a lock after the sweep sees it.
+        self.closed.store(true, Relaxed);
+        // The failures that follow are expected, and the role does not hear of them.
+        self.qp.shut();
+        self.lifecycle.on(Event::Close);
+        self.qp.drain();
+        self.shared.close();
+    }
+}
+
+/// Makes the queue pair of a connection, with its completion queue. `tags` is the number of tags
+/// that the role uses, `receive_size` the length of a Receive buffer in bytes. May sleep.
+///
+/// # Errors
+///
+/// Those of [`Cq::new`] and [`Qp::new`].
+pub(crate) fn queue_pair<R: Role>(
+    cm: &CmId<Lifecycle<R::Owner>>,
+    pd: &Arc<Pd>,
+    queues: &Queues,
+    (tags, receive_size): (u32, usize),
+    shared: Arc<ConnOf<R>>,
+) -> Result<QpOf<R>> {
+    let cq = Cq::new(pd, queues.send_wr + queues.receives)?;
+    let config = QpConfig {
+        send_wr: queues.send_wr,
+        recv_wr: queues.receives,
+        tags,
+        recv_size: receive_size,
+        recv_batch: queues.receive_batch,
+    };
+    Qp::new(cm, pd, cq, &config, shared)
+}
+
+/// Posts all Receives. The queue pair posts each again after its message was handled. May sleep.
+///
+/// # Errors
+///
+/// Those of [`Qp::post_receives`].
+pub(crate) fn post_receives<R: Role>(owner: &impl Owner, qp: &QpOf<R>, queues: &Queues) -> Result {
+    let posted = qp.post_receives();
+    let (peer, cq) = (traced::peer(owner), qp.cq_id());
+    match posted {
+        Ok(()) => trace::post_recvs(peer, cq, queues.receives, queues.receives),
+        Err(error) => trace::post_recvs_err(peer, cq, error.to_errno()),
+    }
+    posted
+}

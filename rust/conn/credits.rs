@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The peer's credits for our calls over one connection.
+//!
+//! The responder of these calls grants credits with each answer (RFC 8166 section 3.3.1). A call
+//! that was sent and then given up occupies a credit until the peer answers it. This file is the
+//! only one that keeps the grant; the transport learns how many calls may be in flight.
+
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::{new_spinlock, SpinLock};
+
+use super::owner::Owner;
+use super::shared::Shared;
+use super::traced;
+use crate::observe::stats::{breach, Breach};
+use crate::observe::trace;
+use crate::proto::credits::Credits;
+use crate::proto::requester::credits::Account;
+
+/// The credits of one connection. All methods are for process context and do not sleep.
+#[pin_data]
+pub(crate) struct CallCredits {
+    /// The credits that each call asks for. A larger grant counts as this number.
+    requested: u32,
+    /// The grant in force, for readers without the lock. It changes under the lock.
+    grant: Atomic<u32>,
+    #[pin]
+    ledger: SpinLock<Ledger>,
+}
+
+struct Ledger {
+    account: Account,
+    /// The number of calls in flight that the transport was told last.
+    announced: u32,
+}
+
+impl CallCredits {
+    /// Makes the credits of a connection before its first reply: one.
+    pub(crate) fn new(requested: u32) -> impl PinInit<Self> {
+        let first = Credits::new().limit();
+        let ledger = Ledger {
+            account: Account::new(),
+            announced: first,
+        };
+        pin_init!(Self {
+            requested,
+            grant: Atomic::new(first),
+            ledger <- new_spinlock!(ledger, "rpcrdma::CallCredits::ledger"),
+        })
+    }
+
+    /// Returns the credits that each call asks for.
+    #[inline]
+    pub(crate) fn requested(&self) -> u32 {
+        self.requested
+    }
+
+    /// Returns the grant in force.
+    #[inline]
+    pub(crate) fn grant(&self) -> u32 {
+        self.grant.load(Relaxed)
+    }
+
+    /// Takes the grant of the answer with this XID. Call this before anything else is done with the
+    /// answer.
+    #[inline]
+    pub(crate) fn granted<R, O: Owner>(&self, conn: &Shared<R, O>, xid: u32, grant: u32) {
+        let mut credits = Credits::new();
+        credits.on_reply(grant, self.requested);
+        if grant == 0 {
+            trace::bad_credits(traced::peer(conn.owner()), xid, grant, credits.limit());
+            breach(Breach::BadCredits);
+        }
+        if credits.limit() != self.grant() {
+            self.change(conn, |account| {
+                account.set_limit(credits.limit());
+                self.grant.store(credits.limit(), Relaxed);
+            });
+        }
+    }
+
+    /// Notes that a call was given up which was sent and not answered. The peer still works on it.
+    pub(crate) fn given_up<R, O: Owner>(&self, conn: &Shared<R, O>) {
+        self.change(conn, Account::orphaned);
+    }
+
+    /// Notes that an answer to no call has come. If calls were given up, it answers one of them.
+    pub(crate) fn unmatched_answer<R, O: Owner>(&self, conn: &Shared<R, O>) {
+        self.change(conn, Account::unclaimed);
+    }
+
+    /// Changes the account, and tells the transport how many calls may be in flight, if that has
+    /// changed. When calls that were given up occupy the whole grant, only a new connection helps.
+    fn change<R, O: Owner>(&self, conn: &Shared<R, O>, change: impl FnOnce(&mut Account)) {
+        let mut ledger = self.ledger.lock();
+        change(&mut ledger.account);
+        let credits = ledger.account.left();
+        if credits == ledger.announced {
+            return;
+        }
+        ledger.announced = credits;
+        // The lock is held, so that the transport hears of the latest number last.
+        conn.while_open(|owner| {
+            if credits == 0 {
+                owner.force_close();
+            } else {
+                owner.set_credits(credits);
+            }
+        });
+    }
+}

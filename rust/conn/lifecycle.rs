@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The states of a connection, which the connection manager's events change.
+//!
+//! [`proto::conn`](crate::proto::conn) has the state machine. This file feeds it with events, and
+//! lets an attempt to connect wait for the next state.
+
+use kernel::prelude::*;
+use kernel::sync::{new_condvar, new_spinlock, CondVar, CondVarTimeoutResult, SpinLock};
+use kernel::time::{msecs_to_jiffies, Jiffies};
+
+use super::owner::Owner;
+use super::traced;
+use crate::observe::trace;
+use crate::proto::conn::{Conn, Event, Failure, State, Step};
+use crate::rdma::cm::{CmEvent, CmHandler};
+use crate::wire::cm_private::{self, Settings};
+
+/// The longest time in milliseconds until a wait notices that the transport has abandoned the
+/// connection.
+const ABANDON_POLL_MS: u32 = 1_000;
+
+/// The state of one connection.
+#[pin_data]
+pub(crate) struct Lifecycle<O: Owner> {
+    owner: O,
+    #[pin]
+    progress: SpinLock<Progress>,
+    #[pin]
+    changed: CondVar,
+}
+
+/// What the events have led to.
+struct Progress {
+    conn: Conn,
+    /// The peer's private data; present from the event *established* on, if the peer sent any.
+    peer: Option<Settings>,
+}
+
+impl<O: Owner> Lifecycle<O> {
+    /// Makes the state of a connection that has not been started.
+    pub(crate) fn new(owner: O) -> impl PinInit<Self> {
+        let progress = Progress {
+            conn: Conn::new(),
+            peer: None,
+        };
+        pin_init!(Self {
+            owner,
+            progress <- new_spinlock!(progress, "rpcrdma::Lifecycle::progress"),
+            changed <- new_condvar!("rpcrdma::Lifecycle::changed"),
+        })
+    }
+
+    /// Applies a local event. Any process context; does not sleep.
+    pub(crate) fn on(&self, event: Event) {
+        self.apply(&mut self.progress.lock(), event);
+        self.changed.notify_all();
+    }
+
+    /// Applies `event` to the state machine, and traces the transition.
+    fn apply(&self, progress: &mut Progress, event: Event) -> Step {
+        let before = progress.conn.state();
+        let step = progress.conn.on(event);
+        let after = progress.conn.state();
+        trace::conn_state(traced::peer(&self.owner), event, before, after);
+        step
+    }
+
+    /// Returns the settings in the peer's private data, if it sent any.
+    pub(crate) fn peer(&self) -> Option<Settings> {
+        self.progress.lock().peer
+    }
+
+    /// Waits until the connection has left `state`: for `left` jiffies at most, and not longer than
+    /// the transport needs the connection. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the attempt has failed; [`Failure::TimedOut`] if no event came in time.
+    pub(crate) fn wait_past(&self, state: State, mut left: Jiffies) -> Result<(), Failure> {
+        let mut progress = self.progress.lock();
+        while progress.conn.state() == state {
+            if left == 0 {
+                self.apply(&mut progress, Event::Timeout);
+                break;
+            }
+            if self.owner.is_abandoned() {
+                // An umount waits for this attempt, and no signal interrupts it.
+                self.apply(&mut progress, Event::Close);
+                break;
+            }
+            let slice = left.min(msecs_to_jiffies(ABANDON_POLL_MS).max(1));
+            // A kernel worker gets no signals, so an event or the time-out ends this wait.
+            let rest = match self
+                .changed
+                .wait_interruptible_timeout(&mut progress, slice)
+            {
+                CondVarTimeoutResult::Timeout => 0,
+                CondVarTimeoutResult::Woken { jiffies }
+                | CondVarTimeoutResult::Signal { jiffies } => jiffies,
+            };
+            left -= slice - rest.min(slice);
+        }
+        progress.conn.failure().map_or(Ok(()), Err)
+    }
+}
+
+impl<O: Owner> CmHandler for Lifecycle<O> {
+    fn event(&self, event: CmEvent<'_>) {
+        let mut progress = self.progress.lock();
+        let before = progress.conn.state();
+        if let CmEvent::Established { private_data, .. } = event {
+            progress.peer = cm_private::decode(private_data);
+        }
+        let Some(event) = state_event(&event) else {
+            return;
+        };
+        let step = self.apply(&mut progress, event);
+        drop(progress);
+        self.changed.notify_all();
+        if before.is_up() && matches!(step, Step::To(State::Draining)) {
+            self.owner.force_close();
+        }
+    }
+}
+
+/// Translates an event of the connection manager for the state machine; `None` for an event that
+/// changes nothing.
+fn state_event(event: &CmEvent<'_>) -> Option<Event> {
+    Some(match *event {
+        CmEvent::AddrResolved => Event::AddrResolved,
+        CmEvent::AddrError(_) => Event::AddrError,
+        CmEvent::RouteResolved => Event::RouteResolved,
+        CmEvent::RouteError(_) => Event::RouteError,
+        CmEvent::Established { .. } => Event::Established,
+        CmEvent::ConnectError(_) => Event::ConnectError,
+        CmEvent::Unreachable(_) => Event::Unreachable,
+        CmEvent::Rejected { stale: true, .. } => Event::RejectedStale,
+        CmEvent::Rejected { .. } => Event::Rejected,
+        CmEvent::Disconnected => Event::Disconnected,
+        CmEvent::DeviceRemoval => Event::DeviceRemoval,
+        CmEvent::AddrChange => Event::AddrChange,
+        _ => return None,
+    })
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a connection asks of its transport.
+
+use crate::mem::SockAddr;
+use crate::observe::trace::Peer;
+
+/// The transport that a connection belongs to.
+///
+/// A value of this type keeps the transport in existence. All methods are for process context and
+/// do not sleep.
+pub(crate) trait Owner: Send + Sync + 'static {
+    /// Returns the peer's address and port as trace events show them.
+    fn peer(&self) -> Peer;
+
+    /// Returns the peer's address.
+    fn address(&self) -> SockAddr;
+
+    /// Returns whether the transport no longer needs the connection that is being made.
+    fn is_abandoned(&self) -> bool;
+
+    /// Has the connection closed by a worker. Further calls change nothing.
+    fn force_close(&self);
+
+    /// Sets the number of our calls that may be in flight.
+    fn set_credits(&self, credits: u32);
+
+    /// Wakes the senders that found the send queue full.
+    fn wake_senders(&self);
+}

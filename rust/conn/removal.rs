@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What happens when a device goes away.
+//!
+//! `ib_core` calls [`Removal::device_removed`] for each lease, and then waits until all leases of
+//! the device are dropped. A connection holds its lease through its protection domain, so the
+//! removal ends when the transport has closed the connection.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::lifecycle::Lifecycle;
+use super::owner::Owner;
+use crate::observe::trace;
+use crate::proto::conn::Event;
+use crate::rdma::device::{Device, Lease, Name, Registration, Removal};
+
+/// Closes a connection whose device is going away.
+struct CloseOnRemoval<O: Owner> {
+    owner: O,
+    device: Name,
+    /// An attempt to connect waits here, and the removal has to wait for its end.
+    lifecycle: Arc<Lifecycle<O>>,
+}
+
+/// Leases `device` for a connection of `owner`. May sleep.
+///
+/// # Errors
+///
+/// `ENETUNREACH` if the device is going away already; `ENOMEM`.
+pub(crate) fn lease<O: Owner>(
+    devices: &Registration,
+    device: &Device<'_>,
+    owner: O,
+    lifecycle: &Arc<Lifecycle<O>>,
+) -> Result<Lease> {
+    let closer = CloseOnRemoval {
+        owner,
+        device: device.name(),
+        lifecycle: lifecycle.clone(),
+    };
+    devices.lease(device, Arc::new(closer, GFP_KERNEL)?)
+}
+
+impl<O: Owner> Removal for CloseOnRemoval<O> {
+    fn device_removed(&self) {
+        let device: &dyn kernel::fmt::Display = &self.device;
+        trace::device_removal(device, self.owner.address().bytes());
+        // The connection manager learns of the removal after `ib_core`'s other clients. That is too
+        // late for an attempt that waits for the peer's answer.
+        self.lifecycle.on(Event::DeviceRemoval);
+        self.owner.force_close();
+    }
+}

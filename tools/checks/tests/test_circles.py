@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The check of import circles sees a circle, and takes nothing else for one."""
+
+import unittest
+from unittest import mock
+
+from checks import circles
+from fixture import TreeTest
+
+
+class Circles(TreeTest):
+    check = circles.check
+
+    def test_a_chain_is_no_circle(self):
+        self.passes(
+            {
+                "rust/client/send.rs": "use super::marshal;\nuse crate::client::request::R;\n",
+                "rust/client/marshal.rs": "use super::request::R;\n",
+                "rust/client/request.rs": "use crate::rdma::send::S;\n",
+            }
+        )
+
+    def test_two_files(self):
+        files = {
+            "rust/client/send.rs": "use super::reply;\n",
+            "rust/client/reply.rs": "fn f() { crate::client::send::g() }\n",
+        }
+        self.fails(files, ("rust/client:0", "2 files import each other in a circle; at most 0"))
+
+    def test_three_files_by_way_of_each_other(self):
+        files = {
+            "rust/client/a.rs": "use super::b::X;\n",
+            "rust/client/b.rs": "use super::{c, d};\n",
+            "rust/client/c.rs": "use super::a::Y;\n",
+            "rust/client/d.rs": "",
+        }
+        self.fails(files, ("rust/client:0", "3 files import each other in a circle; at most 0: a b c"))
+
+    def test_a_file_and_its_folder_are_one(self):
+        self.passes(
+            {
+                "rust/client/qp.rs": "mod post;\nuse post::P;\n",
+                "rust/client/qp/post.rs": "use super::Qp;\n",
+            }
+        )
+        files = {
+            "rust/client/qp.rs": "mod post;\n",
+            "rust/client/qp/post.rs": "use super::super::mr::Mr;\n",
+            "rust/client/mr.rs": "use super::qp::Qp;\n",
+        }
+        self.fails(files, ("rust/client:0", "2 files"))
+
+    def test_tests_and_local_names_do_not_count(self):
+        self.passes(
+            {
+                "rust/client/a.rs": "use super::b::X;\n#[cfg(test)]\nmod tests { use super::super::b; }\n",
+                "rust/client/b.rs": "use crate::conn::a;\nfn f() { a::g() }\n"
+                "#[cfg(test)]\nmod tests {\n    use super::super::a;\n}\n",
+            }
+        )
+
+    def test_a_limit_that_is_too_high(self):
+        files = {"rust/client/a.rs": ""}
+        with mock.patch.dict(circles.CIRCLES, {"rust/client": 2}):
+            self.fails(files, ("rust/client:0", "lower the limit of 2"))
+
+
+if __name__ == "__main__":
+    unittest.main()
