@@ -37,7 +37,7 @@ check: lab-deps
 ## clean: remove what the module build left in this tree
 clean:
 	+@[ ! -e '$(KDIR)/Makefile' ] || $(KBUILD) clean
-	@rm -f rust/raw/closure.rs rust/raw/shared_types rust/raw/bindings_generated.rs
+	@rm -f rpcrdma_version.c rust/raw/closure.rs rust/raw/shared_types rust/raw/bindings_generated.rs
 
 ## help: this text
 help:

@@ -20,8 +20,8 @@ from pathlib import Path
 from checks import rst
 from checks.tree import Tree
 
-# What the kernel's .rustfmt.toml sets.
-RUSTFMT = ["--edition", "2021", "--config", "newline_style=Unix"]
+# The format of all Rust sources; editors find the same file by themselves.
+RUSTFMT = ["--config-path", str(Path(__file__).resolve().parents[2] / "rustfmt.toml")]
 
 
 def _run(command: list[str], tree: Tree) -> str:

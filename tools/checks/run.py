@@ -21,6 +21,7 @@ from checks import (
     sizes,
     trace_events,
     unsafe_budget,
+    version,
     words,
 )
 from checks.tree import Tree
@@ -36,6 +37,7 @@ CHECKS = {
         words,
         trace_events,
         make_help,
+        version,
     )
 }
 

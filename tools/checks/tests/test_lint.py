@@ -55,6 +55,12 @@ class Linters(TreeTest):
         self.assertEqual(self.linted(lint.rustfmt, {"a.rs": "fn f() {}\n"}), "")
         self.assertIn("a.rs", self.linted(lint.rustfmt, {"a.rs": "fn  f( ) {}\n"}))
 
+    def test_rustfmt_has_the_settings_of_the_tree(self):
+        self.needs(os.environ.get("RUSTFMT") or shutil.which("rustfmt"))
+        # Edition 2015 has no `async`; with other newlines than Unix's the second file would pass.
+        self.assertEqual(self.linted(lint.rustfmt, {"a.rs": "async fn f() {}\n"}), "")
+        self.assertIn("a.rs", self.linted(lint.rustfmt, {"a.rs": "fn f() {}\r\n"}))
+
     def test_shellcheck(self):
         self.needs(shutil.which("shellcheck"))
         self.assertEqual(self.linted(lint.shellcheck, {"x": "#!/bin/sh\necho\n"}), "")

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The file VERSION has the version; every other place that names it has the same."""
+
+from __future__ import annotations
+
+import re
+
+from .tree import Finding, Tree, line_of
+
+NAME = "version"
+
+SOURCE = "VERSION"
+
+# Other places: the file, and the pattern of the line that names the version.
+PLACES: dict[str, str] = {
+    "dkms.conf": r'^PACKAGE_VERSION="(.*)"$',
+    "debian/changelog": r"^rpcrdma \((.*?)\)",
+    "CHANGELOG.md": r"^## (\d\S*)",
+    "tools/host/Cargo.toml": r'^version = "(.*)"$',
+    "tools/bench/Cargo.toml": r'^version = "(.*)"$',
+    "tools/fuzz/Cargo.toml": r'^version = "(.*)"$',
+    "tools/host/Cargo.lock": r'^name = "rpcrdma-proto"\nversion = "(.*)"$',
+    "tools/bench/Cargo.lock": r'^name = "rpcrdma-bench"\nversion = "(.*)"$',
+    "tools/fuzz/Cargo.lock": r'^name = "rpcrdma-fuzz"\nversion = "(.*)"$',
+}
+
+# The Kbuild file makes the version that modinfo shows from VERSION, and links it into the module.
+KBUILD = ("rpcrdma_version.c: $(src)/VERSION", " rpcrdma_version.o")
+
+
+def _check_place(tree: Tree, path: str, pattern: str, version: str) -> list[Finding]:
+    """The first match of `pattern` in a file, compared with `version`."""
+    text = tree.text(path) if path in tree.files else ""
+    match = re.search(pattern, text, re.MULTILINE)
+    if not match:
+        return [Finding(path, 0, f"names no version; {SOURCE} has {version}")]
+    if match[1] == version:
+        return []
+    line = line_of(text, match.start(1))
+    return [Finding(path, line, f"has version {match[1]}; {SOURCE} has {version}")]
+
+
+def check(tree: Tree) -> list[Finding]:
+    """Every place that names another version than VERSION, or none."""
+    text = tree.text(SOURCE) if SOURCE in tree.files else ""
+    if not re.fullmatch(r"\d+\.\d+\.\d+\n", text):
+        return [Finding(SOURCE, 1, "must be one line such as 1.2.3")]
+    findings = []
+    for path, pattern in PLACES.items():
+        findings += _check_place(tree, path, pattern, text.strip())
+    kbuild = tree.text("Kbuild") if "Kbuild" in tree.files else ""
+    missing = [Finding("Kbuild", 0, f"lacks `{part.strip()}`") for part in KBUILD]
+    return findings + [f for f, part in zip(missing, KBUILD, strict=True) if part not in kbuild]
