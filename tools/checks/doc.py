@@ -1,39 +1,48 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Writes Documentation/ as HTML to Documentation/output."""
+"""Writes Documentation/ as HTML to Documentation/output, with Sphinx.
+
+Usage: doc.py [--root DIR]
+
+Documentation/conf.py has the settings. A warning of Sphinx makes the command fail.
+"""
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 
 from checks import rst
 
-FOLDER = Path(__file__).resolve().parents[2] / rst.FOLDER
+
+def build(root: Path, stderr: int | None = None) -> int:
+    """Runs Sphinx over the documents of the tree at `root`; returns its exit status.
+
+    Warnings go to `stderr`.
+    """
+    folder = root / rst.FOLDER
+    output = folder / "output"
+    # -E: pages that did not change are read again, so that their warnings come again, too.
+    strictly = ["-q", "-E", "-W", "--keep-going"]
+    command = [sys.executable, "-m", "sphinx", *strictly, "-b", "html", folder, output]
+    done = subprocess.run(command, check=False, stderr=stderr)
+    if done.returncode == 0:
+        print(output / "index.html")
+    return done.returncode
 
 
 def main() -> int:
-    """One page for each document; fails on the first that does not parse."""
-    try:
-        from docutils.core import publish_string  # noqa: PLC0415 - may be missing
-    except ImportError:
-        print("no docutils: install python3-docutils")
+    """Builds the pages of one tree."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2])
+    root = parser.parse_args().root
+    if importlib.util.find_spec("sphinx") is None:
+        print("no Sphinx: install python3-sphinx")
         return 1
-    rst.register()
-    output = FOLDER / "output"
-    output.mkdir(exist_ok=True)
-    settings = {"halt_level": 2, "input_encoding": "unicode", "math_output": "HTML"}
-    for source in sorted(FOLDER.glob("*.rst")):
-        html = publish_string(
-            source.read_text(encoding="utf-8"),
-            source_path=str(source),
-            writer_name="html5",
-            settings_overrides=settings,
-        )
-        page = output / f"{source.stem}.html"
-        page.write_bytes(html)
-        print(page)
-    return 0
+    return build(root)
 
 
 if __name__ == "__main__":

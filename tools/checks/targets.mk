@@ -4,7 +4,7 @@
 
 CHECKS := PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3
 
-.PHONY: check check-tree check-lint check-clippy doc
+.PHONY: check check-tree check-lint check-clippy doc man
 
 ## check-tree: layering, unsafe budget, sizes and the like; and the checks' own tests
 check-tree:
@@ -19,8 +19,12 @@ check-lint:
 check-clippy:
 	@KDIR='$(KDIR)' LLVM='$(LLVM)' $(CHECKS) tools/checks/clippy.py
 
-## doc: Documentation/ as HTML, below Documentation/output
+## doc: Documentation/ as HTML, below Documentation/output (needs python3-sphinx)
 doc:
 	@$(CHECKS) tools/checks/doc.py
+
+## man: the manual page build/rpcrdma.4, for man -l (needs python3-docutils)
+man:
+	@$(CHECKS) tools/checks/man.py build/rpcrdma.4
 
 check: check-tree check-lint check-clippy

@@ -13,6 +13,8 @@ for tool in dpkg-buildpackage dh dh_dkms; do
 	command -v "$tool" >/dev/null ||
 		die "no $tool: apt-get install --no-install-recommends dpkg-dev debhelper dh-dkms"
 done
+python3 -c 'import docutils' 2>/dev/null ||
+	die "no docutils: apt-get install --no-install-recommends python3-docutils"
 version=$(dpkg-parsechangelog -S Version) || exit 1
 tree=$out/rpcrdma-$version
 rm -rf "$tree"
@@ -22,7 +24,7 @@ if git rev-parse --git-dir >/dev/null 2>&1; then
 else
 	find . -path "./$out" -prune -o -type f -print0
 fi | tar -c --null --no-recursion --ignore-failed-read -T - | tar -x -C "$tree" || die "copying failed"
-# -d: nothing is compiled, so of the build dependencies those checked above suffice.
+# -d: no program is compiled, so of the build dependencies those checked above suffice.
 (cd "$tree" && dpkg-buildpackage -d -us -uc --build=binary,source) >"$out/build.log" 2>&1 ||
 	die "dpkg-buildpackage failed: see $out/build.log"
 ls -l "$out/rpcrdma-dkms_${version}_all.deb"
