@@ -15,6 +15,7 @@ from pathlib import Path
 
 from checks import (
     circles,
+    documents,
     headers,
     layering,
     make_help,
@@ -38,6 +39,7 @@ CHECKS = {
         trace_events,
         make_help,
         version,
+        documents,
     )
 }
 

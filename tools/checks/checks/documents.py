@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Documents name files and modules that exist, in lines of at most 100 columns.
+
+Looks at Documentation/*.rst and at the Markdown files; needs nothing but Python. Markup is
+checked by rst.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import PurePath
+
+from .tree import Finding, Tree
+
+NAME = "documents"
+
+COLUMNS = 100
+
+# What a build leaves behind: documents may name it.
+MADE = ("Documentation/output", "tools/fuzz/corpus", "build")
+
+# Written by tools, which have checks of their own.
+GENERATED = ("Documentation/rfc-map.rst",)
+
+_FOLDERS = r"(?:rust|tools|include/rpcrdma|include/trace|samples|Documentation|debian|build)"
+_PATH = re.compile(rf"(?<![\w./-]){_FOLDERS}/[\w./*-]*[\w/*]")
+_ROOMS = r"(?:wire|proto|rdma|sunrpc|observe|conn|client|server|mem|work)"
+_MODULE = re.compile(rf"(?<![\w:]){_ROOMS}(?:::\w+)+")
+_ITEM = re.compile(r"(?<![\w:])([A-Z]\w+)::(\w+)")
+_LITERAL = re.compile(r"(`+)(.+?)\1")
+_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def _documents(tree: Tree) -> list[str]:
+    paths = tree.under("Documentation", ".rst") + [f for f in tree.files if f.endswith(".md")]
+    return [path for path in paths if path not in GENERATED]
+
+
+def _literals(line: str) -> Iterator[str]:
+    """What stands between backticks; an indented line may be code as a whole."""
+    yield from (match[2] for match in _LITERAL.finditer(line))
+    if line.startswith("    "):
+        yield re.sub(r"`", " ", line)
+
+
+def _exists(tree: Tree, path: str) -> bool:
+    """Whether a path names a file, a folder or, with `*`, any file of the tree."""
+    plain = path.rstrip("/")
+    if any(plain == made or plain.startswith(made + "/") for made in MADE):
+        return True
+    if "*" in plain:
+        return any(fnmatch(f, plain) or fnmatch(f, plain + "/*") for f in tree.files)
+    return plain in tree.files or any(f.startswith(plain + "/") for f in tree.files)
+
+
+def _is_module(tree: Tree, named: str) -> bool:
+    """Whether `proto::inline` is a module, or an item that its parent module mentions."""
+    segments = named.split("::")
+    for length in range(len(segments), 0, -1):
+        path = f"rust/{'/'.join(segments[:length])}.rs"
+        if path in tree.files:
+            rest = segments[length : length + 1]
+            return not rest or re.search(rf"\b{rest[0]}\b", tree.text(path)) is not None
+    return False
+
+
+@cache
+def _words(tree: Tree) -> set[str]:
+    """Every identifier of the Rust sources."""
+    return {w for path in tree.under("rust", ".rs") for w in re.findall(r"\w+", tree.text(path))}
+
+
+def _check_line(tree: Tree, line: str) -> Iterator[str]:
+    """What is wrong with the names in a line."""
+    for literal in _literals(line):
+        for path in _PATH.findall(literal):
+            if not _exists(tree, path):
+                yield f"no such file: {path}"
+        for module in _MODULE.findall(literal):
+            if not _is_module(tree, module):
+                yield f"no such module: {module}"
+        for item in _ITEM.finditer(literal):
+            if not _words(tree).issuperset(item.groups()):
+                yield f"nothing in rust/ has these names: {item[0]}"
+
+
+def _check_links(tree: Tree, path: str, line: str) -> Iterator[str]:
+    """Links of a Markdown file to files that do not exist."""
+    for target in _LINK.findall(line):
+        local = str(PurePath(path).parent / target)
+        if "://" not in target and not _exists(tree, local):
+            yield f"no such file: {target}"
+
+
+def _check_document(tree: Tree, path: str) -> Iterator[Finding]:
+    for number, line in enumerate(tree.text(path).splitlines(), 1):
+        if len(line) > COLUMNS:
+            yield Finding(path, number, f"{len(line)} columns; at most {COLUMNS}")
+        messages = set(_check_line(tree, line))
+        if path.endswith(".md"):
+            messages |= set(_check_links(tree, path, line))
+        for message in messages:
+            yield Finding(path, number, message)
+
+
+def check(tree: Tree) -> list[Finding]:
+    """All of it, for every document."""
+    return [finding for path in _documents(tree) for finding in _check_document(tree, path)]
