@@ -16,6 +16,7 @@ from pathlib import Path
 from checks import (
     circles,
     documents,
+    examples,
     headers,
     layering,
     make_help,
@@ -40,6 +41,7 @@ CHECKS = {
         make_help,
         version,
         documents,
+        examples,
     )
 }
 
