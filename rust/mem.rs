@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory, addresses and namespaces, as the rooms `rdma` and `sunrpc` speak of them to each other.
+//! Memory, addresses and network namespaces, in types that the rooms `rdma` and `sunrpc` share.
 //!
-//! Neutral ground: nothing here knows verbs or RPC. `sunrpc` says where the memory of a message
-//! lies ([`Piece`]), which address a transport has ([`SockAddr`]) and which network namespace it
-//! belongs to ([`NetRef`]); `rdma` maps, resolves and connects.
+//! This room knows neither verbs nor RPC. `sunrpc` describes the memory of a message ([`Piece`]),
+//! the address of a transport ([`SockAddr`]) and its network namespace ([`NetRef`]); `rdma` maps
+//! the memory, resolves the address, and connects.
 
 use core::marker::PhantomData;
 use core::mem::size_of;
@@ -17,15 +17,15 @@ use kernel::prelude::*;
 // CAST: a page is far smaller than 4 GiB.
 const PAGE: u32 = PAGE_SIZE as u32;
 
-/// A physically contiguous run of bytes, known by the page it starts in.
+/// A physically contiguous run of bytes, described by the page in which it starts.
 ///
 /// # Invariants
 ///
 /// - `offset` is less than [`PAGE_SIZE`], and `offset + len` does not overflow.
-/// - The bytes from `offset` of `page` on, `len` of them, are physically contiguous lowmem, and
-///   the `struct page`s of the pages they span are contiguous too.
-/// - They stay valid and in place until whoever maps them says that they are fenced; see
-///   [`Piece::new`].
+/// - `len` bytes from `offset` of `page` on are physically contiguous lowmem, and the `struct
+///   page`s of their pages are contiguous, too.
+/// - The bytes stay valid and are not moved while a memory region that maps them is live;
+///   [`Piece::new`] has the details.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     page: NonNull<bindings::page>,
@@ -34,58 +34,59 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Describes `len` bytes from byte `offset` of `page` on. `offset` may exceed a page; it is
-    /// brought into the page that it falls into.
+    /// Describes `len` bytes from byte `offset` of `page` on. `offset` may be larger than a page;
+    /// the piece then starts in a later page.
     ///
     /// # Safety
     ///
     /// - The bytes are physically contiguous, not in high memory, and inside one allocation or
     ///   folio, so that their `struct page`s are contiguous; `offset + len` fits a `u32`.
-    /// - They stay allocated and are not moved until the memory region that maps them (if one
-    ///   does) is no longer live, or the caller has been promised that nobody uses the piece by
-    ///   then: the transport of an RPC promises it, for memory of the RPC.
-    /// - Whoever owns them accepts that a device, and through it a peer, reads them, or writes
-    ///   them if they are mapped for that.
+    /// - The bytes stay allocated and are not moved as long as a memory region that maps them is
+    ///   live. Alternatively, the user of the piece promises to use it no longer than they are: the
+    ///   transport of an RPC promises this for the memory of the RPC.
+    /// - The owner of the bytes accepts that a device, and through it a peer, reads them, or writes
+    ///   them if they are mapped for writing.
     #[inline]
     pub(crate) unsafe fn new(page: NonNull<bindings::page>, offset: u32, len: u32) -> Self {
         // CAST: `usize` has at least 32 bits.
         let pages = (offset / PAGE) as usize;
-        // INVARIANT: the rest is what the caller promises.
+        // INVARIANT: `offset` is reduced to less than a page; the caller promises the rest.
         Self {
-            // SAFETY: The caller promises that the `struct page`s up to where the bytes end are
-            // contiguous, so this one exists.
+            // SAFETY: The caller promises that the `struct page`s of all the bytes are contiguous,
+            // so this one exists.
             page: unsafe { page.add(pages) },
             offset: offset % PAGE,
             len,
         }
     }
 
-    /// Page of the first byte.
+    /// Returns the page of the first byte.
     #[inline]
     pub(crate) fn page(&self) -> NonNull<bindings::page> {
         self.page
     }
 
-    /// Offset of the first byte in that page, less than [`PAGE_SIZE`].
+    /// Returns the offset of the first byte in its page, which is less than [`PAGE_SIZE`].
     #[inline]
     pub(crate) fn offset(&self) -> u32 {
         self.offset
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Takes the first `n` bytes off, all of them if there are fewer, and returns them.
+    /// Removes the first `n` bytes, or all if there are fewer, and returns them.
     #[inline]
     pub(crate) fn split_front(&mut self, n: u32) -> Self {
         let n = n.min(self.len);
         let front = Self { len: n, ..*self };
-        // A piece that is used up stays where it is: there need not be a page behind it.
+        // An empty rest keeps its page: there may be no page behind the last byte.
         if n < self.len {
-            // SAFETY: A part of the same bytes, for which the invariants promise what `new` asks.
+            // SAFETY: The rest is a part of the same bytes, for which the invariants guarantee what
+            // `new` demands.
             *self = unsafe { Self::new(self.page, self.offset + n, self.len - n) };
         } else {
             self.len = 0;
@@ -94,7 +95,7 @@ impl Piece {
     }
 }
 
-/// A network namespace that somebody keeps for at least `'a`.
+/// A reference to a network namespace that exists for at least `'a`.
 ///
 /// # Invariants
 ///
@@ -102,12 +103,13 @@ impl Piece {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NetRef<'a> {
     net: NonNull<bindings::net>,
-    keeper: PhantomData<&'a ()>,
+    lifetime: PhantomData<&'a ()>,
 }
 
-// SAFETY: A `struct net` may be used from any task; this is no more than a pointer to it.
+// SAFETY: Any task may use a `struct net`; this value is a pointer to it.
 unsafe impl Send for NetRef<'_> {}
-// SAFETY: As above; nothing is changed through a shared reference.
+// SAFETY: Several tasks may use a `struct net` at once; through a shared reference, only the
+// pointer is read.
 unsafe impl Sync for NetRef<'_> {}
 
 impl NetRef<'_> {
@@ -115,24 +117,24 @@ impl NetRef<'_> {
     ///
     /// # Safety
     ///
-    /// As the type invariant says: a transport holds a reference during `'a`, for example.
+    /// The namespace is referenced during `'a`, by a transport for example.
     #[inline]
     pub(crate) unsafe fn new(net: NonNull<bindings::net>) -> Self {
-        // INVARIANT: the caller promises it.
+        // INVARIANT: The caller promises it.
         Self {
             net,
-            keeper: PhantomData,
+            lifetime: PhantomData,
         }
     }
 
-    /// The initial namespace.
-    #[allow(dead_code, reason = "for samples")]
+    /// Returns the initial namespace.
+    #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn init() -> Self {
-        // SAFETY: The address of a static is not null; the namespace is never freed.
+        // SAFETY: The address of a static is not null, and this namespace is never freed.
         unsafe { Self::new(NonNull::new_unchecked(&raw mut bindings::init_net)) }
     }
 
-    /// The namespace itself; referenced by the type invariant.
+    /// Returns the namespace, which by the type invariant is referenced during `'a`.
     #[inline]
     pub(crate) fn as_ptr(&self) -> *mut bindings::net {
         self.net.as_ptr()
@@ -155,12 +157,12 @@ pub(crate) struct SockAddr {
 }
 
 impl SockAddr {
-    /// Copies the socket address in `bytes`, which starts with the family in host byte order as
+    /// Copies the socket address in `bytes`, which start with the family in host byte order, as
     /// `struct sockaddr` does.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it is too short for a family, or longer than `struct sockaddr_storage`.
+    /// `EINVAL` if `bytes` are too short for a family, or longer than `struct sockaddr_storage`.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut storage = [0; size_of::<bindings::__kernel_sockaddr_storage>()];
         if bytes.len() < size_of::<bindings::sa_family_t>() {
@@ -170,15 +172,15 @@ impl SockAddr {
             .get_mut(..bytes.len())
             .ok_or(EINVAL)?
             .copy_from_slice(bytes);
-        // INVARIANT: `get_mut` has compared the lengths; the rest is zero from the start.
+        // INVARIANT: `get_mut` has compared the lengths. The bytes behind are still zero.
         Ok(Self {
             storage,
             len: bytes.len(),
         })
     }
 
-    /// The socket address in `storage`, as long as its family says; of another family than IPv4 and
-    /// IPv6, the family alone.
+    /// Makes a socket address of the first bytes of `storage`, as many as its family has. For a
+    /// family other than IPv4 and IPv6, it has the family only.
     pub(crate) fn from_storage(storage: Storage) -> Self {
         let [a, b, ..] = storage;
         let len = match u32::from(u16::from_ne_bytes([a, b])) {
@@ -186,7 +188,8 @@ impl SockAddr {
             bindings::AF_INET6 => size_of::<bindings::sockaddr_in6>(),
             _ => size_of::<bindings::sa_family_t>(),
         };
-        // INVARIANT: all of these are shorter than the storage, the rest of which becomes zero.
+        // INVARIANT: All of these lengths are less than that of the storage. The bytes behind are
+        // set to zero below.
         let mut this = Self { storage, len };
         for byte in this.storage.iter_mut().skip(len) {
             *byte = 0;
@@ -194,11 +197,11 @@ impl SockAddr {
         this
     }
 
-    /// An IPv4 address and a port in host byte order.
-    #[allow(dead_code, reason = "for samples")]
+    /// Makes a socket address of an IPv4 address and a port in host byte order.
+    #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn v4(addr: [u8; 4], port: u16) -> Self {
         let mut storage = [0; size_of::<bindings::__kernel_sockaddr_storage>()];
-        // CAST: the family fits its field in `struct sockaddr`.
+        // CAST: `AF_INET` fits the field of `struct sockaddr`.
         let family = (bindings::AF_INET as u16).to_ne_bytes();
         let port = port.to_be_bytes();
         for (to, from) in storage.chunks_mut(2).zip([family, port]) {
@@ -207,21 +210,22 @@ impl SockAddr {
         for (to, from) in storage.iter_mut().skip(4).zip(addr) {
             *to = from;
         }
-        // INVARIANT: `sockaddr_in` is shorter than `sockaddr_storage`.
+        // INVARIANT: `sockaddr_in` is shorter than `sockaddr_storage`, and the bytes behind are
+        // zero.
         Self {
             storage,
             len: size_of::<bindings::sockaddr_in>(),
         }
     }
 
-    /// The address family (`AF_INET`, `AF_INET6`).
+    /// Returns the address family (`AF_INET`, `AF_INET6`).
     #[inline]
     pub(crate) fn family(&self) -> u16 {
         let [a, b, ..] = self.storage;
         u16::from_ne_bytes([a, b])
     }
 
-    /// The port of an IPv4 or IPv6 address, in host byte order; 0 for other families.
+    /// Returns the port of an IPv4 or IPv6 address, in host byte order; 0 for other families.
     #[inline]
     pub(crate) fn port(&self) -> u16 {
         match u32::from(self.family()) {
@@ -233,14 +237,15 @@ impl SockAddr {
         }
     }
 
-    /// The address as `struct sockaddr` has it.
+    /// Returns the bytes of the address, as in `struct sockaddr`.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.storage.get(..self.len).unwrap_or(&self.storage)
     }
 
-    /// For C functions that take a `struct sockaddr *` and read as much as its family says. It is
-    /// aligned for that, and as long as a `sockaddr_storage`.
+    /// Returns the address for C functions that take a `struct sockaddr *` and read as many bytes
+    /// as the family has. The pointer is aligned for that, and points to a whole
+    /// `sockaddr_storage`.
     #[inline]
     pub(crate) fn as_ptr(&self) -> *const bindings::sockaddr {
         self.storage.as_ptr().cast()
@@ -252,10 +257,10 @@ impl SockAddr {
 mod tests {
     use super::*;
 
-    /// An address of `family`, all other bytes of which are 7.
+    /// Makes a storage with `family`, all other bytes of which are 7.
     fn storage(family: u32) -> Storage {
         let mut storage = [7; size_of::<Storage>()];
-        // CAST: families are small.
+        // CAST: the families used here fit.
         for (to, from) in storage.iter_mut().zip((family as u16).to_ne_bytes()) {
             *to = from;
         }
@@ -263,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_as_long_as_its_family_says() {
+    fn length_of_an_address_depends_on_its_family() {
         let sizes = [(bindings::AF_INET, 16), (bindings::AF_INET6, 28), (0, 2)];
         for (family, len) in sizes {
             let addr = SockAddr::from_storage(storage(family));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Workqueues of this module's own, and waiting for a limited time, for all rooms above. Neutral
-//! ground, as [`mem`](crate::mem) is.
+//! Workqueues of the module, and waiting for an event for a limited time. This room knows neither
+//! verbs nor RPC.
 //!
 //! C headers: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h),
 //! [`include/linux/completion.h`](srctree/include/linux/completion.h)
@@ -14,24 +14,24 @@ use kernel::str::CStrExt;
 use kernel::time::Jiffies;
 use kernel::types::Opaque;
 
-/// A workqueue whose work runs on any processor, at normal priority: its workers are those that
-/// SUNRPC's `rpciod` and other such queues have.
+/// A workqueue whose work runs on any CPU, at normal priority. It shares its workers with other
+/// unbound workqueues, such as SUNRPC's `rpciod`.
 ///
-/// Dropping it waits for everything queued, until the functions have returned. Process context; not
-/// from its own work.
+/// Dropping it waits until all queued work has finished. Drop it in process context, and not from
+/// its own work.
 ///
 /// # Invariants
 ///
-/// The queue was allocated by [`Self::with_flags`], and is destroyed with this value.
+/// [`Self::with_flags`] has allocated the workqueue, and it is destroyed with this value.
 pub(crate) struct Queue(NonNull<bindings::workqueue_struct>);
 
-// SAFETY: Workqueues may be used from any thread.
+// SAFETY: Any task may use and destroy a workqueue.
 unsafe impl Send for Queue {}
-// SAFETY: As above.
+// SAFETY: Several tasks may use a workqueue at once.
 unsafe impl Sync for Queue {}
 
 impl Queue {
-    /// A queue called `owner_purpose`. May sleep.
+    /// Allocates a workqueue with the name `owner_purpose`. May sleep.
     ///
     /// # Errors
     ///
@@ -40,7 +40,8 @@ impl Queue {
         Self::with_flags(owner, purpose, 0)
     }
 
-    /// One that memory reclaim may wait for: it has a rescuer. May sleep.
+    /// Allocates a workqueue that memory reclaim may wait for: it has a rescuer (`WQ_MEM_RECLAIM`).
+    /// May sleep.
     ///
     /// # Errors
     ///
@@ -49,8 +50,8 @@ impl Queue {
         Self::with_flags(owner, purpose, bindings::wq_flags_WQ_MEM_RECLAIM)
     }
 
-    /// One that memory reclaim may wait for, and that an administrator can tune in
-    /// `/sys/devices/virtual/workqueue` (processors, priority). May sleep.
+    /// Allocates a workqueue that memory reclaim may wait for, and whose CPUs and priority an
+    /// administrator can set in `/sys/devices/virtual/workqueue`. May sleep.
     ///
     /// # Errors
     ///
@@ -61,7 +62,7 @@ impl Queue {
     }
 
     fn with_flags(owner: &CStr, purpose: &CStr, flags: u32) -> Result<Self> {
-        // SAFETY: The format takes two strings, which follow. May sleep.
+        // SAFETY: The format takes two strings, which are passed. The context may sleep.
         let queue = unsafe {
             bindings::alloc_workqueue_noprof(
                 c"%s_%s".as_char_ptr(),
@@ -71,11 +72,11 @@ impl Queue {
                 purpose.as_char_ptr(),
             )
         };
-        // INVARIANT: just allocated.
+        // INVARIANT: The workqueue was allocated above.
         NonNull::new(queue).map(Self).ok_or(ENOMEM)
     }
 
-    /// The queue, which lives as long as `self`.
+    /// Returns the workqueue for C functions. It exists as long as `self`.
     #[inline]
     pub(crate) fn as_ptr(&self) -> *mut bindings::workqueue_struct {
         self.0.as_ptr()
@@ -84,16 +85,17 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; this is the last use.
+        // SAFETY: By the type invariant the workqueue is valid, and this is its last use.
         unsafe { bindings::destroy_workqueue(self.0.as_ptr()) };
     }
 }
 
-/// Tells one task that something has changed, for which it waits for a limited time, signals or not.
-/// (The kernel crate's `CondVar` cannot do both, and its `Completion` neither.)
+/// A notification for one task, which waits for it for a limited time and without regard to
+/// signals. (The kernel crate's `CondVar` and `Completion` have no such wait.)
 ///
-/// A change that is announced while nobody waits ends the next wait at once, so the task looks first
-/// and waits then. Announcing again adds nothing.
+/// A change that is announced while the task does not wait ends its next wait at once. The task
+/// therefore checks its condition first, and waits after that. Several announcements before a wait
+/// count as one.
 ///
 /// # Invariants
 ///
@@ -104,17 +106,18 @@ pub(crate) struct Change {
     completion: Opaque<bindings::completion>,
 }
 
-// SAFETY: A completion may be used from any thread.
+// SAFETY: Any task may use a completion.
 unsafe impl Send for Change {}
-// SAFETY: As above.
+// SAFETY: Several tasks may use a completion at once.
 unsafe impl Sync for Change {}
 
 impl Change {
-    /// Nothing has been announced.
+    /// Makes a notification that has not been announced.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             completion <- Opaque::ffi_init(|completion| {
-                // SAFETY: The memory is ours, and pinned.
+                // SAFETY: `completion` points to the field's memory, which is pinned and not
+                // shared.
                 unsafe { bindings::init_completion(completion) }
             }),
         })
@@ -123,8 +126,9 @@ impl Change {
     /// Announces a change. Any context.
     pub(crate) fn announce(&self) {
         let completion = self.completion.get();
-        // SAFETY: By the type invariant. Two that announce at the same time do so twice, which makes
-        // the task look once more than it need.
+        // SAFETY: By the type invariant the completion is initialised. Two tasks that announce at
+        // the same time may both complete it; the waiting task then checks its condition once more
+        // than necessary.
         unsafe {
             if !bindings::completion_done(completion) {
                 bindings::complete(completion);
@@ -132,10 +136,10 @@ impl Change {
         }
     }
 
-    /// Waits for a change, at most so many jiffies; returns how many are left, 0 if there was none.
-    /// Process context; sleeps, and no signal ends that.
+    /// Waits for a change for at most `limit` jiffies. Returns the number of jiffies that are left,
+    /// 0 if there was no change. Process context; sleeps, and no signal ends the sleep.
     pub(crate) fn wait(&self, limit: Jiffies) -> Jiffies {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the completion is initialised.
         unsafe { bindings::wait_for_completion_timeout(self.completion.get(), limit) }
     }
 }
@@ -146,14 +150,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_waited_for_no_longer_than_the_limit() -> Result {
+    fn wait_ends_at_the_limit() -> Result {
         let change = KBox::pin_init(Change::new(), GFP_KERNEL)?;
         assert_eq!(change.wait(1), 0);
         Ok(())
     }
 
     #[test]
-    fn a_change_ends_one_wait_however_often_it_is_announced() -> Result {
+    fn several_announcements_end_one_wait() -> Result {
         let change = KBox::pin_init(Change::new(), GFP_KERNEL)?;
         change.announce();
         change.announce();
