@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What can be seen from outside: trace events and counters.
+//! Observation: trace events and counters.
 //!
-//! - [`trace`]: the events of the group `rpcrdma`, one function each. A disabled event costs a
-//!   jump that is patched out.
-//! - [`stats`]: the counters of a transport and its line in `/proc/self/mountstats`; breaches of the
-//!   protocol, counted for the whole module.
-//! - [`debugfs`]: where the latter can be read.
+//! - [`trace`]: the events of the group `rpcrdma`, with one function for each. A disabled event
+//!   costs a jump that the kernel patches out.
+//! - [`stats`]: the counters of a transport, and its line in `/proc/self/mountstats`; the module's
+//!   counters of protocol breaches.
+//! - [`debugfs`]: the file that shows the counters of protocol breaches.
 //!
 //! This room knows no transport. Its functions take integers, strings, and types of `wire` and
-//! `proto`; they never sleep, allocate or take a lock, so they may be called in any context.
+//! `proto`. Unless their documentation says otherwise, they neither sleep nor allocate nor take a
+//! lock, so they may be called in any context.
 
 pub(crate) mod debugfs;
 pub(crate) mod stats;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `/sys/kernel/debug/rpcrdma/breaches`: the module's counters of protocol breaches.
+//! The file `/sys/kernel/debug/rpcrdma/breaches`, which shows the module's counters of protocol
+//! breaches.
 
 use kernel::debugfs::{Dir, File, Writer};
 use kernel::fmt;
@@ -8,16 +9,16 @@ use kernel::prelude::*;
 
 use super::stats::BreachCounts;
 
-/// The module's debugfs directory; dropping it removes the files and waits for their readers.
+/// The module's debugfs directory. Dropping it removes the files, and waits for their readers.
 ///
-/// Without `CONFIG_DEBUG_FS`, or when a file cannot be made, there is nothing to see, and
-/// nothing else fails.
+/// Without `CONFIG_DEBUG_FS`, or if debugfs refuses to create a file, the file is missing; that is
+/// no error.
 pub(crate) struct Debugfs {
     _breaches: Pin<KBox<File<Breaches>>>,
 }
 
 impl Debugfs {
-    /// Makes the directory and its files. Process context, may sleep.
+    /// Creates the directory and its files. Process context, may sleep.
     ///
     /// # Errors
     ///
@@ -30,7 +31,7 @@ impl Debugfs {
     }
 }
 
-/// One line for each kind of breach.
+/// The contents of the file: one line for each kind of breach.
 struct Breaches;
 
 impl Writer for Breaches {

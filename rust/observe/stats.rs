@@ -2,9 +2,9 @@
 
 //! Counters of one transport, and its line in `/proc/self/mountstats`.
 //!
-//! Scripts parse that line by position: 27 values after `xprt: rdma`. Each keeps the place
-//! it has in the C implementation; [`write_xprt_line`] has the table. Where this
-//! implementation does things differently, a counter says what happens here.
+//! Scripts parse that line by position: 27 values follow `xprt: rdma`. Each value has the position
+//! of the C implementation; [`write_xprt_line`] has the table. Where the two implementations
+//! differ, the documentation of the counter describes this one.
 
 use core::fmt::{self, Write};
 
@@ -14,9 +14,9 @@ mod breach;
 
 pub(crate) use breach::{breach, Breach, BreachCounts};
 
-/// A number that only grows.
+/// A counter.
 ///
-/// Relaxed: counters order nothing, and a reader may see them at different moments.
+/// It is accessed with relaxed ordering: a reader may see several counters as of different moments.
 struct Counter(Atomic<u64>);
 
 impl Counter {
@@ -34,9 +34,9 @@ impl Counter {
     }
 }
 
-/// What a transport has done since it was made. Reconnecting does not reset it.
+/// The counters of a transport since it was made. Reconnecting does not reset them.
 ///
-/// All methods may be called in any context, by several threads at once.
+/// All methods may be called in any context, by several tasks at once.
 pub(crate) struct Stats {
     read_chunks: Counter,
     write_chunks: Counter,
@@ -55,7 +55,7 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    /// A new transport: nothing has happened.
+    /// Makes the counters of a new transport, all of them zero.
     pub(crate) const fn new() -> Self {
         Self {
             read_chunks: Counter::new(),
@@ -75,33 +75,33 @@ impl Stats {
         }
     }
 
-    /// `segments` read segments went into a call's header.
+    /// Counts `segments` read segments that were put into a call's header.
     #[inline]
     pub(crate) fn read_chunk(&self, segments: usize) {
         self.read_chunks.add(segments as u64);
     }
 
-    /// `segments` segments for `bytes` went into a call's write list.
+    /// Counts `segments` segments for `bytes` that were put into a call's write list.
     #[inline]
     pub(crate) fn write_chunk(&self, segments: usize, bytes: u32) {
         self.write_chunks.add(segments as u64);
         self.request_bytes.add(bytes.into());
     }
 
-    /// `segments` segments for `bytes` went into a call's reply chunk.
+    /// Counts `segments` segments for `bytes` that were put into a call's reply chunk.
     #[inline]
     pub(crate) fn reply_chunk(&self, segments: usize, bytes: u32) {
         self.reply_chunks.add(segments as u64);
         self.request_bytes.add(bytes.into());
     }
 
-    /// A call goes as a position-zero read chunk (RDMA_NOMSG).
+    /// Counts a call that is sent as a position-zero read chunk (RDMA_NOMSG).
     #[inline]
     pub(crate) fn nomsg_call(&self) {
         self.nomsg.add(1);
     }
 
-    /// A reply came with `bytes` in its write or reply chunk.
+    /// Counts `bytes` that a reply had in its write chunk or reply chunk.
     #[inline]
     pub(crate) fn reply_bytes(&self, bytes: u32) {
         if bytes != 0 {
@@ -109,13 +109,13 @@ impl Stats {
         }
     }
 
-    /// `bytes` of a call were copied into the send buffer.
+    /// Counts `bytes` of a call that were copied into the send buffer.
     #[inline]
     pub(crate) fn pullup(&self, bytes: usize) {
         self.pullup.add(bytes as u64);
     }
 
-    /// `bytes` of a reply were copied into the receiver's pages.
+    /// Counts `bytes` of a reply that were copied into the receiver's pages.
     #[inline]
     pub(crate) fn fixup(&self, bytes: usize) {
         if bytes != 0 {
@@ -123,37 +123,38 @@ impl Stats {
         }
     }
 
-    /// A request did not fit into its persistent buffer; one of `bytes` was allocated.
+    /// Counts a buffer of `bytes` that was allocated because a request did not fit into its
+    /// persistent one.
     #[inline]
     pub(crate) fn hardway(&self, bytes: usize) {
         self.hardway.add(bytes as u64);
     }
 
-    /// A call could not be prepared, or has to be prepared again.
+    /// Counts a call that could not be prepared, or has to be prepared again.
     #[inline]
     pub(crate) fn failed_marshal(&self) {
         self.failed_marshal.add(1);
     }
 
-    /// A reply was refused, or says that the call was.
+    /// Counts a reply that was refused, or that reports that the call was refused.
     #[inline]
     pub(crate) fn bad_reply(&self) {
         self.bad_reply.add(1);
     }
 
-    /// `count` memory regions were allocated.
+    /// Counts `count` memory regions that were allocated.
     #[inline]
     pub(crate) fn mrs_allocated(&self, count: u32) {
         self.mrs_allocated.add(count.into());
     }
 
-    /// `count` memory regions are invalidated by LOCAL_INV.
+    /// Counts `count` memory regions that are invalidated by LOCAL_INV.
     #[inline]
     pub(crate) fn local_inv(&self, count: usize) {
         self.local_inv.add(count as u64);
     }
 
-    /// The Send queue had no room; the call has to wait.
+    /// Counts a call that has to wait because the send queue has no room.
     #[inline]
     pub(crate) fn send_queue_full(&self) {
         self.send_queue_full.add(1);
@@ -243,7 +244,7 @@ fn write_own(out: &mut impl Write, s: &Stats) -> fmt::Result {
     for counter in columns {
         core::write!(out, "{} ", counter.get())?;
     }
-    // Recycled and orphaned: a memory region is never in either state here.
+    // The two zeroes are recycled and orphaned memory regions, which do not exist here.
     core::writeln!(
         out,
         "0 0 {} {} {} 0",
@@ -260,7 +261,7 @@ mod tests {
     use kernel::prelude::*;
     use kernel::str::Formatter;
 
-    /// Every counter at a value of its own, so that exchanged columns show.
+    /// Makes counters with different values, so that the test notices exchanged columns.
     fn counted() -> Stats {
         let s = Stats::new();
         s.read_chunk(11);
@@ -305,7 +306,8 @@ mod tests {
         line_is(
             &GENERIC,
             &counted(),
-            "\txprt:\trdma 0 2 3 4 5 6 7 8 9 10 11 12 13 140 150 16 17 18 19 20 21 0 0 24 25 26 0\n",
+            "\txprt:\trdma 0 2 3 4 5 6 7 8 9 10 11 12 13 140 150 16 17 18 19 20 21 \
+             0 0 24 25 26 0\n",
         )
     }
 

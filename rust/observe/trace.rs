@@ -2,11 +2,28 @@
 
 //! Trace events of the group `rpcrdma`: one function for each event.
 //!
-//! C header: [`include/trace/events/rpcrdma_rs.h`]. A function is called like its event, without
-//! the prefix `xprtrdma_`; what it takes is turned into the event's fields only while the event is
-//! enabled. Events and fields are described in `Documentation/tracing.rst`.
+//! C header: [`include/trace/events/rpcrdma_rs.h`]. A function has the name of its event without
+//! the prefix `xprtrdma_`. Its arguments are converted to the event's parameters only while the
+//! event is enabled. `Documentation/tracing.rst` describes events and fields.
 //!
 //! All functions may be called in any context.
+//!
+//! # Adding an event
+//!
+//! 1. Declare it in `include/trace/events/rpcrdma_rs.h`, with a name `xprtrdma_...`: a
+//!    `TRACE_EVENT`, or a `DEFINE_EVENT` of a class that fits. All parameters are plain values or
+//!    strings. `rust/glue/trace.c` and the bindings pick it up; nothing is to be added there.
+//! 2. Wrap it in the file below `rust/observe/trace/` that has events of the same kind: an entry
+//!    `fn name(arguments) => xprtrdma_name { parameter: expression, ... }` of `events!`, with the
+//!    parameters of `TP_PROTO` under the same names and in the same order. A parameter of a new C
+//!    type needs an implementation of `Field`, and an argument of a new Rust type that is looked up
+//!    lazily an entry in `lazy!`, both in this file.
+//! 3. Emit it: call `trace::name(...)` where it happens, outside of this room (or from another
+//!    function of it).
+//! 4. Describe it in `Documentation/tracing.rst`: a row in the table of its section that starts
+//!    with the event's name. If the page lists it as absent, remove it there.
+//!
+//! `make check-tree` fails if one of the four is missing, or if two of them differ.
 
 use kernel::prelude::*;
 use kernel::{ffi, fmt};
@@ -36,9 +53,9 @@ pub(crate) use violation::*;
 
 use text::Text;
 
-/// What an event takes for an argument of type `T`.
+/// A value, or a closure in [`Lazy`], that gives an argument of type `T`.
 pub(crate) trait Source<T> {
-    /// Yields the argument; called only while the event is enabled.
+    /// Returns the argument. Called only while the event is enabled.
     fn get(self) -> T;
 }
 
@@ -49,7 +66,7 @@ impl<T> Source<T> for T {
     }
 }
 
-/// An argument that is looked up only while the event is enabled.
+/// An argument that is computed only while the event is enabled.
 #[derive(Clone, Copy)]
 pub(crate) struct Lazy<F>(pub(crate) F);
 
@@ -66,7 +83,7 @@ macro_rules! lazy {
 
 lazy!(Task, Cid, Peer, Region, CallShape, ReplyShape);
 
-/// The task that an event belongs to; printed as `task:PID@CLIENT`.
+/// The RPC task of an event, which is printed as `task:PID@CLIENT`.
 #[derive(Clone, Copy)]
 pub(crate) struct Task {
     /// `tk_pid` of the RPC task.
@@ -82,7 +99,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// The peer of a network address and a port.
+    /// Makes the peer with a network address and a port.
     pub(crate) fn new(addr: &impl fmt::Display, port: u16) -> Self {
         Self {
             addr: Text::new(&fmt!("{}", addr)),
@@ -91,44 +108,46 @@ impl Peer {
     }
 }
 
-/// Which work request: the queue, and a number that is unique in it while the work request
-/// is outstanding.
+/// The identity of a work request: its queue, and a number that is unique in the queue while the
+/// work request is outstanding.
 #[derive(Clone, Copy)]
 pub(crate) struct Cid {
-    /// Restrack ID of the completion queue, as `rdma resource show cq` prints it; zero if unknown.
+    /// Number of the completion queue in resource tracking (`rdma resource show cq`); zero if
+    /// unknown.
     pub(crate) cq_id: u32,
     /// Number of the request slot, buffer or memory region that the work request belongs to.
     pub(crate) completion_id: u32,
 }
 
-/// How a work request ended.
+/// The status of a completion.
 #[derive(Clone, Copy)]
 pub(crate) struct WcStatus {
-    /// `enum ib_wc_status`.
+    /// The status (`enum ib_wc_status`).
     pub(crate) status: u32,
-    /// Detail of the device's vendor; meaningless after success.
+    /// The error code of the device's vendor; meaningless after success.
     pub(crate) vendor_err: u32,
 }
 
 impl WcStatus {
-    /// `IB_WC_SUCCESS`.
+    /// Success (`IB_WC_SUCCESS`).
     pub(crate) const SUCCESS: Self = Self {
         status: 0,
         vendor_err: 0,
     };
 }
 
-/// What the peer may do with a memory region; values of `enum dma_data_direction`.
+/// The access of the peer to a memory region, with the values of `enum dma_data_direction`.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 pub(crate) enum Access {
-    /// RDMA Read by the peer: data leaves this host (`DMA_TO_DEVICE`).
+    /// RDMA Read: data leaves this host (`DMA_TO_DEVICE`).
     PeerReads = 1,
-    /// RDMA Write by the peer: data arrives (`DMA_FROM_DEVICE`).
+    /// RDMA Write: data arrives at this host (`DMA_FROM_DEVICE`).
     PeerWrites = 2,
 }
 
-// Compared rather than assigned: whether the bindings' integer is signed depends on bindgen.
+// The values are compared here, and not assigned above, because it depends on bindgen whether the
+// integers of the bindings are signed.
 const _: () = {
     use kernel::bindings::dma_data_direction as direction;
     assert!(Access::PeerReads as i64 == direction::DMA_TO_DEVICE.0 as i64);
@@ -138,26 +157,26 @@ const _: () = {
 /// A registered memory region.
 #[derive(Clone, Copy)]
 pub(crate) struct Region {
-    /// Restrack ID of the MR, as `rdma resource show mr` prints it; zero if unknown.
+    /// Number of the region in resource tracking (`rdma resource show mr`); zero if unknown.
     pub(crate) mr_id: u32,
-    /// Entries in its scatterlist.
+    /// Number of entries of its scatterlist.
     pub(crate) nents: u32,
     /// R_key, length and address.
     pub(crate) segment: Segment,
-    /// What it is for.
+    /// Access of the peer.
     pub(crate) access: Access,
 }
 
-/// A socket address in the form that events store: `struct sockaddr_in` or `sockaddr_in6`, the
-/// rest zero.
+/// A socket address in the form that events store: a `struct sockaddr_in` or `sockaddr_in6`, padded
+/// with zeroes.
 pub(crate) struct SockAddrBytes([u8; Self::LEN]);
 
 impl SockAddrBytes {
     /// `sizeof(struct sockaddr_in6)`.
     const LEN: usize = core::mem::size_of::<kernel::bindings::sockaddr_in6>();
 
-    /// Takes what fits of a socket address as the kernel stores it. An empty slice stands for an
-    /// unknown address.
+    /// Copies as much as fits of a socket address in the form of `struct sockaddr`. An empty slice
+    /// means that the address is unknown.
     fn new(sockaddr: &[u8]) -> Self {
         let mut bytes = [0; Self::LEN];
         for (to, from) in bytes.iter_mut().zip(sockaddr) {
@@ -167,13 +186,13 @@ impl SockAddrBytes {
     }
 }
 
-/// A value that an event takes. There is deliberately none for raw pointers: what reaches C
-/// is a copy, or is borrowed for the call.
+/// A value that is passed to an event. It is not implemented for raw pointers, so C gets a copy, or
+/// a pointer that is borrowed for the call.
 trait Field {
     /// The parameter's type in C.
     type C;
 
-    /// The value as C takes it. A pointer is good for as long as `self` is borrowed.
+    /// Returns the value as C takes it. A pointer is valid as long as `self` is borrowed.
     fn to_c(&self) -> Self::C;
 }
 
@@ -210,7 +229,7 @@ impl Field for SockAddrBytes {
     }
 }
 
-/// A length or count in the width that events have for it.
+/// Converts a length or count to the type that events have for it.
 #[inline(always)]
 fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)

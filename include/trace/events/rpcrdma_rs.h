@@ -2,11 +2,13 @@
 /*
  * Trace events of RPC over RDMA, group "rpcrdma".
  *
- * Where the same thing happens as in the C implementation, event name, field
- * names and output are the same: scripts rely on them. Events that only this
- * module has are in the last part. All arguments are plain values, so that Rust
- * needs no C structures to call them; BPF allows at most twelve. A "const char *"
- * is a string, a "const void *" an address of RPCRDMA_TRACE_ADDR_LEN bytes.
+ * An event that the C implementation has, too, has the same name, field names and
+ * output here, because scripts rely on them. Events of this module alone are in the
+ * last part. All arguments are plain values, so that Rust needs no C structures;
+ * BPF allows at most twelve. A "const char *" is a string, a "const void *" an
+ * address of RPCRDMA_TRACE_ADDR_LEN bytes.
+ *
+ * rust/observe/trace.rs says how an event is added.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM rpcrdma
@@ -46,7 +48,7 @@ TRACE_DEFINE_ENUM(DMA_NONE);
 		{ RPCRDMA_FORM_WRITE_CHUNK, "write list" },		\
 		{ RPCRDMA_FORM_REPLY_CHUNK, "reply chunk" })
 
-/* The task that an event belongs to: four fragments used all over this file. */
+/* The RPC task of an event: four fragments that many events use. */
 #define RPCRDMA_TASK_PROTO	unsigned int task_id, unsigned int client_id
 #define RPCRDMA_TASK_ENTRY	__field(unsigned int, task_id)		\
 				__field(unsigned int, client_id)
@@ -54,7 +56,7 @@ TRACE_DEFINE_ENUM(DMA_NONE);
 				__entry->client_id = client_id
 #define RPCRDMA_TASK_PRINT	__entry->task_id, __entry->client_id
 
-/* The peer: display strings of SUNRPC, address and port. */
+/* The peer: address and port as SUNRPC displays them. */
 #define RPCRDMA_PEER_PROTO	const char *addr, const char *port
 #define RPCRDMA_PEER_ENTRY	__string(addr, addr)			\
 				__string(port, port)
@@ -923,5 +925,5 @@ TRACE_EVENT(xprtrdma_cb_refused,
 
 #endif /* _TRACE_RPCRDMA_RS_H */
 
-/* Outside the guard, as its own documentation asks. */
+/* <trace/define_trace.h> must be outside the guard. */
 #include <trace/define_trace.h>

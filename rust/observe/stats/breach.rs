@@ -2,29 +2,30 @@
 
 //! Breaches of the protocol by peers, counted for the whole module.
 //!
-//! They are rare, so they are not a transport's: whoever finds one of these counters above zero
-//! turns to the trace event that belongs to it.
+//! Breaches are rare, so they are not counted for each transport. If a counter is not zero, the
+//! trace event that belongs to it shows the peer.
 
 use core::fmt::{self, Write};
 
 use super::Counter;
 
-/// What a peer did wrong.
+/// A breach of the protocol by a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Breach {
-    /// A header that cannot be decoded: event `xprtrdma_malformed_hdr`.
+    /// A header could not be decoded: event `xprtrdma_malformed_hdr`.
     MalformedHeader,
-    /// A reply that claims what its call had not offered: `xprtrdma_reply_violation`.
+    /// A reply used chunks that its call had not offered: event `xprtrdma_reply_violation`.
     ReplyClaim,
-    /// An R_key invalidated that was not the peer's to invalidate: `xprtrdma_reminv_foreign`.
+    /// A peer invalidated an R_key that the call did not allow it to: event
+    /// `xprtrdma_reminv_foreign`.
     ForeignRkey,
-    /// A grant of no credit: `xprtrdma_bad_credits`.
+    /// A reply granted no credit: event `xprtrdma_bad_credits`.
     BadCredits,
-    /// An RDMA Write with immediate data, which uses up a Receive and brings no message:
+    /// An RDMA Write with immediate data consumed a Receive, and carried no message: event
     /// `xprtrdma_not_a_send`.
     NotASend,
-    /// A call of the server that may not be served, for its form or its number:
-    /// `xprtrdma_cb_refused`.
+    /// A call of the server was refused because of its form, or because the server exceeded its
+    /// credits: event `xprtrdma_cb_refused`.
     BackwardCall,
 }
 
@@ -57,7 +58,7 @@ impl BreachCounts {
         }
     }
 
-    /// The counters of this module.
+    /// Returns the counters of the module.
     pub(crate) fn of_module() -> &'static Self {
         &COUNTS
     }
@@ -78,7 +79,7 @@ impl BreachCounts {
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub(crate) fn write(&self, out: &mut impl Write) -> fmt::Result {
         core::writeln!(out, "malformed_header {}", self.malformed_header.get())?;
         core::writeln!(out, "reply_claim {}", self.reply_claim.get())?;

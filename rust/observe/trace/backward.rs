@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events about calls of the server, and our replies to them.
+//! Events of calls that the server makes, and of the replies to them.
 
 use kernel::prelude::*;
 
@@ -8,28 +8,28 @@ use super::Peer;
 use crate::proto::backward::Refusal;
 
 events! {
-    /// Somebody wants to serve calls of the server, `reqs` at a time.
+    /// Traces that SUNRPC has requested a backchannel, for `reqs` calls at a time.
     fn cb_setup(peer: Peer, reqs: u32) => xprtrdma_cb_setup {
         addr: peer.addr,
         port: peer.port,
         reqs: reqs,
     }
 
-    /// A call of the server has arrived.
+    /// Traces that a call of the server has arrived.
     fn cb_call(peer: Peer, xid: u32) => xprtrdma_cb_call {
         addr: peer.addr,
         port: peer.port,
         xid: xid,
     }
 
-    /// The reply to such a call was posted.
+    /// Traces that the reply to a call of the server was posted.
     fn cb_reply(peer: Peer, xid: u32) => xprtrdma_cb_reply {
         addr: peer.addr,
         port: peer.port,
         xid: xid,
     }
 
-    /// A call of the server was dropped.
+    /// Traces that a call of the server was dropped.
     fn cb_refused(peer: Peer, xid: u32, refusal: Refusal) => xprtrdma_cb_refused {
         addr: peer.addr,
         port: peer.port,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events on the way of a call: planning, chunks, header, posting.
+//! Events of calls: planning, chunks, header, posting.
 
 use super::{Cid, Peer, Task};
 use crate::proto::requester::plan::{CallKind, CallShape, ReplyKind};
 use crate::wire::{ReadSegment, Segment};
 
-/// How a message travels, in the numbers of `RPCRDMA_FORM_*` in `include/rpcrdma/glue_trace.h`.
+/// The forms of a call or a reply, with the numbers of `RPCRDMA_FORM_*` in
+/// `include/rpcrdma/glue_trace.h`.
 mod form {
     pub(super) const INLINE: u32 = 0;
     pub(super) const COPIED: u32 = 1;
@@ -18,14 +19,14 @@ mod form {
 }
 
 events! {
-    /// Memory regions were added to a connection's pool.
+    /// Traces that memory regions were added to a connection's pool.
     fn createmrs(peer: Peer, count: u32) => xprtrdma_createmrs {
         addr: peer.addr,
         port: peer.port,
         count: count,
     }
 
-    /// The pool of memory regions is empty; the call has to wait.
+    /// Traces that a call has to wait because the pool of memory regions is empty.
     fn nomrs_err(task: Task, peer: Peer) => xprtrdma_nomrs_err {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -33,7 +34,8 @@ events! {
         port: peer.port,
     }
 
-    /// A read segment went into a call's header. `nents`: entries of its scatterlist.
+    /// Traces a read segment that was put into a call's header. `nents` is the number of entries of
+    /// its scatterlist.
     fn chunk_read(task: Task, segment: &'a ReadSegment, nents: u32, last: bool)
         => xprtrdma_chunk_read {
         task_id: task.task_id,
@@ -46,7 +48,7 @@ events! {
         is_last: last,
     }
 
-    /// A segment of the write chunk went into a call's header.
+    /// Traces a segment of the write chunk that was put into a call's header.
     fn chunk_write(task: Task, segment: &'a Segment, nents: u32, last: bool)
         => xprtrdma_chunk_write {
         task_id: task.task_id,
@@ -58,7 +60,7 @@ events! {
         is_last: last,
     }
 
-    /// A segment of the reply chunk went into a call's header.
+    /// Traces a segment of the reply chunk that was put into a call's header.
     fn chunk_reply(task: Task, segment: &'a Segment, nents: u32, last: bool)
         => xprtrdma_chunk_reply {
         task_id: task.task_id,
@@ -70,7 +72,7 @@ events! {
         is_last: last,
     }
 
-    /// A call is ready to be sent, with a transport header of `hdr_len` bytes.
+    /// Traces that a call is ready to be sent, with a transport header of `hdr_len` bytes.
     fn marshal(
         task: Task,
         xid: u32,
@@ -90,7 +92,7 @@ events! {
         wtype: reply_form(reply),
     }
 
-    /// A call could not be prepared: `ret` is the negative errno.
+    /// Traces that a call could not be prepared. `ret` is the negative errno.
     fn marshal_failed(task: Task, xid: u32, ret: i32) => xprtrdma_marshal_failed {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -98,7 +100,7 @@ events! {
         ret: ret,
     }
 
-    /// A Send was posted, and with it the registrations before it.
+    /// Traces that a Send was posted, together with the registrations before it.
     fn post_send(cid: Cid, task: Task, num_sge: u32, signaled: bool) => xprtrdma_post_send {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -108,7 +110,7 @@ events! {
         signaled: signaled,
     }
 
-    /// A Send could not be posted: `rc` is the negative errno.
+    /// Traces that a Send could not be posted. `rc` is the negative errno.
     fn post_send_err(cq_id: u32, task: Task, rc: i32) => xprtrdma_post_send_err {
         cq_id: cq_id,
         task_id: task.task_id,
@@ -116,7 +118,7 @@ events! {
         rc: rc,
     }
 
-    /// `count` Receives were posted; `posted` are outstanding now.
+    /// Traces that `count` Receives were posted, and that `posted` are now outstanding.
     fn post_recvs(peer: Peer, cq_id: u32, count: u32, posted: u32) => xprtrdma_post_recvs {
         addr: peer.addr,
         port: peer.port,
@@ -125,7 +127,7 @@ events! {
         posted: posted as i32,
     }
 
-    /// Receives could not be posted: `status` is the negative errno.
+    /// Traces that Receives could not be posted. `status` is the negative errno.
     fn post_recvs_err(peer: Peer, cq_id: u32, status: i32) => xprtrdma_post_recvs_err {
         addr: peer.addr,
         port: peer.port,
@@ -133,7 +135,7 @@ events! {
         status: status,
     }
 
-    /// Local invalidations could not be posted: `status` is the negative errno.
+    /// Traces that local invalidations could not be posted. `status` is the negative errno.
     fn post_linv_err(task: Task, status: i32) => xprtrdma_post_linv_err {
         task_id: task.task_id,
         client_id: task.client_id,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completions of work requests. Only signalled ones, and those that failed, are seen.
+//! Events of completions: those of signalled work requests, and those of failed ones. Other work
+//! requests have no completion.
 
 use super::{Cid, WcStatus};
 
 events! {
-    /// A Receive completed, with `received` bytes.
+    /// Traces the completion of a Receive of `received` bytes.
     fn wc_receive(cid: Cid, received: usize, wc: WcStatus) => xprtrdma_wc_receive {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -14,7 +15,7 @@ events! {
         vendor_err: wc.vendor_err,
     }
 
-    /// A Send or a registration has failed.
+    /// Traces the failure of a Send or a registration.
     fn wc_send(cid: Cid, wc: WcStatus) => xprtrdma_wc_send {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -22,7 +23,7 @@ events! {
         vendor_err: wc.vendor_err,
     }
 
-    /// A probe of the peer completed.
+    /// Traces the completion of a probe of the peer.
     fn wc_probe(cid: Cid, wc: WcStatus) => xprtrdma_wc_probe {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -30,7 +31,7 @@ events! {
         vendor_err: wc.vendor_err,
     }
 
-    /// A LOCAL_INV has failed.
+    /// Traces the failure of a LOCAL_INV.
     fn wc_li(cid: Cid, wc: WcStatus) => xprtrdma_wc_li {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -38,7 +39,7 @@ events! {
         vendor_err: wc.vendor_err,
     }
 
-    /// The last LOCAL_INV of an RPC completed, for which a thread is waiting.
+    /// Traces the completion of the last LOCAL_INV of an RPC, for which a task is waiting.
     fn wc_li_wake(cid: Cid, wc: WcStatus) => xprtrdma_wc_li_wake {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -46,7 +47,7 @@ events! {
         vendor_err: wc.vendor_err,
     }
 
-    /// The last LOCAL_INV of an RPC completed, and with it the RPC.
+    /// Traces the completion of the last LOCAL_INV of an RPC, which completes the RPC.
     fn wc_li_done(cid: Cid, wc: WcStatus) => xprtrdma_wc_li_done {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,

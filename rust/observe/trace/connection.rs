@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events in the life of a connection.
+//! Events of connections.
 
 use kernel::fmt;
 use kernel::prelude::*;
@@ -12,8 +12,8 @@ use crate::proto::inline::Thresholds;
 use crate::wire::cm_private::Settings;
 
 events! {
-    /// The connect worker is done: `rc` is what waiting tasks get. `status` is 1 when connected,
-    /// otherwise the errno with which the attempt ended.
+    /// Traces the end of a connection attempt. `rc` is the result for waiting tasks. `status` is 1
+    /// if connected, and otherwise the errno of the attempt.
     fn connect(peer: Peer, rc: i32, status: i32) => xprtrdma_connect {
         addr: peer.addr,
         port: peer.port,
@@ -21,7 +21,8 @@ events! {
         connect_status: status,
     }
 
-    /// A connection is being torn down. `status` as in [`connect`], before the teardown.
+    /// Traces that a connection is being torn down. `status` is 1 if it was connected, and
+    /// otherwise the errno of the attempt.
     fn disconnect(peer: Peer, rc: i32, status: i32) => xprtrdma_disconnect {
         addr: peer.addr,
         port: peer.port,
@@ -29,8 +30,8 @@ events! {
         connect_status: status,
     }
 
-    /// A connection was established with these thresholds; `send` and `recv` are what remains of
-    /// them for the RPC message after the longest header. Addresses are kernel socket addresses.
+    /// Traces the inline thresholds of a new connection. `send` and `recv` are what they leave for
+    /// the RPC message behind the longest header. Addresses are in the form of `struct sockaddr`.
     fn inline_thresh(agreed: &'a Thresholds, send: u32, recv: u32, src: &'a [u8], dst: &'a [u8])
         => xprtrdma_inline_thresh {
         inline_send: agreed.client_to_server,
@@ -41,7 +42,7 @@ events! {
         dst: SockAddrBytes::new(dst),
     }
 
-    /// What the peer's CM Private Data announced; `None` when it had none that we understand.
+    /// Traces the settings in the peer's CM private data, or `None` if there were no valid ones.
     fn private_data(peer: Peer, settings: Option<&'a Settings>) => xprtrdma_private_data {
         addr: peer.addr,
         port: peer.port,
@@ -51,14 +52,15 @@ events! {
         recv: settings.unwrap_or(&Settings::DEFAULT).receive.bytes(),
     }
 
-    /// The peer has been silent while it owed so many replies, and is asked for a sign of life.
+    /// Traces that a probe is posted, because the peer has sent nothing while `owed` replies were
+    /// outstanding.
     fn probe(peer: Peer, owed: usize) => xprtrdma_probe {
         addr: peer.addr,
         port: peer.port,
         owed: super::count(owed),
     }
 
-    /// The connection went from one state to another.
+    /// Traces that an event has changed the state of a connection.
     fn conn_state(peer: Peer, event: Event, from: State, to: State) => xprtrdma_conn_state {
         addr: peer.addr,
         port: peer.port,
@@ -67,26 +69,26 @@ events! {
         to: state_name(to),
     }
 
-    /// The device of a connection to `dst` is going away.
+    /// Traces that the device of a connection to `dst` is being removed.
     fn device_removal(device: &'a dyn fmt::Display, dst: &'a [u8]) => xprtrdma_device_removal {
         name: Text::new(&fmt!("{}", device)),
         dst: SockAddrBytes::new(dst),
     }
 
-    /// SUNRPC asked for a disconnect, to test recovery.
+    /// Traces that SUNRPC has requested a disconnect as a test of recovery.
     fn op_inject_dsc(peer: Peer) => xprtrdma_op_inject_dsc {
         addr: peer.addr,
         port: peer.port,
     }
 
-    /// SUNRPC asked for a connection; the worker will start after `delay` jiffies.
+    /// Traces that SUNRPC has requested a connection. The worker starts after `delay` jiffies.
     fn op_connect(peer: Peer, delay: usize) => xprtrdma_op_connect {
         addr: peer.addr,
         port: peer.port,
         delay: delay,
     }
 
-    /// SUNRPC set the time-outs for connecting, in jiffies.
+    /// Traces that SUNRPC has set the timeouts of connecting, in jiffies.
     fn op_set_cto(peer: Peer, connect: usize, reconnect: usize) => xprtrdma_op_set_cto {
         addr: peer.addr,
         port: peer.port,

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The macros behind all trace functions.
+//! The macros that define trace functions.
 //!
-//! `kernel::declare_trace!` cannot be used, since it looks events up in the bindings of the
-//! `kernel` crate. These look in `crate::raw`, and yield safe functions.
+//! `kernel::declare_trace!` cannot be used, because it looks events up in the bindings of the
+//! `kernel` crate. These macros look them up in `crate::raw`, and define safe functions.
 
-/// Is this tracepoint enabled? A jump that the kernel patches; without `CONFIG_JUMP_LABEL` one
-/// load, as in C, where `kernel::jump_label` would call a function.
+/// Returns whether a tracepoint is enabled. This is a jump that the kernel patches, or one load
+/// without `CONFIG_JUMP_LABEL`, as in C; `kernel::jump_label` would call a function then.
 macro_rules! event_enabled {
     ($tracepoint:path) => {{
         #[cfg(CONFIG_JUMP_LABEL)]
         {
-            // SAFETY: The static is a tracepoint that C defined, with a real static key.
+            // SAFETY: The static is a tracepoint that C defines, and its key is a static key.
             unsafe {
                 kernel::jump_label::static_branch_unlikely!(
                     $tracepoint,
@@ -22,9 +22,9 @@ macro_rules! event_enabled {
         }
         #[cfg(not(CONFIG_JUMP_LABEL))]
         {
-            // SAFETY: The static is a tracepoint that C defined; the counter of its key is an
-            // aligned `int`, which may change at any time: hence the volatile read, as
-            // `atomic_read()` is.
+            // SAFETY: The static is a tracepoint that C defines; the counter of its key is a valid,
+            // aligned `int`. It may change at any time, so the read is volatile, as in
+            // `atomic_read()`.
             unsafe { core::ptr::read_volatile(&raw const $tracepoint.key.key.enabled.counter) > 0 }
         }
     }};
@@ -34,17 +34,17 @@ macro_rules! event_enabled {
 ///
 /// ```text
 /// events! {
-///     /// What has happened.
+///     /// Traces that something has happened.
 ///     fn name(rust: Type, arguments: Type) => c_event_name {
 ///         c_parameter: expression,
 ///     }
 /// }
 /// ```
 ///
-/// An argument may be a [`Lazy`](super::Lazy) that yields the type. That, and the expressions, are
-/// evaluated only while the event is enabled. The expressions stand in the order of the
-/// event's `TP_PROTO`, and have types that implement `Field`; bindgen's prototype makes the
-/// compiler compare number and types.
+/// An argument may be a [`Lazy`](super::Lazy) that returns a value of the type. It is evaluated,
+/// like the expressions, only while the event is enabled. The expressions are in the order of the
+/// event's `TP_PROTO`, and have types that implement `Field`. The compiler compares their number
+/// and types with the prototype that bindgen has generated.
 macro_rules! events {
     ($(
         $(#[$attr:meta])*
@@ -54,7 +54,7 @@ macro_rules! events {
     )*) => {$(
         $(#[$attr])*
         #[inline(always)]
-        #[allow(clippy::redundant_locals, reason = "some parameters are called like arguments")]
+        #[allow(clippy::redundant_locals, reason = "a parameter may have the name of an argument")]
         #[allow(clippy::extra_unused_lifetimes, reason = "not every event borrows something")]
         pub(crate) fn $name<'a>($($arg: impl $crate::observe::trace::Source<$ty>),*) {
             #[cfg(CONFIG_TRACEPOINTS)]
@@ -66,10 +66,10 @@ macro_rules! events {
                     $(let $arg: $ty = $crate::observe::trace::Source::get($arg);)*
                     $(let $param = $value;)*
                     kernel::macros::paste! {
-                        // SAFETY: The event copies what it is given before it returns. `Field`
-                        // yields plain values, or pointers into the locals just above: a
-                        // NUL-terminated string for a `const char *`, an address of the full
-                        // length for a `const void *`.
+                        // SAFETY: The event copies its arguments before it returns. `Field` gives
+                        // plain values, or pointers into the locals above: a NUL-terminated string
+                        // for a `const char *`, an address of `RPCRDMA_TRACE_ADDR_LEN` bytes for a
+                        // `const void *`.
                         unsafe {
                             $crate::raw::[<rust_do_trace_ $event>](
                                 $($crate::observe::trace::Field::to_c(&$param)),*

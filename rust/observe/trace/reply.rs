@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events on the way of a reply.
+//! Events of replies.
 
 use super::{Peer, Task};
 use crate::proto::requester::plan::ReplyShape;
 use crate::wire::{Lists, Prefix, Segment};
 
 events! {
-    /// A call that was sent is given up. `waited`: for its reply, since its memory was exposed;
-    /// `answered`: the reply has come after all.
+    /// Traces that a call is given up after it was sent. `waited` says whether its reply was
+    /// awaited, because its memory was registered; `answered`, whether the reply has arrived
+    /// meanwhile.
     fn given_up(task: Task, xid: u32, waited: bool, answered: bool) => xprtrdma_given_up {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -17,7 +18,8 @@ events! {
         answered: answered,
     }
 
-    /// A reply was matched with its call. `credits`: the grant, after bounds.
+    /// Traces that a reply was matched with its call. `credits` is the grant, limited to the valid
+    /// range.
     fn reply(task: Task, xid: u32, credits: u32) => xprtrdma_reply {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -25,7 +27,7 @@ events! {
         credits: credits,
     }
 
-    /// A message of another version than the connection's was dropped.
+    /// Traces that a message was dropped because its version is not the connection's.
     fn reply_vers_err(prefix: Prefix, peer: Peer) => xprtrdma_reply_vers_err {
         xid: prefix.xid,
         version: prefix.version,
@@ -34,7 +36,7 @@ events! {
         port: peer.port,
     }
 
-    /// A reply was dropped for which no call is waiting.
+    /// Traces that a reply was dropped because no call is waiting for it.
     fn reply_rqst_err(prefix: Prefix, peer: Peer) => xprtrdma_reply_rqst_err {
         xid: prefix.xid,
         version: prefix.version,
@@ -43,7 +45,8 @@ events! {
         port: peer.port,
     }
 
-    /// A message too short for the four fixed words was dropped. What it lacks is to be zero.
+    /// Traces that a message was dropped because it is shorter than the four fixed words. The
+    /// caller sets missing words to zero.
     fn reply_short_err(prefix: Prefix, peer: Peer) => xprtrdma_reply_short_err {
         xid: prefix.xid,
         version: prefix.version,
@@ -52,8 +55,8 @@ events! {
         port: peer.port,
     }
 
-    /// A reply's header could not be decoded; the RPC that it names, if any, fails. See
-    /// [`malformed_hdr`](super::malformed_hdr) for the reason.
+    /// Traces that a reply's header could not be decoded, so that the RPC with its XID, if there is
+    /// one, fails. The event [`malformed_hdr`](super::malformed_hdr) has the reason.
     fn reply_hdr_err(prefix: Prefix, peer: Peer) => xprtrdma_reply_hdr_err {
         xid: prefix.xid,
         version: prefix.version,
@@ -62,7 +65,7 @@ events! {
         port: peer.port,
     }
 
-    /// The responder answered ERR_VERS: it speaks versions `low` to `high`.
+    /// Traces that the responder has answered ERR_VERS: it supports the versions `low` to `high`.
     fn err_vers(task: Task, xid: u32, low: u32, high: u32) => xprtrdma_err_vers {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -71,15 +74,15 @@ events! {
         high: high,
     }
 
-    /// The responder answered ERR_CHUNK.
+    /// Traces that the responder has answered ERR_CHUNK.
     fn err_chunk(task: Task, xid: u32) => xprtrdma_err_chunk {
         task_id: task.task_id,
         client_id: task.client_id,
         xid: xid,
     }
 
-    /// `bytes` of a reply that came inline were copied from the Receive buffer to the upper layer's
-    /// pages.
+    /// Traces that `bytes` of an inline reply were copied from the Receive buffer to the upper
+    /// layer's pages.
     fn fixup(task: Task, bytes: usize, buffer: ReplyShape) => xprtrdma_fixup {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -89,8 +92,8 @@ events! {
         taillen: buffer.tail_len as usize,
     }
 
-    /// A segment was decoded from a reply; its length is what the responder wrote. See
-    /// [`decode_segs`].
+    /// Traces a segment that was decoded from a reply, whose length is what the responder has
+    /// written. [`decode_segs`] calls this for all segments of a reply.
     fn decode_seg(segment: &'a Segment) => xprtrdma_decode_seg {
         handle: segment.handle,
         length: segment.length,
@@ -98,7 +101,7 @@ events! {
     }
 }
 
-/// Emits [`decode_seg`] for every segment of a reply's lists.
+/// Traces every segment of a reply's lists with [`decode_seg`].
 #[inline(always)]
 pub(crate) fn decode_segs(lists: &Lists<'_>) {
     #[cfg(CONFIG_TRACEPOINTS)]

@@ -10,7 +10,8 @@ use crate::proto::requester::reply::Violation;
 use crate::wire::DecodeError;
 
 events! {
-    /// A header of `length` bytes was refused. `xid` is zero if the message was too short for one.
+    /// Traces that a header of `length` bytes was refused. `xid` is zero if the message was too
+    /// short for one.
     fn malformed_hdr(peer: Peer, xid: u32, error: &'a DecodeError, length: usize)
         => xprtrdma_malformed_hdr {
         addr: peer.addr,
@@ -21,7 +22,7 @@ events! {
         length: super::count(length),
     }
 
-    /// A reply claims something that its call had not offered.
+    /// Traces that a reply used chunks in a way that its call had not offered.
     fn reply_violation(task: Task, xid: u32, violation: Violation) => xprtrdma_reply_violation {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -29,8 +30,8 @@ events! {
         what: violation_name(violation),
     }
 
-    /// The peer invalidated an R_key that the answered call had not exposed, or was not
-    /// allowed to invalidate any.
+    /// Traces that the peer invalidated an R_key that the answered call had not given to it, or
+    /// invalidated one although it was not allowed to.
     fn reminv_foreign(peer: Peer, xid: u32, handle: u32) => xprtrdma_reminv_foreign {
         addr: peer.addr,
         port: peer.port,
@@ -38,15 +39,15 @@ events! {
         handle: handle,
     }
 
-    /// The peer used up a Receive by something else than a Send; `opcode` is that of the completion
-    /// (`enum ib_wc_opcode`).
+    /// Traces that a Receive was consumed by another operation than a Send. `opcode` is that of the
+    /// completion (`enum ib_wc_opcode`).
     fn not_a_send(peer: Peer, opcode: u32) => xprtrdma_not_a_send {
         addr: peer.addr,
         port: peer.port,
         opcode: opcode,
     }
 
-    /// A reply granted no credit: `used` counts instead.
+    /// Traces that a reply granted no credit, and that the grant counts as `used` instead.
     fn bad_credits(peer: Peer, xid: u32, granted: u32, used: u32) => xprtrdma_bad_credits {
         addr: peer.addr,
         port: peer.port,
