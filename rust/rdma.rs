@@ -1,52 +1,67 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Safe abstractions over `ib_core` and `rdma_cm`. Knows nothing of RPC.
+//! Safe abstractions over `ib_core` and `rdma_cm`. This room knows nothing of RPC.
 //!
 //! C headers: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h),
 //! [`include/rdma/rdma_cm.h`](srctree/include/rdma/rdma_cm.h).
 //!
-//! | module | what it is for |
+//! | module | what it has |
 //! | --- | --- |
-//! | [`device`] | to be told when a device comes and goes; what a device can do |
-//! | [`pd`], [`cq`] | protection domain and completion queue |
+//! | [`device`] | registration with `ib_core`, limits of a device, leases, removal |
+//! | [`pd`], [`cq`] | protection domains and completion queues |
 //! | [`cm`], [`listen`] | connection identifiers, events, connecting; listening and accepting |
-//! | [`qp`] | queue pair: posting, completions, draining |
-//! | [`send`], [`recv`] | buffers that a device reads from and writes into |
-//! | [`mr`] | memory regions (FRWR): what a peer may read or write |
+//! | [`qp`] | queue pairs: posting, completions, draining |
+//! | [`send`], [`recv`] | buffers of the send queue; messages that have arrived |
+//! | [`mr`] | memory regions (FRWR): memory that a peer may read or write |
 //!
-//! # Who outlives whom
+//! Private modules have what these share: `buffer` (memory mapped for a device), `progress` (which
+//! work requests have completed), `numa`, `noio` and `stack`.
 //!
-//! Every object keeps what it is made of, by reference count, so nothing can be torn down in the
-//! wrong order:
+//! # Lifetimes
+//!
+//! Every object keeps a reference to the objects that it is made from, so nothing can be destroyed
+//! in the wrong order:
 //!
 //! ```text
 //!   Lease ◄── Pd ◄── Cq ◄── Qp ──► CmId's identifier
-//!              ▲             │ gate
+//!              ▲             │ progress
 //!              ├── SendBuf ──┤
 //!              └── Mr ───────┘
 //! ```
 //!
-//! The gate ([`gate`]) is what a queue pair shares with the buffers and regions posted on it. A
-//! buffer or region that is dropped while the device may still use it moves there, and is freed
-//! when the queue pair has been drained. What drained means for regions, out of the peer's reach,
-//! rests on a protection domain's having a single queue pair, ever ([`Pd`](pd::Pd)).
+//! The progress of a queue pair ([`progress`]) is shared with the buffers and regions posted on it.
+//! A buffer or region that is dropped while the device may still use it is kept there, and freed
+//! when the queue pair has been drained. Draining proves that a peer cannot reach a region only
+//! because a protection domain has a single queue pair in its life ([`Pd`](pd::Pd)).
 //!
 //! # Context
 //!
 //! Completion queues are polled from a workqueue, so nothing here runs in softirq context, and
-//! plain spinlocks do. Making and destroying objects may sleep. Posting does not.
-
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "a requester alone does not need all of it; samples and a responder do"
-)]
+//! spinlocks need not disable it. Making and destroying objects may sleep. Posting does not.
+//!
+//! # Examples
+//!
+//! `samples/rdma_ping` is a module with both ends of a connection, which uses this room alone. Its
+//! client maps memory, and posts the registrations with the Send that has R_keys and addresses:
+//!
+//! ```
+//! let mut read = self.map(true, n)?;
+//! let mut write = self.map(false, n)?;
+//!
+//! let offer = Offer::new(&read, &write, n);
+//! let client = &mut self.client;
+//! client.out.as_mut_slice().copy_from_slice(&offer.encode());
+//! let regions = [&mut read, &mut write];
+//! let out = &mut client.out;
+//! client.qp.post_send(TAG, regions, out, wire::LEN, false)?;
+//! ```
 
 use kernel::str::CStrExt;
 
 pub(crate) mod cm;
 pub(crate) mod cq;
 pub(crate) mod device;
+#[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
 pub(crate) mod listen;
 pub(crate) mod mr;
 pub(crate) mod pd;
@@ -55,15 +70,12 @@ pub(crate) mod recv;
 pub(crate) mod send;
 
 mod buffer;
-mod gate;
-mod local;
 mod noio;
-mod pack;
-mod region;
-mod sq;
+mod numa;
+mod progress;
 mod stack;
 
-/// The module's name, for resource tracking (`rdma resource show`); static.
+/// Returns the module's name, which resource tracking shows (`rdma resource show`).
 fn caller() -> *const kernel::ffi::c_char {
     <crate::LocalModule as kernel::ModuleMetadata>::NAME.as_char_ptr()
 }

@@ -1,25 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RDMA ping: both ends of a connection in one module, over the room `rdma` alone.
+//! RDMA ping: both ends of a connection in one module, made with the room `rdma` alone.
 //!
-//! Each round trip uses what RPC-over-RDMA uses. The client registers memory and sends a message that
-//! says where; the server reads that memory (RDMA Read), writes other memory (RDMA Write) and answers
-//! with a Send that invalidates one of the two regions (Send With Invalidate); the client
-//! invalidates the other one itself. Every byte is compared. At the end the server tries a key that
-//! was invalidated, which has to fail, and a connection to a port where nobody listens, which has to be
-//! refused.
+//! Each round trip uses the operations that RPC-over-RDMA uses. The client registers memory, and
+//! sends a message with R_keys and addresses. The server reads one region (RDMA Read), writes the
+//! other (RDMA Write), and answers with a Send that invalidates one of them (Send With Invalidate).
+//! The client invalidates the other one itself. Every byte is compared. Further tests use an R_key
+//! that was invalidated, which must fail, and connect to a port without a listener, which must be
+//! rejected.
+//!
+//! The examples in the documentation of `rust/rdma` are quoted from this sample.
 //!
 //! ```text
 //! rdma link add rxe0 type rxe netdev eth0
 //! insmod rdma_ping.ko addr=0x0a000002          # an address of eth0
 //! ```
 //!
-//! Results go to the console as KTAP; `insmod` fails if one of them is not ok. With `hold=1` a
-//! connection is kept until the module or the device is removed.
+//! Results are printed to the console as KTAP. `insmod` fails if one of the tests fails. With
+//! `hold=1` a connection is kept until the module or the device is removed.
 //!
-//! Only `raw`, `mem`, `work` and `rdma` are used here: the room `rdma` needs nothing of RPC.
+//! The sample mounts `raw`, `mem`, `work` and `rdma` only, which shows that `rdma` needs nothing of
+//! RPC.
 
-#![allow(dead_code, unused_imports)]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "rooms are mounted whole, and a sample uses a part of each"
+)]
 
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
@@ -73,8 +80,8 @@ module! {
     },
 }
 
-/// The module. Field order is teardown order: the connection goes before the device client, whose
-/// removal would wait for it.
+/// The module. Fields are dropped in this order: the connection before the registration, which
+/// would otherwise wait for the connection's lease.
 struct Ping {
     kept: Arc<Kept>,
     _devices: Arc<Registration>,
@@ -108,45 +115,58 @@ impl Drop for Ping {
     }
 }
 
-/// The connection that is kept, and whether its device is going.
+/// The connection that is kept with `hold=1`.
+struct Held {
+    pair: Option<Pair>,
+    /// Whether the device is being removed, so that no connection may be kept any more.
+    removing: bool,
+}
+
+/// The handler of the device's removal, which drops the connection.
 #[pin_data]
 struct Kept {
     #[pin]
-    inner: Mutex<(Option<Pair>, bool)>,
+    held: Mutex<Held>,
 }
 
 impl Kept {
     fn new() -> impl PinInit<Self> {
-        pin_init!(Self { inner <- new_mutex!((None, false), "rdma_ping::Kept::inner") })
+        let held = Held {
+            pair: None,
+            removing: false,
+        };
+        pin_init!(Self { held <- new_mutex!(held, "rdma_ping::Kept::held") })
     }
 
+    /// Keeps a connection, unless the device is being removed.
     fn keep(&self, pair: Pair) {
-        let mut inner = self.inner.lock();
-        if !inner.1 {
-            inner.0 = Some(pair);
+        let mut held = self.held.lock();
+        if !held.removing {
+            held.pair = Some(pair);
         }
     }
 
-    fn device_is_going(&self) -> bool {
-        self.inner.lock().1
+    /// Returns whether the device is being removed.
+    fn is_removing(&self) -> bool {
+        self.held.lock().removing
     }
 
-    /// Tears the connection down. May sleep.
+    /// Drops the connection. May sleep.
     fn release(&self) {
-        let pair = self.inner.lock().0.take();
+        let pair = self.held.lock().pair.take();
         drop(pair);
     }
 }
 
 impl Removal for Kept {
     fn device_removed(&self) {
-        pr_info!("the device is going away\n");
-        self.inner.lock().1 = true;
+        pr_info!("the device is being removed\n");
+        self.held.lock().removing = true;
         self.release();
     }
 }
 
-/// What the tests need.
+/// The parameters of the tests.
 struct Test {
     addr: [u8; 4],
     port: u16,
@@ -155,11 +175,11 @@ struct Test {
     kept: Arc<Kept>,
 }
 
-/// A test, by name.
+/// A test with its name.
 type Case = (&'static str, fn(&Test) -> Result);
 
 impl Test {
-    /// Runs all tests; fails with the error of the first that did.
+    /// Runs all tests. Returns the error of the first one that fails.
     fn run(&self) -> Result {
         const CASES: [Case; 5] = [
             ("refused_where_nobody_listens", Test::refused),
@@ -191,8 +211,8 @@ impl Test {
     fn round_trips(&self) -> Result {
         let mut pair = self.connect()?;
         for n in 1..=self.rounds {
-            // The removal of the device waits for us.
-            if self.kept.device_is_going() {
+            // The removal of the device waits until this connection has been dropped.
+            if self.kept.is_removing() {
                 return Err(ENODEV);
             }
             pair.round(n)?;

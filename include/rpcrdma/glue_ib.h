@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Glue for rust/rdma/: what <rdma/ib_verbs.h> and friends have as inlines.
+ * Glue for rust/rdma/: wrappers of inline functions of <rdma/ib_verbs.h> and other
+ * headers, which bindgen cannot call.
  */
 #ifndef _RPCRDMA_GLUE_IB_H
 #define _RPCRDMA_GLUE_IB_H

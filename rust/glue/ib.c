@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Glue for rust/rdma/: one-line wrappers of inlines. No policy.
+ * Glue for rust/rdma/: one-line wrappers of inline functions. No policy.
  */
 #include <linux/sched/mm.h>
 #include <rpcrdma/glue_ib.h>
@@ -58,7 +58,10 @@ void rr_ib_dma_unmap_sg(struct ib_device *dev, struct scatterlist *sg, int nents
 	ib_dma_unmap_sg(dev, sg, nents, dir);
 }
 
-/* A bounce buffer maps no more than so much at once, whatever the device can do. */
+/*
+ * Length of the longest piece that can be mapped: that of the device, or that of the
+ * bounce buffers if it is less.
+ */
 unsigned int rr_ib_dma_longest(struct ib_device *dev)
 {
 	size_t longest = ib_dma_max_seg_size(dev);

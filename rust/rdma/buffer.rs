@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that is mapped for one device as long as it lives.
+//! Buffers: kernel memory that stays mapped for one device as long as it exists.
 
 use core::ptr::NonNull;
 
@@ -8,26 +8,27 @@ use kernel::alloc::Flags;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::gate::Gate;
-use super::local;
+use super::numa;
 use super::pd::Pd;
+use super::progress::Progress;
 use super::stack::Linked;
 use crate::raw as bindings;
 
-/// Which way a device moves the bytes of a buffer.
+/// Which side accesses the memory of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// The device reads them.
-    Out,
-    /// The device writes them.
-    In,
+pub(super) enum DmaDirection {
+    /// The device reads the memory.
+    ToDevice,
+    /// The device writes the memory.
+    FromDevice,
 }
 
-impl Way {
-    pub(super) fn dma(self) -> bindings::dma_data_direction {
+impl DmaDirection {
+    /// Returns the value of `enum dma_data_direction`.
+    pub(super) fn raw(self) -> bindings::dma_data_direction {
         match self {
-            Self::Out => bindings::dma_data_direction::DMA_TO_DEVICE,
-            Self::In => bindings::dma_data_direction::DMA_FROM_DEVICE,
+            Self::ToDevice => bindings::dma_data_direction::DMA_TO_DEVICE,
+            Self::FromDevice => bindings::dma_data_direction::DMA_FROM_DEVICE,
         }
     }
 }
@@ -36,25 +37,27 @@ impl Way {
 ///
 /// # Invariants
 ///
-/// - `memory` is `len` initialised bytes of one kmalloc allocation (they belong to `_owner`, which
-///   is never touched otherwise), mapped at `addr` for the device of `pd` in direction `way`.
-/// - If `gate` is set, the device may use the memory until work request number `position` has
-///   completed, or the gate's queue pair has been drained.
+/// - `memory` points to `len` initialised bytes of one kmalloc allocation, which `_owner` owns and
+///   nothing else accesses. They are mapped at `addr` for the device of `pd`, in `direction`.
+/// - If `progress` is set, the device may use the memory until the work request at `position` has
+///   completed, or the queue pair of `progress` has been drained. If it is not set, the device does
+///   not use the memory, except for a Receive, which its receive queue accounts for.
 pub(super) struct Buffer {
     memory: NonNull<u8>,
     len: usize,
     addr: u64,
-    way: Way,
+    direction: DmaDirection,
     position: u64,
-    gate: Option<Arc<Gate>>,
+    progress: Option<Arc<Progress>>,
     next: Option<KBox<Buffer>>,
     _owner: KVec<u8>,
     pd: Arc<Pd>,
 }
 
-// SAFETY: A buffer owns its memory and its mapping; both may be used and freed by any task.
+// SAFETY: A buffer owns its memory and its DMA mapping; any task may use and free both.
 unsafe impl Send for Buffer {}
-// SAFETY: A shared reference only reads fields, and the bytes of the memory.
+// SAFETY: Through a shared reference, fields and bytes are only read, and synchronising a mapping
+// for device or CPU may be done by any task.
 unsafe impl Sync for Buffer {}
 
 impl Linked for Buffer {
@@ -64,129 +67,141 @@ impl Linked for Buffer {
 }
 
 impl Buffer {
-    /// Allocates `len` zeroed bytes, near the device, and maps them.
+    /// Allocates `len` zeroed bytes on the device's NUMA node, and maps them for the device. May
+    /// sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a length of 0 or beyond what a work request can carry, `ENOMEM`, `EIO` if the
-    /// device cannot map them.
-    pub(super) fn new(pd: &Arc<Pd>, len: usize, way: Way, gfp: Flags) -> Result<KBox<Self>> {
+    /// `EINVAL` for a length that is 0 or does not fit a work request; `ENOMEM`; `EIO` if the
+    /// device cannot map the memory.
+    pub(super) fn new(
+        pd: &Arc<Pd>,
+        len: usize,
+        direction: DmaDirection,
+        gfp: Flags,
+    ) -> Result<KBox<Self>> {
         if len == 0 || u32::try_from(len).is_err() {
             return Err(EINVAL);
         }
-        let node = local::node(&pd.as_device());
-        let mut owner: KVec<u8> = local::zeroed(len, gfp, node)?;
+        let node = numa::node(&pd.as_device());
+        let mut owner: KVec<u8> = numa::zeroed(len, gfp, node)?;
         let memory = NonNull::new(owner.as_mut_ptr()).ok_or(ENOMEM)?;
-        let buffer = local::boxed(gfp, node)?;
-        let dev = pd.device();
-        // SAFETY: By `Pd`'s invariant the device is there. The memory is `len` bytes of kmalloc
-        // memory, which is what may be mapped this way.
-        let addr =
-            unsafe { bindings::rr_ib_dma_map_single(dev, memory.as_ptr().cast(), len, way.dma()) };
-        // SAFETY: As above; `addr` is what mapping returned.
+        let buffer = numa::boxed(gfp, node)?;
+        let (dev, dir) = (pd.device(), direction.raw());
+        // SAFETY: By the invariant of `Pd`, the device exists. `memory` points to `len` bytes of
+        // kmalloc memory, which is physically contiguous as this way of mapping demands.
+        let addr = unsafe { bindings::rr_ib_dma_map_single(dev, memory.as_ptr().cast(), len, dir) };
+        // SAFETY: By the invariant of `Pd`, the device exists. `addr` is the result of mapping.
         if unsafe { bindings::rr_ib_dma_mapping_error(dev, addr) } != 0 {
             return Err(EIO);
         }
-        // INVARIANT: just allocated and mapped; not posted yet.
+        // INVARIANT: The memory was allocated and mapped above, and has not been posted.
         Ok(buffer.write(Self {
             memory,
             len,
             addr,
-            way,
+            direction,
             position: 0,
-            gate: None,
+            progress: None,
             next: None,
             _owner: owner,
             pd: pd.clone(),
         }))
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Where the device finds it.
+    /// Returns the address by which the device accesses the buffer.
     #[inline]
     pub(super) fn addr(&self) -> u64 {
         self.addr
     }
 
-    /// The protection domain it was made for.
+    /// Returns the protection domain whose device the buffer is mapped for.
     #[inline]
     pub(super) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
-    /// The bytes.
+    /// Returns the bytes. If the device writes the buffer, the caller makes sure that the device
+    /// has finished.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: By the type invariant; nothing writes while there is a shared reference: the
-        // device, if `way` is `In`, has finished (callers see to that).
+        // SAFETY: By the type invariant, `memory` points to `len` initialised bytes. Nothing
+        // writes them while `self` is borrowed: the CPU needs an exclusive borrow for it, and the
+        // callers, `Received` and `ReadBuf`, call this only after the device has finished.
         unsafe { core::slice::from_raw_parts(self.memory.as_ptr(), self.len) }
     }
 
-    /// The bytes, to be written.
+    /// Returns the bytes for writing.
     #[inline]
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: By the type invariant, and `self` is borrowed exclusively.
+        // SAFETY: By the type invariant, `memory` points to `len` initialised bytes, and `self` is
+        // borrowed exclusively. Only buffers that the device reads, at most, are written by the
+        // CPU.
         unsafe { core::slice::from_raw_parts_mut(self.memory.as_ptr(), self.len) }
     }
 
-    /// Hands the first `len` bytes to the device.
+    /// Makes the CPU's writes to the first `len` bytes visible to the device.
     #[inline]
-    pub(super) fn give(&self, len: usize) {
-        // SAFETY: By the type invariant, `addr` is a mapping for this device of at least so many
-        // bytes.
+    pub(super) fn sync_for_device(&self, len: usize) {
+        // SAFETY: By the type invariant, `addr` is a mapping of `self.len` bytes for this device,
+        // in this direction.
         unsafe {
             bindings::rr_ib_dma_sync_single_for_device(
                 self.pd.device(),
                 self.addr,
                 len.min(self.len),
-                self.way.dma(),
+                self.direction.raw(),
             )
         };
     }
 
-    /// Takes the first `len` bytes back from the device.
+    /// Makes the device's writes to the first `len` bytes visible to the CPU.
     #[inline]
-    pub(super) fn take(&self, len: usize) {
-        // SAFETY: As in `give`.
+    pub(super) fn sync_for_cpu(&self, len: usize) {
+        // SAFETY: By the type invariant, `addr` is a mapping of `self.len` bytes for this device,
+        // in this direction.
         unsafe {
             bindings::rr_ib_dma_sync_single_for_cpu(
                 self.pd.device(),
                 self.addr,
                 len.min(self.len),
-                self.way.dma(),
+                self.direction.raw(),
             )
         };
     }
 
-    /// Notes that a work request at `position` of `gate`'s queue pair uses the buffer.
+    /// Notes that the work request at `position` of the queue pair of `progress` uses the buffer.
     #[inline]
-    pub(super) fn posted(&mut self, gate: &Arc<Gate>, position: u64) {
-        if !self.gate.as_ref().is_some_and(|g| Arc::ptr_eq(g, gate)) {
-            self.gate = Some(gate.clone());
+    pub(super) fn set_posted(&mut self, progress: &Arc<Progress>, position: u64) {
+        let same = |p: &Arc<Progress>| Arc::ptr_eq(p, progress);
+        if !self.progress.as_ref().is_some_and(same) {
+            self.progress = Some(progress.clone());
         }
         self.position = position;
     }
 
-    /// Whether the device may still be using it.
+    /// Returns whether the device may still be using the buffer.
     #[inline]
     pub(super) fn in_flight(&self) -> bool {
-        self.gate
+        self.progress
             .as_ref()
-            .is_some_and(|g| g.retired() < self.position && !g.is_drained())
+            .is_some_and(|p| p.retired() < self.position && !p.is_drained())
     }
 
     /// Frees the buffer now or, if the device may be using it, when its queue pair is drained.
     pub(super) fn release(mut this: KBox<Self>) {
         if this.in_flight() {
-            // Taken out, or buffer and gate would keep each other.
-            if let Some(gate) = this.gate.take() {
-                // Drained in the meantime: it is freed here after all.
-                drop(gate.keep_buffer(this));
+            // The buffer gives up its reference, or the two would keep each other alive.
+            if let Some(progress) = this.progress.take() {
+                // If the queue pair was drained meanwhile, the buffer comes back, and is freed
+                // here.
+                drop(progress.defer_buffer(this));
             }
         }
     }
@@ -194,11 +209,11 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant, this is the mapping of this memory, and the device is
-        // there as long as the protection domain. The device has finished: a buffer that was
-        // posted gets here by way of `release`.
-        unsafe {
-            bindings::rr_ib_dma_unmap_single(self.pd.device(), self.addr, self.len, self.way.dma())
-        };
+        let (dev, dir) = (self.pd.device(), self.direction.raw());
+        // SAFETY: By the type invariant, `addr` is the mapping of this memory, and the device
+        // exists as long as the protection domain. The device does not use the buffer any more:
+        // `release` defers the drop of a buffer in flight until its queue pair has been drained,
+        // and a receive queue is dropped after its queue pair has been destroyed.
+        unsafe { bindings::rr_ib_dma_unmap_single(dev, self.addr, self.len, dir) };
     }
 }

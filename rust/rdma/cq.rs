@@ -12,63 +12,68 @@ use kernel::sync::Arc;
 use super::pd::Pd;
 use crate::raw as bindings;
 
-/// A completion queue that a worker polls (`IB_POLL_WORKQUEUE`): completions are handled in process
-/// context, one after the other. The workqueue is one that memory reclaim can rely on: `ib_core`'s, or,
-/// if the [`Registration`](super::device::Registration) was made so, one of our own.
+/// The type of a completion handler, as `ib_core` calls it.
+pub(super) type Done = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
+
+/// A completion queue that a worker polls (`IB_POLL_WORKQUEUE`), so that completions are handled in
+/// process context, one after the other.
 ///
-/// The workers of `ib_core`'s have a priority of their own. Those of ours are those of other workqueues
-/// as well, so that the one that handles a completion can go on with what that sets in motion there,
-/// if it is quicker than an idle one that is woken for it.
+/// The workqueue has `WQ_MEM_RECLAIM`. It is the one of `ib_core`, or one of our own if the
+/// [`Registration`](super::device::Registration) was made so. Workers of `ib_core`'s workqueue have
+/// high priority (`WQ_HIGHPRI`), and do not run work of ordinary workqueues. Workers of our own are
+/// shared with other unbound workqueues, so the worker that handles a completion can also run the
+/// work that the completion queues there, unless an idle worker starts it first.
 ///
 /// # Invariants
 ///
-/// `cq` is a completion queue of `pd`'s device, unless it is `freed`.
+/// Until `freed` is set, `cq` is a completion queue of `pd`'s device.
 pub(crate) struct Cq {
     cq: NonNull<bindings::ib_cq>,
     freed: AtomicFlag,
     pd: Arc<Pd>,
 }
 
-// SAFETY: Verbs may be called from any task.
+// SAFETY: Any task may call verbs for a completion queue.
 unsafe impl Send for Cq {}
-// SAFETY: As above.
+// SAFETY: Verbs synchronise their callers; `freed` is atomic and `pd` immutable.
 unsafe impl Sync for Cq {}
 
 impl Cq {
-    /// Allocates a queue for `entries` completions, on any completion vector of the device.
-    /// Process context, may sleep.
+    /// Allocates a queue for `entries` completions, on any completion vector of the device. Process
+    /// context, may sleep.
     ///
-    /// Give as many entries as there are work requests on the queues that complete here; what
-    /// draining needs is added.
+    /// `entries` is the number of work requests on the queues that complete here. What draining
+    /// needs is added.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the device has no queue that long; `ENOMEM`, or what the driver says.
+    /// `EINVAL` if the device has no queue of that length; `ENOMEM`, or another error of the
+    /// driver.
     pub(crate) fn new(pd: &Arc<Pd>, entries: u32) -> Result<Self> {
         let entries = entries
             .checked_add(super::qp::DRAIN_ENTRIES)
             .ok_or(EINVAL)?;
-        // SAFETY: The device is there by `Pd`'s invariant. The name is static, and there is no
-        // private pointer yet.
+        // SAFETY: By the invariant of `Pd` the device exists. The name is static, and the context
+        // may be null.
         let cq = unsafe {
             bindings::__ib_alloc_cq_any(
                 pd.device(),
                 core::ptr::null_mut(),
                 i32::try_from(entries).map_err(|_| EINVAL)?,
-                // Drivers know this context and that of softirq (`handle_drain_completion()` of mlx5
-                // and mlx4), whatever the workqueue.
+                // Drivers know this context and that of softirq (`handle_drain_completion()` of
+                // mlx5 and mlx4). They do not care which workqueue it is.
                 bindings::ib_poll_context_IB_POLL_WORKQUEUE,
                 super::caller(),
             )
         };
         let cq = NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?;
         if let Some(queue) = pd.completions() {
-            // SAFETY: Just allocated, and nothing completes on it yet. `ib_core` looks here each time
-            // that it queues the worker, which is over when the completion queue is freed; until then
-            // `pd` is there, and with it the workqueue.
+            // SAFETY: The completion queue was allocated just now, and nothing completes on it yet.
+            // `ib_core` reads this field each time that it queues the worker, until the completion
+            // queue has been freed. `pd` lives longer, and keeps the workqueue.
             unsafe { (*cq.as_ptr()).comp_wq = queue.as_ptr() };
         }
-        // INVARIANT: just allocated.
+        // INVARIANT: The completion queue was allocated above.
         Ok(Self {
             cq,
             freed: AtomicFlag::new(false),
@@ -76,36 +81,37 @@ impl Cq {
         })
     }
 
-    /// For `ib_core`.
+    /// Returns the queue as `ib_core` takes it.
     #[inline]
     pub(super) fn as_ptr(&self) -> *mut bindings::ib_cq {
         self.cq.as_ptr()
     }
 
-    /// Number of the queue, as resource tracking shows it (`rdma resource show cq`).
+    /// Returns the number of the queue in resource tracking (`rdma resource show cq`).
     #[inline]
     pub(crate) fn id(&self) -> u32 {
-        // SAFETY: By the type invariant: the queue is asked before it has a queue pair, so it has not
-        // been freed.
+        // SAFETY: This is called before the queue is given to a queue pair, so it has not been
+        // freed, and by the type invariant it is valid.
         unsafe { (*self.as_ptr()).res.id }
     }
 
-    /// The protection domain that was given.
+    /// Returns the protection domain that the queue was made for.
     #[inline]
     pub(super) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
-    /// Frees the queue before the value is dropped, so that its worker has left what both refer to.
-    /// The second call does nothing. Process context, may sleep; not from the worker.
+    /// Frees the queue before the value is dropped; a second call does nothing. When this returns,
+    /// the worker has ended. Process context, may sleep; not from the worker.
     ///
     /// # Safety
     ///
-    /// The queue pair that completes on it is gone. After this the value is only freed once more, or
-    /// dropped.
+    /// The queue pair that completes on the queue has been destroyed. After this call, the value is
+    /// only passed to this function, or dropped.
     pub(super) unsafe fn free(&self) {
         if !self.freed.xchg(true, Full) {
-            // SAFETY: By the type invariant, and nobody else frees it. This waits for the worker.
+            // SAFETY: `freed` was not set, so by the type invariant the queue is valid, and no
+            // other call frees it. The caller promises that no queue pair uses it.
             unsafe { bindings::ib_free_cq(self.cq.as_ptr()) };
         }
     }
@@ -113,8 +119,8 @@ impl Cq {
 
 impl Drop for Cq {
     fn drop(&mut self) {
-        // SAFETY: A queue pair owns the queue it completes on, and is destroyed before it. This is the
-        // last use.
+        // SAFETY: A queue pair owns the completion queue that it completes on, and is destroyed
+        // before it drops that. This is the last use of the value.
         unsafe { self.free() };
     }
 }

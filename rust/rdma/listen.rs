@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Listening for connection requests, and accepting them.
+//! Listening for connection requests.
 //!
-//! A request is put into a queue in the connection manager's callback, and taken out and answered
-//! wherever it suits, because what accepting needs (a queue pair, buffers) is better not made in
-//! the callback, and refusing is not possible there by dropping an identifier.
+//! The connection manager's callback only queues a request. Another task takes it out of the queue
+//! and accepts or rejects it, because that task can allocate the queue pair and the buffers of the
+//! connection without delaying the connection manager, and because an identifier cannot be
+//! destroyed in its own callback.
 
 use core::ptr::NonNull;
 
@@ -17,104 +18,127 @@ use super::cm::{connection, CmHandler, CmId};
 use crate::mem::{NetRef, SockAddr};
 use crate::raw as bindings;
 
-/// Most bytes of private data that come with a request.
+/// Largest number of bytes of private data that come with a request.
 const PRIVATE_DATA: usize = u8::MAX as usize;
 
-/// Told of connection requests.
-pub(crate) trait Backlog: Send + Sync + 'static {
-    /// A request has arrived: somebody should call [`Listener::next`], not from here, where the
-    /// request is still locked. Process context.
-    fn ready(&self);
+/// The handler of connection requests.
+pub(crate) trait ListenHandler: Send + Sync + 'static {
+    /// Arranges that another task calls [`Listener::next`], since a request has been queued. This
+    /// function must not call it, because the request is still locked. Process context.
+    fn request_queued(&self);
 }
 
-/// A connection request that was not answered yet. Dropping it refuses it.
+/// A connection request that has been neither accepted nor rejected. Dropping it rejects it.
 ///
 /// # Invariants
 ///
-/// `id` is an identifier with a request, owned by this value, with a null context.
+/// `id` is an identifier that came with a request. This value owns it, and its context is null.
 pub(crate) struct Request {
     id: NonNull<bindings::rdma_cm_id>,
     private_data: [u8; PRIVATE_DATA],
     len: usize,
 }
 
-// SAFETY: Owns its identifier, which may be used by any task.
+// SAFETY: The value owns its identifier, for which any task may call the connection manager.
 unsafe impl Send for Request {}
 
 impl Request {
-    /// What the peer sent along, padded with zeroes by the transport.
+    /// Returns the private data of the peer, padded with zeroes by the transport.
     pub(crate) fn private_data(&self) -> &[u8] {
         self.private_data.get(..self.len).unwrap_or_default()
     }
 
-    /// Makes it an identifier with a handler, to make a queue pair for and
-    /// [accept](CmId::accept). Process context, may sleep.
+    /// Changes the request into an identifier with a handler. The caller then makes a queue pair
+    /// for it, and calls [`CmId::accept`]. Process context, may sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; the request is refused then.
+    /// `ENOMEM`; the request has been rejected then.
     pub(crate) fn adopt<H: CmHandler>(self, handler: Arc<H>) -> Result<CmId<H>> {
         let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: By the type invariant; `this` is not used or dropped after this.
+        // SAFETY: By the type invariant the identifier is valid and its context is null. `this` is
+        // neither used nor dropped after this.
         unsafe { CmId::adopt(this.id, handler) }
     }
 }
 
 impl Drop for Request {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant. Destroying an identifier refuses its request.
+        // SAFETY: By the type invariant this value owns the valid identifier, and this is its last
+        // use. Destroying the identifier rejects its request.
         unsafe { bindings::rdma_destroy_id(self.id.as_ptr()) };
     }
 }
 
-/// Shared with the callback.
+/// The queue of requests, which the listener shares with its callback.
 #[pin_data]
 struct Queue {
     #[pin]
-    waiting: Mutex<KVec<Request>>,
-    backlog: Arc<dyn Backlog>,
+    requests: Mutex<KVec<Request>>,
+    handler: Arc<dyn ListenHandler>,
 }
 
-/// Listens for connection requests on an address, until it is dropped. Requests that nobody has
-/// taken are refused then. They keep their device from going away, so drop the listener, or take
-/// them, when that is about to happen ([`Removal`](super::device::Removal)).
+/// A listener for connection requests on an address. Dropping it ends listening, and rejects the
+/// requests that are still queued.
+///
+/// A queued request keeps its device from being removed. When a device is being removed
+/// ([`Removal`](super::device::Removal)), take the requests out, or drop the listener.
+///
+/// # Examples
+///
+/// The side that accepts:
+///
+/// ```
+/// let listener = Listener::new(net, addr, 4, waiter.clone())?;
+/// // ...
+/// let request = waiter.request(&listener)?;
+/// if !request.private_data().starts_with(HELLO) {
+///     return Err(EPROTO);
+/// }
+/// let events = Events::new()?;
+/// let cm = request.adopt(events.clone())?;
+/// let server = End::new(cm, events, devices, kept.clone())?;
+/// server.cm.accept(&PARAMS)?;
+/// ```
 ///
 /// # Invariants
 ///
-/// `id` is a valid identifier whose context is `queue`; it is destroyed with this value.
+/// `id` is a valid identifier whose context is `queue`. It is destroyed with this value.
 pub(crate) struct Listener {
     id: NonNull<bindings::rdma_cm_id>,
     queue: Arc<Queue>,
 }
 
-// SAFETY: As for `Request`; the queue is behind a lock.
+// SAFETY: The value owns its identifier, for which any task may call the connection manager. The
+// queue is behind a lock.
 unsafe impl Send for Listener {}
-// SAFETY: As above; nothing is done with the identifier through a shared reference.
+// SAFETY: Through a shared reference only the queue is used, which is behind a lock.
 unsafe impl Sync for Listener {}
 
 impl Listener {
-    /// Starts to listen on `addr`, with so many requests pending at most below us. Process
-    /// context, may sleep.
+    /// Starts to listen on `addr`. `backlog` is the largest number of requests that the connection
+    /// manager keeps pending. Process context, may sleep.
     ///
     /// # Errors
     ///
-    /// `EADDRINUSE`, `EADDRNOTAVAIL`, `ENODEV` if the address is not that of an RDMA device,
-    /// `EINVAL` for a backlog beyond `i32`, `ENOMEM`.
+    /// `EADDRINUSE`; `EADDRNOTAVAIL`; `ENODEV` if the address is not that of an RDMA device;
+    /// `EINVAL` if `backlog` does not fit an `i32`; `ENOMEM`.
     pub(crate) fn new(
         net: NetRef<'_>,
         addr: &SockAddr,
         backlog: u32,
-        who: Arc<dyn Backlog>,
+        handler: Arc<dyn ListenHandler>,
     ) -> Result<Self> {
         let queue = Arc::pin_init(
             pin_init!(Queue {
-                waiting <- new_mutex!(KVec::new(), "rdma::Queue::waiting"),
-                backlog: who,
+                requests <- new_mutex!(KVec::new(), "rdma::Queue::requests"),
+                handler,
             }),
             GFP_KERNEL,
         )?;
-        // SAFETY: `net` is referenced by its invariant, the name is static, and the queue
-        // outlives the identifier.
+        // SAFETY: By the invariant of `NetRef` the namespace is referenced; the identifier takes a
+        // reference of its own. The name is static. The context is a `Queue`, as `on_event`
+        // expects, and the listener keeps it as long as the identifier.
         let id = unsafe {
             bindings::__rdma_create_kernel_id(
                 net.as_ptr(),
@@ -126,26 +150,27 @@ impl Listener {
             )
         };
         let id = NonNull::new(from_err_ptr(id)?).ok_or(ENOMEM)?;
-        // INVARIANT: just made.
+        // INVARIANT: The identifier was created above, with the queue as its context.
         let this = Self { id, queue };
         let backlog = i32::try_from(backlog).map_err(|_| EINVAL)?;
-        // SAFETY: Both are valid; the address is copied.
+        // SAFETY: The identifier is valid. The address is valid, and is copied.
         to_result(unsafe { bindings::rdma_bind_addr(id.as_ptr(), addr.as_ptr().cast_mut()) })?;
-        // SAFETY: As above.
+        // SAFETY: The identifier is valid.
         to_result(unsafe { bindings::rdma_listen(id.as_ptr(), backlog) })?;
         Ok(this)
     }
 
-    /// The request that has waited longest, if there is one. Process context, may sleep; not
-    /// from [`Backlog::ready`].
+    /// Removes the oldest request from the queue, if there is one. Process context, may sleep; not
+    /// from [`ListenHandler::request_queued`].
     pub(crate) fn next(&self) -> Option<Request> {
-        self.queue.waiting.lock().remove(0).ok()
+        self.queue.requests.lock().remove(0).ok()
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant. No callback is running or comes after this.
+        // SAFETY: By the type invariant the identifier is valid, and this is its last use. When the
+        // call returns, no callback is running or will be called.
         unsafe { bindings::rdma_destroy_id(self.id.as_ptr()) };
     }
 }
@@ -154,62 +179,68 @@ impl Drop for Listener {
 ///
 /// # Safety
 ///
-/// Called by the connection manager, for an identifier whose context is a [`Queue`].
+/// Called by the connection manager, for a listening identifier whose context is a [`Queue`], or
+/// for one that came with a request to it.
 unsafe extern "C" fn on_event(
     id: *mut bindings::rdma_cm_id,
     event: *mut bindings::rdma_cm_event,
 ) -> c_int {
-    // SAFETY: Both are valid during the call.
+    // SAFETY: The connection manager passes a valid identifier and a valid event.
     let (context, event) = unsafe { ((*id).context, &*event) };
     if event.event != bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST {
-        // The listener itself: its device goes, or its address. Nothing to do but wait for Drop.
+        // The event is about the listener itself: its device or its address is going away. Its
+        // owner drops it.
         return 0;
     }
-    // SAFETY: A request's identifier starts with the listener's context.
+    // SAFETY: The identifier of a request has the listener's context, which the caller promises to
+    // be a `Queue`. It exists as long as the listener's identifier.
     let queue = unsafe { &*context.cast::<Queue>() };
-    // SAFETY: An event about a connection.
+    // SAFETY: A connection request has the parameters of a connection.
     let (data, _) = unsafe { connection(event) };
-    // Not zero: the connection manager refuses the request and destroys the identifier.
-    const REFUSE: c_int = 1;
+    // After a result other than 0, the connection manager rejects the request and destroys the
+    // identifier.
+    const REJECT: c_int = 1;
     let Some(new) = NonNull::new(id) else {
-        return REFUSE;
+        return REJECT;
     };
     let mut private_data = [0; PRIVATE_DATA];
     let len = data.len().min(PRIVATE_DATA);
     for (to, from) in private_data.iter_mut().zip(data) {
         *to = *from;
     }
-    let mut waiting = queue.waiting.lock();
-    if waiting.reserve(1, GFP_KERNEL).is_err() {
-        return REFUSE;
+    let mut requests = queue.requests.lock();
+    if requests.reserve(1, GFP_KERNEL).is_err() {
+        return REJECT;
     }
-    // SAFETY: The identifier is valid, and locked during this call.
+    // SAFETY: The identifier is valid, and its handler is locked during this call, so context and
+    // handler can be changed together.
     unsafe {
         (*id).context = core::ptr::null_mut();
         (*id).event_handler = Some(on_event_unanswered);
     }
-    // INVARIANT: returning 0 leaves the identifier to us.
+    // INVARIANT: The context was cleared above. Returning 0 passes the identifier to this value.
     let request = Request {
         id: new,
         private_data,
         len,
     };
-    if let Err(full) = waiting.push_within_capacity(request) {
-        // There was room. Were there none, the identifier would still be ours to refuse, which
-        // must not happen by dropping it here.
+    if let Err(full) = requests.push_within_capacity(request) {
+        // This does not happen, since room was reserved. The connection manager would destroy the
+        // identifier, so dropping the request here would destroy it twice.
         core::mem::forget(full);
-        return REFUSE;
+        return REJECT;
     }
-    drop(waiting);
-    queue.backlog.ready();
+    drop(requests);
+    queue.handler.request_queued();
     0
 }
 
-/// Events of a request that nobody has taken yet. What they mean shows when it is accepted.
+/// Ignores the events of a request that is still queued. If the peer has given up meanwhile,
+/// accepting fails.
 ///
 /// # Safety
 ///
-/// None; this is what the connection manager wants to call.
+/// This function may be called with any arguments; its type is what the connection manager expects.
 unsafe extern "C" fn on_event_unanswered(
     _: *mut bindings::rdma_cm_id,
     _: *mut bindings::rdma_cm_event,

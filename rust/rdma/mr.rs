@@ -1,231 +1,98 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions (FRWR): what a peer may read or write, and how it stops.
+//! Memory regions (FRWR): memory that a peer may read or write, and how its access ends.
 //!
 //! ```text
-//!              map           posted with a Send
-//!   Idle ───────────► Mapped ─────────────────► Posted ◄── live: the peer can reach the memory
-//!    ▲                  │                         │  │
-//!    │ drop             │   Send With Invalidate  │  │ post_invalidate
-//!    ├──────────────────┘◄────────────────────────┘  ▼
-//!    └────────────────────────────────────────── Invalidating ◄── live until completed
+//!              map           post_send
+//!   Idle ───────────► Mapped ───────────► Posted ◄── live: the peer can access the memory
+//!    ▲                  │                  │  │
+//!    │ drop             │   Send With      │  │ post_invalidate
+//!    │                  │   Invalidate     │  │
+//!    ├──────────────────┘◄─────────────────┘  ▼
+//!    └───────────────────────────────── Invalidating ◄── live until completed
 //! ```
 //!
-//! Whatever state an [`Mr`] is dropped in, it goes back to its pool. One that is idle can be taken
-//! out again. One that is live stays mapped, and is destroyed once its queue pair has been drained
-//! and the pool is gone: **dropping a live region does not fence it**. To fence is: the peer's
-//! Send With Invalidate, a local invalidation that has completed, or draining the queue pair; and
-//! [`Mr::remotely_invalidated`] and [`Mr::invalidated`] say whether that has happened, rather than
-//! believing it.
+//! In any state, an [`Mr`] that is dropped returns to its pool. An idle one can be taken out again.
+//! A live one stays mapped, and is destroyed once its queue pair has been drained and the pool is
+//! gone: **dropping a live region does not fence it**. A region is *fenced*, so that the peer
+//! cannot access its memory, by the peer's Send With Invalidate, by a local invalidation that has
+//! completed, or by draining the queue pair. [`Mr::remotely_invalidated`] and [`Mr::invalidated`]
+//! check whether that has happened.
 
 use core::iter::Peekable;
 use core::mem::ManuallyDrop;
 
 use kernel::prelude::*;
-use kernel::sync::{new_spinlock, Arc, SpinLock};
+use kernel::sync::Arc;
 
-use super::gate::Gate;
-use super::noio::NoIo;
 use super::pd::Pd;
+use super::progress::Progress;
 use super::qp::Completions;
 use super::recv::Received;
-use super::region::{Region, Shape, State};
-use super::stack::Stack;
 use crate::mem::Piece;
-use crate::raw as bindings;
 
-/// Longest region in pages: 256 MiB of 4 KiB pages, so that lengths fit a `u32`.
-const MAX_DEPTH: u32 = 1 << 16;
+mod pack;
+mod pool;
+pub(super) mod region;
 
-/// Who does what with the memory.
+pub(crate) use pool::{Kind, MrPool};
+
+use region::{Region, State};
+
+/// The access of the peer to a region's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// The peer reads it.
+    /// The peer reads the memory.
     ToPeer,
-    /// The peer writes it.
+    /// The peer writes the memory.
     FromPeer,
 }
 
-/// What a region can map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Whole pages; only the first may begin, and only the last may end, within one
-    /// (`IB_MR_TYPE_MEM_REG`).
-    Plain,
-    /// Whatever lies wherever (`IB_MR_TYPE_SG_GAPS`), for a device with
-    /// [`Limits::sg_gaps`](super::device::Limits).
-    Gapped,
-}
-
-/// Memory regions of one protection domain.
+/// A memory region, in one of the states of the module's diagram. The value is one pointer in size.
 ///
-/// Regions keep the pool, so it goes when the owner and the last region have let go of it; in
-/// process context, since that sleeps. Keep it where regions are dropped in atomic context.
-#[pin_data]
-pub(crate) struct MrPool {
-    #[pin]
-    shelf: SpinLock<Shelf>,
-    shape: Shape,
-    pd: Arc<Pd>,
-}
-
-struct Shelf {
-    /// Idle ones.
-    free: Stack<Region>,
-    /// Ones that cannot be used again.
-    stale: Stack<Region>,
-    /// All there are, wherever they are.
-    total: u32,
-    /// Somebody has found none idle.
-    starved: bool,
-}
-
-impl MrPool {
-    /// Makes `count` regions of `depth` pages each. Process context, may sleep; allocates without
-    /// starting I/O.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` for a depth of 0 or beyond what the device can do, or for a kind that it does not
-    /// have; `ENOMEM`, or what its driver says.
-    pub(crate) fn new(pd: Arc<Pd>, depth: u32, kind: Kind, count: u32) -> Result<Arc<Self>> {
-        let (limits, gaps) = (pd.limits(), kind == Kind::Gapped);
-        if depth == 0 || depth > limits.max_frmr_depth.min(MAX_DEPTH) || gaps && !limits.sg_gaps {
-            return Err(EINVAL);
-        }
-        // SAFETY: By `Pd`'s invariant the device is there.
-        let longest = unsafe { bindings::rr_ib_dma_longest(pd.device()) };
-        let shelf = Shelf {
-            free: Stack::new(),
-            stale: Stack::new(),
-            total: 0,
-            starved: false,
-        };
-        let pool = Arc::pin_init(
-            pin_init!(Self {
-                shelf <- new_spinlock!(shelf, "rdma::MrPool::shelf"),
-                shape: Shape { depth, gaps, longest },
-                pd,
-            }),
-            GFP_KERNEL,
-        )?;
-        pool.grow(count)?;
-        Ok(pool)
-    }
-
-    /// Makes `count` more. Process context, may sleep; allocates without starting I/O.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`, or what the driver says; those made before the failure are there.
-    pub(crate) fn grow(&self, count: u32) -> Result {
-        let _noio = NoIo::enter();
-        for _ in 0..count {
-            let region = Region::new(&self.pd, self.shape)?;
-            let mut shelf = self.shelf.lock();
-            shelf.free.push(region);
-            shelf.total += 1;
-        }
-        Ok(())
-    }
-
-    /// Takes an idle one; none are left if it returns `None`. Any context but interrupts; never
-    /// allocates.
-    #[inline]
-    pub(crate) fn get(self: &Arc<Self>) -> Option<Mr> {
-        let mut region = {
-            let mut shelf = self.shelf.lock();
-            let taken = shelf.free.pop();
-            if taken.is_none() {
-                shelf.starved = true;
-            }
-            taken?
-        };
-        region.home = Some(self.clone());
-        // INVARIANT: what is on the shelf is idle.
-        Some(Mr {
-            region: ManuallyDrop::new(region),
-        })
-    }
-
-    /// Whether [`Self::get`] has found none since this was asked last.
-    pub(crate) fn take_starved(&self) -> bool {
-        core::mem::take(&mut self.shelf.lock().starved)
-    }
-
-    /// How many are idle.
-    pub(crate) fn available(&self) -> u32 {
-        self.shelf.lock().free.len()
-    }
-
-    /// How many there are at all.
-    pub(crate) fn total(&self) -> u32 {
-        self.shelf.lock().total
-    }
-
-    /// Pages of each.
-    #[inline]
-    pub(crate) fn depth(&self) -> u32 {
-        self.shape.depth
-    }
-
-    /// Takes a region back.
-    #[inline]
-    fn put(&self, region: KBox<Region>) {
-        let mut shelf = self.shelf.lock();
-        if region.state == State::Idle {
-            shelf.free.push(region);
-        } else {
-            shelf.stale.push(region);
-        }
-    }
-}
-
-impl Shelf {
-    /// Destroys what no queue pair uses, and leaves the rest to their queue pairs.
-    fn clear(&mut self) {
-        while self.free.pop().is_some() {}
-        while let Some(mut region) = self.stale.pop() {
-            // Taken out, or region and gate would keep each other.
-            if let Some(gate) = region.gate.take() {
-                // Drained: it is destroyed here.
-                drop(gate.keep_region(region));
-            }
-        }
-    }
-}
-
-impl Drop for Shelf {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
-
-/// A memory region; a pointer in size. See the module for its states.
+/// # Examples
+///
+/// A requester takes a region from the pool and maps memory, which the peer may then read or write:
+///
+/// ```
+/// let mut region = client.pool.get().ok_or(ENOSPC)?;
+/// let len = region.map(&mut block.pieces().peekable(), direction, n)?;
+/// ```
+///
+/// The registration is posted with the Send that gives R_key and address to the peer. When the peer
+/// has answered without invalidating the region, the requester fences it:
+///
+/// ```
+/// client.qp.post_invalidate(TAG, [&mut read])?;
+/// client.outcome.sent()?;
+/// if !read.invalidated() || read.is_live() {
+///     return Err(EPROTO);
+/// }
+/// ```
 ///
 /// # Invariants
 ///
-/// `region.home` is the pool that it came from.
+/// `region.pool` is the pool that the region belongs to.
 pub(crate) struct Mr {
     region: ManuallyDrop<KBox<Region>>,
 }
 
 impl Mr {
-    /// Maps what fits of `pieces`, for the peer to read or write, and takes it off them: up to
-    /// the pool's depth in pages, or up to a gap that the device cannot bridge. A piece may be
-    /// split. Returns the number of bytes.
+    /// Maps the first part of `pieces` for the peer to read or write, and removes that part from
+    /// `pieces`. It ends where the pages exceed the pool's depth, or before a gap that the device
+    /// cannot map. A piece may be split. Returns the number of bytes.
     ///
-    /// The key changes with each mapping, so that a peer that kept an old one has no use of it.
-    /// The addresses that the peer uses start at [`Self::iova`], the upper half of which is
-    /// `iova_high`.
+    /// The R_key changes with each mapping, so that a peer cannot use an earlier one. The addresses
+    /// that the peer uses start at [`Self::iova`], whose upper half is `iova_high`.
     ///
-    /// Any context but interrupts; does not allocate, except as the DMA layer does for itself. Process
-    /// context, and may sleep, on a device whose [`Limits::map_sleeps`](super::device::Limits) is set.
+    /// Any context but interrupts; nothing is allocated, except by the DMA layer. If
+    /// [`Limits::map_sleeps`](super::device::Limits) is set for the device, process context, where
+    /// it may sleep.
     ///
     /// # Errors
     ///
-    /// `EBUSY` unless idle; `EINVAL` if there is nothing to map; `ENOMEM` if the DMA layer has no
-    /// room at the moment; `EIO` if the device cannot map memory that lies so.
+    /// `EBUSY` if the region is not idle; `EINVAL` if there is nothing to map; `ENOMEM` if the DMA
+    /// layer has no room at the moment; `EIO` if the device cannot map these pages.
     #[inline]
     pub(crate) fn map(
         &mut self,
@@ -234,131 +101,131 @@ impl Mr {
         iova_high: u32,
     ) -> Result<u32> {
         let region = &mut **self.region;
-        let Some(home) = region.home.as_ref().filter(|_| region.state == State::Idle) else {
+        let Some(pool) = region.pool.as_ref().filter(|_| region.state == State::Idle) else {
             return Err(EBUSY);
         };
-        let shape = home.shape;
+        let shape = pool.shape();
         region.map(pieces, shape, direction, iova_high)
     }
 
-    /// What the peer names the region by (the handle of a segment).
+    /// Returns the R_key, which is the handle of the segment that describes the region.
     #[inline]
     pub(crate) fn rkey(&self) -> u32 {
         self.region.rkey()
     }
 
-    /// Address of the first byte, as the peer sees it.
+    /// Returns the address of the first byte, as the peer uses it.
     #[inline]
     pub(crate) fn iova(&self) -> u64 {
         self.region.iova()
     }
 
-    /// Bytes mapped last.
+    /// Returns the length in bytes of the last mapping.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.region.len()
     }
 
-    /// Scatterlist entries that are mapped.
+    /// Returns the number of scatterlist entries that are mapped.
     #[inline]
     pub(crate) fn nents(&self) -> u32 {
         self.region.nents()
     }
 
-    /// Who does what with the memory that was mapped last.
+    /// Returns the direction of the last mapping.
     #[inline]
     pub(crate) fn direction(&self) -> Direction {
         self.region.direction()
     }
 
-    /// Number of the region, as resource tracking shows it (`rdma resource show mr`).
+    /// Returns the number of the region in resource tracking (`rdma resource show mr`).
     #[inline]
     pub(crate) fn id(&self) -> u32 {
         self.region.id()
     }
 
-    /// Whether a peer may be able to reach the memory: it was posted, and nothing is known to
-    /// have fenced it.
+    /// Returns whether a peer may be able to access the memory: the region was posted, and is not
+    /// known to be fenced.
     #[inline]
     pub(crate) fn is_live(&self) -> bool {
         match self.region.state {
-            State::Idle | State::Mapped | State::Spent => false,
+            State::Idle | State::Mapped | State::Unusable => false,
             State::Posted | State::Invalidating(_) => !self.is_fenced(),
         }
     }
 
-    /// Whether its local invalidation was posted, and [`Self::invalidated`] has not been asked since.
+    /// Returns whether the region's local invalidation was posted, and [`Self::invalidated`] has
+    /// not taken notice of its completion.
     #[inline]
     pub(crate) fn is_being_invalidated(&self) -> bool {
         matches!(self.region.state, State::Invalidating(_))
     }
 
-    /// Notes that `msg` has invalidated the region, if it has: the memory is the owner's again, and
-    /// the region idle. Returns whether that is so.
+    /// Checks whether `msg` has invalidated the region. If so, unmaps the memory and makes the
+    /// region idle. Returns the result of the check.
     #[inline]
     pub(crate) fn remotely_invalidated<C: Completions>(&mut self, msg: &Received<'_, C>) -> bool {
         let region = &mut **self.region;
-        let gate = region.gate.as_ref();
-        let by_this = region.state == State::Posted
+        let progress = region.progress.as_ref();
+        let invalidated = region.state == State::Posted
             && msg.invalidated() == Some(region.rkey())
-            && gate.is_some_and(|g| Arc::ptr_eq(g, msg.gate()));
-        if by_this {
+            && progress.is_some_and(|p| Arc::ptr_eq(p, msg.progress()));
+        if invalidated {
             region.unmap();
             region.state = State::Idle;
         }
-        by_this
+        invalidated
     }
 
-    /// Takes the memory back if the peer cannot reach it any more: because its local invalidation
-    /// has completed, or its queue pair has been drained, or because it was never posted. Returns
-    /// whether that is so.
+    /// Checks whether the peer cannot access the memory: the local invalidation has completed, the
+    /// queue pair has been drained, or the region was never posted. If so, unmaps the memory.
+    /// Returns the result of the check.
     ///
-    /// After an invalidation the region is idle; after draining it cannot be used again.
+    /// After an invalidation the region is idle. After draining it cannot be used again.
     #[inline]
     pub(crate) fn invalidated(&mut self) -> bool {
-        let executed = self.is_invalidated();
-        if !executed && self.is_live() {
+        let completed = self.has_completed();
+        if !completed && self.is_live() {
             return false;
         }
         let region = &mut **self.region;
         region.unmap();
         region.state = match region.state {
             State::Idle | State::Mapped => State::Idle,
-            _ if executed => State::Idle,
-            _ => State::Spent,
+            _ if completed => State::Idle,
+            _ => State::Unusable,
         };
         true
     }
 
-    /// Whether a local invalidation has completed.
+    /// Returns whether a local invalidation of the region has completed.
     #[inline]
-    fn is_invalidated(&self) -> bool {
-        match (self.region.state, &self.region.gate) {
-            (State::Invalidating(position), Some(gate)) => gate.retired() >= position,
+    fn has_completed(&self) -> bool {
+        match (self.region.state, &self.region.progress) {
+            (State::Invalidating(position), Some(progress)) => progress.retired() >= position,
             _ => false,
         }
     }
 
+    /// Returns whether a posted region has been fenced.
     #[inline]
     fn is_fenced(&self) -> bool {
-        self.is_invalidated() || self.region.gate.as_ref().is_some_and(|g| g.is_drained())
+        let progress = self.region.progress.as_ref();
+        self.has_completed() || progress.is_some_and(|p| p.is_drained())
     }
 
-    /// Whether it belongs to this protection domain.
+    /// Returns whether the region belongs to `pd`.
     #[inline]
     pub(super) fn is_of(&self, pd: &Arc<Pd>) -> bool {
         Arc::ptr_eq(&self.region.pd, pd)
     }
 
-    /// Whether it was posted on this gate's queue pair, and nothing was done to fence it yet.
+    /// Returns whether the region was posted on the queue pair of `progress`, and its local
+    /// invalidation was not.
     #[inline]
-    pub(super) fn is_posted_on(&self, gate: &Arc<Gate>) -> bool {
-        self.region.state == State::Posted
-            && self
-                .region
-                .gate
-                .as_ref()
-                .is_some_and(|g| Arc::ptr_eq(g, gate))
+    pub(super) fn is_posted_on(&self, progress: &Arc<Progress>) -> bool {
+        let posted_on = self.region.progress.as_ref();
+        self.region.state == State::Posted && posted_on.is_some_and(|p| Arc::ptr_eq(p, progress))
     }
 
     #[inline]
@@ -372,25 +239,14 @@ impl Mr {
     }
 }
 
-impl Region {
-    /// Notes that the region is posted, or about to be, on `gate`'s queue pair.
-    #[inline]
-    pub(super) fn set_posted(&mut self, gate: &Arc<Gate>) {
-        if !self.gate.as_ref().is_some_and(|g| Arc::ptr_eq(g, gate)) {
-            self.gate = Some(gate.clone());
-        }
-        self.state = State::Posted;
-    }
-}
-
 impl Drop for Mr {
     fn drop(&mut self) {
-        // Fences nothing, but sees whether something has.
+        // This does not fence the region, but if it has been fenced, unmaps it and makes it idle.
         let _ = self.invalidated();
-        // SAFETY: `self.region` is not used again.
+        // SAFETY: This is the destructor, so `self.region` is not used after this.
         let mut region = unsafe { ManuallyDrop::take(&mut self.region) };
-        if let Some(home) = region.home.take() {
-            home.put(region);
+        if let Some(pool) = region.pool.take() {
+            pool.put(region);
         }
     }
 }

@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Allocations that may not wait for a file system: it may be waiting for us.
+//! Allocation without I/O: a file system that the allocator would wait for may itself be waiting
+//! for this connection.
 //!
-//! Drivers allocate to change, drain and destroy what there is, too, so each end of an object enters
-//! the scope, whoever lets go of it last.
+//! Drivers allocate memory when an object is changed, drained or destroyed, too. The last reference
+//! to an object may be dropped in any task, so the code that ends an object enters the scope
+//! itself.
 
 use crate::raw as bindings;
 
-/// A scope in which this task's allocations do not start I/O.
+/// A scope in which allocations of this task start no I/O. It ends when the value is dropped.
 pub(super) struct NoIo(u32);
 
 impl NoIo {
-    /// Until the value is dropped, in the same function.
+    /// Enters the scope. The value must be dropped in the function that calls this.
     pub(super) fn enter() -> Self {
-        // SAFETY: Undone by `drop`, in the same function and so in the same task.
+        // SAFETY: The flags of the current task may be saved at any time. `drop` restores them in
+        // the same function, and so in the same task.
         Self(unsafe { bindings::rr_memalloc_noio_save() })
     }
 }
 
 impl Drop for NoIo {
     fn drop(&mut self) {
-        // SAFETY: The flags that were saved.
+        // SAFETY: `self.0` was returned by `memalloc_noio_save()` in this task.
         unsafe { bindings::rr_memalloc_noio_restore(self.0) };
     }
 }

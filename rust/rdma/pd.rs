@@ -15,16 +15,17 @@ use super::noio::NoIo;
 use crate::raw as bindings;
 use crate::work::Queue;
 
-/// A protection domain: buffers, memory regions and a queue pair of the same one fit together.
+/// A protection domain. A queue pair can use the buffers and memory regions of its own protection
+/// domain only.
 ///
-/// One queue pair in all its life, not more: a peer can reach the regions of a protection domain
-/// through any of its queue pairs, so only with a single one does draining it mean that regions are
-/// out of reach. That holds for a later one, too: a region that was live when the queue pair was
-/// drained stays registered until it is destroyed.
+/// A `Pd` has at most one queue pair in its life. A peer can reach the regions of a protection
+/// domain through any of its queue pairs, so draining one queue pair proves that regions are out of
+/// reach only if there is no other. A later queue pair is no exception: a region that was live when
+/// the first one was drained stays registered until it is destroyed.
 ///
 /// # Invariants
 ///
-/// - `pd` is a protection domain of the leased device; it is freed when this is dropped.
+/// - `pd` is a protection domain of the leased device, and is freed with this value.
 /// - `taken` is set before a queue pair is made, and cleared only if making it fails.
 pub(crate) struct Pd {
     pd: NonNull<bindings::ib_pd>,
@@ -32,24 +33,27 @@ pub(crate) struct Pd {
     taken: AtomicFlag,
 }
 
-// SAFETY: Verbs may be called from any task, for one protection domain at the same time.
+// SAFETY: Any task may call verbs for a protection domain, and free it.
 unsafe impl Send for Pd {}
-// SAFETY: As above.
+// SAFETY: Several tasks may call verbs for one protection domain at the same time; `taken` is
+// atomic.
 unsafe impl Sync for Pd {}
 
 impl Pd {
-    /// Allocates one. Process context, may sleep.
+    /// Allocates a protection domain. Process context, may sleep.
     ///
-    /// It keeps the lease, so the device cannot go away while it, or anything made from it, exists.
+    /// It keeps the lease, so the device is not removed while the protection domain, or anything
+    /// made from it, exists.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or what the device driver says.
+    /// `ENOMEM`, or another error of the driver.
     pub(crate) fn new(lease: Lease) -> Result<Arc<Self>> {
-        // SAFETY: The device is there as long as it is leased. The name is static.
+        // SAFETY: The device exists as long as it is leased. The name is static.
         let pd = unsafe { bindings::__ib_alloc_pd(lease.device().as_ptr(), 0, super::caller()) };
         let pd = NonNull::new(from_err_ptr(pd)?).ok_or(ENOMEM)?;
-        // INVARIANT: just allocated. If there is no memory left, the value is dropped.
+        // INVARIANT: The protection domain was allocated above. If there is no memory for the
+        // `Arc`, the value is dropped, which frees it.
         Ok(Arc::new(
             Self {
                 pd,
@@ -60,11 +64,11 @@ impl Pd {
         )?)
     }
 
-    /// Marks that the queue pair is being made. For good, unless that fails.
+    /// Marks the protection domain as taken, before its queue pair is made.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if there is or was one.
+    /// `EBUSY` if there is or was a queue pair.
     pub(super) fn attach(&self) -> Result {
         match self.taken.cmpxchg(false, true, Full) {
             Ok(_) => Ok(()),
@@ -72,42 +76,43 @@ impl Pd {
         }
     }
 
-    /// Undoes [`Self::attach`]: there is no queue pair, and was none.
+    /// Undoes [`Self::attach`], because making the queue pair has failed.
     pub(super) fn detach(&self) {
         self.taken.store(false, Release);
     }
 
-    /// For `ib_core`.
+    /// Returns the protection domain as `ib_core` takes it.
     #[inline]
     pub(super) fn as_ptr(&self) -> *mut bindings::ib_pd {
         self.pd.as_ptr()
     }
 
-    /// The device, which is there as long as `self` is.
+    /// Returns the device as `ib_core` takes it. It exists as long as `self`.
     #[inline]
     pub(super) fn device(&self) -> *mut bindings::ib_device {
         self.lease.device().as_ptr()
     }
 
-    /// What the device can do.
+    /// Returns the limits of the device.
     pub(crate) fn limits(&self) -> Limits {
         self.as_device().limits()
     }
 
-    /// The device, to be asked what it is.
+    /// Returns the device.
     pub(super) fn as_device(&self) -> Device<'_> {
         self.lease.device()
     }
 
-    /// The workqueue for completions, which is there as long as `self` is; `None`: `ib_core`'s.
+    /// Returns the workqueue for completions, which exists as long as `self`, or `None` if it is
+    /// that of `ib_core`.
     pub(super) fn completions(&self) -> Option<&Queue> {
         self.lease.completions()
     }
 
-    /// The key of local memory that is mapped for the device.
+    /// Returns the L_key of all memory that is mapped for the device.
     #[inline]
     pub(super) fn lkey(&self) -> u32 {
-        // SAFETY: By the type invariant; the field is constant after allocation.
+        // SAFETY: By the type invariant `pd` is valid. The field is constant after allocation.
         unsafe { (*self.pd.as_ptr()).local_dma_lkey }
     }
 }
@@ -116,7 +121,8 @@ impl Drop for Pd {
     fn drop(&mut self) {
         might_sleep();
         let _scope = NoIo::enter();
-        // SAFETY: By the type invariant. Everything made from it keeps it, so nothing is left.
+        // SAFETY: By the type invariant `pd` is valid. Everything that was made from it keeps this
+        // value, so nothing of it is left.
         let error =
             unsafe { bindings::ib_dealloc_pd_user(self.pd.as_ptr(), core::ptr::null_mut()) };
         if error != 0 {

@@ -1,46 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a queue pair shares with the buffers and memory regions that were posted on it.
+//! The progress of a queue pair, which it shares with the buffers and memory regions posted on it.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::buffer::Buffer;
-use super::region::Region;
+use super::mr::region::Region;
 use super::stack::Stack;
 
-/// How far a queue pair has come, and what waits for its end.
+/// Which work requests of a queue pair have completed, and which objects are freed when it has been
+/// drained.
 ///
 /// # Invariants
 ///
-/// - Every work request up to position `retired` has completed, successfully.
-/// - `drained` is set only when no work request is outstanding, and none can be posted any more:
+/// - Every work request up to position `retired` has completed successfully.
+/// - `drained` is set only when no work request is outstanding and none can be posted any more:
 ///   the device uses nothing that was posted, and the peer reaches no memory through this queue
 ///   pair.
 #[pin_data]
-pub(super) struct Gate {
+pub(super) struct Progress {
     retired: Atomic<u64>,
     drained: Atomic<bool>,
     broken: Atomic<bool>,
     #[pin]
-    orphans: SpinLock<Orphans>,
+    deferred: SpinLock<Deferred>,
 }
 
-/// Objects whose owner let go of them while they were in use.
-struct Orphans {
+/// Objects whose owner has dropped them while the device could still use them.
+struct Deferred {
     buffers: Stack<Buffer>,
     regions: Stack<Region>,
 }
 
-impl Gate {
-    /// For a new queue pair.
+impl Progress {
+    /// Makes the progress of a new queue pair: nothing has completed.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(super) fn new() -> Result<Arc<Self>> {
-        let orphans = Orphans {
+        let deferred = Deferred {
             buffers: Stack::new(),
             regions: Stack::new(),
         };
@@ -49,78 +50,80 @@ impl Gate {
                 retired: Atomic::new(0),
                 drained: Atomic::new(false),
                 broken: Atomic::new(false),
-                orphans <- new_spinlock!(orphans, "rdma::Gate::orphans"),
+                deferred <- new_spinlock!(deferred, "rdma::Progress::deferred"),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Position of the last work request that is known to have completed.
+    /// Returns the position of the last work request that is known to have completed.
     #[inline]
     pub(super) fn retired(&self) -> u64 {
-        // ORDERING: pairs with the store in `retire`: what the completion was about has happened.
+        // ORDERING: pairs with the store in `retire`: the effects of the work request, an
+        // invalidation for example, happened before.
         self.retired.load(Acquire)
     }
 
-    /// Notes that the work requests up to `position` have completed.
+    /// Notes that all work requests up to `position` have completed successfully.
     #[inline]
     pub(super) fn retire(&self, position: u64) {
         self.retired.store(position, Release);
     }
 
-    /// Whether the queue pair is out of use for good.
+    /// Returns whether the queue pair has been drained.
     #[inline]
     pub(super) fn is_drained(&self) -> bool {
         self.drained.load(Acquire)
     }
 
-    /// Whether something failed that only a new connection repairs.
+    /// Returns whether the queue pair has failed, so that a new connection is needed.
     #[inline]
     pub(super) fn is_broken(&self) -> bool {
         self.broken.load(Relaxed)
     }
 
-    /// Notes such a failure.
+    /// Notes that the queue pair has failed: nothing is posted on its send queue any more.
     #[inline]
-    pub(super) fn break_off(&self) {
+    pub(super) fn set_broken(&self) {
         self.broken.store(true, Relaxed);
     }
 
-    /// Notes that the queue pair has been drained, and frees what was waiting for it. May sleep.
-    pub(super) fn close(&self) {
-        let mut orphans = self.orphans.lock();
+    /// Notes that the queue pair has been drained, and frees the deferred objects. May sleep.
+    pub(super) fn set_drained(&self) {
+        let mut deferred = self.deferred.lock();
         self.drained.store(true, Release);
-        let buffers = orphans.buffers.take();
-        let regions = orphans.regions.take();
-        drop(orphans);
+        let buffers = deferred.buffers.take_all();
+        let regions = deferred.regions.take_all();
+        // Freeing may sleep, so it happens after the lock has been released.
+        drop(deferred);
         drop((buffers, regions));
     }
 
-    /// Keeps a buffer until the queue pair is drained.
+    /// Keeps a buffer until the queue pair has been drained.
     ///
     /// # Errors
     ///
-    /// The buffer itself, if that has happened already.
-    pub(super) fn keep_buffer(&self, buffer: KBox<Buffer>) -> Result<(), KBox<Buffer>> {
-        let mut orphans = self.orphans.lock();
+    /// Returns the buffer itself if the queue pair has been drained already.
+    pub(super) fn defer_buffer(&self, buffer: KBox<Buffer>) -> Result<(), KBox<Buffer>> {
+        let mut deferred = self.deferred.lock();
         if self.is_drained() {
             return Err(buffer);
         }
-        orphans.buffers.push(buffer);
+        deferred.buffers.push(buffer);
         Ok(())
     }
 
-    /// Keeps a memory region until the queue pair is drained.
+    /// Keeps a memory region until the queue pair has been drained.
     ///
     /// # Errors
     ///
-    /// The region itself, if that has happened already.
-    pub(super) fn keep_region(&self, region: KBox<Region>) -> Result<(), KBox<Region>> {
-        let mut orphans = self.orphans.lock();
+    /// Returns the region itself if the queue pair has been drained already.
+    pub(super) fn defer_region(&self, region: KBox<Region>) -> Result<(), KBox<Region>> {
+        let mut deferred = self.deferred.lock();
         if self.is_drained() {
             return Err(region);
         }
-        orphans.regions.push(region);
+        deferred.regions.push(region);
         Ok(())
     }
 }

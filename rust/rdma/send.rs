@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Buffers to send from and to read into.
+//! Buffers of send queue work requests: [`SendBuf`] is the source of Sends and RDMA Writes,
+//! [`ReadBuf`] the sink of RDMA Reads.
 
 use core::mem::ManuallyDrop;
 
@@ -8,30 +9,26 @@ use kernel::alloc::Flags;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::buffer::{Buffer, Way};
+use super::buffer::{Buffer, DmaDirection};
 use super::pd::Pd;
 
 macro_rules! owned_buffer {
-    ($name:ident, $way:expr) => {
+    ($(#[$attr:meta])* $name:ident, $direction:expr) => {
+        $(#[$attr])*
         impl $name {
-            /// Allocates `len` bytes, zeroed, and maps them for the device of `pd`. May sleep if
-            /// `gfp` says so.
+            /// Allocates `len` zeroed bytes, and maps them for the device of `pd`. May sleep if
+            /// `gfp` allows it.
             ///
             /// # Errors
             ///
             /// `EINVAL` if `len` is 0 or does not fit a `u32`; `ENOMEM`; `EIO` if the device cannot
-            /// map them.
+            /// map the memory.
             pub(crate) fn new(pd: &Arc<Pd>, len: usize, gfp: Flags) -> Result<Self> {
-                Ok(Self(ManuallyDrop::new(Buffer::new(pd, len, $way, gfp)?)))
+                let buffer = Buffer::new(pd, len, $direction, gfp)?;
+                Ok(Self(ManuallyDrop::new(buffer)))
             }
 
-            /// Length of the buffer in bytes.
-            #[inline]
-            pub(crate) fn capacity(&self) -> usize {
-                self.0.len()
-            }
-
-            /// Whether a work request that uses the buffer may not have completed yet.
+            /// Returns whether a work request that uses the buffer may still be outstanding.
             #[inline]
             pub(crate) fn in_flight(&self) -> bool {
                 self.0.in_flight()
@@ -45,51 +42,64 @@ macro_rules! owned_buffer {
 
         impl Drop for $name {
             fn drop(&mut self) {
-                // SAFETY: `self.0` is not used again.
+                // SAFETY: This is the destructor, so `self.0` is not used after this.
                 Buffer::release(unsafe { ManuallyDrop::take(&mut self.0) });
             }
         }
     };
 }
 
-/// Memory for messages to send: kmalloc memory, mapped for one device once and for all.
+/// Memory from which messages are sent: kmalloc memory that stays mapped for one device.
 ///
 /// It may be dropped at any time. If the device may still be reading it, it is freed when the queue
 /// pair has been drained.
 ///
 /// # Context
 ///
-/// Dropping the last object of a [`Pd`] sleeps. Keep the `Pd` (a queue pair or region pool does)
-/// where buffers are dropped in atomic context.
+/// Dropping the last object of a [`Pd`] sleeps. A caller that drops buffers in atomic context must
+/// therefore keep the `Pd` alive meanwhile, as queue pairs and region pools do.
 pub(crate) struct SendBuf(ManuallyDrop<KBox<Buffer>>);
 
-owned_buffer!(SendBuf, Way::Out);
+owned_buffer!(SendBuf, DmaDirection::ToDevice);
 
 impl SendBuf {
-    /// The memory, to assemble a message in.
+    /// Returns the length of the buffer in bytes.
+    #[inline]
+    pub(crate) fn capacity(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns the memory, in which the caller assembles a message.
     ///
-    /// Until the Send has completed ([`Self::in_flight`]) the device may read it once more, to
-    /// repeat a packet: write only when that cannot matter, which is so when the peer has answered
-    /// the message. (It is the message that would suffer; the memory is there in any case.)
+    /// Until the Send has completed ([`Self::in_flight`]) the device may read the memory again, to
+    /// retransmit a packet. The caller should therefore write only if the Send has completed, or if
+    /// the peer has answered the message and so has all of it. Writing earlier is no memory error,
+    /// but may corrupt the message.
     #[inline]
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         self.0.bytes_mut()
     }
 }
 
-/// Memory that RDMA Reads place the peer's bytes in.
+/// Memory into which RDMA Reads place the bytes of the peer.
 pub(crate) struct ReadBuf(ManuallyDrop<KBox<Buffer>>);
 
-owned_buffer!(ReadBuf, Way::In);
+owned_buffer!(
+    #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
+    ReadBuf,
+    DmaDirection::FromDevice
+);
 
+#[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
 impl ReadBuf {
-    /// What was read, once no RDMA Read into the buffer is outstanding.
+    /// Returns the bytes that were read, or `None` while an RDMA Read into the buffer may be
+    /// outstanding.
     #[inline]
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         if self.in_flight() {
             return None;
         }
-        self.0.take(self.0.len());
+        self.0.sync_for_cpu(self.0.len());
         Some(self.0.bytes())
     }
 }

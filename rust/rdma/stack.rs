@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A list of boxed objects that are linked through themselves: putting one in never allocates,
-//! so it works in `Drop`.
+//! A list of boxed objects that are linked through themselves. Adding an object never allocates,
+//! so `Drop` implementations can do it.
 
 use kernel::prelude::*;
 
 /// An object with room for a link.
 pub(super) trait Linked: Sized {
-    /// Where the link is kept while the object is in a [`Stack`].
+    /// Returns the place of the link to the next object of a [`Stack`].
     fn link(&mut self) -> &mut Option<KBox<Self>>;
 }
 
-/// Last in, first out: what was used last is warmest in the cache.
+/// A last-in, first-out list: the object that was used last is most likely still in the cache.
 pub(super) struct Stack<T: Linked> {
     head: Option<KBox<T>>,
     len: u32,
 }
 
 impl<T: Linked> Stack<T> {
-    /// The empty stack.
+    /// Makes an empty stack.
     pub(super) const fn new() -> Self {
         Self { head: None, len: 0 }
     }
 
-    /// Number of objects.
+    /// Returns the number of objects.
     #[inline]
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Puts one on top.
+    /// Adds an object on top.
     #[inline]
     pub(super) fn push(&mut self, mut item: KBox<T>) {
         *item.link() = self.head.take();
@@ -37,7 +37,7 @@ impl<T: Linked> Stack<T> {
         self.len += 1;
     }
 
-    /// Takes the one on top.
+    /// Removes the object on top.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<KBox<T>> {
         let mut item = self.head.take()?;
@@ -46,16 +46,16 @@ impl<T: Linked> Stack<T> {
         Some(item)
     }
 
-    /// Takes all of them.
+    /// Removes all objects, and returns them as another stack.
     #[inline]
-    pub(super) fn take(&mut self) -> Self {
+    pub(super) fn take_all(&mut self) -> Self {
         core::mem::replace(self, Self::new())
     }
 }
 
 impl<T: Linked> Drop for Stack<T> {
     fn drop(&mut self) {
-        // One after the other: dropping the links of a long list would recurse.
+        // Objects are dropped in a loop: dropping a long chain of boxes would recurse.
         while self.pop().is_some() {}
     }
 }

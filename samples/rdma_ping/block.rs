@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A block of memory that the peer is to read or write: some pages, scattered.
+//! A block of memory for the peer to read or write: some pages that are not contiguous.
 
 use core::ptr::NonNull;
 
@@ -10,20 +10,21 @@ use kernel::prelude::*;
 use crate::mem::Piece;
 
 const PAGES: usize = 3;
-/// Where the block starts in its first page, and ends in its last.
+/// Offset of the block's first byte in its first page.
 const START: usize = 512;
+/// Offset behind the block's last byte in its last page.
 const END: usize = 100;
 
-/// Bytes of a block.
+/// Length of a block in bytes.
 pub(crate) const LEN: usize = PAGES * PAGE_SIZE - START - (PAGE_SIZE - END);
 
-/// Pages with a block in them that neither starts nor ends where a page does.
+/// Pages with a block in them that neither starts nor ends at the boundary of a page.
 pub(crate) struct Block {
     pages: [Page; PAGES],
 }
 
 impl Block {
-    /// Allocates one, full of zeroes.
+    /// Allocates a block of zeroes.
     pub(crate) fn new() -> Result<Self> {
         let page = || Page::alloc_page(GFP_KERNEL | __GFP_ZERO);
         Ok(Self {
@@ -31,7 +32,7 @@ impl Block {
         })
     }
 
-    /// The block's parts, one in each page: page number, offset, length.
+    /// Returns the block's parts, one in each page: page number, offset, length.
     fn parts() -> [(usize, usize, usize); PAGES] {
         [
             (0, START, PAGE_SIZE - START),
@@ -40,38 +41,38 @@ impl Block {
         ]
     }
 
-    /// What a memory region is to map. The block outlives the region, or the queue pair that it is
-    /// posted on; see [`End`](super::end::End).
+    /// Returns the pieces of memory for a region to map. The block outlives the queue pair on which
+    /// the region is posted, because [`End`](super::end::End) drops it later.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
         Self::parts()
             .into_iter()
             .zip(&self.pages)
             .filter_map(|((_, offset, len), page)| {
                 let page = NonNull::new(page.as_ptr())?;
-                // CAST: less than a page.
-                // SAFETY: The part is in one page, which lives as long as the block.
+                // CAST: offset and length are at most the size of a page.
+                // SAFETY: The part is inside one page, which is allocated as long as the block.
                 Some(unsafe { Piece::new(page, offset as u32, len as u32) })
             })
     }
 
-    /// Fills the block.
+    /// Copies `bytes` into the block.
     pub(crate) fn fill(&self, bytes: &[u8]) -> Result {
         let mut at = 0;
         for ((_, offset, len), page) in Self::parts().into_iter().zip(&self.pages) {
             let part = bytes.get(at..at + len).ok_or(EINVAL)?;
-            // SAFETY: `part` is as long; nobody else writes to the page now: no region maps it.
+            // SAFETY: `part` has `len` bytes. Nothing else accesses the page: no region maps it.
             unsafe { page.write_raw(part.as_ptr(), offset, len) }?;
             at += len;
         }
         Ok(())
     }
 
-    /// Copies the block out.
+    /// Copies the block into `bytes`.
     pub(crate) fn read(&self, bytes: &mut [u8]) -> Result {
         let mut at = 0;
         for ((_, offset, len), page) in Self::parts().into_iter().zip(&self.pages) {
             let part = bytes.get_mut(at..at + len).ok_or(EINVAL)?;
-            // SAFETY: `part` is as long; nobody writes to the page now: it has been fenced.
+            // SAFETY: `part` has `len` bytes. Nothing writes the page: its region was fenced.
             unsafe { page.read_raw(part.as_mut_ptr(), offset, len) }?;
             at += len;
         }
@@ -79,7 +80,7 @@ impl Block {
     }
 }
 
-/// Fills `bytes` with something that depends on `seed`, and on the place.
+/// Fills `bytes` with a pseudorandom sequence that depends on `seed`.
 pub(crate) fn pattern(seed: u32, bytes: &mut [u8]) {
     let mut x = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
     for byte in bytes {
@@ -88,7 +89,7 @@ pub(crate) fn pattern(seed: u32, bytes: &mut [u8]) {
     }
 }
 
-/// Whether `bytes` is what [`pattern`] makes of `seed`.
+/// Returns whether `bytes` is the sequence of [`pattern`] for `seed`.
 pub(crate) fn is_pattern(seed: u32, bytes: &[u8]) -> bool {
     let mut x = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
     bytes.iter().all(|byte| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One end of a connection: its objects, and what happens to them.
+//! One end of a connection: its objects, and its events and completions.
 
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_spinlock, Arc, CondVar, CondVarTimeoutResult, SpinLock};
@@ -16,9 +16,9 @@ use crate::rdma::qp::{Completions, Qp, QpConfig, Tag, WcError};
 use crate::rdma::recv::Received;
 use crate::rdma::send::{ReadBuf, SendBuf};
 
-/// How long anything may take, in milliseconds.
-const PATIENCE_MS: u32 = 10_000;
-/// Queue sizes are small, so that rounds wrap them.
+/// Longest time to wait for an event or a completion, in milliseconds.
+const WAIT_MS: u32 = 10_000;
+/// Sizes of the queues. They are small, so that a few rounds use every entry of them.
 const CONFIG: QpConfig = QpConfig {
     send_wr: 8,
     recv_wr: 4,
@@ -26,10 +26,10 @@ const CONFIG: QpConfig = QpConfig {
     recv_size: 256,
     recv_batch: 2,
 };
-/// The only tag.
+/// The tag of all work requests.
 pub(crate) const TAG: Tag = Tag::new(0);
 
-/// A value that others change, and that can be waited for.
+/// A value whose changes a task can wait for.
 #[pin_data]
 struct Watched<T> {
     #[pin]
@@ -46,15 +46,16 @@ impl<T: Unpin> Watched<T> {
         })
     }
 
+    /// Changes the value, and wakes the waiting task.
     fn change<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         let result = f(&mut self.value.lock());
         self.changed.notify_all();
         result
     }
 
-    /// Waits until `f` gives something. May sleep.
+    /// Waits until `f` returns a result. May sleep.
     fn wait<R>(&self, mut f: impl FnMut(&mut T) -> Option<R>) -> Result<R> {
-        let mut left = msecs_to_jiffies(PATIENCE_MS);
+        let mut left = msecs_to_jiffies(WAIT_MS);
         let mut value = self.value.lock();
         loop {
             if let Some(result) = f(&mut value) {
@@ -69,7 +70,7 @@ impl<T: Unpin> Watched<T> {
     }
 }
 
-/// Where a connection stands.
+/// The progress of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Started,
@@ -81,7 +82,7 @@ pub(crate) enum Progress {
     Failed(i32),
 }
 
-/// Follows the events of one identifier.
+/// The handler of the events of one identifier.
 #[pin_data]
 pub(crate) struct Events {
     #[pin]
@@ -94,7 +95,7 @@ impl Events {
         Arc::pin_init(pin_init!(Self { progress <- progress }), GFP_KERNEL)
     }
 
-    /// Waits until the connection has got there.
+    /// Waits until the connection has reached `goal`. May sleep.
     pub(crate) fn wait_for(&self, goal: Progress) -> Result {
         let reached = self.progress.wait(|p| match *p {
             p if p == goal => Some(Ok(())),
@@ -124,27 +125,28 @@ impl CmHandler for Events {
     }
 }
 
-/// What has completed and was not looked at yet.
-struct Happened {
+/// Completions that nothing has waited for yet.
+struct Completed {
     message: Option<[u8; wire::LEN]>,
     sent: u32,
     failed: Option<WcError>,
     broken: Option<WcError>,
-    /// The region that the peer is expected to invalidate, and whether it has.
+    /// The region that the peer is expected to invalidate.
     offered: Option<Mr>,
+    /// Whether the peer has invalidated it.
     invalidated: bool,
 }
 
-/// Completions of one end.
+/// The consumer of the completions of one end.
 #[pin_data]
-pub(crate) struct Desk {
+pub(crate) struct Outcome {
     #[pin]
-    happened: Watched<Happened>,
+    completed: Watched<Completed>,
 }
 
-impl Desk {
+impl Outcome {
     fn new() -> Result<Arc<Self>> {
-        let happened = Watched::new(Happened {
+        let completed = Watched::new(Completed {
             message: None,
             sent: 0,
             failed: None,
@@ -152,25 +154,25 @@ impl Desk {
             offered: None,
             invalidated: false,
         });
-        Arc::pin_init(pin_init!(Self { happened <- happened }), GFP_KERNEL)
+        Arc::pin_init(pin_init!(Self { completed <- completed }), GFP_KERNEL)
     }
 
-    /// Leaves a region here that the peer is to invalidate.
+    /// Stores the region that the peer is expected to invalidate.
     pub(crate) fn offer(&self, region: Mr) {
-        self.happened.change(|h| {
+        self.completed.change(|h| {
             h.offered = Some(region);
             h.invalidated = false;
         });
     }
 
-    /// Takes it back, with whether the peer has invalidated it.
+    /// Takes that region back. Also returns whether the peer has invalidated it.
     pub(crate) fn take_back(&self) -> (Option<Mr>, bool) {
-        self.happened.change(|h| (h.offered.take(), h.invalidated))
+        self.completed.change(|h| (h.offered.take(), h.invalidated))
     }
 
-    /// Waits for a message.
+    /// Waits for a message. May sleep.
     pub(crate) fn message(&self) -> Result<[u8; wire::LEN]> {
-        let got = self.happened.wait(|h| match (h.message.take(), h.broken) {
+        let got = self.completed.wait(|h| match (h.message.take(), h.broken) {
             (Some(message), _) => Some(Ok(message)),
             (None, Some(_)) => Some(Err(ENOTCONN)),
             _ => None,
@@ -178,9 +180,9 @@ impl Desk {
         got?
     }
 
-    /// Waits for a signalled work request.
+    /// Waits for the completion of a signalled work request. May sleep.
     pub(crate) fn sent(&self) -> Result {
-        let sent = self.happened.wait(|h| {
+        let sent = self.completed.wait(|h| {
             if h.sent > 0 {
                 h.sent -= 1;
                 return Some(Ok(()));
@@ -190,16 +192,16 @@ impl Desk {
         sent?
     }
 
-    /// Waits for a work request to fail.
+    /// Waits for the failure of a work request. May sleep.
     pub(crate) fn failed(&self) -> Result<WcError> {
-        self.happened.wait(|h| h.failed)
+        self.completed.wait(|h| h.failed)
     }
 }
 
-impl Completions for Desk {
+impl Completions for Outcome {
     fn received(&self, _qp: &Qp<Self>, msg: Received<'_, Self>) {
         let bytes = msg.bytes().try_into().ok();
-        self.happened.change(|h| {
+        self.completed.change(|h| {
             if let Some(region) = &mut h.offered {
                 h.invalidated = region.remotely_invalidated(&msg);
             }
@@ -208,7 +210,7 @@ impl Completions for Desk {
     }
 
     fn sent(&self, _qp: &Qp<Self>, _tag: Tag, outcome: Result<(), WcError>) {
-        self.happened.change(|h| match outcome {
+        self.completed.change(|h| match outcome {
             Ok(()) => h.sent += 1,
             Err(error) => {
                 h.failed.get_or_insert(error);
@@ -217,17 +219,17 @@ impl Completions for Desk {
     }
 
     fn broken(&self, _qp: &Qp<Self>, error: WcError) {
-        self.happened.change(|h| h.broken = Some(error));
+        self.completed.change(|h| h.broken = Some(error));
     }
 }
 
 /// One end of a connection.
 ///
-/// Field order is teardown order: the queue pair is drained first; then regions, and the memory they
-/// map, may go.
+/// Fields are dropped in this order. The queue pair is drained first; after that the peer cannot
+/// access the regions, so they and the memory that they map may be dropped.
 pub(crate) struct End {
-    pub(crate) qp: Qp<Desk>,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) qp: Qp<Outcome>,
+    pub(crate) outcome: Arc<Outcome>,
     pub(crate) out: SendBuf,
     pub(crate) data: SendBuf,
     pub(crate) fetched: ReadBuf,
@@ -240,7 +242,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// What it takes for an identifier that has a device.
+    /// Makes all objects of an end, for an identifier that has a device. May sleep.
     pub(crate) fn new(
         cm: CmId<Events>,
         events: Arc<Events>,
@@ -250,12 +252,12 @@ impl End {
         let device = cm.device().ok_or(ENODEV)?;
         let pd = Pd::new(devices.lease(&device, removal)?)?;
         let cq = Cq::new(&pd, CONFIG.send_wr + CONFIG.recv_wr)?;
-        let desk = Desk::new()?;
-        let qp = Qp::new(&cm, &pd, cq, &CONFIG, desk.clone())?;
+        let outcome = Outcome::new()?;
+        let qp = Qp::new(&cm, &pd, cq, &CONFIG, outcome.clone())?;
         qp.post_receives()?;
         Ok(Self {
             qp,
-            desk,
+            outcome,
             out: SendBuf::new(&pd, wire::LEN, GFP_KERNEL)?,
             data: SendBuf::new(&pd, block::LEN, GFP_KERNEL)?,
             fetched: ReadBuf::new(&pd, block::LEN, GFP_KERNEL)?,
@@ -268,12 +270,13 @@ impl End {
         })
     }
 
-    /// Makes another queue pair in place of the first one; succeeds if that is refused. Through it the
-    /// peer could reach what the first one has left registered.
+    /// Drops the queue pair, and tries to make another one in the same protection domain. Succeeds
+    /// if that is refused: through the second one the peer could access regions that are still
+    /// registered.
     pub(crate) fn second_queue_pair(self) -> Result {
         drop(self.qp);
         let cq = Cq::new(&self.pd, CONFIG.send_wr + CONFIG.recv_wr)?;
-        match Qp::new(&self.cm, &self.pd, cq, &CONFIG, self.desk) {
+        match Qp::new(&self.cm, &self.pd, cq, &CONFIG, self.outcome) {
             Err(EBUSY) => Ok(()),
             Err(error) => Err(error),
             Ok(_) => Err(EPROTO),

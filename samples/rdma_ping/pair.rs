@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Both ends of a connection, driven in turn by one thread.
+//! Both ends of a connection, which one task drives alternately.
 
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex};
@@ -11,13 +11,13 @@ use super::wire::{self, Offer};
 use crate::mem::{NetRef, SockAddr};
 use crate::rdma::cm::{CmId, ConnectParams};
 use crate::rdma::device::Registration;
-use crate::rdma::listen::{Backlog, Listener, Request};
+use crate::rdma::listen::{ListenHandler, Listener, Request};
 use crate::rdma::mr::{Direction, Mr};
 use crate::rdma::qp::Remote;
 use crate::rdma::send::ReadBuf;
 use crate::Kept;
 
-/// What the client announces when it connects.
+/// Private data of the client's connection request.
 const HELLO: &[u8] = b"rdma ping";
 const TIMEOUT_MS: u32 = 5_000;
 
@@ -30,42 +30,42 @@ const PARAMS: ConnectParams<'_> = ConnectParams {
     flow_control: false,
 };
 
-/// Rings when a connection request arrives.
+/// The handler of connection requests, on which a task can wait for one.
 #[pin_data]
-struct Bell {
+struct Waiter {
     #[pin]
-    rung: Mutex<bool>,
+    queued: Mutex<bool>,
     #[pin]
     changed: CondVar,
 }
 
-impl Bell {
+impl Waiter {
     fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                rung <- new_mutex!(false, "rdma_ping::Bell::rung"),
-                changed <- new_condvar!("rdma_ping::Bell::changed"),
+                queued <- new_mutex!(false, "rdma_ping::Waiter::queued"),
+                changed <- new_condvar!("rdma_ping::Waiter::changed"),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Waits for the next request.
+    /// Waits for the first request. May sleep.
     fn request(&self, listener: &Listener) -> Result<Request> {
-        let mut rung = self.rung.lock();
-        while !*rung {
-            if self.changed.wait_interruptible(&mut rung) {
+        let mut queued = self.queued.lock();
+        while !*queued {
+            if self.changed.wait_interruptible(&mut queued) {
                 return Err(EINTR);
             }
         }
-        drop(rung);
+        drop(queued);
         listener.next().ok_or(ENOENT)
     }
 }
 
-impl Backlog for Bell {
-    fn ready(&self) {
-        *self.rung.lock() = true;
+impl ListenHandler for Waiter {
+    fn request_queued(&self) {
+        *self.queued.lock() = true;
         self.changed.notify_all();
     }
 }
@@ -74,12 +74,12 @@ impl Backlog for Bell {
 pub(crate) struct Pair {
     client: End,
     server: End,
-    /// The last offer.
+    /// The offer of the last round.
     offer: Option<Offer>,
 }
 
-/// An end that can request a connection.
-fn caller(
+/// Makes an end that can request a connection: address and route have been resolved. May sleep.
+fn resolved(
     net: NetRef<'_>,
     addr: &SockAddr,
     devices: &Registration,
@@ -95,19 +95,19 @@ fn caller(
 }
 
 impl Pair {
-    /// Connects a client to a server, both here.
+    /// Connects a client to a server, both in this module. May sleep.
     pub(crate) fn connect(
         net: NetRef<'_>,
         addr: &SockAddr,
         devices: &Registration,
         kept: &Arc<Kept>,
     ) -> Result<Self> {
-        let bell = Bell::new()?;
-        let listener = Listener::new(net, addr, 4, bell.clone())?;
-        let client = caller(net, addr, devices, kept)?;
+        let waiter = Waiter::new()?;
+        let listener = Listener::new(net, addr, 4, waiter.clone())?;
+        let client = resolved(net, addr, devices, kept)?;
         client.cm.connect(&PARAMS)?;
 
-        let request = bell.request(&listener)?;
+        let request = waiter.request(&listener)?;
         if !request.private_data().starts_with(HELLO) {
             return Err(EPROTO);
         }
@@ -124,36 +124,36 @@ impl Pair {
         })
     }
 
-    /// Connects to where nobody listens, and succeeds if that is refused.
+    /// Connects to an address without a listener. Succeeds if the connection is rejected.
     pub(crate) fn refused(
         net: NetRef<'_>,
         addr: &SockAddr,
         devices: &Registration,
         kept: &Arc<Kept>,
     ) -> Result {
-        let client = caller(net, addr, devices, kept)?;
+        let client = resolved(net, addr, devices, kept)?;
         match client.cm.connect(&PARAMS) {
-            // iWARP devices connect at once, and hear of it at once.
+            // Some iWARP devices connect synchronously, and return the error.
             Err(ECONNREFUSED) => Ok(()),
             Err(error) => Err(error),
             Ok(()) => client.events.wait_for(Progress::Rejected),
         }
     }
 
-    /// Closes the connection from the client's side, and waits until the server knows.
+    /// Disconnects on the client's side, and waits for the event on the server's side.
     pub(crate) fn disconnect(self) -> Result {
         self.client.cm.disconnect();
         self.server.events.wait_for(Progress::Over)
     }
 
-    /// One round trip; `n` makes its data different from others'.
+    /// Runs one round trip. Its data depends on `n`.
     pub(crate) fn round(&mut self, n: u32) -> Result {
         let read = self.call(n)?;
         self.serve(n)?;
         self.finish(n, read)
     }
 
-    /// A region of the client with a block mapped.
+    /// Takes a region from the client's pool, and maps a block.
     fn map(&self, to_read: bool, n: u32) -> Result<Mr> {
         let client = &self.client;
         let (block, direction) = if to_read {
@@ -171,7 +171,8 @@ impl Pair {
         }
     }
 
-    /// The client registers memory and says where it is. Returns the region to be read.
+    /// Runs the client's first part: it registers memory, and sends R_keys and addresses. Returns
+    /// the region that the server reads.
     fn call(&mut self, n: u32) -> Result<Mr> {
         let mut bytes = KVec::from_elem(0, block::LEN, GFP_KERNEL)?;
         pattern(n, &mut bytes);
@@ -188,14 +189,14 @@ impl Pair {
         if !read.is_live() || !write.is_live() {
             return Err(EPROTO);
         }
-        client.desk.offer(write);
+        client.outcome.offer(write);
         Ok(read)
     }
 
-    /// The server reads, writes, and answers.
+    /// Runs the server's part: it reads, writes, and answers.
     fn serve(&mut self, n: u32) -> Result {
         let server = &mut self.server;
-        let offer = Offer::decode(&server.desk.message()?).ok_or(EPROTO)?;
+        let offer = Offer::decode(&server.outcome.message()?).ok_or(EPROTO)?;
         if offer.seed != n || offer.len as usize != block::LEN {
             return Err(EPROTO);
         }
@@ -204,7 +205,7 @@ impl Pair {
         server
             .qp
             .post_read(TAG, &mut server.fetched, block::LEN, offer.read)?;
-        server.desk.sent()?;
+        server.outcome.sent()?;
         let fetched = server.fetched.bytes().ok_or(EPROTO)?;
         if !is_pattern(n, fetched) {
             return Err(EILSEQ);
@@ -221,7 +222,7 @@ impl Pair {
         let position = server
             .qp
             .post_send_invalidate(TAG, out, wire::LEN, rkey, true)?;
-        server.desk.sent()?;
+        server.outcome.sent()?;
         let done = server.qp.retired() >= position && !server.out.in_flight();
         if done {
             Ok(())
@@ -230,18 +231,18 @@ impl Pair {
         }
     }
 
-    /// The client fences its memory, and looks at what it got.
+    /// Runs the client's second part: it fences its memory, and compares the data.
     fn finish(&mut self, n: u32, mut read: Mr) -> Result {
         let client = &mut self.client;
-        client.desk.message()?;
-        let (write, by_peer) = client.desk.take_back();
+        client.outcome.message()?;
+        let (write, by_peer) = client.outcome.take_back();
         let write = write.ok_or(EPROTO)?;
         if !by_peer || write.is_live() || !read.is_live() {
             return Err(EPROTO);
         }
 
         client.qp.post_invalidate(TAG, [&mut read])?;
-        client.desk.sent()?;
+        client.outcome.sent()?;
         if !read.invalidated() || read.is_live() {
             return Err(EPROTO);
         }
@@ -256,15 +257,15 @@ impl Pair {
         }
     }
 
-    /// The server reads with a key that the client has invalidated; succeeds if that fails.
+    /// Lets the server read with an R_key that the client has invalidated. Succeeds if that fails.
     pub(crate) fn try_stale_key(&mut self) -> Result {
         let offer = self.offer.ok_or(EINVAL)?;
         let server = &mut self.server;
         server
             .qp
             .post_read(TAG, &mut server.fetched, block::LEN, offer.read)?;
-        // InfiniBand and RoCE say which work request it was; iWARP ends the connection.
-        server.desk.failed()?;
+        // InfiniBand and RoCE report the work request's failure; iWARP ends the connection.
+        server.outcome.failed()?;
         if server.qp.is_broken() {
             Ok(())
         } else {
@@ -272,13 +273,14 @@ impl Pair {
         }
     }
 
-    /// The client tries to use its protection domain for another queue pair, in vain.
+    /// Tries to make a second queue pair for the client's protection domain. Succeeds if that
+    /// fails.
     pub(crate) fn second_queue_pair(self) -> Result {
         self.client.second_queue_pair()
     }
 
-    /// Lets go of everything while it is in use: a live region, a buffer being sent, a buffer being
-    /// read into. They must be freed when the queue pairs are drained, and not before.
+    /// Drops objects that are in use: a live region, a buffer that is being sent, a buffer that an
+    /// RDMA Read writes. They must be freed when the queue pairs are drained, and not before.
     pub(crate) fn drop_in_mid_flight(mut self) -> Result {
         let mut read = self.map(true, 99)?;
         let offer = Offer::new(&read, &read, 99);
@@ -290,14 +292,14 @@ impl Pair {
             .post_send(TAG, [&mut read], out, wire::LEN, false)?;
         let remote: Remote = offer.read;
         let server = &mut self.server;
-        server.desk.message()?;
+        server.outcome.message()?;
         server
             .qp
             .post_read(TAG, &mut server.fetched, block::LEN, remote)?;
         let unused = ReadBuf::new(&server.pd, block::LEN, GFP_KERNEL)?;
         drop(core::mem::replace(&mut server.fetched, unused));
         drop(read);
-        // The pool does not hand it out again.
+        // The region is live, so the pool must not return it again.
         let alone = client.pool.available() == 1;
         client.qp.drain();
         let drained = client.qp.is_drained() && client.pool.available() == 1;

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The one message of the ping: where the client's memory is.
+//! The message of the ping: R_keys and addresses of the client's memory.
 
 use kernel::prelude::*;
 
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::Remote;
 
-/// Bytes of a message.
+/// Length of a message in bytes.
 pub(crate) const LEN: usize = 32;
 
-/// Memory of the client, for the server to read from and to write to.
+/// Memory of the client for the server to read and write.
 #[derive(Clone, Copy)]
 pub(crate) struct Offer {
-    /// To be read.
+    /// Memory for the server to read.
     pub(crate) read: Remote,
-    /// To be written.
+    /// Memory for the server to write.
     pub(crate) write: Remote,
-    /// Length of each in bytes.
+    /// Length in bytes of each of the two.
     pub(crate) len: u32,
-    /// What to fill the memory with.
+    /// Seed of the memory's contents.
     pub(crate) seed: u32,
 }
 
 impl Offer {
-    /// Offers what two regions map.
+    /// Makes an offer of the memory that two regions map.
     pub(crate) fn new(read: &Mr, write: &Mr, seed: u32) -> Self {
         let remote = |mr: &Mr| Remote {
             addr: mr.iova(),
@@ -38,7 +38,7 @@ impl Offer {
         }
     }
 
-    /// The message.
+    /// Encodes the message.
     pub(crate) fn encode(&self) -> [u8; LEN] {
         let mut out = [0; LEN];
         let fields = [
@@ -57,7 +57,7 @@ impl Offer {
         out
     }
 
-    /// Reads a message.
+    /// Decodes a message.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let field = |n: usize| {
             let word = bytes.get(4 * n..4 * n + 4)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The inside of a memory region: verbs object, scatterlist, work request. Its states are
-//! [`mr`](super::mr)'s business.
+//! The inside of a memory region: verbs object, scatterlist, work request. [`Mr`](super::Mr)
+//! changes its state.
 
 use core::iter::Peekable;
 use core::ptr::NonNull;
@@ -10,29 +10,34 @@ use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::gate::Gate;
-use super::local;
-use super::mr::{Direction, MrPool};
-use super::noio::NoIo;
 use super::pack::Packer;
-use super::pd::Pd;
-use super::stack::Linked;
+use super::{Direction, MrPool};
 use crate::mem::Piece;
 use crate::raw as bindings;
+use crate::rdma::noio::NoIo;
+use crate::rdma::numa;
+use crate::rdma::pd::Pd;
+use crate::rdma::progress::Progress;
+use crate::rdma::stack::Linked;
 
 // CAST: small constants.
 const ACCESS_READ: i32 = bindings::ib_access_flags_IB_ACCESS_REMOTE_READ as i32;
 const ACCESS_WRITE: i32 = (bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
     | bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE) as i32;
 
-/// Where a region stands; see [`Mr`](super::mr::Mr).
+/// The state of a region; [`mr`](super) has a diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(in super::super) enum State {
+    /// Nothing is mapped.
     Idle,
+    /// Memory is mapped for the device, and the registration is prepared.
     Mapped,
+    /// The registration was posted.
     Posted,
+    /// The local invalidation was posted; it is at this position of the send queue.
     Invalidating(u64),
-    Spent,
+    /// The queue pair was drained while the region was registered. It can only be destroyed.
+    Unusable,
 }
 
 /// A memory region with what is needed to register, map and invalidate it.
@@ -40,29 +45,32 @@ pub(super) enum State {
 /// # Invariants
 ///
 /// - `mr` is a fast-registration region of `pd` for `entries.len()` pages.
-/// - In state Mapped, Posted and Invalidating the first `mapped` of `entries` are mapped for the
-///   device, in direction `way`; in the others `mapped` is 0.
-/// - In state Posted and Invalidating `gate` is that of the queue pair that it was posted on.
+/// - In the states Mapped, Posted and Invalidating, the first `mapped` of `entries` are mapped for
+///   the device, in `direction`; in the others `mapped` is 0.
+/// - In the states Posted and Invalidating, `progress` is that of the queue pair on which the
+///   region was posted.
 /// - `wr.mr` is `mr`.
-pub(super) struct Region {
-    /// Registers the region, or invalidates it.
-    pub(super) wr: bindings::ib_reg_wr,
+pub(in super::super) struct Region {
+    /// The work request that registers or invalidates the region.
+    pub(in super::super) wr: bindings::ib_reg_wr,
     mr: NonNull<bindings::ib_mr>,
-    /// Read by the processor alone, so any memory will do: for a whole payload it is more than two
-    /// pages.
+    /// The scatterlist. Only the CPU reads it, so it need not be physically contiguous; for a
+    /// payload of 1 MiB it is longer than two pages.
     entries: KVVec<bindings::scatterlist>,
     mapped: i32,
-    way: bindings::dma_data_direction,
-    pub(super) state: State,
-    pub(super) gate: Option<Arc<Gate>>,
-    pub(super) home: Option<Arc<MrPool>>,
+    direction: bindings::dma_data_direction,
+    pub(in super::super) state: State,
+    pub(super) progress: Option<Arc<Progress>>,
+    /// The pool, while the region is in use.
+    pub(super) pool: Option<Arc<MrPool>>,
     next: Option<KBox<Region>>,
     pub(super) pd: Arc<Pd>,
 }
 
-// SAFETY: Verbs may be called from any task; the region owns its objects.
+// SAFETY: Any task may call verbs for a region, and map or unmap its memory; the region owns all of
+// its objects.
 unsafe impl Send for Region {}
-// SAFETY: Shared references only read.
+// SAFETY: Through a shared reference, fields are only read.
 unsafe impl Sync for Region {}
 
 impl Linked for Region {
@@ -71,35 +79,39 @@ impl Linked for Region {
     }
 }
 
-/// What regions of one pool have in common.
+/// What the regions of one pool have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    /// Pages.
+    /// Number of pages.
     pub(super) depth: u32,
     /// Whether gaps between pages are allowed.
     pub(super) gaps: bool,
-    /// Longest piece the device maps, in bytes.
+    /// Length in bytes of the longest piece that the device can map.
     pub(super) longest: u32,
 }
 
 impl Region {
-    /// Allocates one. May sleep.
+    /// Allocates a region. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or another error of the driver.
     pub(super) fn new(pd: &Arc<Pd>, shape: Shape) -> Result<KBox<Self>> {
-        let node = local::node(&pd.as_device());
-        let region = local::boxed(GFP_KERNEL, node)?;
+        let node = numa::node(&pd.as_device());
+        let region = numa::boxed(GFP_KERNEL, node)?;
         // CAST: `usize` has at least 32 bits.
-        let mut entries: KVVec<_> = local::zeroed(shape.depth as usize, GFP_KERNEL, node)?;
-        // SAFETY: So many entries are there. This marks the last one as such.
+        let mut entries: KVVec<_> = numa::zeroed(shape.depth as usize, GFP_KERNEL, node)?;
+        // SAFETY: The vector has `shape.depth` entries, all of which may be written.
         unsafe { bindings::sg_init_table(entries.as_mut_ptr(), shape.depth) };
         let kind = if shape.gaps {
             bindings::ib_mr_type_IB_MR_TYPE_SG_GAPS
         } else {
             bindings::ib_mr_type_IB_MR_TYPE_MEM_REG
         };
-        // SAFETY: By `Pd`'s invariant.
+        // SAFETY: By the invariant of `Pd` the protection domain exists.
         let mr = unsafe { bindings::ib_alloc_mr(pd.as_ptr(), kind, shape.depth) };
         let mr = NonNull::new(from_err_ptr(mr)?).ok_or(ENOMEM)?;
-        // INVARIANT: just allocated, nothing mapped.
+        // INVARIANT: The region was allocated above, and nothing is mapped.
         Ok(region.write(Self {
             wr: bindings::ib_reg_wr {
                 mr: mr.as_ptr(),
@@ -108,43 +120,47 @@ impl Region {
             mr,
             entries,
             mapped: 0,
-            way: bindings::dma_data_direction::DMA_NONE,
+            direction: bindings::dma_data_direction::DMA_NONE,
             state: State::Idle,
-            gate: None,
-            home: None,
+            progress: None,
+            pool: None,
             next: None,
             pd: pd.clone(),
         }))
     }
 
-    /// The region as the device knows it, while it is mapped.
+    /// Returns the R_key.
     #[inline]
     pub(super) fn rkey(&self) -> u32 {
-        // SAFETY: By the type invariant; only `renew` changes it.
+        // SAFETY: By the type invariant `mr` is valid. Only `renew`, which borrows the region
+        // exclusively, changes the field.
         unsafe { (*self.mr.as_ptr()).rkey }
     }
 
-    /// First address of what is mapped, as the peer sees it.
+    /// Returns the address of the first byte, as the peer uses it.
     #[inline]
     pub(super) fn iova(&self) -> u64 {
-        // SAFETY: By the type invariant; only mapping changes it.
+        // SAFETY: By the type invariant `mr` is valid. Only `map`, which borrows the region
+        // exclusively, changes the field.
         unsafe { (*self.mr.as_ptr()).iova }
     }
 
-    /// Bytes mapped.
+    /// Returns the length in bytes of the last mapping.
     #[inline]
     pub(super) fn len(&self) -> u32 {
-        // SAFETY: As above. CAST: `fill` saw to it.
+        // SAFETY: By the type invariant `mr` is valid. Only `map`, which borrows the region
+        // exclusively, changes the field.
+        // CAST: `map_entries` has compared it with a `u32`.
         unsafe { (*self.mr.as_ptr()).length as u32 }
     }
 
-    /// Entries mapped.
+    /// Returns the number of scatterlist entries that are mapped.
     #[inline]
     pub(super) fn nents(&self) -> u32 {
         self.mapped.unsigned_abs()
     }
 
-    /// Direction of the last mapping.
+    /// Returns the direction of the last mapping.
     #[inline]
     pub(super) fn direction(&self) -> Direction {
         if self.wr.access == ACCESS_READ {
@@ -154,20 +170,20 @@ impl Region {
         }
     }
 
-    /// Number in resource tracking.
+    /// Returns the number of the region in resource tracking.
     #[inline]
     pub(super) fn id(&self) -> u32 {
-        // SAFETY: By the type invariant; the number is constant.
+        // SAFETY: By the type invariant `mr` is valid. The number is constant.
         unsafe { (*self.mr.as_ptr()).res.id }
     }
 
-    /// Maps what fits of `pieces`, and prepares the registration.
+    /// Maps the first part of `pieces`, and prepares the registration. Returns the number of bytes.
     ///
     /// # Errors
     ///
     /// `EINVAL` if there is nothing to map; `ENOMEM` if the DMA layer has no room at the moment;
-    /// `EIO` if the device cannot map memory that lies so. The region is as before then, but `pieces`
-    /// are used up.
+    /// `EIO` if the device cannot map these pages. After an error the region is as before, but the
+    /// part has been removed from `pieces`.
     pub(super) fn map(
         &mut self,
         pieces: &mut Peekable<impl Iterator<Item = Piece>>,
@@ -179,17 +195,17 @@ impl Region {
         if used == 0 {
             return Err(EINVAL);
         }
-        let (way, access) = match direction {
+        let (dma_direction, access) = match direction {
             Direction::ToPeer => (bindings::dma_data_direction::DMA_TO_DEVICE, ACCESS_READ),
             Direction::FromPeer => (bindings::dma_data_direction::DMA_FROM_DEVICE, ACCESS_WRITE),
         };
-        self.map_entries(used, bytes, way)?;
+        self.map_entries(used, bytes, dma_direction)?;
         self.renew(access, iova_high);
         self.state = State::Mapped;
         Ok(bytes)
     }
 
-    /// Puts pieces into the scatterlist; returns the number of entries and of bytes.
+    /// Puts pieces into the scatterlist. Returns the number of entries and of bytes.
     fn fill(
         &mut self,
         pieces: &mut Peekable<impl Iterator<Item = Piece>>,
@@ -202,13 +218,13 @@ impl Region {
                 break;
             };
             let number = piece.page().as_ptr().addr() / size_of::<bindings::page>();
-            let n = packer.take(number, piece.offset(), piece.len());
+            let n = packer.add(number, piece.offset(), piece.len());
             if n == 0 {
                 break;
             }
             let part = piece.split_front(n);
-            // SAFETY: `entry` is part of a scatterlist, and the page is valid by `Piece`'s
-            // invariant.
+            // SAFETY: `entry` is an entry of an initialised scatterlist, and by the invariant of
+            // `Piece` the page is valid.
             unsafe {
                 bindings::rr_sg_set_page(entry, part.page().as_ptr(), part.len(), part.offset());
             }
@@ -221,30 +237,41 @@ impl Region {
         (used, bytes)
     }
 
-    /// Maps the first `used` entries for the device, and tells it about them.
-    fn map_entries(&mut self, used: i32, bytes: u32, way: bindings::dma_data_direction) -> Result {
-        let dev = self.pd.device();
-        // SAFETY: `fill` has set so many entries to memory that stays valid by `Piece`'s
-        // invariant.
-        let n = unsafe { bindings::rr_ib_dma_map_sg(dev, self.entries.as_mut_ptr(), used, way) };
+    /// Maps the first `used` entries, which have `bytes` bytes, for the device, and sets the pages
+    /// of the verbs object.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if the DMA layer has no room at the moment; `EIO` if the device cannot map these
+    /// pages.
+    fn map_entries(
+        &mut self,
+        used: i32,
+        bytes: u32,
+        direction: bindings::dma_data_direction,
+    ) -> Result {
+        let (dev, entries) = (self.pd.device(), self.entries.as_mut_ptr());
+        // SAFETY: `fill` has set the first `used` entries to memory that, by the invariant of
+        // `Piece`, stays valid while it is mapped.
+        let n = unsafe { bindings::rr_ib_dma_map_sg(dev, entries, used, direction) };
         if n <= 0 {
             return Err(ENOMEM);
         }
-        // INVARIANT: these entries are mapped now.
+        // INVARIANT: The first `used` entries were mapped above.
         self.mapped = used;
-        self.way = way;
-        // SAFETY: By the type invariant; the entries are mapped.
+        self.direction = direction;
+        // SAFETY: By the type invariant `mr` is valid; `n` entries are mapped.
         let done = unsafe {
             bindings::ib_map_mr_sg(
                 self.mr.as_ptr(),
-                self.entries.as_mut_ptr(),
+                entries,
                 n,
                 core::ptr::null_mut(),
-                // CAST: a page is small.
+                // CAST: the size of a page fits.
                 kernel::page::PAGE_SIZE as u32,
             )
         };
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant `mr` is valid.
         let length = unsafe { (*self.mr.as_ptr()).length };
         if done != n || length != u64::from(bytes) {
             self.unmap();
@@ -253,13 +280,15 @@ impl Region {
         Ok(())
     }
 
-    /// A key and an address that the peer has not seen before, and the work request for them.
+    /// Sets an R_key and an address that the peer has not used before, and prepares the
+    /// registration for them.
     fn renew(&mut self, access: i32, iova_high: u32) {
         let mr = self.mr.as_ptr();
-        // SAFETY: By the type invariant, and nobody else touches it: the region is not posted.
+        // SAFETY: By the type invariant `mr` is valid. `self` is borrowed exclusively, and the
+        // region is not posted, so the driver does not use it.
         unsafe {
             let key = bindings::rr_ib_inc_rkey((*mr).rkey);
-            // CAST: the key proper is the lowest byte.
+            // CAST: the variable part of the key is its lowest byte.
             bindings::rr_ib_update_fast_reg_key(mr, key as u8);
             (*mr).iova = (*mr).iova & u64::from(u32::MAX) | u64::from(iova_high) << 32;
         }
@@ -268,24 +297,34 @@ impl Region {
         self.wr.access = access;
     }
 
-    /// Turns the work request into a local invalidation.
+    /// Notes that the registration is being posted on the queue pair of `progress`.
     #[inline]
-    pub(super) fn prepare_invalidation(&mut self) {
+    pub(in super::super) fn set_posted(&mut self, progress: &Arc<Progress>) {
+        let same = |p: &Arc<Progress>| Arc::ptr_eq(p, progress);
+        if !self.progress.as_ref().is_some_and(same) {
+            self.progress = Some(progress.clone());
+        }
+        self.state = State::Posted;
+    }
+
+    /// Changes the work request into a local invalidation.
+    #[inline]
+    pub(in super::super) fn prepare_invalidation(&mut self) {
         self.wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
         self.wr.wr.ex.invalidate_rkey = self.rkey();
     }
 
-    /// Gives the memory back to the CPU and its owner.
+    /// Unmaps the memory, if any is mapped, so that its owner may use it.
     pub(super) fn unmap(&mut self) {
         if self.mapped != 0 {
-            // SAFETY: By the type invariant. The number of entries is the original one, as
-            // unmapping wants it.
+            // SAFETY: By the type invariant, the first `mapped` entries are mapped in this
+            // direction. `mapped` is the number that was passed for mapping, as unmapping demands.
             unsafe {
                 bindings::rr_ib_dma_unmap_sg(
                     self.pd.device(),
                     self.entries.as_mut_ptr(),
                     self.mapped,
-                    self.way,
+                    self.direction,
                 )
             };
             self.mapped = 0;
@@ -293,7 +332,7 @@ impl Region {
     }
 }
 
-/// The next piece with something in it.
+/// Returns the next piece that is not empty.
 fn next_piece<I: Iterator<Item = Piece>>(pieces: &mut Peekable<I>) -> Option<&mut Piece> {
     while pieces.next_if(|p| p.len() == 0).is_some() {}
     pieces.peek_mut()
@@ -302,9 +341,10 @@ fn next_piece<I: Iterator<Item = Piece>>(pieces: &mut Peekable<I>) -> Option<&mu
 impl Drop for Region {
     fn drop(&mut self) {
         let _scope = NoIo::enter();
-        // Whoever drops a region has seen to it that no queue pair uses it any more.
         let mr = self.mr.as_ptr();
-        // SAFETY: By the type invariant. The peer cannot reach the memory after this.
+        // SAFETY: By the type invariant `mr` is valid. No work request refers to it: a region that
+        // was posted is dropped after its queue pair has been drained. When this returns, the peer
+        // cannot access the memory.
         let error = unsafe { bindings::ib_dereg_mr_user(mr, core::ptr::null_mut()) };
         if error != 0 {
             pr_warn!("a memory region could not be freed: {}\n", error);

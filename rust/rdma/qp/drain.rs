@@ -1,72 +1,82 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Taking a queue pair out of use: draining, and what is done where draining cannot be relied on.
+//! Taking a queue pair out of use: draining it, or destroying it where draining fails.
 //!
 //! `ib_drain_qp()` moves the queue pair to the error state, posts a marker on each queue, and waits
-//! for the markers. It returns nothing: if the device refuses the state, or its driver refuses a
-//! marker, it warns and returns at once. So drain does not believe it. It changes the state itself,
-//! posts a marker of its own before those of `ib_core`, and counts Receives. If the state could not
-//! be changed, or the marker or a Receive is missing, the queue pair is destroyed before anybody is
-//! told that it is drained. (Destroying it every time would do as well, but some drivers wait for
-//! the peer then, c4iw for a minute.)
+//! for the markers to complete. It returns nothing: if the device refuses the state or the driver
+//! refuses a marker, it prints a warning and returns at once. Therefore [`Inner::drain`] verifies
+//! the result. It changes the state itself, posts a marker of its own before those of `ib_core`,
+//! and counts Receives. If the state could not be changed, or if the marker or a Receive has not
+//! completed, the queue pair is destroyed before it counts as drained. Destroying it every time
+//! would be correct as well, but some drivers wait for the peer then (c4iw for a minute).
 
-use super::*;
+use kernel::prelude::*;
+use kernel::sync::atomic::{AtomicFlag, Full as FullOrder, Relaxed};
 
-/// Work requests that draining posts on the send queue: ours, and that of `ib_core`.
+use super::{Completions, Inner};
+use crate::raw as bindings;
+use crate::rdma::noio::NoIo;
+
+/// Number of work requests that draining posts on the send queue: our marker, and that of
+/// `ib_core`.
 pub(crate) const SEND_WRS: u32 = 2;
-/// The same on the receive queue: that of `ib_core`.
+/// Number of work requests that draining posts on the receive queue: the marker of `ib_core`.
 pub(super) const RECV_WRS: u32 = 1;
-/// Completions of both.
+/// Number of completions that draining needs.
 pub(crate) const ENTRIES: u32 = SEND_WRS + RECV_WRS;
 
 /// The last work request that we post on a send queue.
 ///
 /// # Invariants
 ///
-/// `cqe` comes first, so that a completion leads here.
+/// `cqe` is the first field, so that a pointer to it is a pointer to the marker.
 #[repr(C)]
 pub(super) struct Marker {
     cqe: bindings::ib_cqe,
-    /// It has completed, and so has everything that was posted before it.
-    seen: AtomicFlag,
+    /// Whether the marker has completed, and with it everything that was posted before it.
+    completed: AtomicFlag,
 }
 
 impl Marker {
-    /// One that has not been posted.
+    /// Makes a marker that has not been posted.
     pub(super) const fn new() -> Self {
         Self {
             cqe: bindings::ib_cqe {
                 done: Some(Self::done),
             },
-            seen: AtomicFlag::new(false),
+            completed: AtomicFlag::new(false),
         }
     }
 
-    /// The marker has completed, which in the error state is to be flushed.
+    /// Handles the completion of a marker. Its status does not matter: in the error state work
+    /// requests are flushed.
     ///
     /// # Safety
     ///
-    /// Called by `ib_core` with a completion whose entry is that of a marker that is in place.
+    /// Called by `ib_core` with a completion whose entry is that of a marker that still exists.
     unsafe extern "C" fn done(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
-        // SAFETY: As this function asks for; the entry is the marker's first field.
+        // SAFETY: The caller promises a valid completion, and that its entry belongs to a marker;
+        // by the type invariant the entry is the marker's first field.
         let marker = unsafe { &*(*wc).__bindgen_anon_1.wr_cqe.cast::<Self>() };
-        marker.seen.store(true, Relaxed);
+        marker.completed.store(true, Relaxed);
     }
 }
 
 impl<C: Completions> Inner<C> {
-    /// See [`Qp::drain`].
+    /// Implements [`Qp::drain`](super::Qp::drain).
     pub(super) fn drain(&self) {
-        // Drivers allocate, and a file system may wait for who waits for this lock.
+        // Drivers allocate memory here. A file system that reclaim waits for may itself wait for a
+        // task that waits for this lock, so allocations must not start I/O.
         let _scope = NoIo::enter();
         let _draining = self.draining.lock();
-        if self.gate.is_drained() {
+        if self.progress.is_drained() {
             return;
         }
         self.flushed.store(true, Relaxed);
-        // Posting happens under these locks, so nothing is posted behind the markers.
-        self.books.lock().open = false;
-        self.ring.close();
+        // Work requests are posted under the locks that these two calls take, so none is posted
+        // behind the markers.
+        self.sending.lock().open = false;
+        self.recv_queue.close();
         self.ident.disconnect();
         if !self.flush() {
             pr_warn!(
@@ -75,11 +85,11 @@ impl<C: Completions> Inner<C> {
             );
             self.destroy();
         }
-        self.gate.close();
+        self.progress.set_drained();
     }
 
-    /// Flushes both queues, and waits until all completions have been handled. `false`: that is not
-    /// known to have happened.
+    /// Flushes both queues, and waits until all completions have been handled. Returns whether that
+    /// is known to have happened.
     fn flush(&self) -> bool {
         let mut attributes = bindings::ib_qp_attr {
             qp_state: bindings::ib_qp_state_IB_QPS_ERR,
@@ -87,21 +97,23 @@ impl<C: Completions> Inner<C> {
         };
         // CAST: a flag.
         let mask = bindings::ib_qp_attr_mask_IB_QP_STATE as i32;
-        // SAFETY: By the type invariant, and the attributes are valid.
+        // SAFETY: By the type invariant the queue pair exists, because `destroyed` is not set: only
+        // `drain` sets it before this value is dropped, and does so once, after this call.
         if unsafe { bindings::ib_modify_qp(self.qp, &raw mut attributes, mask) } != 0 {
             return false;
         }
-        // A queue on which nothing was ever posted may not take a marker.
-        let used = self.books.lock().books.is_used();
+        // A device need not complete a marker on a queue on which nothing was posted before.
+        let used = self.sending.lock().queue.is_used();
         if used && !self.post_marker() {
             return false;
         }
-        // SAFETY: By the type invariant. The queues have room for the markers.
+        // SAFETY: By the type invariant the queue pair exists, because `destroyed` is not set. The
+        // queues were made with room for the markers.
         unsafe { bindings::ib_drain_qp(self.qp) };
-        (!used || self.marker.seen.load(Relaxed)) && self.ring.is_flushed()
+        (!used || self.marker.completed.load(Relaxed)) && self.recv_queue.is_flushed()
     }
 
-    /// Posts [`Self::marker`]. `false`: the driver refuses it.
+    /// Posts [`Self::marker`]. Returns whether the driver has accepted it.
     fn post_marker(&self) -> bool {
         let mut wr = bindings::ib_rdma_wr {
             ..pin_init::zeroed()
@@ -110,24 +122,26 @@ impl<C: Completions> Inner<C> {
         wr.wr.send_flags = bindings::ib_send_flags_IB_SEND_SIGNALED;
         wr.wr.__bindgen_anon_1.wr_cqe = (&raw const self.marker.cqe).cast_mut();
         let mut bad = core::ptr::null();
-        // SAFETY: By the type invariant. The driver copies the work request, which refers to no memory
-        // but the marker, and that stays as long as the queue pair.
+        // SAFETY: By the type invariant the queue pair exists, because `destroyed` is not set. The
+        // driver copies the work request, which refers to no memory but the marker; that exists as
+        // long as the queue pair.
         unsafe { bindings::rr_ib_post_send(self.qp, &raw const wr.wr, &raw mut bad) == 0 }
     }
 
-    /// Destroys the queue pair and its completion queue, if that has not been done: the device uses
-    /// nothing of theirs after that, and no completion is being or will be handled. Process context,
-    /// may sleep; not twice at the same time.
+    /// Destroys the queue pair and its completion queue, unless that has been done. After that the
+    /// device uses nothing of theirs, and no completion is being or will be handled. Process
+    /// context, may sleep; not from two tasks at once.
     pub(super) fn destroy(&self) {
         if self.destroyed.xchg(true, FullOrder) {
             return;
         }
         self.ident.exclusively(|id| {
-            // SAFETY: The queue pair was created through this identifier, and has not been destroyed.
-            // Nothing is posted any more, since both queues are closed.
+            // SAFETY: The queue pair was created through this identifier, and `destroyed` was not
+            // set, so it exists. Both queues have been closed, so nothing is posted any more.
             unsafe { bindings::rdma_destroy_qp(id) }
         });
-        // SAFETY: The queue pair is gone. What follows does not use the completion queue.
+        // SAFETY: The queue pair was destroyed just now. After this, the completion queue is only
+        // dropped.
         unsafe { self.cq.free() };
     }
 }

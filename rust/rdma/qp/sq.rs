@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Accounting of a send queue: how much room there is, and which work requests complete.
+//! Accounting of a send queue: how much room it has, and which work requests have completed.
 //!
-//! Work requests are numbered from 1 in the order they are posted; that number is a *position*.
-//! Most of them are unsignalled, that is, complete silently. The queue gets its room back when a
-//! later one that is signalled completes, so one is signalled every so often, whether its owner
-//! cares or not. Completions come in the order of posting.
+//! Work requests are numbered from 1 in the order of posting; the number is the *position*. Most of
+//! them are unsignalled: their completion is not reported. A work request is *retired* when it is
+//! known to have completed, because it, or a later one, was signalled and has completed. Retiring
+//! gives the queue its room back, so some work requests are signalled for that alone.
 
 use kernel::prelude::*;
 
-/// A completion that cannot be: none was outstanding, or another tag's was next.
+/// A completion that contradicts the queue: no signalled work request was outstanding, or the
+/// oldest one belongs to another tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OutOfOrder;
 
-/// The chain does not fit the queue now.
+/// The queue has no room for the chain at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
-/// What to do with the last work request of a chain.
+/// Room for a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Admission {
-    /// Its position.
+pub(super) struct Reservation {
+    /// Position of the chain's last work request.
     pub(super) position: u64,
-    /// Whether it is to be signalled.
+    /// Whether that work request has to be signalled.
     pub(super) signalled: bool,
 }
 
 /// A signalled work request that has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Retired {
-    /// Its position: it and all before it are done.
+    /// Position of the work request. It and all before it have completed.
     pub(super) position: u64,
-    /// Whether its owner asked to be told.
+    /// Whether the consumer asked for the completion.
     pub(super) wanted: bool,
-    /// Whether a chain was turned away since the last time: there is room now.
+    /// Whether a chain was refused since the last completion, so that the consumer waits for room.
     pub(super) room: bool,
 }
 
@@ -41,38 +42,39 @@ pub(super) struct Retired {
 #[derive(Clone, Copy)]
 struct Signal {
     position: u64,
-    /// Whose it is: the number of a [`Tag`](super::qp::Tag).
+    /// Number of the [`Tag`](super::Tag) that the work request belongs to.
     tag: u32,
-    /// Whether its owner asked for the signal.
+    /// Whether the consumer asked for the completion.
     wanted: bool,
 }
 
-/// The books of one send queue.
+/// The state of one send queue.
 ///
 /// # Invariants
 ///
-/// - `retired <= posted`, and at most `depth` are between them.
-/// - `signals` is a ring of the signalled ones among these, oldest first: `count` entries from
-///   `first` on.
-pub(super) struct Books {
+/// - `retired <= posted`, and their difference is at most `depth`.
+/// - `signals` is a ring buffer of `depth` entries. `count` of them, from `first` on, are the
+///   signalled work requests between `retired` and `posted`, oldest first.
+pub(super) struct SendQueue {
     depth: u32,
     longest_run: u32,
     posted: u64,
     retired: u64,
-    /// Unsignalled ones since the last that was signalled.
+    /// Number of unsignalled work requests since the last signalled one.
     run: u32,
     signals: KVVec<Signal>,
     first: usize,
     count: usize,
-    starved: bool,
+    /// Whether a chain was refused since the last completion.
+    refused: bool,
 }
 
-impl Books {
-    /// For a queue of `depth` work requests.
+impl SendQueue {
+    /// Makes the state of an empty queue of `depth` work requests. May sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a depth of 0, `ENOMEM`.
+    /// `EINVAL` for a depth of 0; `ENOMEM`.
     pub(super) fn new(depth: u32) -> Result<Self> {
         if depth == 0 {
             return Err(EINVAL);
@@ -86,7 +88,7 @@ impl Books {
         let signals = KVVec::from_elem(none, depth as usize, GFP_KERNEL)?;
         Ok(Self {
             depth,
-            // One in four at least, and every one of a tiny queue.
+            // At least one work request in four is signalled; in a queue of less than four, all.
             longest_run: depth / 4,
             posted: 0,
             retired: 0,
@@ -94,26 +96,26 @@ impl Books {
             signals,
             first: 0,
             count: 0,
-            starved: false,
+            refused: false,
         })
     }
 
-    /// Whether anything was ever entered.
+    /// Returns whether anything was ever posted.
     pub(super) fn is_used(&self) -> bool {
         self.posted != 0
     }
 
-    /// Enters a chain of `n` work requests, the last of which belongs to `tag` and is signalled if
-    /// `wanted`.
+    /// Reserves room for a chain of `n` work requests. The last one belongs to `tag`, and is
+    /// signalled if `wanted`, or if too many unsignalled ones would follow each other.
     ///
     /// # Errors
     ///
-    /// [`Full`]: nothing is entered.
+    /// [`Full`]: the queue is as before.
     #[inline]
-    pub(super) fn admit(&mut self, n: u32, tag: u32, wanted: bool) -> Result<Admission, Full> {
-        // INVARIANT: this comparison keeps the distance within `depth`.
+    pub(super) fn reserve(&mut self, n: u32, tag: u32, wanted: bool) -> Result<Reservation, Full> {
+        // INVARIANT: This comparison keeps the difference within `depth`.
         if self.posted - self.retired + u64::from(n) > u64::from(self.depth) {
-            self.starved = true;
+            self.refused = true;
             return Err(Full);
         }
         self.posted += u64::from(n);
@@ -121,7 +123,7 @@ impl Books {
         let signalled = wanted || self.run + n > self.longest_run;
         if signalled {
             self.run = 0;
-            self.note(Signal {
+            self.push_signal(Signal {
                 position,
                 tag,
                 wanted,
@@ -129,30 +131,32 @@ impl Books {
         } else {
             self.run += n;
         }
-        Ok(Admission {
+        Ok(Reservation {
             position,
             signalled,
         })
     }
 
-    /// Adds to the ring, which has a place for each work request between `retired` and `posted`.
+    /// Adds a signalled work request to the ring buffer. The buffer has an entry for each work
+    /// request between `retired` and `posted`, so there is a free one.
     #[inline]
-    fn note(&mut self, signal: Signal) {
-        let mut place = self.first + self.count;
-        if place >= self.signals.len() {
-            place -= self.signals.len();
+    fn push_signal(&mut self, signal: Signal) {
+        let mut index = self.first + self.count;
+        if index >= self.signals.len() {
+            index -= self.signals.len();
         }
-        if let Some(free) = self.signals.get_mut(place) {
+        if let Some(free) = self.signals.get_mut(index) {
             *free = signal;
             self.count += 1;
         }
     }
 
-    /// A signalled work request of `tag` has completed. It must be the oldest one outstanding.
+    /// Notes that a signalled work request of `tag` has completed. It must be the oldest signalled
+    /// one that is outstanding.
     ///
     /// # Errors
     ///
-    /// [`OutOfOrder`]: nothing is known to have completed.
+    /// [`OutOfOrder`]: the queue is as before.
     #[inline]
     pub(super) fn retire(&mut self, tag: u32) -> Result<Retired, OutOfOrder> {
         if self.count == 0 {
@@ -171,7 +175,7 @@ impl Books {
         Ok(Retired {
             position: self.retired,
             wanted: signal.wanted,
-            room: core::mem::take(&mut self.starved),
+            room: core::mem::take(&mut self.refused),
         })
     }
 }
@@ -182,24 +186,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fills_to_the_brim_and_no_further() -> Result {
-        let mut books = Books::new(8)?;
+    fn takes_as_many_as_its_depth() -> Result {
+        let mut queue = SendQueue::new(8)?;
         for position in 1..=8 {
-            assert_eq!(books.admit(1, 0, false).map(|a| a.position), Ok(position));
+            assert_eq!(queue.reserve(1, 0, false).map(|a| a.position), Ok(position));
         }
-        assert_eq!(books.admit(1, 0, false), Err(Full));
+        assert_eq!(queue.reserve(1, 0, false), Err(Full));
         Ok(())
     }
 
     #[test]
-    fn signals_before_a_run_gets_long() -> Result {
-        let mut books = Books::new(16)?;
+    fn signals_one_in_four() -> Result {
+        let mut queue = SendQueue::new(16)?;
         let mut quiet = 0;
         for _ in 0..1000 {
-            match books.admit(1, 0, false) {
+            match queue.reserve(1, 0, false) {
                 Ok(a) if a.signalled => quiet = 0,
                 Ok(_) => quiet += 1,
-                Err(Full) => assert!(books.retire(0).is_ok()),
+                Err(Full) => assert!(queue.retire(0).is_ok()),
             }
             assert!(quiet <= 4);
         }
@@ -207,15 +211,15 @@ mod tests {
     }
 
     #[test]
-    fn never_stuck_when_full() -> Result {
+    fn something_signalled_is_outstanding_when_full() -> Result {
         for depth in 1..40 {
-            let mut books = Books::new(depth)?;
+            let mut queue = SendQueue::new(depth)?;
             for i in 0..400 {
                 let n = (i % 5 + 1).min(depth);
-                while books.admit(n, 0, false).is_err() {
-                    // Something signalled must be outstanding, unless the chain needs more than
-                    // three quarters of the queue.
-                    let retired = books.retire(0);
+                while queue.reserve(n, 0, false).is_err() {
+                    // A signalled work request must be outstanding, unless the chain needs more
+                    // than three quarters of the queue.
+                    let retired = queue.retire(0);
                     assert!(retired.is_ok() || n > depth - depth / 4);
                     if retired.is_err() {
                         break;
@@ -227,58 +231,58 @@ mod tests {
     }
 
     #[test]
-    fn tells_forced_signals_from_wanted_ones() -> Result {
-        let mut books = Books::new(4)?;
-        assert!(!books.admit(1, 0, false).map_err(|_| EINVAL)?.signalled);
-        // The second in a row is forced: a quarter of four is one.
-        assert!(books.admit(1, 0, false).map_err(|_| EINVAL)?.signalled);
-        assert!(books.admit(1, 0, true).map_err(|_| EINVAL)?.signalled);
-        let forced = books.retire(0).map_err(|_| EINVAL)?;
+    fn forced_signals_differ_from_wanted_ones() -> Result {
+        let mut queue = SendQueue::new(4)?;
+        assert!(!queue.reserve(1, 0, false).map_err(|_| EINVAL)?.signalled);
+        // The second in a row is signalled by force: a quarter of four is one.
+        assert!(queue.reserve(1, 0, false).map_err(|_| EINVAL)?.signalled);
+        assert!(queue.reserve(1, 0, true).map_err(|_| EINVAL)?.signalled);
+        let forced = queue.retire(0).map_err(|_| EINVAL)?;
         assert_eq!((forced.position, forced.wanted), (2, false));
-        let wanted = books.retire(0).map_err(|_| EINVAL)?;
+        let wanted = queue.retire(0).map_err(|_| EINVAL)?;
         assert_eq!((wanted.position, wanted.wanted), (3, true));
-        assert_eq!(books.retire(0), Err(OutOfOrder));
+        assert_eq!(queue.retire(0), Err(OutOfOrder));
         Ok(())
     }
 
     #[test]
-    fn says_once_that_there_is_room_again() -> Result {
-        let mut books = Books::new(2)?;
-        books.admit(1, 0, true).map_err(|_| EINVAL)?;
-        books.admit(1, 0, true).map_err(|_| EINVAL)?;
-        assert_eq!(books.admit(1, 0, true), Err(Full));
-        assert!(books.retire(0).map_err(|_| EINVAL)?.room);
-        assert!(!books.retire(0).map_err(|_| EINVAL)?.room);
+    fn reports_room_once_after_a_refusal() -> Result {
+        let mut queue = SendQueue::new(2)?;
+        queue.reserve(1, 0, true).map_err(|_| EINVAL)?;
+        queue.reserve(1, 0, true).map_err(|_| EINVAL)?;
+        assert_eq!(queue.reserve(1, 0, true), Err(Full));
+        assert!(queue.retire(0).map_err(|_| EINVAL)?.room);
+        assert!(!queue.retire(0).map_err(|_| EINVAL)?.room);
         Ok(())
     }
 
     #[test]
-    fn ring_wraps() -> Result {
-        let mut books = Books::new(3)?;
+    fn ring_buffer_wraps() -> Result {
+        let mut queue = SendQueue::new(3)?;
         for position in 1..100 {
-            assert_eq!(books.admit(1, 0, true).map(|a| a.position), Ok(position));
-            assert_eq!(books.retire(0).map(|r| r.position), Ok(position));
+            assert_eq!(queue.reserve(1, 0, true).map(|a| a.position), Ok(position));
+            assert_eq!(queue.retire(0).map(|r| r.position), Ok(position));
         }
         Ok(())
     }
 
     #[test]
-    fn a_completion_out_of_turn_retires_nothing() -> Result {
-        let mut books = Books::new(8)?;
+    fn completion_out_of_order_retires_nothing() -> Result {
+        let mut queue = SendQueue::new(8)?;
         for tag in [7, 8] {
-            books.admit(1, tag, true).map_err(|_| EINVAL)?;
+            queue.reserve(1, tag, true).map_err(|_| EINVAL)?;
         }
-        // The second one cannot be done before the first.
-        assert_eq!(books.retire(8), Err(OutOfOrder));
-        assert_eq!(books.retire(7).map(|r| r.position), Ok(1));
-        assert_eq!(books.retire(7), Err(OutOfOrder));
-        assert_eq!(books.retire(8).map(|r| r.position), Ok(2));
-        assert_eq!(books.retire(8), Err(OutOfOrder));
+        // Work requests complete in the order of posting.
+        assert_eq!(queue.retire(8), Err(OutOfOrder));
+        assert_eq!(queue.retire(7).map(|r| r.position), Ok(1));
+        assert_eq!(queue.retire(7), Err(OutOfOrder));
+        assert_eq!(queue.retire(8).map(|r| r.position), Ok(2));
+        assert_eq!(queue.retire(8), Err(OutOfOrder));
         Ok(())
     }
 
     #[test]
-    fn refuses_a_queue_of_nothing() {
-        assert!(Books::new(0).is_err());
+    fn depth_of_zero_is_refused() {
+        assert!(SendQueue::new(0).is_err());
     }
 }

@@ -18,7 +18,7 @@ BUDGET: dict[str, int] = {
     "raw": 2,
     "mem": 7,
     "work": 9,
-    "rdma": 157,
+    "rdma": 155,
     "sunrpc": 267,
     "observe": 3,
     # Vouches for the client, which may not do so itself.

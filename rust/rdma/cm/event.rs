@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Events of the connection manager.
+
+use kernel::ffi::c_int;
+
+use crate::raw as bindings;
+
+/// An event of the connection manager. Statuses are negative errnos.
+#[derive(Clone, Copy, Debug)]
+#[allow(
+    dead_code,
+    reason = "the requester asks for no status; the server does for its RDMA Reads, and rdma_ping"
+)]
+pub(crate) enum CmEvent<'a> {
+    /// The address was resolved, and a device was found.
+    AddrResolved,
+    /// The address was not resolved.
+    AddrError(i32),
+    /// The route was resolved, so a connection can be requested.
+    RouteResolved,
+    /// The route was not resolved.
+    RouteError(i32),
+    /// The connection is established.
+    Established {
+        /// Private data of the peer, padded with zeroes by the transport.
+        private_data: &'a [u8],
+        /// Number of RDMA Reads that this side may have outstanding.
+        initiator_depth: u8,
+        /// Number of RDMA Reads that the peer may have outstanding.
+        responder_resources: u8,
+    },
+    /// The connection could not be established.
+    ConnectError(i32),
+    /// The peer did not answer. For an established connection: the Ethernet address of the
+    /// neighbour has changed.
+    Unreachable(i32),
+    /// The peer has rejected the connection.
+    Rejected {
+        /// Reason, in the terms of the transport.
+        reason: i32,
+        /// Whether the peer took this side for an earlier connection. Another attempt may succeed.
+        stale: bool,
+        /// Private data of the peer.
+        private_data: &'a [u8],
+    },
+    /// The connection has ended.
+    Disconnected,
+    /// The device is being removed.
+    DeviceRemoval,
+    /// The address has moved to another network device.
+    AddrChange,
+    /// The number of the queue pair may be used again.
+    TimewaitExit,
+    /// Any other event, by number (`enum rdma_cm_event_type`).
+    Other(u32),
+}
+
+/// The handler of the events of one identifier.
+///
+/// # Examples
+///
+/// A handler that follows a connection attempt, and wakes the task that waits for it:
+///
+/// ```
+/// impl CmHandler for Events {
+///     fn event(&self, event: CmEvent<'_>) {
+///         let now = match event {
+///             CmEvent::AddrResolved => Progress::AddrResolved,
+///             CmEvent::RouteResolved => Progress::RouteResolved,
+///             CmEvent::Established { .. } => Progress::Established,
+/// // ...
+///             _ => return,
+///         };
+///         self.progress.change(|p| *p = now);
+///     }
+/// }
+/// ```
+pub(crate) trait CmHandler: Send + Sync + 'static {
+    /// Handles an event. Process context, may sleep. Events of one identifier come one at a time.
+    ///
+    /// The identifier is locked meanwhile, so the handler must not call methods of the
+    /// [`CmId`](super::CmId) or drop it: such a call would wait for the handler.
+    fn event(&self, event: CmEvent<'_>);
+}
+
+/// Translates an event, and passes it to the handler.
+///
+/// # Safety
+///
+/// Called by the connection manager, for an identifier whose context is an `H` that outlives it.
+pub(super) unsafe extern "C" fn on_event<H: CmHandler>(
+    id: *mut bindings::rdma_cm_id,
+    event: *mut bindings::rdma_cm_event,
+) -> c_int {
+    // SAFETY: The connection manager passes a valid identifier and a valid event. The caller
+    // promises that the context is an `H` that exists.
+    let (handler, event) = unsafe { (&*(*id).context.cast::<H>(), &*event) };
+    // SAFETY: The event comes from the connection manager.
+    handler.event(unsafe { translate(event) });
+    // After another result the connection manager would destroy the identifier, which `Ident` owns.
+    0
+}
+
+/// Translates an event.
+///
+/// # Safety
+///
+/// `event` comes from the connection manager, so its parameters fit its type.
+unsafe fn translate(event: &bindings::rdma_cm_event) -> CmEvent<'_> {
+    use bindings as b;
+    match event.event {
+        b::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_RESOLVED => CmEvent::AddrResolved,
+        b::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_ERROR => CmEvent::AddrError(event.status),
+        b::rdma_cm_event_type_RDMA_CM_EVENT_ROUTE_RESOLVED => CmEvent::RouteResolved,
+        b::rdma_cm_event_type_RDMA_CM_EVENT_ROUTE_ERROR => CmEvent::RouteError(event.status),
+        b::rdma_cm_event_type_RDMA_CM_EVENT_ESTABLISHED => {
+            // SAFETY: This type of event has the parameters of a connection.
+            let (private_data, conn) = unsafe { connection(event) };
+            CmEvent::Established {
+                private_data,
+                initiator_depth: conn.initiator_depth,
+                responder_resources: conn.responder_resources,
+            }
+        }
+        b::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_ERROR => CmEvent::ConnectError(event.status),
+        b::rdma_cm_event_type_RDMA_CM_EVENT_UNREACHABLE => CmEvent::Unreachable(event.status),
+        b::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => CmEvent::Rejected {
+            reason: event.status,
+            stale: u32::try_from(event.status) == Ok(b::ib_cm_rej_reason_IB_CM_REJ_STALE_CONN),
+            // SAFETY: This type of event has the parameters of a connection.
+            private_data: unsafe { connection(event) }.0,
+        },
+        b::rdma_cm_event_type_RDMA_CM_EVENT_DISCONNECTED => CmEvent::Disconnected,
+        b::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => CmEvent::DeviceRemoval,
+        b::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_CHANGE => CmEvent::AddrChange,
+        b::rdma_cm_event_type_RDMA_CM_EVENT_TIMEWAIT_EXIT => CmEvent::TimewaitExit,
+        other => CmEvent::Other(other),
+    }
+}
+
+/// Returns the private data and the parameters of a connection event.
+///
+/// # Safety
+///
+/// `event` comes from the connection manager, and its type is one that has the parameters of a
+/// connection.
+pub(in super::super) unsafe fn connection(
+    event: &bindings::rdma_cm_event,
+) -> (&[u8], &bindings::rdma_conn_param) {
+    // SAFETY: The caller promises that this member of the union is in use.
+    let conn = unsafe { &event.param.conn };
+    if conn.private_data.is_null() {
+        return (&[], conn);
+    }
+    // SAFETY: The connection manager passes a pointer to this number of bytes, which is valid as
+    // long as the event.
+    let data = unsafe {
+        core::slice::from_raw_parts(conn.private_data.cast(), conn.private_data_len.into())
+    };
+    (data, conn)
+}

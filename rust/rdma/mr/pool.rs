@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pools of memory regions.
+
+use core::mem::ManuallyDrop;
+
+use kernel::prelude::*;
+use kernel::sync::{new_spinlock, Arc, SpinLock};
+
+use super::region::{Region, Shape, State};
+use super::Mr;
+use crate::raw as bindings;
+use crate::rdma::noio::NoIo;
+use crate::rdma::pd::Pd;
+use crate::rdma::stack::Stack;
+
+/// Longest region in pages: 256 MiB of 4 KiB pages, so that lengths fit a `u32`.
+const MAX_DEPTH: u32 = 1 << 16;
+
+/// The memory that a region can map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Whole pages; only the first may begin, and only the last may end, within a page
+    /// (`IB_MR_TYPE_MEM_REG`).
+    Plain,
+    /// Any parts of pages (`IB_MR_TYPE_SG_GAPS`). The device must have
+    /// [`Limits::sg_gaps`](crate::rdma::device::Limits).
+    Gapped,
+}
+
+/// A pool of memory regions of one protection domain.
+///
+/// Each region keeps a reference to the pool. Dropping the last reference sleeps, so a caller that
+/// drops regions in atomic context must keep the pool alive meanwhile.
+#[pin_data]
+pub(crate) struct MrPool {
+    #[pin]
+    regions: SpinLock<Regions>,
+    shape: Shape,
+    pd: Arc<Pd>,
+}
+
+/// The regions of a pool that are not in use.
+struct Regions {
+    idle: Stack<Region>,
+    /// Regions that cannot be used again, some of which may still be live.
+    unusable: Stack<Region>,
+    /// Number of all regions, including those in use.
+    total: u32,
+    /// Whether a caller of [`MrPool::get`] has found none idle.
+    starved: bool,
+}
+
+impl MrPool {
+    /// Makes a pool of `count` regions of `depth` pages each. Process context, may sleep; allocates
+    /// without starting I/O.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a depth of 0 or beyond the limit of the device, or for a kind that the device
+    /// does not have; `ENOMEM`, or another error of the driver.
+    pub(crate) fn new(pd: Arc<Pd>, depth: u32, kind: Kind, count: u32) -> Result<Arc<Self>> {
+        let (limits, gaps) = (pd.limits(), kind == Kind::Gapped);
+        if depth == 0 || depth > limits.max_frmr_depth.min(MAX_DEPTH) || gaps && !limits.sg_gaps {
+            return Err(EINVAL);
+        }
+        // SAFETY: By the invariant of `Pd` the device exists.
+        let longest = unsafe { bindings::rr_ib_dma_longest(pd.device()) };
+        let regions = Regions {
+            idle: Stack::new(),
+            unusable: Stack::new(),
+            total: 0,
+            starved: false,
+        };
+        let pool = Arc::pin_init(
+            pin_init!(Self {
+                regions <- new_spinlock!(regions, "rdma::MrPool::regions"),
+                shape: Shape { depth, gaps, longest },
+                pd,
+            }),
+            GFP_KERNEL,
+        )?;
+        pool.grow(count)?;
+        Ok(pool)
+    }
+
+    /// Makes `count` more regions. Process context, may sleep; allocates without starting I/O.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or another error of the driver. Regions that were made before the error stay.
+    pub(crate) fn grow(&self, count: u32) -> Result {
+        let _noio = NoIo::enter();
+        for _ in 0..count {
+            let region = Region::new(&self.pd, self.shape)?;
+            let mut regions = self.regions.lock();
+            regions.idle.push(region);
+            regions.total += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes an idle region out of the pool, or returns `None` if there is none. Any context but
+    /// interrupts; never allocates.
+    #[inline]
+    pub(crate) fn get(self: &Arc<Self>) -> Option<Mr> {
+        let mut region = {
+            let mut regions = self.regions.lock();
+            let taken = regions.idle.pop();
+            if taken.is_none() {
+                regions.starved = true;
+            }
+            taken?
+        };
+        region.pool = Some(self.clone());
+        // INVARIANT: `pool` was set above.
+        Some(Mr {
+            region: ManuallyDrop::new(region),
+        })
+    }
+
+    /// Returns whether [`Self::get`] has found no idle region since this was called last.
+    pub(crate) fn take_starved(&self) -> bool {
+        core::mem::take(&mut self.regions.lock().starved)
+    }
+
+    /// Returns the number of idle regions.
+    pub(crate) fn available(&self) -> u32 {
+        self.regions.lock().idle.len()
+    }
+
+    /// Returns the number of all regions, including those in use.
+    pub(crate) fn total(&self) -> u32 {
+        self.regions.lock().total
+    }
+
+    /// Returns what the pool's regions have in common.
+    #[inline]
+    pub(super) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Returns a region to the pool.
+    #[inline]
+    pub(super) fn put(&self, region: KBox<Region>) {
+        let mut regions = self.regions.lock();
+        if region.state == State::Idle {
+            regions.idle.push(region);
+        } else {
+            regions.unusable.push(region);
+        }
+    }
+}
+
+impl Drop for Regions {
+    fn drop(&mut self) {
+        while let Some(mut region) = self.unusable.pop() {
+            // The region gives up its reference, or the two would keep each other alive.
+            if let Some(progress) = region.progress.take() {
+                // If the queue pair has been drained, the region comes back, and is destroyed here.
+                drop(progress.defer_region(region));
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completions: what the consumer of a queue pair gets to know, and the handlers that `ib_core`
+//! calls.
+
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+
+use kernel::ffi::c_void;
+use kernel::sync::atomic::{Full as FullOrder, Relaxed};
+
+use super::tag::{Entry, Tag};
+use super::{Inner, Qp};
+use crate::raw as bindings;
+use crate::rdma::recv::Received;
+
+/// Why a work request failed (`struct ib_wc`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WcError {
+    /// The status (`enum ib_wc_status`).
+    pub(crate) status: u32,
+    /// The error code of the device's vendor.
+    pub(crate) vendor: u32,
+    /// The opcode (`enum ib_wc_opcode`), which is not reliable for a failed work request.
+    pub(crate) opcode: u32,
+}
+
+impl WcError {
+    /// Returns whether the work request was flushed: it did not fail itself, but was outstanding
+    /// when the queue pair went into the error state.
+    #[inline]
+    pub(crate) fn is_flush(&self) -> bool {
+        self.status == bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR
+    }
+
+    /// Returns whether the peer's device has not acknowledged the work request, after all
+    /// retransmissions.
+    #[inline]
+    pub(crate) fn is_silence(&self) -> bool {
+        self.status == bindings::ib_wc_status_IB_WC_RETRY_EXC_ERR
+    }
+
+    fn of(wc: &bindings::ib_wc) -> Self {
+        Self {
+            status: wc.status,
+            vendor: wc.vendor_err,
+            opcode: wc.opcode,
+        }
+    }
+
+    /// Makes the error for a failure that no work request reported.
+    fn general() -> Self {
+        Self {
+            status: bindings::ib_wc_status_IB_WC_GENERAL_ERR,
+            vendor: 0,
+            opcode: 0,
+        }
+    }
+}
+
+/// The consumer of a queue pair's completions.
+///
+/// The methods are called in process context, by a worker whose workqueue has `WQ_MEM_RECLAIM`. For
+/// one queue pair they are called one after the other. They must not drain or drop the queue pair,
+/// and must not wait for anything that itself waits for completions.
+///
+/// # Examples
+///
+/// A consumer that notes what has completed, and wakes the task that waits for it:
+///
+/// ```
+/// impl Completions for Outcome {
+///     fn received(&self, _qp: &Qp<Self>, msg: Received<'_, Self>) {
+///         let bytes = msg.bytes().try_into().ok();
+///         self.completed.change(|h| {
+///             if let Some(region) = &mut h.offered {
+///                 h.invalidated = region.remotely_invalidated(&msg);
+///             }
+///             h.message = bytes;
+///         });
+///     }
+///
+///     fn sent(&self, _qp: &Qp<Self>, _tag: Tag, outcome: Result<(), WcError>) {
+///         self.completed.change(|h| match outcome {
+///             Ok(()) => h.sent += 1,
+///             Err(error) => {
+///                 h.failed.get_or_insert(error);
+///             }
+///         });
+///     }
+///
+///     fn broken(&self, _qp: &Qp<Self>, error: WcError) {
+///         self.completed.change(|h| h.broken = Some(error));
+///     }
+/// }
+/// ```
+pub(crate) trait Completions: Sized + Send + Sync + 'static {
+    /// Handles a message that has arrived. When `msg` is dropped, its buffer is posted again.
+    fn received(&self, qp: &Qp<Self>, msg: Received<'_, Self>);
+
+    /// Handles the outcome of a work request of `tag`: one that was posted to be signalled has
+    /// completed, or any one has failed or was flushed. In the latter case this may be called
+    /// several times for one tag.
+    fn sent(&self, qp: &Qp<Self>, tag: Tag, outcome: Result<(), WcError>);
+
+    /// Handles the loss of the connection: a Receive has failed, was flushed before [`Qp::shut`],
+    /// or could not be posted; or the device reported an error of the queue pair. Of several
+    /// flushed Receives, the first is reported.
+    fn broken(&self, qp: &Qp<Self>, error: WcError);
+
+    /// Handles a Receive that was consumed by an RDMA Write with immediate data, so that its buffer
+    /// contains no new message. RPC-over-RDMA does not use that operation. Nothing can be posted on
+    /// the send queue any more.
+    fn not_a_send(&self, qp: &Qp<Self>, _opcode: u32) {
+        self.broken(qp, WcError::general());
+    }
+
+    /// Handles that the send queue has room, after a chain was refused with
+    /// [`PostError::Full`](super::PostError::Full).
+    fn room(&self, _qp: &Qp<Self>) {}
+}
+
+impl<C: Completions> Qp<C> {
+    /// Notes that Receives could not be posted, so that the connection is of no use. Called while a
+    /// message is being handled; [`Completions::broken`] is called after that.
+    #[cold]
+    pub(in super::super) fn note_lost_receives(&self) {
+        let inner = self.inner();
+        inner.progress.set_broken();
+        inner.fatal.store(true, Relaxed);
+    }
+}
+
+impl<C: Completions> Inner<C> {
+    /// Returns whether an error of the queue pair is to be reported, and forgets it.
+    #[inline]
+    fn take_fatal(&self) -> bool {
+        self.fatal.load(Relaxed) && self.fatal.xchg(false, FullOrder)
+    }
+
+    /// Returns whether this is the first flushed Receive, and it was not expected.
+    fn is_first_flush(&self) -> bool {
+        !self.flushed.xchg(true, FullOrder)
+    }
+
+    /// Handles the completion of a work request of the send queue.
+    ///
+    /// # Safety
+    ///
+    /// Called by `ib_core` with a completion of a work request whose entry is in `tags`, on the
+    /// completion queue of an `Inner<C>` that exists.
+    pub(super) unsafe extern "C" fn send_done(cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+        // SAFETY: `create` has set the context of the completion queue to the `Inner<C>` which, the
+        // caller promises, exists. `ib_core` passes a valid completion.
+        let (qp, wc) = unsafe { (Self::borrow_qp(cq), &*wc) };
+        // SAFETY: The caller promises that the work request was posted with an entry in `tags` of
+        // this queue pair. By the invariant of `Entry`, its first field is what `wr_cqe` points to;
+        // by that of `Tags`, it is not changed.
+        let tag = unsafe { &*wc.__bindgen_anon_1.wr_cqe.cast::<Entry>() }.tag();
+        let inner = qp.inner();
+        if wc.status != bindings::ib_wc_status_IB_WC_SUCCESS {
+            inner.progress.set_broken();
+            inner.consumer.sent(&qp, tag, Err(WcError::of(wc)));
+            return;
+        }
+        let retired = inner.sending.lock().queue.retire(tag.get());
+        let Ok(retired) = retired else {
+            // The device or its driver reports completions that are not possible.
+            inner.progress.set_broken();
+            return inner.consumer.broken(&qp, WcError::general());
+        };
+        inner.progress.retire(retired.position);
+        if retired.wanted {
+            inner.consumer.sent(&qp, tag, Ok(()));
+        }
+        if retired.room {
+            inner.consumer.room(&qp);
+        }
+    }
+
+    /// Handles the completion of a Receive.
+    ///
+    /// # Safety
+    ///
+    /// Called by `ib_core`, once for each completion of a Receive of `recv_queue`, on the
+    /// completion queue of an `Inner<C>` that exists.
+    pub(super) unsafe extern "C" fn recv_done(cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+        // SAFETY: `create` has set the context of the completion queue to the `Inner<C>` which, the
+        // caller promises, exists. `ib_core` passes a valid completion.
+        let (qp, wc) = unsafe { (Self::borrow_qp(cq), &*wc) };
+        let inner = qp.inner();
+        inner.recv_queue.note_completed();
+        if wc.status == bindings::ib_wc_status_IB_WC_SUCCESS {
+            if wc.opcode != bindings::ib_wc_opcode_IB_WC_RECV {
+                inner.progress.set_broken();
+                return inner.consumer.not_a_send(&qp, wc.opcode);
+            }
+            // SAFETY: The Receive has completed successfully, and the caller promises that it
+            // belongs to this queue pair and is passed once.
+            let msg = unsafe { Received::new(&qp, wc) };
+            inner.consumer.received(&qp, msg);
+            if inner.take_fatal() {
+                inner.consumer.broken(&qp, WcError::general());
+            }
+            return;
+        }
+        let error = WcError::of(wc);
+        inner.progress.set_broken();
+        // The first flush is reported in any case: it may be the only sign of an error that the
+        // device reports late or not at all.
+        if !error.is_flush() || inner.take_fatal() || inner.is_first_flush() {
+            inner.consumer.broken(&qp, error);
+        }
+    }
+
+    /// Handles an event of the queue pair that the device reports asynchronously. This may happen
+    /// in any context, so it only notes an error; the Receives, which the device flushes next,
+    /// report it.
+    ///
+    /// # Safety
+    ///
+    /// Called by the device's driver with the context set in `create`, before the queue pair has
+    /// been destroyed.
+    pub(super) unsafe extern "C" fn on_event(event: *mut bindings::ib_event, context: *mut c_void) {
+        // SAFETY: The context is an `Inner<C>`, which outlives its queue pair. The driver passes a
+        // valid event.
+        let (inner, event) = unsafe { (&*context.cast::<Self>(), (*event).event) };
+        if matches!(
+            event,
+            bindings::ib_event_type_IB_EVENT_QP_FATAL
+                | bindings::ib_event_type_IB_EVENT_QP_REQ_ERR
+                | bindings::ib_event_type_IB_EVENT_QP_ACCESS_ERR
+        ) {
+            inner.progress.set_broken();
+            inner.fatal.store(true, Relaxed);
+        }
+    }
+
+    /// Returns a handle to the queue pair that completes on `cq`. The handle does not own it.
+    ///
+    /// # Safety
+    ///
+    /// The context of `cq` is an `Inner<C>` that outlives the handle.
+    #[inline]
+    unsafe fn borrow_qp(cq: *mut bindings::ib_cq) -> ManuallyDrop<Qp<C>> {
+        // SAFETY: The caller promises that the context points to an `Inner<C>`, so it is not null.
+        let inner = unsafe { NonNull::new_unchecked((*cq).cq_context.cast()) };
+        ManuallyDrop::new(Qp {
+            inner,
+            owns: PhantomData,
+        })
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tags: small numbers by which the owners of work requests recognise their completions.
+
+use kernel::prelude::*;
+
+use super::PostError;
+use crate::raw as bindings;
+use crate::rdma::cq::Done;
+
+/// The number that a work request belongs to: that of a request slot, for example. It is less than
+/// [`QpConfig::tags`](super::QpConfig).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag(u32);
+
+impl Tag {
+    /// Makes the tag with number `n`.
+    #[inline]
+    pub(crate) const fn new(n: u32) -> Self {
+        Self(n)
+    }
+
+    /// Returns the number of the tag.
+    #[inline]
+    pub(crate) const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// A completion entry with its tag.
+///
+/// # Invariants
+///
+/// `cqe` is the first field, so that a pointer to it is a pointer to the entry.
+#[repr(C)]
+pub(super) struct Entry {
+    cqe: bindings::ib_cqe,
+    tag: Tag,
+}
+
+impl Entry {
+    /// Returns the tag.
+    #[inline]
+    pub(super) fn tag(&self) -> Tag {
+        self.tag
+    }
+}
+
+/// The completion entries of all tags of a queue pair.
+///
+/// # Invariants
+///
+/// The entries neither move nor change, so a work request may refer to them as long as this value
+/// exists.
+pub(super) struct Tags(KVVec<Entry>);
+
+impl Tags {
+    /// Makes `count` entries, whose completions are passed to `done`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(count: u32, done: Done) -> Result<Self> {
+        // CAST: `usize` has at least 32 bits.
+        let mut entries = KVVec::with_capacity(count as usize, GFP_KERNEL)?;
+        for n in 0..count {
+            let cqe = bindings::ib_cqe { done: Some(done) };
+            entries.push(Entry { cqe, tag: Tag(n) }, GFP_KERNEL)?;
+        }
+        Ok(Self(entries))
+    }
+
+    /// Returns the completion entry of a tag, for a work request.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError::Invalid`] if there is no such tag.
+    #[inline]
+    pub(super) fn entry(&self, tag: Tag) -> Result<*mut bindings::ib_cqe, PostError> {
+        // CAST: `usize` has at least 32 bits.
+        let entry = self.0.get(tag.0 as usize).ok_or(PostError::Invalid)?;
+        Ok((&raw const entry.cqe).cast_mut())
+    }
+}
