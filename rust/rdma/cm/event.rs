@@ -10,7 +10,7 @@ use crate::raw as bindings;
 #[derive(Clone, Copy, Debug)]
 #[allow(
     dead_code,
-    reason = "the requester asks for no status; the server does for its RDMA Reads, and rdma_ping"
+    reason = "the requester needs no status; the server needs the numbers of RDMA Reads"
 )]
 pub(crate) enum CmEvent<'a> {
     /// The address was resolved, and a device was found.
@@ -69,7 +69,12 @@ pub(crate) enum CmEvent<'a> {
 ///             CmEvent::AddrResolved => Progress::AddrResolved,
 ///             CmEvent::RouteResolved => Progress::RouteResolved,
 ///             CmEvent::Established { .. } => Progress::Established,
-/// // ...
+///             CmEvent::Rejected { .. } => Progress::Rejected,
+///             CmEvent::Disconnected | CmEvent::DeviceRemoval => Progress::Over,
+///             CmEvent::AddrError(status)
+///             | CmEvent::RouteError(status)
+///             | CmEvent::ConnectError(status)
+///             | CmEvent::Unreachable(status) => Progress::Failed(status),
 ///             _ => return,
 ///         };
 ///         self.progress.change(|p| *p = now);
