@@ -4,8 +4,9 @@
 import unittest
 from unittest import mock
 
-from checks import circles
 from fixture import TreeTest
+
+from checks import circles
 
 
 class Circles(TreeTest):
@@ -34,7 +35,8 @@ class Circles(TreeTest):
             "rust/client/c.rs": "use super::a::Y;\n",
             "rust/client/d.rs": "",
         }
-        self.fails(files, ("rust/client:0", "3 files import each other in a circle; at most 0: a b c"))
+        said = "3 files import each other in a circle; at most 0: a b c"
+        self.fails(files, ("rust/client:0", said))
 
     def test_a_file_and_its_folder_are_one(self):
         self.passes(
@@ -53,7 +55,8 @@ class Circles(TreeTest):
     def test_tests_and_local_names_do_not_count(self):
         self.passes(
             {
-                "rust/client/a.rs": "use super::b::X;\n#[cfg(test)]\nmod tests { use super::super::b; }\n",
+                "rust/client/a.rs": "use super::b::X;\n"
+                "#[cfg(test)]\nmod tests { use super::super::b; }\n",
                 "rust/client/b.rs": "use crate::conn::a;\nfn f() { a::g() }\n"
                 "#[cfg(test)]\nmod tests {\n    use super::super::a;\n}\n",
             }

@@ -68,13 +68,13 @@ class Examples(TreeTest):
         self.fails(files, ("rust/rdma/qp.rs:5", "empty"))
 
     def test_heading_alone(self):
-        files = {"rust/rdma/qp.rs": "/// A queue pair.\n///\n/// # Examples\nstruct Qp;\n"}
-        self.fails(files, ("rust/rdma/qp.rs:3", "no code block"))
+        files = {"rust/rdma/x.rs": "/// A queue pair.\n///\n/// # Examples\nstruct Qp;\n"}
+        self.fails(files, ("rust/rdma/x.rs:3", "no code block"))
 
     def test_other_blocks(self):
         """Diagrams, and code below another heading, are no examples."""
         diagram, code = "//! ```text\n//! Qp -> Cq\n//! ```\n", "//! ```\n//! x\n//! ```\n"
-        self.passes({"rust/rdma/qp.rs": diagram + "//!\n" + code})
+        self.passes({"rust/rdma/x.rs": diagram + "//!\n" + code})
 
     def test_central_type(self):
         files = {
