@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A hostile peer in the server's place, and the client that has to live with it.
+"""Puts a hostile responder in the server's place and compares what the client noticed.
 
-The mount and its load are set up against the real server. Then nfsd gives up the RDMA port, the
-hostile peer takes it, answers what reconnects to it, and goes; nfsd takes the port back.
+A scenario mounts and starts its load against the real server. Then nfsd gives up the RDMA port,
+the hostile peer (guest/hostile.py) takes the port, answers the client when it reconnects, and
+ends; nfsd takes the port back.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import mountstats, paths
-from .agent import Exit
 from .command import capture
 from .errors import GuestError
 from .pair import MOUNT_POINT, Guest, Pair
@@ -24,9 +24,9 @@ _FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
 
 
 def build() -> Path:
-    """The hostile peer's verbs part, compiled into the cache.
+    """Compiles hostile.c, the part of the peer that uses verbs, into the cache.
 
-    The guests run the host's own Debian release, so the libraries match.
+    The guests run the same Debian release as the host, so the host's libraries fit.
     """
     source = paths.LAB / "hostile/hostile.c"
     target = paths.sub("tools") / "hostile"
@@ -38,7 +38,7 @@ def build() -> Path:
 
 @dataclass(frozen=True)
 class Deed:
-    """One thing the peer has done, and what the client should have noted."""
+    """One breach that the peer has committed, and the counter and events it must cause."""
 
     counter: str
     times: int
@@ -47,7 +47,7 @@ class Deed:
 
 
 def deeds(output: str) -> list[Deed]:
-    """The ``did`` lines of guest/hostile.py."""
+    """Parses the ``did`` lines that guest/hostile.py prints."""
     found = []
     for line in output.splitlines():
         if line.startswith("did "):
@@ -58,7 +58,7 @@ def deeds(output: str) -> list[Deed]:
 
 
 def counters(client: Guest, mount_point: str = MOUNT_POINT) -> dict[str, int]:
-    """The transport's counters and the module's counts of breaches, in one."""
+    """Returns the counters of mountstats and the module's breach counters in one table."""
     known = mountstats.parse(client.read("/proc/self/mountstats"), mount_point)
     for line in client.read(BREACHES).splitlines():
         name, value = line.split()
@@ -66,97 +66,8 @@ def counters(client: Guest, mount_point: str = MOUNT_POINT) -> dict[str, int]:
     return known
 
 
-class Worker:
-    """guest/worker.py on the client: verified reads and writes until told to stop."""
-
-    #: Operations that it has under way at a time.
-    THREADS = 4
-
-    def __init__(
-        self, pair: Pair, directory: str = "w", *, at: str = MOUNT_POINT, block: int = 65536
-    ) -> None:
-        """Start it in a fresh directory of the mount and wait until it is well under way.
-
-        `block`: how much it writes and reads at a time; 1024 bytes go inline.
-        """
-        self._pair, self._name = pair, directory
-        self._control = f"/run/worker-{directory}"
-        where = f"{at}/{directory}"
-        pair.client.sh(f"rm -rf {self._control}* {where}; mkdir -p {where}", timeout=120)
-        # Whoever asks the guest something meanwhile must not wait for its arithmetic.
-        worker = f"exec nice python3 /lab/worker.py --block {block} {where} {self._control}"
-        self._pid = pair.client.vm.start(worker)
-        self.await_progress(30, 120)
-
-    def progress(self) -> int:
-        """Operations that went well so far."""
-        return int(self._status()[0])
-
-    def mark(self) -> None:
-        """Have standstills count anew from here on."""
-        mark = f"{self._control}.mark"
-        self._pair.client.sh(f"touch {mark}; while [ -e {mark} ]; do sleep 0.02; done")
-
-    def standstill(self) -> float:
-        """Most seconds between two operations that went well since `mark`."""
-        # What it tells may be older than the last operation.
-        time.sleep(0.3)
-        return float(self._status()[2])
-
-    def _status(self) -> list[str]:
-        done = self._pair.client.run(f"cat {self._control}.status")
-        return done.stdout.decode().split() if done.status == 0 else ["0", "0", "0"]
-
-    def await_progress(self, operations: int, limit: float) -> float:
-        """Wait for so many more operations; the seconds it took.
-
-        # Errors
-        `GuestError` when they were not done within `limit` seconds, or the worker has ended.
-        """
-        return self.await_operations(self.progress() + operations, limit)
-
-    def await_operations(self, operations: int, limit: float) -> float:
-        """Wait until so many went well in all; the seconds it took.
-
-        # Errors
-        As of `await_progress`.
-        """
-        began = time.monotonic()
-        while (done := self.progress()) < operations:
-            ended = self._pair.client.vm.agent.poll(self._pid)
-            if ended:
-                raise GuestError(f"the worker ended: {_text(ended)}")
-            if time.monotonic() > began + limit:
-                stuck = f"{done} operations, not {operations}, after {limit:.0f} s more"
-                raise GuestError(f"{stuck}: {self._stuck()}")
-            time.sleep(0.1)
-        return time.monotonic() - began
-
-    def finish(self, limit: float = 200) -> str:
-        """Let it end, and compare what it believes with what the server has; its last line."""
-        client, server = self._pair.client, self._pair.server
-        client.sh(f"touch {self._control}.stop")
-        done = client.vm.agent.wait(self._pid, limit)
-        if done.status:
-            raise AssertionError(f"the worker ended {done.status}: {_text(done)}")
-        here = client.sh(f"sha256sum < {self._control}.expected")
-        there = server.sh(f"sha256sum < /srv/export/{self._name}/blocks")
-        assert here == there, "the server has something else than the client wrote"
-        return done.stdout.decode().strip()
-
-    def _stuck(self) -> str:
-        """Where its threads wait."""
-        threads = f"/proc/$(pgrep -f {self._control}$)/task/*"
-        done = self._pair.client.run(f"for t in {threads}; do head -4 $t/stack; echo; done")
-        return done.stdout.decode()
-
-
-def _text(done: Exit) -> str:
-    return (done.stdout + done.stderr).decode(errors="replace").strip()[-1500:]
-
-
 def take_port(pair: Pair, group: str, version: str = "4.2") -> int:
-    """Put guest/hostile.py in nfsd's place, which goes on without RDMA; its process id."""
+    """Starts guest/hostile.py on the RDMA port of nfsd, which goes on without; returns the pid."""
     pair.stop_nfsd()
     command = f"exec python3 /lab/hostile.py {group} {version} > /run/hostile.log 2>&1"
     pid = pair.server.vm.start(command)
@@ -171,15 +82,16 @@ def take_port(pair: Pair, group: str, version: str = "4.2") -> int:
 
 
 def _kill(pair: Pair, pid: int) -> None:
-    """End it; the port is free when its verbs part is gone."""
+    """Ends the peer. The port is free once the verbs program has ended."""
     pair.server.run(f"kill {pid}; while pkill -KILL -x hostile; do sleep 0.1; done")
 
 
 def finish(pair: Pair, pid: int, limit: float) -> str:
-    """Wait for its end; what it printed.
+    """Waits until the peer has ended and returns what it printed.
 
     # Errors
-    `AssertionError` if the client fell silent, or did anything else that kept it from its end.
+    `AssertionError` when the peer failed, or has not ended within `limit` seconds, for example
+    because the client sends no more calls.
     """
     with suppress(GuestError):
         done = pair.server.vm.agent.wait(pid, limit)
@@ -192,12 +104,12 @@ def finish(pair: Pair, pid: int, limit: float) -> str:
 
 
 def return_port(pair: Pair) -> None:
-    """The port is the real server's again."""
+    """Gives the RDMA port back to nfsd."""
     pair.server.sh("echo 'rdma 20049' > /proc/fs/nfsd/portlist", timeout=120)
 
 
 def expected(done: list[Deed]) -> tuple[Counter[str], Counter[str]]:
-    """How far counters and events must have moved."""
+    """Returns how often each counter and each event must have moved."""
     moved: Counter[str] = Counter()
     fired: Counter[str] = Counter()
     for deed in done:

@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import accel, demo, harness, hostile, paths, settings, splat
+from . import accel, demo, harness, paths, settings, splat
 from .errors import LabError
 from .pair import MOUNT_POINT, Pair, Setup
 from .progress import say, step
+from .worker import Worker
 
 #: Where, which version, further options.
 MOUNTS = (
@@ -128,7 +129,7 @@ class Soak:
         for at, version, options in MOUNTS:
             pair.mount(version, options=options, at=at)
         self._workers = [
-            hostile.Worker(pair, f"soak{index}", at=at) for index, (at, _, _) in enumerate(MOUNTS)
+            Worker(pair, f"soak{index}", at=at) for index, (at, _, _) in enumerate(MOUNTS)
         ]
         self._cached = pair.client.vm.start(CACHED)
         self._tallies: dict[str, Tally] = {}

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from lab import hostile, mountstats, tracing
+from lab import mountstats, tracing
 from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, Pair
+from lab.worker import Worker
 
 ELSEWHERE = "52:54:00:00:01:01"
 EVENTS = ("rpcrdma:xprtrdma_conn_state",)
@@ -44,7 +45,7 @@ def test_server_moves(pair: Pair, version: str) -> None:
     """There and back under load: a new connection each time, at once, and nothing lost."""
     pair.server.sh("rm -rf /srv/export/*")
     pair.mount(version)
-    worker = hostile.Worker(pair)
+    worker = Worker(pair)
     with tracing.recording(pair.client, EVENTS) as trace:
         with _moved(pair):
             print(f"at work again after {worker.await_progress(20, 30):.1f} s")

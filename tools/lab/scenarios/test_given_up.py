@@ -25,6 +25,7 @@ import pytest
 from lab import hostile, mountstats, settings, tracing
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Guest, Pair
+from lab.worker import Worker
 
 full = pytest.mark.full
 RELAYED = pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
@@ -156,7 +157,7 @@ def _no_blame(seen: Seen, *, lossless: bool = True, exposed: bool = True) -> Non
         assert seen.moved["connect_count"] == 0
 
 
-def _finish(pair: Pair, worker: hostile.Worker) -> None:
+def _finish(pair: Pair, worker: Worker) -> None:
     """The other work has gone on, and every byte is right."""
     print(f"other work: {worker.await_progress(20, 60):.1f} s, then {worker.finish()}")
     pair.umount()
@@ -203,7 +204,7 @@ def test_killed(pair: Pair, version: str, kind: str) -> None:
     seconds = 30 if settings.full() else 10
     _fill(pair)
     pair.mount(version, options="actimeo=0,nosharecache" + ",nolock" * (version == "3"))
-    worker = hostile.Worker(pair)
+    worker = Worker(pair)
     with _slow_release(pair.client), _watched(pair) as seen:
         command = f"python3 /lab/given_up.py kill {MOUNT_POINT} {seconds} {kind}"
         print(pair.client.sh(command, timeout=seconds + 120).strip())
@@ -223,7 +224,7 @@ def test_timed_out(pair: Pair) -> None:
     _fill(pair)
     pair.mount("3", options="nosharecache,nolock")
     pair.mount("3", options=SOFT, at=DOOMED)
-    worker = hostile.Worker(pair, block=1024)
+    worker = Worker(pair, block=1024)
     _empty_for_the_server(pair)
     with _slow_release(pair.client), _watched(pair) as seen:
         bursts = pair.client.vm.start(BURST)
@@ -246,7 +247,7 @@ def test_forced(pair: Pair, version: str) -> None:
     _fill(pair)
     options = "nosharecache" + ",nolock" * (version == "3")
     pair.mount(version, options=options)
-    worker = hostile.Worker(pair, block=1024)
+    worker = Worker(pair, block=1024)
     seen = _forced_away(pair, version, options)
     worker.await_progress(5, 60)
     _no_blame(seen)
@@ -278,7 +279,7 @@ def test_late_answers(pair: Pair) -> None:
     _fill(pair)
     options = "nosharecache,nolock"
     pair.mount("3", options=options)
-    worker = hostile.Worker(pair, block=1024)
+    worker = Worker(pair, block=1024)
     peer = hostile.take_port(pair, "late", "3")
     try:
         worker.await_progress(20, 60)

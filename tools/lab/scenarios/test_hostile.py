@@ -12,6 +12,7 @@ import pytest
 
 from lab import hostile, tracing
 from lab.pair import MOUNT_POINT, Pair
+from lab.worker import Worker
 
 #: Seconds for all misdeeds of a group, on the debug kernel too, where NFSv4 recovers its state in
 #: between at a second for each failure; and until the client is at work again after them.
@@ -71,7 +72,7 @@ def test_answers(pair: Pair, version: str, group: str) -> None:
     """Each misdeed of a group once, in answer to calls of a mount in use."""
     pair.server.sh("rm -rf /srv/export/*")
     pair.mount(version, options="actimeo=600")
-    worker = hostile.Worker(pair)
+    worker = Worker(pair)
     before = hostile.counters(pair.client)
     with tracing.recording(pair.client, _named(EVENTS)) as trace:
         done = _suffer(pair, group, version)

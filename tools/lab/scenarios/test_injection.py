@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from lab import hostile, mountstats, tracing
+from lab import mountstats, tracing
 from lab.pair import MOUNT_POINT, Pair
+from lab.worker import Worker
 
 FAULT = "/sys/kernel/debug/fail_sunrpc"
 DATA = f"{MOUNT_POINT}/i"
@@ -77,7 +78,7 @@ def test_each_connection_lasts(pair: Pair, version: str) -> None:
     """
     pair.server.sh("rm -rf /srv/export/*")
     pair.mount(version)
-    workers = [hostile.Worker(pair, f"w{index}") for index in range(2)]
+    workers = [Worker(pair, f"w{index}") for index in range(2)]
     with tracing.recording(pair.client, ["rpcrdma:xprtrdma_op_inject_dsc"]) as trace:
         for _ in range(ROUNDS):
             with _disconnects(pair, 1, times=1):

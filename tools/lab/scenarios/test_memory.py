@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from lab import hostile, mountstats, settings
+from lab import mountstats, settings
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
+from lab.worker import Worker
 
 VERIFY = "python3 /lab/verify.py"
 DEBUGFS = "/sys/kernel/debug"
@@ -136,7 +137,7 @@ def test_failing_allocations(pair: Pair, kind: str) -> None:
     print(f"{sum(well)} of {MOUNTS} mounts; all over after {max(took):.1f} s; failed: {failed}")
     assert all(failed), "no allocation failed"
     pair.mount("3")
-    worker = hostile.Worker(pair)
+    worker = Worker(pair)
     with Failures(pair, kind, 10) as failures:
         for _ in range(2):
             pair.restart_nfsd()

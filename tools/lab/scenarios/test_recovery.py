@@ -13,9 +13,10 @@ from collections import Counter
 
 import pytest
 
-from lab import hostile, mountstats, settings
+from lab import mountstats, settings
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
+from lab.worker import Worker
 
 full = pytest.mark.full
 LINK = pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
@@ -31,13 +32,13 @@ def _connects(pair: Pair) -> int:
     return mountstats.parse(text, MOUNT_POINT)["connect_count"]
 
 
-def _start(pair: Pair, version: str) -> hostile.Worker:
+def _start(pair: Pair, version: str) -> Worker:
     pair.server.sh("rm -rf /srv/export/*")
     pair.mount(version)
-    return hostile.Worker(pair)
+    return Worker(pair)
 
 
-def _finish(pair: Pair, worker: hostile.Worker, *, lost: range) -> None:
+def _finish(pair: Pair, worker: Worker, *, lost: range) -> None:
     """Everything is right again, and it took no longer than it should.
 
     `lost`: how many connections may have been.
@@ -82,7 +83,7 @@ def test_blackout(pair: Pair, version: str, seconds: float) -> None:
     before = worker.progress()
     time.sleep(seconds - 1)
     # Each of its threads may have had the last reply of an operation already.
-    assert worker.progress() <= before + hostile.Worker.THREADS, "it went on in the blackout"
+    assert worker.progress() <= before + Worker.THREADS, "it went on in the blackout"
     pair.relay.set("blackout", 0)
     # RoCE's own retries last for about five seconds, and not for forty. TCP is patient.
     lost = SOME if seconds >= 40 else range(2)

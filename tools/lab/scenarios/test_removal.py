@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from lab import hostile, namespace, settings, tracing
+from lab import namespace, settings, tracing
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
+from lab.worker import Worker
 
 #: Seconds for the removal itself, and until the client is at work again once the device is there.
 #: Both are processor time, of which the debug kernel takes ten times as much.
@@ -25,7 +26,7 @@ def test_removal_and_return(pair: Pair, version: str) -> None:
     ours = settings.client() == "ours"
     pair.server.sh("rm -rf /srv/export/*")
     pair.mount(version)
-    worker = hostile.Worker(pair)
+    worker = Worker(pair)
     for _ in range(2):
         began = time.monotonic()
         pair.client.sh(f"rdma link del {kind}0", timeout=120)

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from lab import hostile
 from lab.agent import Exit
 from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Pair
+from lab.worker import Worker
 
 TRANSPORTS = 3
 ELSEWHERE = "10.0.0.3"
@@ -65,7 +65,7 @@ def test_transports(pair: Pair, version: str) -> None:
     """One of three is taken out, put back, taken away for good; and another one is added."""
     pair.server.sh("rm -rf /srv/export/*")
     pair.mount(version, options=f"nconnect={TRANSPORTS}")
-    worker = hostile.Worker(pair)
+    worker = Worker(pair)
     switch = _switch(pair)
     _await_connections(pair, TRANSPORTS)
     (first,), (one, *_) = (_connected(pair, switch, main=main) for main in (1, 0))
@@ -93,7 +93,7 @@ def test_another_address(pair: Pair, version: str) -> None:
     """A server with two addresses: the mount moves to the other one, and back."""
     pair.server.sh(f"rm -rf /srv/export/*; ip addr replace {ELSEWHERE}/24 dev eth0")
     pair.mount(version, options="nconnect=1")
-    worker = hostile.Worker(pair)
+    worker = Worker(pair)
     at = pair.client.sh("ls /sys/kernel/sunrpc/xprt-switches/*/xprt-*-rdma/dstaddr").strip()
     assert len(at.split()) == 1, at
     for address in (ELSEWHERE, SERVER_ADDRESS):

@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .. import hostile
 from ..errors import GuestError
 from ..pair import Guest, Pair, Setup
 from ..progress import say
+from ..worker import Worker
 from .figures import MODULES, Figures
 from .turns import in_turn
 
@@ -78,7 +78,7 @@ class Mount:
     """One of the mounts, and its worker."""
 
     version: str
-    worker: hostile.Worker
+    worker: Worker
 
 
 def _place(version: str) -> str:
@@ -129,7 +129,7 @@ class Bench:
         mounts = []
         for version in self._versions:
             _mount(pair, version)
-            worker = hostile.Worker(pair, f"w{version}", at=_place(version))
+            worker = Worker(pair, f"w{version}", at=_place(version))
             mounts.append(Mount(version, worker))
         return mounts
 
@@ -198,7 +198,7 @@ class Bench:
         return readers
 
 
-def _recovered(worker: hostile.Worker, deadline: float) -> float:
+def _recovered(worker: Worker, deadline: float) -> float:
     """The stall that the worker has seen once it goes on; NEVER if it does not by then."""
     try:
         worker.await_progress(PROOF, max(deadline - time.monotonic(), 5))
