@@ -17,6 +17,9 @@ from typing import Any
 
 from .errors import GuestError
 
+#: Seconds that a debugger may stop a guest.
+_DEBUGGING = 86400.0
+
 
 class JsonSocket:
     """A Unix socket that carries one JSON object a line."""
@@ -104,9 +107,13 @@ class Exit:
 class Agent:
     """The guest agent: runs programs in the guest and hands back their output."""
 
-    def __init__(self, path: Path) -> None:
-        """Connect; the agent in the guest may start later."""
+    def __init__(self, path: Path, *, stopped: bool = False) -> None:
+        """Connects; the agent in the guest may start later.
+
+        `stopped`: a debugger may stop the guest, so no answer comes too late.
+        """
         self._json = JsonSocket(path)
+        self._extra = _DEBUGGING if stopped else 0.0
         self._token = 0
         # Whether an answer is still to come that nobody waits for any more.
         self._owed = False
@@ -134,7 +141,7 @@ class Agent:
         self._owed = True
         self._json.send({"execute": command, "arguments": arguments})
         try:
-            answer = self._json.receive(60)
+            answer = self._json.receive(60 + self._extra)
         except TimeoutError as err:
             raise GuestError(f"the guest agent did not answer {command} for 60 s") from err
         self._owed = False
@@ -161,7 +168,7 @@ class Agent:
 
     def wait(self, pid: int, timeout: float) -> Exit:
         """Wait for the program to end."""
-        deadline, pause = time.monotonic() + timeout, 0.005
+        deadline, pause = time.monotonic() + timeout + self._extra, 0.005
         while time.monotonic() < deadline:
             done = self.poll(pid)
             if done:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Run the scenarios under pytest: the short form on the plain kernel; `FULL=1` all of them.
+"""Runs the scenarios under pytest: the short form on the plain kernel, or all with `FULL=1`.
 
-That is: on the plain kernel, on the debug kernel, and over iWARP what the link matters to.
+The long form makes three runs: on the plain kernel, on the debug kernel, and on the plain kernel
+over iWARP. `ONLY` names scenarios for one run; `LIST=1` lists the scenarios and boots nothing.
 """
 
 from __future__ import annotations
@@ -10,18 +11,26 @@ import argparse
 import os
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from . import deps, image, kernel, module, paths, settings
 from .progress import say
 
-#: What pytest ends with then.
+#: The exit status of pytest when no scenario is left to run.
 NOTHING_SELECTED = 5
-#: Files of scenarios that are the same over any link.
-ANY_LINK = ("test_kunit", "test_debian", "test_detector")
+
+
+@dataclass(frozen=True)
+class Round:
+    """One run of the scenarios: kernel, link, and pytest's expression for the markers."""
+
+    flavour: str
+    link: str
+    markers: str = ""
 
 
 def pytest(arguments: Sequence[str], suite: str, **env: str) -> int:
-    """Run pytest in the lab's venv; its exit status."""
+    """Runs pytest in the lab's venv and returns its exit status."""
     python = deps.install_venv() / "bin/python"
     settled = {**os.environ, "PYTHONPATH": str(paths.LAB), "LAB_SUITE": suite, **env}
     settled["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -30,52 +39,73 @@ def pytest(arguments: Sequence[str], suite: str, **env: str) -> int:
 
 
 def prepare(flavour: str) -> None:
-    """Build all that the scenarios need, so that none of it counts as their time."""
+    """Builds what every scenario needs, so that no scenario's time includes it."""
     image.ensure()
     built = kernel.ensure(flavour)
     if settings.client() == "ours":
         module.build(built)
-        module.build(built, kunit=True)
+        if not settings.only():
+            module.build(built, kunit=True)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """``lab check [pytest arguments]``: plain, with `FULL=1` debug too; or what `KERNEL` names."""
+    """``lab check [pytest arguments]``."""
     parser = argparse.ArgumentParser(prog="lab check", description=__doc__)
     _, rest = parser.parse_known_args(arguments)
+    scenarios = str(paths.LAB / "scenarios")
+    if settings.listing():
+        return pytest([scenarios, "-qq", *rest], "list")
     deps.ensure()
-    worst = 0
-    runs = _runs()
-    for flavour, link, selection in runs:
-        prepare(flavour)
-        name = f"scenarios ({flavour} kernel, {settings.client()} client, {link})"
+    rounds = _rounds()
+    statuses = []
+    for turn in rounds:
+        prepare(turn.flavour)
+        name = f"scenarios ({turn.flavour} kernel, {settings.client()} client, {turn.link})"
         say(f"{name}: running")
-        parts = [rest] if rest else [[*part, *selection] for part in _usual(flavour)]
-        for part in parts:
-            scenarios = [str(paths.LAB / "scenarios"), *part]
-            status = pytest(scenarios, name, KERNEL=flavour, LINK=link)
-            # With several runs a selection need not have something in each.
-            empty = status == NOTHING_SELECTED and len(runs) * len(parts) > 1
-            worst = max(worst, 0 if empty else status)
-    return worst
+        for part in _parts(turn, rest):
+            logs = str(paths.run_directory("check"))
+            env = {"KERNEL": turn.flavour, "LINK": turn.link, "LAB_RUN": logs}
+            statuses.append(pytest([scenarios, *part], name, **env))
+    if set(statuses) == {NOTHING_SELECTED}:
+        say("no scenario of that name runs with this KERNEL, LINK and CLIENT")
+        return NOTHING_SELECTED
+    # With several runs of pytest a selection need not have a scenario in each.
+    return max(status for status in statuses if status != NOTHING_SELECTED)
 
 
-def _usual(flavour: str) -> list[list[str]]:
-    """How a whole run goes: each scenario is shown as it ends, and several pairs share the work.
+def _parts(turn: Round, given: list[str]) -> list[list[str]]:
+    """Returns the arguments of each run of pytest within a round.
 
-    All but what is measured by the clock, which then has the host to itself.
+    A person watches a run with names, `KEEP` or `GDB`: it prints what the scenarios print, and has
+    the terminal. Other runs share the scenarios between several pairs of guests. The scenarios that
+    are `by_the_clock` run last then, with one pair, which has the host to itself.
     """
+    watched = ["-v", "-s"]
+    if given:
+        return [[*given, *(watched if settings.attended() else [])]]
+    if settings.only() or settings.attended():
+        return [[*watched, *_marked(turn.markers)]]
     shown = ["-v", "--durations", "8"]
-    pairs = settings.pairs(flavour)
+    pairs = settings.pairs(turn.flavour)
     if pairs == 1:
-        return [shown]
+        return [[*shown, *_marked(turn.markers)]]
     shared = ["-n", str(pairs), "--dist", "loadgroup"]
-    return [[*shown, "-m", "not by_the_clock", *shared], [*shown, "-m", "by_the_clock"]]
+    return [
+        [*shown, *_marked("not by_the_clock", turn.markers), *shared],
+        [*shown, *_marked("by_the_clock", turn.markers)],
+    ]
 
 
-def _runs() -> list[tuple[str, str, list[str]]]:
-    """Kernel, link and selection of each run of pytest. What the user names is all there is."""
+def _marked(*expressions: str) -> list[str]:
+    """Returns pytest's option for scenarios whose markers fulfil all the expressions."""
+    wanted = " and ".join(filter(None, expressions))
+    return ["-m", wanted] if wanted else []
+
+
+def _rounds() -> list[Round]:
+    """Returns the rounds. What the user names is all there is."""
     flavour, link = os.environ.get("KERNEL"), os.environ.get("LINK")
-    if flavour or not settings.full():
-        return [(settings.flavour(), settings.link(), [])]
-    runs = [(name, settings.link(), []) for name in ("plain", "debug")]
-    return runs if link else [*runs, ("plain", "siw", ["-k", f"not ({' or '.join(ANY_LINK)})"])]
+    if flavour or settings.only() or not settings.full():
+        return [Round(settings.flavour(), settings.link())]
+    rounds = [Round(name, settings.link()) for name in ("plain", "debug")]
+    return rounds if link else [*rounds, Round("plain", "siw", "not any_link")]

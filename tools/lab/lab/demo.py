@@ -45,6 +45,7 @@ def boot(built: kernel.Kernel, client_module: Path, name: str) -> Pair:
         link=settings.link(),
         accel=accel.choose(built.image),
         cpus=settings.cpus(built.flavour),
+        gdb=settings.gdb(),
     )
     with step(f"booting a server and a client joined over {setup.link}", directory):
         pair = Pair(setup, directory)
@@ -145,6 +146,7 @@ def main(arguments: Sequence[str]) -> int:
     client = settings.client()
     built, client_module = prepare(client, settings.flavour())
     with boot(built, client_module, "run") as pair:
+        logs = pair.directory
         say("copying files both ways, checksums by sha256:")
         copy_up(pair)
         copy_down(pair)
@@ -162,4 +164,5 @@ def main(arguments: Sequence[str]) -> int:
                 raise LabError(f"the {guest.name}'s kernel reported:\n{report}")
     whose = "our" if client == "ours" else "the stock"
     say(f"done: NFS over RDMA through {whose} rpcrdma.ko; nothing on either console")
+    say(f"logs: {logs}")
     return 0

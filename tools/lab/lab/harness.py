@@ -12,11 +12,11 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import accel, capture, hostile, module, settings, splat, wirecheck
+from . import accel, capture, gdb, hostile, module, settings, splat, terminal, wirecheck
 from .errors import LabError
 from .kernel import Kernel
 from .pair import CLIENT_ADDRESSES, Guest, Pair, Setup
-from .progress import step
+from .progress import say, step
 
 KMEMLEAK = "/sys/kernel/debug/kmemleak"
 
@@ -51,9 +51,12 @@ class Scenario:
 class Lab:
     """Kernel and modules, and at most one running pair."""
 
-    def __init__(self, kernel: Kernel, directory: Path) -> None:
-        """Nothing is booted before the first scenario asks."""
-        self.kernel, self.directory = kernel, directory
+    def __init__(self, kernel: Kernel, directory: Path, *, kunit: bool = True) -> None:
+        """Boots nothing: the first scenario that asks for a pair does.
+
+        `kunit`: whether a scenario loads the module that has the KUnit suites.
+        """
+        self.kernel, self.directory, self._kunit = kernel, directory, kunit
         self.scenario: Scenario | None = None
         self.kept = directory
         #: Reports of pairs that are gone, which no scenario has been told of.
@@ -84,7 +87,8 @@ class Lab:
         if settings.client() == "stock":
             return {}
         files = {path.name: path for path in self.modules.samples}
-        files["rpcrdma-kunit.ko"] = module.build(self.kernel, kunit=True).rpcrdma
+        if self._kunit:
+            files["rpcrdma-kunit.ko"] = module.build(self.kernel, kunit=True).rpcrdma
         return files
 
     def client_module(self) -> Path:
@@ -107,6 +111,8 @@ class Lab:
         """Load the module, start the capture."""
         if pair.client.run("grep -q ^rpcrdma /proc/modules").status:
             pair.load()
+        if settings.gdb():
+            gdb.await_attached(pair)
         self._count += 1
         pcap = self.directory / f"{self._count:02d}.pcap"
         pair.pcaps.clear()
@@ -135,6 +141,7 @@ class Lab:
             threads=options.threads,
             cmdline=options.cmdline,
             relay=options.relay,
+            gdb=settings.gdb(),
             client_memory=options.memory,
         )
         with step("booting two guests"):
@@ -156,6 +163,9 @@ class Lab:
         assert scenario is not None and pair is not None
         self.scenario = None
         faults, self.unclaimed = self.unclaimed, []
+        if failed and settings.keep():
+            # Before anything is cleaned up: the mount is there as the scenario has left it.
+            self._stay(pair, scenario)
         try:
             pair.client.sh("umount -a -t nfs,nfs4 || umount -a -l -t nfs,nfs4", timeout=60)
             pair.end_capture()
@@ -174,10 +184,19 @@ class Lab:
             faults += wire_faults(scenario.pcap, busy=busy, bad_link=pair.relay is not None)
         if failed or faults:
             self._keep(pair, scenario)
+        if faults and not failed and settings.keep():
+            print("\n".join(faults))
+            self._stay(pair, scenario)
         scenario.pcap.unlink(missing_ok=True)
         if failed or faults or expect_reports:
             self._stop()
         return faults
+
+    def _stay(self, pair: Pair, scenario: Scenario) -> None:
+        """Leaves the guests of a failed scenario to the user until he or she ends the shell."""
+        say(f"KEEP=1: {scenario.name} has failed; its guests stay. Logs: {pair.directory}")
+        if pair.alive:
+            terminal.talk(pair, settings.on())
 
     def _reports(self, pair: Pair) -> list[str]:
         """Every kernel report in either console since they were searched last.

@@ -52,6 +52,11 @@ class Kernel:
         return self.obj / "arch/x86/boot/bzImage"
 
     @property
+    def vmlinux(self) -> Path:
+        """The same kernel with its symbols, for gdb."""
+        return self.obj / "vmlinux"
+
+    @property
     def stock_module(self) -> Path:
         """The kernel's own rpcrdma.ko, our peer and our yardstick."""
         return self.obj / STOCK_MODULE

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Building our modules for the lab's kernels.
+"""Builds our modules for the kernels of the lab.
 
-Each combination of kernel and options gets a copy of the sources of its own
-in the cache, so that the flavours keep their objects and the work tree stays
-as it is. The copy skips what git ignores.
+Each combination of kernel and options has its own copy of the sources in the cache, so each keeps
+its objects and the work tree stays as it is. The copy leaves out the files that git ignores.
 """
 
 from __future__ import annotations
@@ -20,24 +19,27 @@ from .progress import step
 
 @dataclass(frozen=True)
 class Modules:
-    """What one build left: the transport and the samples."""
+    """The modules of one build: the transport and the samples."""
 
     rpcrdma: Path
     samples: tuple[Path, ...]
 
 
-def copy_sources(source: Path, target: Path) -> None:
-    """Bring `target` up to date with the sources; objects there are kept."""
+def copy_sources(source: Path, target: Path) -> bool:
+    """Copies changed sources to `target` and keeps the objects there; returns if any changed."""
     target.mkdir(parents=True, exist_ok=True)
     skip = ["--exclude=/.git", "--exclude=/tools/host", "--exclude=/tools/lab"]
     filters = ["--filter=:- .gitignore", *skip]
     # A source that differs is new, whatever its age: the last build may have been of another tree.
-    by_content = ["--checksum", "--no-times"]
-    capture(["rsync", "-a", *by_content, "--delete", *filters, f"{source}/", f"{target}/"])
+    by_content = ["--checksum", "--no-times", "--itemize-changes"]
+    args = ["rsync", "-a", *by_content, "--delete", *filters, f"{source}/", f"{target}/"]
+    return bool(capture(args).strip())
 
 
 def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
-    """rpcrdma.ko and samples for `kernel`, with the KUnit suites if asked for.
+    """Builds rpcrdma.ko and the samples for `kernel`, on request with the KUnit suites.
+
+    A build with the same sources, options and kernel as the last one does not call make.
 
     # Errors
     `LabError` with the end of the build's log.
@@ -45,28 +47,33 @@ def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
     name = kernel.obj.name + ("-kunit" if kunit else "")
     tree = paths.sub("module") / name
     log = paths.log_file(f"module-{kernel.flavour}" + ("-kunit" if kunit else ""))
-    log.unlink(missing_ok=True)
     args = ["make", "-C", tree, f"KDIR={kernel.obj}", f"JOBS={settings.jobs()}", "SAMPLES=y"]
     args += kernel.tools.make_args() + (["RPCRDMA_KUNIT=y"] if kunit else [])
     title = f"module rpcrdma.ko{' with KUnit' if kunit else ''} for the {kernel.flavour} kernel"
-    with paths.locked(f"module-{name}"), step(f"{title}: building", log):
-        copy_sources(paths.ROOT, tree)
-        logged(args, log, env=_clean_environment(kernel))
-    module = tree / "rpcrdma.ko"
-    if not module.exists():
-        raise LabError(f"the build left no {module.name}; see {log}")
+    module, stamp = tree / "rpcrdma.ko", tree.with_name(f"{name}.built")
+    key = f"{args} {kernel.image.stat().st_mtime_ns}"
+    with paths.locked(f"module-{name}"):
+        changed = copy_sources(paths.ROOT, tree)
+        if changed or not module.exists() or not stamp.exists() or stamp.read_text() != key:
+            stamp.unlink(missing_ok=True)
+            log.unlink(missing_ok=True)
+            with step(f"{title}: building", log):
+                logged(args, log, env=_clean_environment(kernel))
+            if not module.exists():
+                raise LabError(f"the build left no {module.name}; see {log}")
+            stamp.write_text(key)
     return Modules(module, tuple(sorted((tree / "samples").rglob("*.ko"))))
 
 
 def _clean_environment(kernel: Kernel) -> dict[str, str]:
-    """An outer make must not lend its flags and targets to this one."""
+    """Returns an environment without the flags and targets of an outer make."""
     return {**kernel.tools.env(), "MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "0"}
 
 
 def build_provoker(kernel: Kernel) -> Path:
-    """The module that provokes real reports, for the detector's own test.
+    """Builds the module that provokes reports, for the scenarios that test the detector.
 
-    `lab_slow.ko`, which makes races likelier, is left beside it.
+    The same build makes `lab_slow.ko`, which lengthens the windows of races.
     """
     tree = paths.sub("module") / (kernel.obj.name + "-provoke")
     log = paths.log_file(f"module-provoke-{kernel.flavour}")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import image, paths
+from . import gdb, image, paths
 from .agent import Exit
 from .errors import BootError, GuestError
 from .kernel import Kernel
@@ -42,6 +42,8 @@ class Setup:
     #: Further files for the guests' /lab, by name.
     files: Mapping[str, Path] = field(default_factory=dict)
     relay: bool = False
+    #: Whether gdb may connect to the guests.
+    gdb: bool = False
     #: Megabytes; 0 for as many as the server has.
     client_memory: int = 0
 
@@ -133,6 +135,7 @@ class Pair:
                 guest.need_device(setup.link)
             self.client.sh("/lab/client-up")
             self.server.sh(f"/lab/server-up {setup.threads}", timeout=120)
+            self._offer_gdb(self.server, setup.server_module)
         except BaseException:
             self.stop()
             raise
@@ -154,6 +157,7 @@ class Pair:
             cpus=setup.cpus,
             memory=3072 if debug else 1536,
             cmdline=setup.cmdline,
+            gdb=setup.gdb,
         )
 
     def _link_end(self, name: str) -> str:
@@ -184,6 +188,12 @@ class Pair:
     def load(self, parameters: str = "") -> None:
         """Load rpcrdma.ko on the client."""
         self.client.sh(f"insmod /lab/rpcrdma.ko {parameters}".rstrip())
+        self._offer_gdb(self.client, self.setup.client_module)
+
+    def _offer_gdb(self, guest: Guest, module: Path) -> None:
+        """Writes gdb's command file for a guest that has just loaded its module."""
+        if self.setup.gdb:
+            gdb.write(guest, self.setup.kernel.vmlinux, module)
 
     def unload(self, patience: float = 2.0, *, module: str = "rpcrdma") -> None:
         """Remove rpcrdma.ko, or another module, from the client.

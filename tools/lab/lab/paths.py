@@ -57,6 +57,15 @@ def run_directory(name: str) -> Path:
     return path
 
 
+def scenario_directory() -> Path:
+    """Returns the directory of this run of the scenarios; each process of pytest has its own."""
+    given = os.environ.get("LAB_RUN")
+    path = Path(given) if given else run_directory("check")
+    path /= os.environ.get("PYTEST_XDIST_WORKER", "")
+    path.mkdir(exist_ok=True)
+    return path
+
+
 @contextmanager
 def locked(what: str = "cache") -> Iterator[None]:
     """Hold the lock of one part of the cache: two labs must not build it at once."""

@@ -74,8 +74,38 @@ def accel() -> str:
 
 
 def full() -> bool:
-    """`FULL`: run everything, not only the selection of `make check`."""
-    return os.environ.get("FULL", "") not in ("", "0")
+    """`FULL`: the long form, with every case of every scenario."""
+    return _switch("FULL")
+
+
+def only() -> list[str]:
+    """`ONLY`: names of scenarios, separated by spaces or commas; empty for all of them."""
+    return os.environ.get("ONLY", "").replace(",", " ").split()
+
+
+def listing() -> bool:
+    """`LIST`: list the scenarios and boot nothing."""
+    return _switch("LIST")
+
+
+def keep() -> bool:
+    """`KEEP`: after a failure the guests stay, with a shell."""
+    return _switch("KEEP")
+
+
+def gdb() -> bool:
+    """`GDB`: the guests' QEMU has a gdb stub, and the lab writes a command file for gdb."""
+    return _switch("GDB")
+
+
+def attended() -> bool:
+    """Whether a person works with the guests, so that nothing may end because of a time limit."""
+    return keep() or gdb()
+
+
+def on() -> str:
+    """`ON`: the guest whose shell comes first."""
+    return _choice("ON", "client", ("client", "server"))
 
 
 def soak_time() -> int:
@@ -86,6 +116,10 @@ def soak_time() -> int:
 def soak_seed() -> int:
     """`SOAK_SEED`: which sequence of faults; another one each time unless told."""
     return _number("SOAK_SEED", int(time.time()) % 100_000)
+
+
+def _switch(variable: str) -> bool:
+    return os.environ.get(variable, "") not in ("", "0")
 
 
 def _number(variable: str, default: int) -> int:

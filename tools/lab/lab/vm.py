@@ -29,6 +29,8 @@ class Spec:
     cpus: int = 2
     memory: int = 1024
     cmdline: str = ""
+    #: Whether QEMU listens for gdb.
+    gdb: bool = False
     extra: tuple[str, ...] = field(default=())
 
     @property
@@ -64,6 +66,9 @@ def command_line(spec: Spec) -> list[str]:
     args += ["-chardev", f"socket,id=tty,path={spec.socket('tty')},server=on,wait=off"]
     args += ["-serial", "chardev:tty"]
     args += ["-qmp", f"unix:{spec.socket('qmp')},server=on,wait=off"]
+    if spec.gdb:
+        args += ["-chardev", f"socket,id=gdb,path={spec.socket('gdb')},server=on,wait=off"]
+        args += ["-gdb", "chardev:gdb"]
     args += ["-netdev", f"stream,id=net0,{spec.link_end}"]
     # Merged buffers come from a page pool, which does not bear how rxe frees packets for a queue
     # pair that has failed: a report on the debug kernel, a guest that hangs on any (lab.rst).
@@ -79,6 +84,9 @@ def kernel_command_line(spec: Spec) -> str:
     words += ["no_timer_check tsc=reliable"]
     # The kernel's own KUnit suites would run at every boot.
     words += ["kunit.filter_glob=rpcrdma*"]
+    if spec.gdb:
+        # The addresses in vmlinux are those of a kernel that was not moved.
+        words += ["nokaslr"]
     words += ["panic=-1 loglevel=7 lockd.nlm_grace_period=5", spec.cmdline]
     words += [f"lab.name={spec.name} lab.addr={spec.address} lab.link={spec.link}"]
     return " ".join(word for word in words if word)
@@ -100,7 +108,7 @@ class Vm:
         try:
             self._await_socket("qmp")
             self.monitor = Monitor(spec.socket("qmp"))
-            self.agent = Agent(spec.socket("qga"))
+            self.agent = Agent(spec.socket("qga"), stopped=spec.gdb)
         except BaseException:
             self.stop()
             raise
@@ -120,6 +128,12 @@ class Vm:
     def alive(self) -> bool:
         """Whether QEMU still runs."""
         return self._process.poll() is None
+
+    def has_gdb(self) -> bool:
+        """Whether gdb is connected."""
+        devices = self.monitor.call("query-chardev")
+        names = [str(device["filename"]) for device in devices if device["label"] == "gdb"]
+        return any(not name.startswith("disconnected") for name in names)
 
     def wait_boot(self, timeout: float = 300) -> None:
         """Wait until the guest takes commands.

@@ -47,6 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         link=args.link,
         cpus=args.cpus or settings.cpus(args.kernel),
         cmdline=args.cmdline,
+        gdb=settings.gdb(),
     )
     directory = paths.run_directory("vm-run")
     say(f"logs in {directory}")

@@ -1,42 +1,81 @@
 # SPDX-License-Identifier: GPL-2.0
 """Fixtures and rules that hold for every scenario.
 
-A scenario gets a booted pair of guests, shared with the others where that is
-safe. Whatever it asserts itself, it also fails when either kernel reported
-anything meanwhile, or when the packets on the cable break a rule. Console
-logs and capture of a failed scenario are kept and their place printed.
+A scenario gets a booted pair of guests, which it shares with other scenarios where that is safe.
+A scenario also fails when either kernel printed a report meanwhile, or when the packets on the
+cable break a rule of the protocol. The lab keeps the console logs and the capture of a failed
+scenario and prints their place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab import kernel, paths, settings
+from lab import kernel, listing, paths, selection, settings
+from lab.errors import LabError
+from lab.fixtures import Cable, Counters, Tunables
 from lab.harness import Lab, Options
+from lab.pair import Pair
+from lab.relay import Relay
 
 #: The kind of pair that most scenarios take; it sorts before the others.
 USUAL = ""
+FAULTS = ("loss", "duplicate", "reorder", "late", "delay", "blackout")
 
 
 # Before xdist looks for groups.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what this run's kernel, module and thoroughness exclude."""
-    keep, drop = [], []
-    for item in items:
-        (keep if _selected(item) else drop).append(item)
-    config.hook.pytest_deselected(items=drop)
-    # Scenarios with the same kind of pair follow one another: a boot costs more than most.
-    items[:] = sorted(keep, key=_kind_of_pair)
+    """Leaves out the scenarios that this run excludes, and puts the others in order."""
+    run, only = selection.current(), settings.only()
+    cases = [_case(item) for item in items]
+    try:
+        # The list has the cases of both forms and of all kernels.
+        listed = settings.listing()
+        chosen = selection.named(cases, only) if listed else selection.choose(cases, only, run)
+    except LabError as err:
+        raise pytest.UsageError(str(err)) from err
+    config.hook.pytest_deselected(items=[i for n, i in enumerate(items) if n not in chosen])
+    items[:] = [item for number, item in enumerate(items) if number in chosen]
+    # Scenarios with the same kind of pair follow one another: a boot costs more than most of them.
+    items.sort(key=_kind_of_pair)
     if hasattr(config, "workerinput"):
         _share(items)
 
 
+def _case(item: pytest.Item) -> selection.Case:
+    """Returns what the selection needs to know of a collected scenario."""
+    callspec = getattr(item, "callspec", None)
+    return selection.Case(
+        file=item.path.stem.removeprefix("test_"),
+        function=item.name.partition("[")[0].removeprefix("test_"),
+        parameters=callspec.id if callspec else "",
+        markers=frozenset(marker.name for marker in item.iter_markers()),
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """With `LIST=1`: prints the list and runs nothing."""
+    if not settings.listing():
+        return None
+    terminal = session.config.pluginmanager.getplugin("terminalreporter")
+    for line in listing.lines(_entry(item) for item in session.items):
+        terminal.write_line(line)
+    return True
+
+
+def _entry(item: Any) -> listing.Entry:
+    about = listing.first_line(item.module.__doc__)
+    return listing.Entry(_case(item), about, listing.first_line(item.function.__doc__))
+
+
 def _share(items: list[pytest.Item]) -> None:
-    """Where several pairs are at work: any does what asks for the usual kind."""
+    """Groups the scenarios for several pairs: any pair does what asks for the usual kind."""
     kinds = [_kind_of_pair(item)[0] for item in items]
     names = {kind: f"kind-{number}" for number, kind in enumerate(dict.fromkeys(kinds))}
     for item, kind in zip(items, kinds, strict=True):
@@ -44,59 +83,92 @@ def _share(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(names[kind]))
 
 
-def _kind_of_pair(item: pytest.Item) -> tuple[str, bool, bool]:
-    """Leaks are looked for when a pair has done everything else; provoked reports end it."""
+def _options(item: pytest.Item) -> Options:
+    """Returns the options of the pair that a scenario asks for."""
     callspec = getattr(item, "callspec", None)
-    kind = repr(callspec.params["pair"]) if callspec and "pair" in callspec.params else USUAL
-    # What boots another machine takes minutes to prepare it.
-    kind = "machine" if "machine" in getattr(item, "fixturenames", ()) else kind
+    given = callspec.params.get("pair") if callspec else None
+    return given or Options(relay="relay" in getattr(item, "fixturenames", ()))
+
+
+def _kind_of_pair(item: pytest.Item) -> tuple[str, bool, bool]:
+    """Returns the order of a scenario: leaks are looked for last, provoked reports end a pair."""
+    options = _options(item)
+    kind = USUAL if options == Options() else repr(options)
+    own = item.get_closest_marker("own_guests")
+    kind = str(own.args[0]) if own else kind
     last = item.get_closest_marker("provokes") is not None
     return kind, last, item.get_closest_marker("after_all") is not None
 
 
-def _selected(item: pytest.Item) -> bool:
-    def marked(name: str) -> bool:
-        return item.get_closest_marker(name) is not None
-
-    if marked("needs_ours") and settings.client() != "ours":
-        return False
-    if marked("rxe_only") and settings.link() != "rxe":
-        return False
-    debug = settings.flavour() == "debug"
-    if settings.full():
-        return not (debug and marked("plain_only"))
-    return not marked("full") and (marked("debug_kernel") or not debug)
-
-
 @pytest.fixture(scope="session")
-def lab() -> Iterator[Lab]:
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """Kernel, modules and the pair that scenarios share."""
     built = kernel.ensure(settings.flavour())
-    lab = Lab(built, paths.run_directory("check"))
+    kunit = any(item.get_closest_marker("needs_kunit") for item in request.session.items)
+    lab = Lab(built, paths.scenario_directory(), kunit=kunit)
     yield lab
     lab.drop()
     assert not lab.unclaimed, "\n".join(lab.unclaimed)
 
 
 @pytest.fixture
-def pair(lab: Lab, request: pytest.FixtureRequest) -> Any:
+def pair(lab: Lab, request: pytest.FixtureRequest) -> Pair:
     """A booted pair with the client's module loaded and nothing mounted.
 
-    `@pytest.mark.parametrize("pair", [Options(...)], indirect=True)` asks for
-    another kind of pair than the shared one.
+    `@pytest.mark.parametrize("pair", [Options(...)], indirect=True)` asks for another kind of pair
+    than the shared one; the fixture `relay` asks for a pair with a relay on its cable.
     """
-    options = getattr(request, "param", None) or Options()
-    return lab.begin(request.node.name, options)
+    return lab.begin(request.node.name, _options(request.node))
+
+
+@pytest.fixture
+def relay(pair: Pair) -> Iterator[Relay]:
+    """The relay on the pair's cable, without faults at first; all faults end with the scenario."""
+    assert pair.relay is not None
+    yield pair.relay
+    if pair.alive:
+        for fault in FAULTS:
+            pair.relay.set(fault, 0)
+
+
+@pytest.fixture
+def tunables(pair: Pair) -> Iterator[Tunables]:
+    """The client's sysctls; the values that a scenario changes are restored after it."""
+    tunables = Tunables(pair.client)
+    yield tunables
+    if pair.alive:
+        tunables.restore()
+
+
+@pytest.fixture
+def counters(pair: Pair) -> Counters:
+    """The client's counters in /proc/self/mountstats."""
+    return Counters(pair.client)
+
+
+@pytest.fixture
+def cable(pair: Pair, tmp_path: Path) -> Cable:
+    """Captures of the frames between the guests in files of the scenario's own."""
+    return Cable(pair, tmp_path)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Ends pytest's time limit where a person may take as long as he or she likes."""
+    if settings.attended():
+        item.config.hook.pytest_timeout_cancel_timer(item=item)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
-    """After the scenario's own asserts: what the kernels and the cable say."""
+    """Checks the consoles and the cable after the scenario's own assertions."""
     outcome = yield
     lab = getattr(item, "funcargs", {}).get("lab")
     if lab is None or lab.scenario is None:
         return
     failed = outcome.excinfo is not None
+    if failed and settings.keep():
+        print(f"\n{outcome.excinfo[1]}")
     provoked = item.get_closest_marker("provokes") or item.get_closest_marker("after_all")
     faults = lab.end(
         failed=failed,
@@ -106,5 +178,5 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
     if failed or faults:
         item.add_report_section("call", "lab", "\n".join([*faults, f"kept in {lab.kept}"]))
     if faults and not failed:
-        # Debian 12's pluggy has no force_exception(); raising here does the same.
+        # The pluggy of Debian 12 has no force_exception(); an exception here does the same.
         raise AssertionError("\n".join(faults))

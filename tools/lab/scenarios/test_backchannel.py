@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Callbacks of NFSv4.1 and 4.2: the server recalls delegations over the client's connection.
 
-The server grants read delegations; then a process on the server itself opens the files for
-writing, which has to wait until the client has returned them. Without callbacks that takes
-until the server loses patience, after the lease time or more.
+The server grants read delegations. Then a process on the server opens the files for writing and
+has to wait until the client has returned the delegations. Without callbacks it waits until the
+server revokes them, after the lease time or more.
 """
 
 from __future__ import annotations
@@ -13,28 +13,30 @@ import time
 
 import pytest
 
-from lab import mountstats, tracing
-from lab.harness import Options
+from lab import tracing
+from lab.fixtures import Counters, Tunables
 from lab.pair import MOUNT_POINT, Pair
+from lab.relay import Relay
 
 EVENTS = [f"rpcrdma:xprtrdma_cb_{what}" for what in ("setup", "call", "reply")]
-#: Seconds in which a recall must be done with on an idle connection. The lease is 10 s.
+#: Seconds within which a recall must be complete on an idle connection. The lease is 10 s.
 PROMPT = 5.0
 
 
 def _prepare(pair: Pair, count: int) -> None:
-    """So many files on the server, each with a line of its own."""
+    """Makes that many files on the server, each with one line."""
     files = f"for i in $(seq 0 {count - 1}); do echo file $i > f$i; done"
     pair.server.sh(f"rm -rf /srv/export/*; mkdir /srv/export/d && cd /srv/export/d && {files}")
 
 
 def _take(pair: Pair, count: int, least: int = 1) -> None:
-    """Read all files on the client, which gets and keeps delegations of `least` of them or more.
+    """Reads all files on the client until it has delegations for `least` of them or more.
 
-    The server grants none before it has tried its callback channel, nor in its grace period, nor
-    of what it has recalled within the last minute, nor of much else if that was a lot (its filter
-    is of 256 bits). The client keeps none that it has not used
-    for a lease (10 s), so all are read by one process: a thousand of them would take longer.
+    The server grants no delegation before it has tried its callback channel, in its grace period,
+    and for a file whose delegation it recalled within the last minute. Its filter for the last of
+    these has 256 bits, so after many recalls it refuses other files, too. The client returns a
+    delegation that it has not used for one lease (10 s), so one process reads all files: a thousand
+    processes would take longer.
     """
     reading = f"cd {MOUNT_POINT}/d && seq -f f%.0f 0 {count - 1} | xargs cat"
     deadline = time.monotonic() + 100
@@ -48,28 +50,23 @@ def _take(pair: Pair, count: int, least: int = 1) -> None:
 
 
 def _delegations(pair: Pair) -> int:
-    """How many of these files the server has granted; it may grant one of the directory, too."""
+    """Returns how many of these files have a delegation; the directory may have one, too."""
     states = pair.server.run("cat /proc/fs/nfsd/clients/*/states").stdout
     return len(re.findall(rb'type: deleg.*filename: "d/f\d+"', states))
 
 
 def _conflict(pair: Pair, count: int, limit: float) -> float:
-    """Write to all files on the server; the seconds the slowest of them took."""
+    """Writes to all files on the server; returns the seconds that the slowest file took."""
     took = float(pair.server.sh(f"python3 /lab/conflict.py /srv/export/d {count}", timeout=limit))
     print(f"{count} conflicting opens: the slowest took {took:.2f} s")
     return took
 
 
-def _seen_by_client(pair: Pair, count: int) -> None:
-    """The client must read what was written on the server."""
+def _check_on_client(pair: Pair, count: int) -> None:
+    """Checks that the client reads the lines that the server wrote."""
     lines = pair.client.sh(f"cd {MOUNT_POINT}/d && cat $(ls | sort -V)", timeout=300).splitlines()
     expected = [line for i in range(count) for line in (f"file {i}", "conflict")]
     assert lines == expected
-
-
-def _returned(pair: Pair) -> int:
-    text = pair.client.read("/proc/self/mountstats")
-    return mountstats.operations(text, MOUNT_POINT).get("DELEGRETURN", 0)
 
 
 def _xids(events: list[tracing.Event], name: str) -> list[str]:
@@ -78,20 +75,20 @@ def _xids(events: list[tracing.Event], name: str) -> list[str]:
 
 @pytest.mark.parametrize("version", ["4.1", pytest.param("4.2", marks=pytest.mark.full)])
 @pytest.mark.debug_kernel
-def test_recall(pair: Pair, version: str) -> None:
-    """One delegation, recalled at once; every call of the server is answered."""
+def test_recall(pair: Pair, counters: Counters, version: str) -> None:
+    """The client returns one delegation at once and answers every call of the server."""
     _prepare(pair, 1)
     with tracing.recording(pair.client, EVENTS) as trace:
         pair.mount(version)
-        # The client returns the delegation of a closed file by itself after some seconds.
+        # The client returns the delegation for a closed file by itself after some seconds.
         holder = pair.client.vm.start(f"exec sleep 1000 < {MOUNT_POINT}/d/f0")
         _take(pair, 1)
         assert _conflict(pair, 1, 100) < PROMPT
         events = trace.events()
     pair.client.sh("pkill -x sleep")
     pair.client.vm.agent.wait(holder, 30)
-    assert _returned(pair) == 1
-    _seen_by_client(pair, 1)
+    assert counters.operations().get("DELEGRETURN", 0) == 1
+    _check_on_client(pair, 1)
     assert [e.name for e in events][:1] == ["xprtrdma_cb_setup"]
     calls = _xids(events, "xprtrdma_cb_call")
     assert calls, "no call of the server was seen"
@@ -101,40 +98,37 @@ def test_recall(pair: Pair, version: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.needs_ours
-def test_small_thresholds(pair: Pair) -> None:
-    """Callbacks fit into thresholds of 1024 bytes."""
-    knobs = "/proc/sys/sunrpc/rdma_max_inline"
+def test_small_thresholds(pair: Pair, tunables: Tunables) -> None:
+    """Callbacks fit into inline thresholds of 1024 bytes."""
     _prepare(pair, 1)
-    pair.client.sh(f"echo 1024 > {knobs}_read; echo 1024 > {knobs}_write")
-    try:
-        pair.mount("4.2")
-        _take(pair, 1)
-        assert _conflict(pair, 1, 100) < PROMPT
-        _seen_by_client(pair, 1)
-        pair.umount()
-    finally:
-        pair.client.sh(f"echo 4096 > {knobs}_read; echo 4096 > {knobs}_write")
+    tunables.set_thresholds(1024)
+    pair.mount("4.2")
+    _take(pair, 1)
+    assert _conflict(pair, 1, 100) < PROMPT
+    _check_on_client(pair, 1)
+    pair.umount()
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.full)])
-def test_many_recalls(pair: Pair, count: int) -> None:
-    """Many delegations recalled, 16 at a time, while the client writes something else."""
+def test_many_recalls(pair: Pair, counters: Counters, count: int) -> None:
+    """The client returns many delegations, recalled 16 at a time, while it writes other files."""
     _prepare(pair, count)
     pair.mount("4.2")
     _take(pair, count, count * 9 // 10)
     writer = pair.client.vm.start(f"python3 /lab/verify.py write names {MOUNT_POINT}/other")
-    # Each waits for the ones before it, at most.
+    # The last file waits for all the files before it.
     assert _conflict(pair, count, 300) < 40
     done = pair.client.vm.agent.wait(writer, 300)
     assert done.status == 0, done.stderr.decode()
     pair.server.sh("python3 /lab/verify.py check names /srv/export/other", timeout=300)
-    assert _returned(pair) >= count * 9 // 10, "hardly any delegations were there to be recalled"
-    _seen_by_client(pair, count)
+    returned = counters.operations().get("DELEGRETURN", 0)
+    assert returned >= count * 9 // 10, f"the client returned {returned} delegations only"
+    _check_on_client(pair, count)
     pair.umount()
 
 
 def test_recall_after_restart(pair: Pair) -> None:
-    """The server comes back: the callbacks of the new connection work as those of the old."""
+    """Callbacks work on the new connection after the server has restarted."""
     _prepare(pair, 2)
     pair.mount("4.2")
     _take(pair, 2)
@@ -144,28 +138,26 @@ def test_recall_after_restart(pair: Pair) -> None:
     _take(pair, 2)
     time.sleep(2)
     assert _conflict(pair, 2, 100) < PROMPT
-    _seen_by_client(pair, 2)
+    _check_on_client(pair, 2)
     pair.umount()
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
 @pytest.mark.parametrize("silence", [3.0, 20.0])
-def test_recall_across_blackout(pair: Pair, silence: float) -> None:
-    """Recalls while the link is dead: repeated, or the server has lost patience; never stuck."""
+def test_recall_across_blackout(pair: Pair, relay: Relay, silence: float) -> None:
+    """The server repeats recalls that a dead link lost, or revokes; no process waits forever."""
     _prepare(pair, 20)
     pair.mount("4.2")
     _take(pair, 20)
-    assert pair.relay is not None
-    pair.relay.set("blackout", 1)
+    relay.set("blackout", 1)
     conflict = pair.server.vm.start("python3 /lab/conflict.py /srv/export/d 20")
     time.sleep(silence)
-    pair.relay.set("blackout", 0)
+    relay.set("blackout", 0)
     done = pair.server.vm.agent.wait(conflict, 200)
     assert done.status == 0, done.stderr.decode()
     print(f"after {silence} s of silence: {float(done.stdout):.1f} s")
-    _seen_by_client(pair, 20)
-    # And the channel works again.
+    _check_on_client(pair, 20)
+    # The callback channel works again.
     _take(pair, 20)
     time.sleep(2)
     assert _conflict(pair, 20, 100) < 2 * PROMPT
@@ -175,7 +167,7 @@ def test_recall_across_blackout(pair: Pair, silence: float) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("count", [50])
 def test_umount_amid_recalls(pair: Pair, count: int) -> None:
-    """The client goes away while callbacks arrive: no report, no leak, no stuck umount."""
+    """A client can unmount and unload the module while callbacks arrive."""
     _prepare(pair, count)
     for _ in range(2):
         pair.mount("4.2")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which workqueue handles completions: that of ib_core, or, if told so, one of the module's own."""
+"""The workqueue for completions is that of ib_core, or one of the module's own by parameter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.tracing import recording
 
 QUEUE = "rpcrdma_completion"
 FILES = f"/sys/devices/virtual/workqueue/{QUEUE}"
-#: File, and what is written.
+#: Files of the workqueue, and the values that are written to them.
 TUNED = (("nice", "-20"), ("nice", "19"), ("cpumask", "1"))
 KILOBYTES = 256
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.needs_ours
 
 
 def _queues_used(pair: Pair) -> set[str]:
-    """The workqueues of completion queues while data goes both ways and comes back unchanged."""
+    """Moves data both ways, compares it, and returns the workqueues that handled completions."""
     client = pair.client
     with recording(client, ["workqueue:workqueue_queue_work"]) as trace:
         client.sh(f"head -c {KILOBYTES}K /dev/urandom > /tmp/data")
@@ -32,7 +32,7 @@ def _queues_used(pair: Pair) -> set[str]:
 
 
 def test_workqueue_of_the_core(pair: Pair) -> None:
-    """Unless told otherwise, the field of ib_core that names the workqueue is left alone."""
+    """By default the workqueue of ib_core handles completions."""
     pair.mount("4.2")
     assert _queues_used(pair) == {"ib-comp-wq"}
     pair.umount()
@@ -41,7 +41,7 @@ def test_workqueue_of_the_core(pair: Pair) -> None:
 
 @pytest.mark.debug_kernel
 def test_workqueue_of_our_own(pair: Pair) -> None:
-    """Completions are queued there alone, however it is tuned; it goes with the module."""
+    """With completion_workqueue=1 the module's own workqueue handles them, however it is tuned."""
     pair.unload()
     pair.load("completion_workqueue=1")
     pair.mount("4.2")

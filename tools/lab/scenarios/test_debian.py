@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Debian's own kernel, our package, and a user who installs it, mounts, and removes it."""
+"""Our package on Debian's own kernel, from installation to removal."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ pytestmark = [
     pytest.mark.needs_ours,
     # Debian's kernel has no siw.
     pytest.mark.rxe_only,
+    pytest.mark.own_guests("debian"),
     pytest.mark.timeout(3600),
 ]
 
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[debian_pair.Machine]:
-    """The stock machine with our package installed."""
+    """A Debian machine with our package installed."""
     with debian_pair.machine(tmp_path_factory.mktemp("debian")) as machine:
         yield machine
 
 
 @pytest.fixture
 def stock_pair(machine: debian_pair.Machine, tmp_path: Path) -> Iterator[Pair]:
-    """Two guests of that machine, consoles clean to the end."""
+    """Two guests that boot that machine; a report in a console fails the scenario."""
     with debian_pair.boot(machine, tmp_path) as pair:
         yield pair
         reports = [r for guest in (pair.server, pair.client) for r in splat.find(guest.console())]
@@ -39,12 +40,12 @@ def stock_pair(machine: debian_pair.Machine, tmp_path: Path) -> Iterator[Pair]:
 
 
 def is_ours(pair: Pair) -> bool:
-    """Whether the loaded rpcrdma comes from outside the kernel's tree."""
+    """Whether the loaded rpcrdma is an out-of-tree module."""
     return "O" in pair.client.read("/sys/module/rpcrdma/taint")
 
 
 def exchange(pair: Pair, suite: str) -> None:
-    """Write known contents on the client and check them on the server, and back."""
+    """Writes known contents on the client and checks them on the server, and the reverse."""
     for writer, reader, name in (
         (pair.client, pair.server, f"from-client-{suite}"),
         (pair.server, pair.client, f"from-server-{suite}"),
@@ -56,7 +57,7 @@ def exchange(pair: Pair, suite: str) -> None:
 
 
 def patiently(pair: Pair, command: str) -> None:
-    """A command that unloads the module, which teardown may refuse for a moment."""
+    """Repeats a command that unloads the module until the module is no longer in use."""
     for _ in range(40):
         if not pair.client.run(command).status:
             return
@@ -65,14 +66,14 @@ def patiently(pair: Pair, command: str) -> None:
 
 
 def make(pair: Pair, target: str) -> str:
-    """A target of the Makefile in the client, where the module has been built already."""
+    """Makes a target in the client, where the module is built; returns the output of make."""
     said = pair.client.sh(f"make -C {debian_root.SOURCES} -o modules {target}", timeout=600)
     print(said)
     return said
 
 
 def follow(pair: Pair, said: str) -> None:
-    """Do what `said` advises, in the lines that it sets off for that."""
+    """Runs the commands that `said` advises in its indented lines."""
     steps = [line.strip() for line in said.splitlines() if line.startswith("    ")]
     assert steps[-1].startswith("modprobe -r rpcrdma"), said
     for command in steps:
@@ -80,12 +81,12 @@ def follow(pair: Pair, said: str) -> None:
 
 
 def test_install_mount_reload_remove(stock_pair: Pair) -> None:
-    """The whole life of the package on one machine."""
+    """A machine installs the package, mounts, reloads the module, and removes the package."""
     pair, client = stock_pair, stock_pair.client
     print(client.sh("uname -r; dkms status; modinfo rpcrdma"))
     assert "/updates/" in client.sh("modinfo -n rpcrdma")
 
-    # Nobody loads the module by hand: mount asks for it.
+    # The module is not loaded by hand: mount loads it.
     pair.mount("4.2")
     assert is_ours(pair)
     print(client.sh(f"findmnt -no SOURCE,FSTYPE,OPTIONS {MOUNT_POINT}"))
@@ -110,7 +111,7 @@ def test_install_mount_reload_remove(stock_pair: Pair) -> None:
     assert not is_ours(pair)
     exchange(pair, "append")
 
-    # By hand, over the kernel's own module while that one is mounted; and back.
+    # Installation without the package while the kernel's own module is in use; then removal.
     said = make(pair, "modules_install")
     assert "/updates/rpcrdma.ko" in said and "the kernel's own rpcrdma.ko is loaded" in said
     assert f"umount {MOUNT_POINT}" in said

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The detector sees real reports: each is provoked in a guest's kernel.
+"""The detector finds real reports, which a module of the lab provokes in a guest's kernel.
 
-Without this, a clean console could as well mean a deaf detector.
+Otherwise a quiet console might mean that the detector does not work.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from lab import harness, settings, splat
 from lab.pair import Pair
 
 EXPECTED = {"warn": "provoked by the lab"}
-#: What only the debug kernel notices. Lockdep turns itself off after its first report, and after
-#: the first one of KASAN.
+#: Reports that only the debug kernel makes. Lockdep turns itself off after its first report, and
+#: after the first report of KASAN.
 EXPECTED_DEBUG = {
     "atomic": "sleeping function called from invalid context",
     "dma": "DMA-API:",
@@ -23,16 +23,17 @@ EXPECTED_DEBUG = {
 
 
 def _provoke(pair: Pair, report: str) -> str:
-    """Load the provoking module; it never stays loaded. Returns the console's new part."""
+    """Loads the provoking module, which never stays loaded; returns the console's new lines."""
     before = len(pair.client.console())
     assert pair.client.run(f"insmod /lab/lab_provoke.ko report={report}").status != 0
     return pair.client.console()[before:]
 
 
+@pytest.mark.any_link
 @pytest.mark.provokes
 @pytest.mark.debug_kernel
 def test_reports_are_seen(pair: Pair) -> None:
-    """One of each kind, in the client's kernel."""
+    """The detector finds a report of each kind in the client's console."""
     debug = settings.flavour() == "debug"
     expected = EXPECTED | (EXPECTED_DEBUG if debug else {})
     for report, words in expected.items():
@@ -41,21 +42,19 @@ def test_reports_are_seen(pair: Pair) -> None:
 
 
 @pytest.mark.after_all
+@pytest.mark.any_link
 @pytest.mark.debug_kernel
-@pytest.mark.skipif(settings.flavour() != "debug", reason="needs the debug kernel")
+@pytest.mark.debug_only
 def test_no_leaks(pair: Pair) -> None:
-    """All that the scenarios before this one allocated is still pointed to, or freed.
-
-    Then the same detector finds memory that really was lost, so it is armed.
-    """
+    """There is no leak after all other scenarios, and kmemleak finds a leak made on purpose."""
     pair.unload()
     found = [text for guest in (pair.client, pair.server) if (text := harness.leaks(guest))]
     assert found == []
-    # What the consoles say from here on is provoked.
+    # All reports from here on are provoked.
     for guest in (pair.client, pair.server):
         assert splat.find(guest.console()) == []
     _provoke(pair, "leak")
-    # The module's name is gone with it.
+    # kmemleak has no name for a module that is gone.
     assert 'comm "insmod"' in harness.leaks(pair.client)
     pair.client.sh(f"echo clear > {harness.KMEMLEAK}")
     pair.load()

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Calls that are given up: their replies come nevertheless, and nobody is to blame for that.
+"""Calls that the client gives up: their replies arrive, count no breach and harm no other call.
 
-Processes are killed, soft mounts lose patience, mounts are forced away, all while other work goes
-on over the same connection. Such a reply may come at any time: before SUNRPC gives the call up,
-after the transport has fenced its memory, or in between. It is no breach and harms no other call.
+Processes are killed, soft mounts time out, and mounts are removed by force, while other work uses
+the same connection. The reply to such a call may come at any time: before SUNRPC gives the call
+up, after the transport has fenced its memory, or in between.
 
-Nor does it end the connection, provided that the server has no use for the memory: if its RDMA
-Read or Write comes after the fence, then the client's device refuses it, and both ends lose the
-connection by that. So most of these calls are READs of a file that only the server knows to be
-empty: they expose memory, no byte of it is written, and the reply invalidates the R_key.
+The connection survives unless the server still accesses the memory: the client's device refuses an
+RDMA Read or Write after the fence, and both ends lose the connection. So most of these calls are
+READs of a file that only the server knows to be empty: they expose memory, the server writes no
+byte of it, and the reply invalidates the R_key.
 """
 
 from __future__ import annotations
@@ -23,27 +23,26 @@ from dataclasses import dataclass, field
 import pytest
 
 from lab import hostile, mountstats, settings, tracing
-from lab.harness import Options
 from lab.pair import MOUNT_POINT, Guest, Pair
+from lab.relay import Relay
 from lab.worker import Worker
 
 full = pytest.mark.full
-RELAYED = pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
 OURS = settings.client() == "ours"
-#: The mount of which calls are given up, beside the usual one, over the same connection.
+#: The mount whose calls are given up. It shares the connection of the usual mount.
 DOOMED = "/mnt/doomed"
 CLIENT_EVENTS = (
     *("rpcrdma:xprtrdma_mrs_zap", "rpcrdma:xprtrdma_reply_rqst_err", "rpcrdma:xprtrdma_marshal"),
     *(("rpcrdma:xprtrdma_reminv_foreign", "rpcrdma:xprtrdma_given_up") if OURS else ()),
 )
-#: Microseconds more between taking a failed call off the queues and fencing its memory.
+#: Microseconds added between the removal of a failed call from the queues and its fence.
 SLOWER = 2000
 DOOMED_OPTIONS = "actimeo=600,rsize=8192"
-#: NFSv4 loses patience only without a connection. NFSv3 sends a call again before it does, for
-#: which the connection has to go, unless `retrans` is 0.
+#: A call of NFSv4 times out only without a connection. NFSv3 sends a call again before the call
+#: times out, and closes the connection for that, unless `retrans` is 0.
 SOFT = f"soft,timeo=5,retrans=0,nosharecache,nolock,{DOOMED_OPTIONS}"
 BURST = f"python3 /lab/given_up.py burst {DOOMED}/empty 40"
-#: `umount -f` amid calls. The first ends these, and may find the mount in use.
+#: `umount -f` amid calls. The first one ends the calls and may find the mount in use.
 FORCE = f"""
 python3 /lab/given_up.py read {DOOMED}/empty &
 sleep 1
@@ -57,10 +56,10 @@ BREACHES = ("malformed_header", "reply_claim", "foreign_rkey", "bad_credits", "b
 
 @contextmanager
 def _slow_release(client: Guest) -> Iterator[None]:
-    """Make the time longer in which a reply finds no call, and its memory is not fenced yet.
+    """Lengthens the time in which a reply finds no call, but the memory is not fenced yet.
 
     # Errors
-    `AssertionError` if that was never done, as then nothing was tried.
+    `AssertionError` when this affected no call.
     """
     client.sh(f"insmod /lab/lab_slow.ko microseconds={SLOWER}")
     try:
@@ -80,19 +79,19 @@ def _counters(pair: Pair) -> dict[str, int]:
 
 @dataclass
 class Seen:
-    """What counters and events say of the time in which calls were given up."""
+    """Counters and events of the time in which the client gave calls up."""
 
-    #: How far the counters moved.
+    #: The changes of the counters.
     moved: Counter[str] = field(default_factory=Counter)
-    #: How often the events fired.
+    #: The number of events by name.
     fired: Counter[str] = field(default_factory=Counter)
-    #: Replies that came when their call was off the queues and its memory not yet fenced.
+    #: Replies that came when their call was off the queues and its memory was not fenced yet.
     between: int = 0
-    #: Of these the ones that our module has waited for.
+    #: Replies among these that our module has waited for.
     awaited: int = 0
 
     def __iadd__(self, other: Seen) -> Seen:
-        """Both times together."""
+        """Adds another observation to this one."""
         self.moved.update(other.moved)
         self.fired.update(other.fired)
         self.between += other.between
@@ -100,7 +99,7 @@ class Seen:
         return self
 
     def __str__(self) -> str:
-        """One line for the log."""
+        """Returns one line for the log."""
         late, fenced = self.moved["bad_xids"], self.fired["xprtrdma_mrs_zap"]
         told = f"{late} late replies, {fenced} calls fenced, {self.between} answered in between"
         told += f" ({self.awaited} waited for)"
@@ -108,7 +107,7 @@ class Seen:
 
 
 def _between(events: list[tracing.Event]) -> int:
-    """Late replies to calls that exposed memory, and had not been fenced before."""
+    """Counts late replies to calls that exposed memory and had not been fenced before."""
     sent: dict[str, str] = {}
     exposed: set[str] = set()
     found: set[str] = set()
@@ -127,7 +126,7 @@ def _between(events: list[tracing.Event]) -> int:
 
 @contextmanager
 def _watched(pair: Pair) -> Iterator[Seen]:
-    """Have a look at everything that may tell of a breach or of a lost connection."""
+    """Observes all that may show a breach or a lost connection inside the block."""
     seen, before = Seen(), _counters(pair)
     with tracing.recording(pair.client, CLIENT_EVENTS) as trace:
         yield seen
@@ -141,14 +140,14 @@ def _watched(pair: Pair) -> Iterator[Seen]:
 
 
 def _no_blame(seen: Seen, *, lossless: bool = True, exposed: bool = True) -> None:
-    """Calls were given up (with memory `exposed`), and nobody is blamed for it.
+    """Checks that calls were given up, with memory `exposed`, and that nothing counts as a breach.
 
-    `lossless`: no connection was lost either.
+    `lossless`: the client must have lost no connection.
     """
-    assert seen.moved["bad_xids"] > 0, "no reply came late, so nothing was tried"
+    assert seen.moved["bad_xids"] > 0, "no reply came late, so the scenario has tested nothing"
     if exposed:
         tried = seen.fired["xprtrdma_mrs_zap"] + seen.awaited
-        assert tried > 0, "no call was given up with memory exposed"
+        assert tried > 0, "the client gave up no call with memory exposed"
     if OURS:
         breaches = {name: seen.moved[name] for name in BREACHES if seen.moved[name]}
         assert not breaches, breaches
@@ -158,12 +157,13 @@ def _no_blame(seen: Seen, *, lossless: bool = True, exposed: bool = True) -> Non
 
 
 def _finish(pair: Pair, worker: Worker) -> None:
-    """The other work has gone on, and every byte is right."""
+    """Checks that the other work makes progress and that every byte is right; unmounts."""
     print(f"other work: {worker.await_progress(20, 60):.1f} s, then {worker.finish()}")
     pair.umount()
 
 
-#: What the doomed work on: long names, long links, blocks, and a file soon to be empty.
+#: The files for calls that are given up: long names, long links, blocks, and a file that is
+#: emptied later.
 FILL = """
 import os
 os.chdir("/srv/export")
@@ -184,7 +184,7 @@ def _fill(pair: Pair) -> None:
 
 
 def _empty_for_the_server(pair: Pair) -> None:
-    """Have the file full for the client, by its cache, and empty for the server."""
+    """Makes a file empty on the server whose old size the client has in its cache."""
     pair.server.sh("head -c 524288 /dev/zero > /srv/export/empty")
     pair.client.sh(f"stat {DOOMED}/empty")
     pair.server.sh(": > /srv/export/empty")
@@ -200,7 +200,7 @@ def _empty_for_the_server(pair: Pair) -> None:
     ],
 )
 def test_killed(pair: Pair, version: str, kind: str) -> None:
-    """Processes are killed by the hundred while they wait for replies."""
+    """Hundreds of processes are killed while they wait for replies."""
     seconds = 30 if settings.full() else 10
     _fill(pair)
     pair.mount(version, options="actimeo=0,nosharecache" + ",nolock" * (version == "3"))
@@ -210,17 +210,15 @@ def test_killed(pair: Pair, version: str, kind: str) -> None:
         print(pair.client.sh(command, timeout=seconds + 120).strip())
         worker.await_progress(5, 60)
     chunks = kind == "chunks"
-    # Those who list names have the server write what they do not wait for any more.
+    # Processes that list names make the server write to memory after they were killed.
     _no_blame(seen, exposed=chunks)
     _finish(pair, worker)
 
 
 @full
-@RELAYED
 @pytest.mark.rxe_only
-def test_timed_out(pair: Pair) -> None:
-    """A soft mount gives calls up just when their replies come."""
-    assert pair.relay is not None
+def test_timed_out(pair: Pair, relay: Relay) -> None:
+    """A soft mount gives calls up at the moment at which their replies arrive."""
     _fill(pair)
     pair.mount("3", options="nosharecache,nolock")
     pair.mount("3", options=SOFT, at=DOOMED)
@@ -229,13 +227,13 @@ def test_timed_out(pair: Pair) -> None:
     with _slow_release(pair.client), _watched(pair) as seen:
         bursts = pair.client.vm.start(BURST)
         for milliseconds in (230, 236, 239, 242, 245, 248, 251):
-            # Each way, of a patience of 500.
-            pair.relay.set("delay", milliseconds / 1000)
+            # The delay applies to each direction; calls time out after 500 ms.
+            relay.set("delay", milliseconds / 1000)
             time.sleep(8)
-        pair.relay.set("delay", 0)
+        relay.set("delay", 0)
         print(pair.client.vm.agent.wait(bursts, 200).stdout.decode().strip())
         worker.await_progress(5, 60)
-    # With the stock module a call that times out has the connection made anew.
+    # With the stock module a call that times out costs the connection.
     _no_blame(seen, lossless=OURS)
     pair.umount(DOOMED)
     _finish(pair, worker)
@@ -243,7 +241,7 @@ def test_timed_out(pair: Pair) -> None:
 
 @pytest.mark.parametrize("version", [pytest.param("3", marks=full), "4.2"])
 def test_forced(pair: Pair, version: str) -> None:
-    """A mount is forced away, again and again, from under a reader with calls in flight."""
+    """`umount -f` removes a mount repeatedly while a reader has calls in flight."""
     _fill(pair)
     options = "nosharecache" + ",nolock" * (version == "3")
     pair.mount(version, options=options)
@@ -255,7 +253,7 @@ def test_forced(pair: Pair, version: str) -> None:
 
 
 def _forced_away(pair: Pair, version: str, options: str) -> Seen:
-    """Again and again a mount that is forced away amid its calls."""
+    """Mounts, and unmounts by force amid calls, several times; returns the observations."""
     seen = Seen()
     with _slow_release(pair.client):
         for _ in range(20 if settings.full() else 4):
@@ -272,9 +270,9 @@ def _forced_away(pair: Pair, version: str, options: str) -> Seen:
 @pytest.mark.rxe_only
 @pytest.mark.debug_kernel
 def test_late_answers(pair: Pair) -> None:
-    """The same with a server that is honest, slow, and in the place of nfsd: see guest/late.py.
+    """`umount -f` amid calls to an honest server that answers them late (guest/late.py).
 
-    The other work is answered by nfsd, through it.
+    That server takes the place of nfsd, and passes the other work on to nfsd.
     """
     _fill(pair)
     options = "nosharecache,nolock"

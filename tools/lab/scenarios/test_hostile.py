@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A responder that breaks every rule: nothing reported, nothing leaked, no data wrong.
+"""A hostile responder that breaks every rule of the protocol.
 
-The client has files open and calls in flight when the server's port falls into the wrong hands
-(guest/hostile.py). Each misdeed must show in a counter and in a trace event; afterwards, with
-the real server back, everything goes on and every byte is right.
+The client has files open and calls in flight when the hostile peer (guest/hostile.py) takes the
+server's port. Each misdeed must show in a counter and in a trace event. Afterwards, with the real
+server back, the work continues, and every byte is right.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from lab import hostile, tracing
 from lab.pair import MOUNT_POINT, Pair
 from lab.worker import Worker
 
-#: Seconds for all misdeeds of a group, on the debug kernel too, where NFSv4 recovers its state in
-#: between at a second for each failure; and until the client is at work again after them.
+#: Seconds for all misdeeds of a group, and until the client works again after them. On the debug
+#: kernel NFSv4 recovers its state in between, at a second for each failure.
 DOING, RECOVERING = 400, 100
 EVENTS = (
     *("malformed_hdr", "reply_short_err", "reply_hdr_err", "reply_vers_err", "reply_violation"),
     *("reply_rqst_err", "err_vers", "err_chunk", "bad_credits", "reminv_foreign", "mr_reminv"),
     *("cb_call", "cb_refused", "probe", "wc_probe", "not_a_send"),
 )
-#: Counted for nothing but misdeeds, so their number is known.
+#: Counters that only misdeeds move, so their exact values are known.
 EXACT = ("malformed_header", "reply_claim", "foreign_rkey", "bad_credits", "not_a_send")
 
 
@@ -31,7 +31,7 @@ def _named(events: tuple[str, ...]) -> list[str]:
 
 
 def _suffer(pair: Pair, group: str, version: str) -> list[hostile.Deed]:
-    """Hand the port to the hostile peer and back; what it did."""
+    """Gives the port to the hostile peer and back; returns its misdeeds."""
     try:
         text = hostile.finish(pair, hostile.take_port(pair, group, version), DOING)
     finally:
@@ -40,15 +40,17 @@ def _suffer(pair: Pair, group: str, version: str) -> list[hostile.Deed]:
 
 
 def _compare(done: list[hostile.Deed], moved: dict[str, int], fired: list[tracing.Event]) -> None:
-    """How far counters moved and events fired, against what the misdeeds must have caused."""
+    """Compares counters and events with the ones that the misdeeds must have caused."""
     counters, events = hostile.expected(done)
     short = {name: (moved[name], times) for name, times in counters.items() if moved[name] < times}
     assert not short, f"counters (found, expected): {short}"
     names = [event.name for event in fired]
     missed = {n: (names.count(n), times) for n, times in events.items() if names.count(n) < times}
     assert not missed, f"events (found, expected): {missed}"
-    assert names.count("xprtrdma_probe") == events["xprtrdma_probe"], "probes nobody asked for"
-    # What was honest must not be taken for a misdeed.
+    assert names.count("xprtrdma_probe") == events["xprtrdma_probe"], (
+        "there were probes without a reason"
+    )
+    # The client must not take an honest message for a misdeed.
     for name in EXACT:
         assert moved[name] == counters[name], f"{name}: {moved[name]}, not {counters[name]}"
 
@@ -62,14 +64,14 @@ GROUPS = [
 ]
 
 
-# Over iWARP nobody knows which misdeeds have reached the client: whatever TCP has taken is done.
+# Over iWARP the peer cannot know which misdeeds have reached the client: TCP takes them all.
 @pytest.mark.rxe_only
 @pytest.mark.needs_ours
 @pytest.mark.breaks_rules
 @pytest.mark.debug_kernel
 @pytest.mark.parametrize(("version", "group"), GROUPS)
 def test_answers(pair: Pair, version: str, group: str) -> None:
-    """Each misdeed of a group once, in answer to calls of a mount in use."""
+    """The client survives each misdeed in the replies, and counts and traces it."""
     pair.server.sh("rm -rf /srv/export/*")
     pair.mount(version, options="actimeo=600")
     worker = Worker(pair)
@@ -99,7 +101,7 @@ ATTEMPTS = (
 @pytest.mark.breaks_rules
 @pytest.mark.debug_kernel
 def test_handshake(pair: Pair) -> None:
-    """Private data of every shape, rejections, and a peer that goes away at each step."""
+    """The client survives bad private data, rejections, and a peer that leaves at each step."""
     pair.client.sh(f"rm -f /run/enough; mkdir -p {MOUNT_POINT}")
     with tracing.recording(pair.client, _named(HANDSHAKE)) as trace:
         peer = hostile.take_port(pair, "handshake")
@@ -120,7 +122,7 @@ def test_handshake(pair: Pair) -> None:
     shown = [event.text.split(" ", 1)[1] for event in trace.events("xprtrdma_private_data")]
     assert shown[: len(wanted)] == wanted
     connected = hostile.deeds(text)[: len(wanted)]
-    assert all("call of" in deed.text for deed in connected), "a connection was not used"
+    assert all("call of" in deed.text for deed in connected), "the client did not use a connection"
     pair.mount()
     pair.client.sh(f"echo well > {MOUNT_POINT}/after && sync {MOUNT_POINT}/after")
     assert pair.server.read("/srv/export/after") == "well\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A mount that nobody uses lets its connection go, and gets it back when somebody does."""
+"""An idle mount closes its connection and connects again when it is used."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ import time
 
 import pytest
 
-from lab import mountstats, tracing
+from lab import tracing
+from lab.fixtures import Counters
 from lab.pair import MOUNT_POINT, Pair
 
 #: Seconds without a call after which SUNRPC closes the connection.
 IDLE = 300
-#: How late the kernel's timer wheel may be with that: a thousand ticks a second, 2^15 of them.
+#: Seconds by which the kernel's timer wheel may be late: 2^15 ticks at a thousand a second.
 LATE = 33
 QUEUE_PAIRS = "rdma resource show qp"
 
 
 @pytest.mark.full
 @pytest.mark.plain_only
-def test_idle_disconnect(pair: Pair) -> None:
-    """Closed after five minutes, not before; the next call connects anew, at once."""
+def test_idle_disconnect(pair: Pair, counters: Counters) -> None:
+    """The connection closes after five idle minutes, and the next call connects at once."""
     pair.server.sh("rm -rf /srv/export/*; echo there > /srv/export/idle")
     events = ("rpcrdma:xprtrdma_disconnect", "rpcrdma:xprtrdma_connect")
-    # NFSv4 renews its lease all the time; version 3 is quiet. `nolock` leaves lockd out.
+    # NFSv4 renews its lease periodically; version 3 is quiet. `nolock` leaves lockd out.
     with tracing.recording(pair.client, events) as trace:
         pair.mount("3", options="nolock,actimeo=600")
         pair.client.sh(f"cat {MOUNT_POINT}/idle")
         assert "type RC" in pair.client.sh(QUEUE_PAIRS)
         before = len(trace.events())
         time.sleep(IDLE - 20)
-        assert len(trace.events()) == before, "closed too early"
+        assert len(trace.events()) == before, "the connection closed too early"
         time.sleep(20 + LATE + 10)
         after = trace.events()[before:]
         assert [e.name for e in after] == ["xprtrdma_disconnect"]
@@ -40,6 +41,5 @@ def test_idle_disconnect(pair: Pair) -> None:
         pair.client.sh(f"echo again > {MOUNT_POINT}/idle2; sync {MOUNT_POINT}/idle2")
         assert time.monotonic() - began < 5
     assert pair.server.read("/srv/export/idle2") == "again\n"
-    stats = mountstats.parse(pair.client.read("/proc/self/mountstats"), MOUNT_POINT)
-    assert stats["connect_count"] == 2
+    assert counters.connects() == 2
     pair.umount()

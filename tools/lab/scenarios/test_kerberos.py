@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Kerberos, against a key distribution centre of the lab's own.
+"""Kerberos, with a key distribution centre on the server.
 
-With krb5 data goes by chunks as ever. With krb5i and krb5p it is part of what is signed or
-encrypted, so no data chunk may be seen on the cable: calls and replies that are too long for
-inline go as a whole, at position zero and by Reply chunk.
+With krb5 data travels in chunks. With krb5i and krb5p data is part of the signed or encrypted
+body, so no data chunk may appear on the cable: a call that exceeds the inline threshold travels in
+a position-zero Read chunk, and such a reply in a Reply chunk.
 """
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from lab import capture, settings, tracing, wirecheck
+from lab.fixtures import Cable
 from lab.harness import Options
 from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, Pair
 
 VERIFY = "python3 /lab/verify.py"
 LIMIT = 400
-#: SUNRPC does not clear the record it makes of a flavour, and only sets bits in its flags: where a
-#: record of krb5p has been, one of krb5 may forbid data chunks, too.
+#: SUNRPC does not clear the memory of a new flavour and only sets bits in its flags: in memory that
+#: held krb5p, krb5 may forbid data chunks, too. `init_on_alloc` clears the memory.
 REALM = Options(realm=True, cmdline="init_on_alloc=1")
 CASES = [
     ("3", "krb5p"),
@@ -33,7 +33,7 @@ CASES = [
 
 
 def _join_realm(pair: Pair) -> None:
-    """Both guests become members, once in their lives."""
+    """Makes both guests members of the realm, once after each boot."""
     pair.server.sh("/lab/kerberos-server", timeout=200)
     if pair.client.run("pgrep -x rpc.gssd").status:
         keytab = pair.server.run("cat /run/client.keytab").stdout
@@ -43,41 +43,39 @@ def _join_realm(pair: Pair) -> None:
 
 
 def _data_chunks(summary: wirecheck.Summary) -> tuple[int, int]:
-    """Calls with a Read chunk inside the message, and calls with a Write chunk."""
+    """Returns the numbers of Read chunks inside a message and of Write chunks."""
     return summary.read_chunks - summary.position_zero, summary.write_chunks
 
 
 def _suites(version: str, flavour: str) -> tuple[str, str]:
-    # NFSv4.2 with krb5p fails to make a symbolic link of 4,000 bytes (EIO), whatever the transport.
+    # NFSv4.2 with krb5p cannot make a symbolic link of 4,000 bytes (EIO), over any transport.
     return ("sizes", "many") if (version, flavour) == ("4.2", "krb5p") else ("sizes", "names")
 
 
 @pytest.mark.parametrize("pair", [REALM], indirect=True)
 @pytest.mark.parametrize(("version", "flavour"), CASES)
-def test_both_ways(pair: Pair, version: str, flavour: str, tmp_path: Path) -> None:
-    """Files of every size and many names, byte for byte, and the right chunks for the flavour."""
+def test_both_ways(pair: Pair, cable: Cable, version: str, flavour: str) -> None:
+    """Files and names arrive byte for byte, with the chunks that the flavour permits."""
     pair.server.sh("rm -rf /srv/export/*")
     _join_realm(pair)
-    pair.end_capture()
-    pcap = tmp_path / "cable.pcap"
-    pair.capture(pcap)
-    pair.mount(version, options=f"sec={flavour}")
-    assert f"sec={flavour}" in pair.client.sh(f"findmnt -no OPTIONS {MOUNT_POINT}")
-    for suite in _suites(version, flavour):
-        pair.client.sh(f"{VERIFY} write {suite} {MOUNT_POINT}/{suite}", timeout=LIMIT)
-        pair.server.sh(f"{VERIFY} check {suite} /srv/export/{suite}", timeout=LIMIT)
-        pair.client.sh("echo 3 > /proc/sys/vm/drop_caches")
-        pair.client.sh(f"{VERIFY} check {suite} {MOUNT_POINT}/{suite}", timeout=LIMIT)
-    pair.umount()
-    if settings.link() != "rxe":
-        return
-    pair.end_capture()
-    summary = wirecheck.check(capture.read(pcap), CLIENT_ADDRESS)
-    pair.capture(tmp_path / "rest.pcap")
+    with cable.recording() as pcap:
+        pair.mount(version, options=f"sec={flavour}")
+        assert f"sec={flavour}" in pair.client.sh(f"findmnt -no OPTIONS {MOUNT_POINT}")
+        for suite in _suites(version, flavour):
+            pair.client.sh(f"{VERIFY} write {suite} {MOUNT_POINT}/{suite}", timeout=LIMIT)
+            pair.server.sh(f"{VERIFY} check {suite} /srv/export/{suite}", timeout=LIMIT)
+            pair.client.sh("echo 3 > /proc/sys/vm/drop_caches")
+            pair.client.sh(f"{VERIFY} check {suite} {MOUNT_POINT}/{suite}", timeout=LIMIT)
+        pair.umount()
+    if settings.link() == "rxe":
+        _check_chunks(wirecheck.check(capture.read(pcap), CLIENT_ADDRESS), flavour)
+
+
+def _check_chunks(summary: wirecheck.Summary, flavour: str) -> None:
     reads, writes = _data_chunks(summary)
     print(f"{reads} Read and {writes} Write chunks of data in {summary.calls} calls")
     print(f"{summary.position_zero} at position zero, {summary.reply_chunks} Reply chunks")
-    # The dissector takes what it cannot decrypt for malformed.
+    # The dissector calls a body that it cannot decrypt malformed.
     assert [text for text in summary.violations if "malformed" not in text] == []
     if flavour == "krb5":
         assert reads > 0
@@ -88,7 +86,7 @@ def test_both_ways(pair: Pair, version: str, flavour: str, tmp_path: Path) -> No
         assert summary.reply_chunks > 0
 
 
-#: More than there are memory regions for at first: a call under krb5i takes three.
+#: More writers than the first memory regions suffice for: a call under krb5i takes three.
 WRITERS = 40
 
 
@@ -97,7 +95,7 @@ WRITERS = 40
 @pytest.mark.plain_only
 @pytest.mark.parametrize("pair", [REALM], indirect=True)
 def test_many_writers(pair: Pair) -> None:
-    """Calls that all want several memory regions, over two connections; none of them is stuck."""
+    """Many calls that need several memory regions each all end, across a restart of the server."""
     pair.server.sh("rm -rf /srv/export/*")
     _join_realm(pair)
     pair.mount("3", options="sec=krb5i")
@@ -121,7 +119,7 @@ EVENTS = (
     "rpcrdma:xprtrdma_mr_map",
     "rpcrdma:xprtrdma_mr_unmap",
 )
-#: Has the file open by the time that the server is slow.
+#: A program that opens its file before the server is made slow.
 TWO_WRITES = f"""
 import os, time
 fd = os.open("{MOUNT_POINT}/f", os.O_RDWR | os.O_CREAT)
@@ -138,7 +136,7 @@ for byte in b"a", b"b":
 @pytest.mark.needs_ours
 @pytest.mark.parametrize("pair", [REALM], indirect=True)
 def test_encoded_anew(pair: Pair) -> None:
-    """A WRITE that is encrypted anew: the old pages are freed when the server cannot read them."""
+    """The pages of a WRITE that is encrypted again are freed when the server cannot read them."""
     pair.server.sh("rm -rf /srv/export/*")
     _join_realm(pair)
     pair.mount("3", options="sec=krb5p,nolock,timeo=30")
@@ -154,7 +152,9 @@ def test_encoded_anew(pair: Pair) -> None:
             pair.server.sh("pkill -CONT mountd")
         assert pair.client.vm.agent.wait(writing, 100).status == 0
         events = trace.events()
-    assert sum(event.name == "rpcgss_seqno" for event in events) >= 2, "it was encoded once only"
+    assert sum(event.name == "rpcgss_seqno" for event in events) >= 2, (
+        "the client encoded the call only once"
+    )
     freed, early = _fate(events)
     print(f"{freed} pages freed, {early} of them while mapped")
     assert freed > 16
@@ -164,10 +164,10 @@ def test_encoded_anew(pair: Pair) -> None:
 
 
 def _fate(events: list[tracing.Event]) -> tuple[int, int]:
-    """Pages of the first encoding that were freed, and how many of them while regions were mapped.
+    """Counts freed pages of the first encoding, and those among them freed with regions mapped.
 
-    Those are meant that the encoding thread allocates, from the choice of a sequence number until
-    the first region is mapped.
+    These pages are the ones that the encoding thread allocates between the choice of a sequence
+    number and the first mapping of a region.
     """
     rest = iter(events)
     first = next(event for event in rest if event.name == "rpcgss_seqno")

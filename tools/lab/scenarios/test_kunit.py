@@ -10,6 +10,8 @@ from lab.harness import Lab
 from lab.pair import Pair
 
 
+@pytest.mark.any_link
+@pytest.mark.needs_kunit
 @pytest.mark.needs_ours
 @pytest.mark.debug_kernel
 def test_kunit_suites(lab: Lab, pair: Pair) -> None:

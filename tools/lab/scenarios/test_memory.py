@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Short of memory: writeback in a small guest, and allocations of the module that fail."""
+"""Little memory: writeback in a small guest, and failing allocations in the module."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import time
 
 import pytest
 
-from lab import mountstats, settings
+from lab.fixtures import Counters
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
 from lab.worker import Worker
 
 VERIFY = "python3 /lab/verify.py"
 DEBUGFS = "/sys/kernel/debug"
-#: What fails; the second takes seven minutes.
+#: The kinds of allocations that fail; the second kind takes seven minutes.
 KINDS = ("failslab", pytest.param("fail_page_alloc", marks=pytest.mark.full))
-#: Mounts while allocations fail, seconds of that, and seconds after it until each has ended.
+#: Mounts while allocations fail, seconds of failures for each, and seconds for each to end then.
 MOUNTS, WANT, PATIENCE = 8, 10, 100
-#: Megabytes of a small client, and how many 64 MiB files are written at a time.
+#: Megabytes of a small client, and the number of 64 MiB files that it writes at a time.
 SMALL, WRITERS = 256, 6
 
 
@@ -26,11 +26,11 @@ SMALL, WRITERS = 256, 6
 @pytest.mark.plain_only
 @pytest.mark.parametrize("pair", [Options(memory=SMALL)], indirect=True)
 @pytest.mark.parametrize("restarts", [0, 2])
-def test_writeback(pair: Pair, restarts: int) -> None:
-    """More dirty data than the client has memory: it gets out through the transport.
+def test_writeback(pair: Pair, counters: Counters, restarts: int) -> None:
+    """The client writes more dirty data than it has memory.
 
-    Also when the server restarts meanwhile: then memory fills up while there is no connection, and
-    what a new one needs must be found all the same.
+    When the server restarts meanwhile, the memory fills up without a connection, and the client
+    must be able to allocate a new connection.
     """
     pair.server.sh("rm -rf /srv/export/*")
     pair.mount("4.2")
@@ -42,40 +42,39 @@ def test_writeback(pair: Pair, restarts: int) -> None:
         time.sleep(3)
         pair.restart_nfsd(pause=5)
         polled = [pair.client.vm.agent.poll(writer) for writer in writers]
-        assert None in polled, "everything was written already"
+        assert None in polled, "the writers had ended before the restart"
     for writer in writers:
         done = pair.client.vm.agent.wait(writer, 400)
         assert done.status == 0, done.stderr.decode()
     for index in range(WRITERS):
         pair.server.sh(f"{VERIFY} check big /srv/export/w{index}", timeout=300)
     pair.client.sh(f"{VERIFY} check big {MOUNT_POINT}/w0", timeout=300)
-    connects = mountstats.parse(pair.client.read("/proc/self/mountstats"), MOUNT_POINT)
-    assert connects["connect_count"] >= 1 + restarts
+    assert counters.connects() >= 1 + restarts
     pair.umount()
 
 
 def _module_text(pair: Pair) -> tuple[int, int]:
-    """First and last address of the module's code."""
+    """Returns the first and the last address of the module's code."""
     lines = pair.client.sh("grep '\\[rpcrdma\\]' /proc/kallsyms").splitlines()
     code = sorted(int(line.split()[0], 16) for line in lines if line.split()[1] in "tT")
     return code[0], code[-1]
 
 
 class Failures:
-    """Allocations on the module's behalf fail, now and then, while this is entered."""
+    """Makes a part of the module's allocations fail inside a `with` block."""
 
-    #: More than fail in any scenario; the kernel counts down from it.
+    #: The kernel counts down from this number, which no scenario reaches.
     MANY = 1000000
 
     def __init__(self, pair: Pair, kind: str, percent: int) -> None:
-        """`kind`: failslab or fail_page_alloc. What the rest of the kernel allocates is spared."""
+        """`kind`: failslab or fail_page_alloc. Allocations of the rest of the kernel succeed."""
         self._pair, self._percent = pair, percent
         self._where = f"{DEBUGFS}/{kind}"
-        #: How many have failed, once it is over.
+        #: The number of failures, known after the block.
         self.failed = 0
 
     def __enter__(self) -> Failures:
-        """Arm it."""
+        """Starts the failures."""
         self._pair.starved = True
         first, last = _module_text(self._pair)
         knobs = {
@@ -96,16 +95,16 @@ class Failures:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Disarm it and count."""
+        """Ends the failures and counts them."""
         left = self._pair.client.sh(f"cd {self._where}; echo 0 > probability; cat times")
         self.failed = self.MANY - int(left)
 
 
 def _mount_in_want(pair: Pair, kind: str) -> tuple[bool, float, int]:
-    """Mount while allocations fail, for `WANT` seconds at most.
+    """Mounts while allocations fail, for `WANT` seconds at most.
 
-    Returns whether that went well, how long it took once they did not fail any more (connecting is
-    tried again after 5, 10, 20 s), and how many have failed.
+    Returns whether the mount succeeded, how long it took after the failures (the client tries to
+    connect again after 5, 10 and 20 s), and the number of failures.
     """
     options = "vers=3,proto=rdma,port=20049,retry=0"
     with Failures(pair, kind, 10) as failures:
@@ -123,11 +122,11 @@ def _mount_in_want(pair: Pair, kind: str) -> tuple[bool, float, int]:
 
 
 @pytest.mark.debug_kernel
+@pytest.mark.debug_only
 @pytest.mark.timeout(1800)
-@pytest.mark.skipif(settings.flavour() != "debug", reason="the debug kernel injects failures")
 @pytest.mark.parametrize("kind", KINDS)
 def test_failing_allocations(pair: Pair, kind: str) -> None:
-    """Mounting, reconnecting and I/O while one allocation in ten fails, and afterwards."""
+    """The client mounts, reconnects and works while one allocation in ten fails, and afterwards."""
     if pair.client.run(f"test -d {DEBUGFS}/{kind}").status:
         pytest.skip(f"this kernel has no {kind}")
     pair.server.sh("rm -rf /srv/export/*")

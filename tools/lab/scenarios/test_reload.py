@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Loading and unloading the module, again and again."""
+"""Loading and unloading the module repeatedly."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from lab import settings
 from lab.memory import free_kilobytes
 from lab.pair import MOUNT_POINT, Pair
 
-#: A cycle takes ten times as long on the debug kernel, which need not wait for a leak to grow.
+#: A cycle takes ten times as long on the debug kernel, which finds leaks by kmemleak.
 FEW, MANY = (5, 20) if settings.flavour() == "debug" else (20, 100)
 
 
 def _allowed(cycles: int) -> int:
-    """What so many cycles may take, kB.
+    """Returns the kilobytes that so many cycles may take.
 
-    Slabs that fill up take 300 in ten. The buffers of one connection are 512: forgotten in each
-    cycle, they would show. KASAN's quarantine needs more.
+    Slabs that fill up take 300 kB in ten cycles. The buffers of one connection are 512 kB, so a
+    leak of them in each cycle exceeds the limit. The quarantine of KASAN needs more.
     """
     return 4000 if settings.flavour() == "debug" else 1500 + 50 * cycles
 
@@ -25,7 +25,7 @@ def _allowed(cycles: int) -> int:
 @pytest.mark.debug_kernel
 @pytest.mark.parametrize("cycles", [FEW, pytest.param(MANY, marks=pytest.mark.full)])
 def test_cycles(pair: Pair, cycles: int) -> None:
-    """insmod, mount, I/O, umount, rmmod leaves nothing behind, over and over."""
+    """Cycles of insmod, mount, I/O, umount and rmmod lose no memory."""
     pair.unload()
     free = []
     for cycle in range(cycles):
@@ -39,7 +39,7 @@ def test_cycles(pair: Pair, cycles: int) -> None:
         pair.umount()
         pair.unload()
         free.append(free_kilobytes(pair.client))
-    # The first cycles fill caches; a leak goes on growing afterwards.
+    # The first cycles fill caches; a leak still grows afterwards.
     half = cycles // 2
     lost = free[-1 - half] - free[-1]
     print(f"{lost} kB lost in {half} cycles")
@@ -50,7 +50,7 @@ def test_cycles(pair: Pair, cycles: int) -> None:
 
 @pytest.mark.debug_kernel
 def test_not_while_mounted(pair: Pair) -> None:
-    """A module in use stays, and the mount goes on working."""
+    """Rmmod refuses a module in use, and the mount still works."""
     pair.mount()
     refused = pair.client.run("rmmod rpcrdma")
     assert refused.status != 0

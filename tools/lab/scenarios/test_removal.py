@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The RDMA device goes away under a mount in use, and comes back."""
+"""The RDMA device is removed under a mount in use, and comes back."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import time
 import pytest
 
 from lab import namespace, settings, tracing
-from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
+from lab.relay import Relay
 from lab.worker import Worker
 
-#: Seconds for the removal itself, and until the client is at work again once the device is there.
-#: Both are processor time, of which the debug kernel takes ten times as much.
+#: Seconds for the removal itself, and until the client works again once the device is back. Both
+#: are processor time, of which the debug kernel takes ten times as much.
 REMOVING, RETURNING = (10.0, 10.0) if settings.flavour() == "plain" else (60.0, 60.0)
 
 
@@ -21,7 +21,7 @@ REMOVING, RETURNING = (10.0, 10.0) if settings.flavour() == "plain" else (60.0, 
 @pytest.mark.debug_kernel
 @pytest.mark.parametrize("version", ["4.2", pytest.param("3", marks=pytest.mark.full)])
 def test_removal_and_return(pair: Pair, version: str) -> None:
-    """Twice in a row: three seconds without a device. Nothing fails, nothing hangs."""
+    """A mount survives three seconds without its device, twice, and no operation fails."""
     kind = pair.setup.link
     ours = settings.client() == "ours"
     pair.server.sh("rm -rf /srv/export/*")
@@ -44,7 +44,7 @@ def test_removal_and_return(pair: Pair, version: str) -> None:
 
 
 def test_umount_without_device(pair: Pair) -> None:
-    """A mount whose device is gone can be given up, by force, and the module unloaded."""
+    """A mount whose device is gone can be unmounted by force, and the module unloaded."""
     kind = pair.setup.link
     pair.mount("3")
     pair.client.sh(f"rdma link del {kind}0", timeout=120)
@@ -58,24 +58,22 @@ def test_umount_without_device(pair: Pair) -> None:
     pair.umount()
 
 
-# siw waits for TCP's handshake before it returns from connecting, and nothing can interrupt that.
+# siw waits for the handshake of TCP before it returns, and nothing can interrupt that.
 @pytest.mark.full
 @pytest.mark.by_the_clock
 @pytest.mark.needs_ours
 @pytest.mark.rxe_only
-@pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
-def test_removal_amid_connecting(pair: Pair) -> None:
-    """An attempt to connect, to a server that does not answer, does not keep the device."""
-    assert pair.relay is not None
+def test_removal_amid_connecting(pair: Pair, relay: Relay) -> None:
+    """An attempt to connect to a silent server does not delay the removal of the device."""
     kind = pair.setup.link
     pair.server.sh("rm -rf /srv/export/*; echo there > /srv/export/f")
     pair.mount("3")
-    pair.relay.set("blackout", 1)
+    relay.set("blackout", 1)
     with tracing.recording(pair.client, ["rpcrdma:xprtrdma_conn_state"]) as trace:
         reader = pair.client.vm.start(f"cat {MOUNT_POINT}/f")
         deadline = time.monotonic() + 100
         while not any(e.text.endswith("-> connecting") for e in trace.events()):
-            assert time.monotonic() < deadline, "no attempt to connect"
+            assert time.monotonic() < deadline, "the client did not try to connect"
             time.sleep(0.2)
         began = time.monotonic()
         pair.client.sh(f"rdma link del {kind}0", timeout=120)
@@ -84,7 +82,7 @@ def test_removal_amid_connecting(pair: Pair) -> None:
     print(f"removed in {removing:.1f} s; {last.text}")
     assert removing < 5
     assert last.text.endswith("device removal: connecting -> draining")
-    pair.relay.set("blackout", 0)
+    relay.set("blackout", 0)
     pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
     done = pair.client.vm.agent.wait(reader, 100)
     assert done.stdout == b"there\n", done.stderr.decode()
@@ -94,22 +92,20 @@ def test_removal_amid_connecting(pair: Pair) -> None:
 @pytest.mark.full
 @pytest.mark.needs_ours
 @pytest.mark.rxe_only
-@pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
-def test_removal_in_namespace(pair: Pair) -> None:
+def test_removal_in_namespace(pair: Pair, relay: Relay) -> None:
     """A mount in a network namespace waits for its device, whichever transport a call gets.
 
-    To it ENETUNREACH is final. Most of these transports have never been connected.
+    Such a mount takes ENETUNREACH as final. Most of these transports have never been connected.
     """
-    assert pair.relay is not None
     pair.server.sh("rm -rf /srv/export/*")
     namespace.ensure(pair)
     pair.mount("3", options="nconnect=16,nolock", namespace=namespace.NAME)
-    pair.relay.set("blackout", 1)
+    relay.set("blackout", 1)
     with tracing.recording(pair.client, ["rpcrdma:xprtrdma_conn_state"]) as trace:
         calls = [pair.client.vm.start(f"stat -f {MOUNT_POINT}") for _ in range(32)]
         deadline = time.monotonic() + 100
         while sum(e.text.endswith("-> connecting") for e in trace.events()) < 8:
-            assert time.monotonic() < deadline, "few attempts to connect"
+            assert time.monotonic() < deadline, "fewer than eight attempts to connect"
             time.sleep(0.2)
         namespace.delete_device(pair)
         time.sleep(5)
@@ -117,7 +113,7 @@ def test_removal_in_namespace(pair: Pair) -> None:
     assert cut_off
     early = [done for call in calls if (done := pair.client.vm.agent.poll(call))]
     assert not early, early
-    pair.relay.set("blackout", 0)
+    relay.set("blackout", 0)
     namespace.add_device(pair)
     for call in calls:
         done = pair.client.vm.agent.wait(call, 100)

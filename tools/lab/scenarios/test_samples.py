@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The sample modules and scripts do what their first lines promise."""
+"""The sample modules and scripts do what their first lines describe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lab import ktap, paths
 from lab.harness import Lab
 from lab.pair import MOUNT_POINT, Guest, Pair
 
-#: The client's own address, as rdma_ping wants it.
+#: The client's own address in the form that rdma_ping takes.
 ADDRESS = "0x0a000002"
 MOUNT = (
     f"mkdir -p {MOUNT_POINT}; mount -t nfs -o vers=4.2,proto=rdma,retry=0 192.0.2.1:/ {MOUNT_POINT}"
@@ -21,7 +21,7 @@ MOUNT = (
 @pytest.mark.needs_ours
 @pytest.mark.debug_kernel
 def test_rdma_ping(lab: Lab, pair: Pair) -> None:
-    """READ, WRITE and Send With Invalidate over the room `rdma` alone."""
+    """rdma_ping does READ, WRITE and Send With Invalidate with the room `rdma` alone."""
     before = len(pair.client.console())
     pair.client.sh(f"insmod /lab/rdma_ping.ko addr={ADDRESS}", timeout=120)
     results = ktap.parse(lab.kernel.src, pair.client.console()[before:])
@@ -32,7 +32,7 @@ def test_rdma_ping(lab: Lab, pair: Pair) -> None:
 
 @pytest.mark.needs_ours
 def test_rpc_null(pair: Pair) -> None:
-    """A transport that answers by itself: pings succeed, nothing else does; or it refuses."""
+    """rpc_null answers pings and nothing else, or refuses connections."""
     pair.unload()
     try:
         pair.client.sh("insmod /lab/rpc_null.ko")
@@ -47,18 +47,18 @@ def test_rpc_null(pair: Pair) -> None:
 
 
 def _fails(pair: Pair, why: str) -> None:
-    """A mount that ends with these words."""
+    """Tries to mount and checks that the error message contains `why`."""
     done = pair.client.run(MOUNT, timeout=120)
     assert done.status not in (0, 124)
     assert why in done.stderr.decode(), done.stderr.decode()
 
 
-#: One READ of 64 KiB that nothing has cached.
+#: One READ of 64 KiB past the page cache.
 READ = f"/usr/bin/dd if={MOUNT_POINT}/f of=/dev/null bs=64k count=1 iflag=direct"
 
 
 def _script(guest: Guest, path: str) -> str:
-    """Bring a script of samples/ into the guest; its place there."""
+    """Copies a script of samples/ into the guest; returns its place there."""
     place = f"/run/{path.rsplit('/', 1)[-1]}"
     guest.write(place, (paths.ROOT / "samples" / path).read_bytes())
     guest.sh(f"chmod +x {place}")
@@ -69,14 +69,14 @@ BPFTRACE = "bpftrace --include /lab/kernel-types.h"
 
 
 def _bpftrace(guest: Guest, name: str) -> str:
-    """What a bpftrace script says about a READ."""
+    """Returns the output of a bpftrace script for one READ."""
     script = _script(guest, f"bpftrace/{name}")
     return guest.sh(f"{BPFTRACE} {script} -c '{READ}' 2>&1", timeout=240)
 
 
 @pytest.mark.plain_only
 def test_scripts(pair: Pair) -> None:
-    """The tracing scripts tell what happened while a command ran; with either module."""
+    """The tracing scripts describe the calls of a command, with either module."""
     pair.server.sh("rm -rf /srv/export/*; head -c 64k /dev/zero > /srv/export/f")
     pair.mount("4.2")
     story = pair.client.sh(f"{_script(pair.client, 'ftrace/rpc-trace')} -s -- {READ} 2>&1")
@@ -90,7 +90,7 @@ def test_scripts(pair: Pair) -> None:
     pair.umount()
 
 
-#: A READ whose call the client gives up, so that it has to invalidate the memory by itself.
+#: A READ whose call the client gives up, so that the client has to invalidate the memory.
 GIVEN_UP = f"""
 exec 3< {MOUNT_POINT}/f
 touch /run/opened
@@ -104,19 +104,19 @@ umount -f {MOUNT_POINT}
 @pytest.mark.full
 @pytest.mark.plain_only
 def test_cost_of_giving_up(pair: Pair) -> None:
-    """registration-cost.bt tells of local invalidation, too; with either module."""
+    """registration-cost.bt shows local invalidation, too, with either module."""
     pair.server.sh("rm -rf /srv/export/*; head -c 64k /dev/zero > /srv/export/f")
     pair.mount("3", options="nolock")
     pair.client.sh("rm -f /run/opened /run/slow")
     pair.client.write("/run/given-up", GIVEN_UP.encode())
     script = _script(pair.client, "bpftrace/registration-cost.bt")
-    # bpftrace starts no scripts.
+    # bpftrace cannot start a script without its interpreter.
     telling = pair.client.vm.start(f"{BPFTRACE} {script} -c '/bin/sh /run/given-up' 2>&1")
     deadline = time.monotonic() + 200
     while pair.client.run("test -e /run/opened").status:
         ended = pair.client.vm.agent.poll(telling)
         assert not ended, ended.stdout.decode()
-        assert time.monotonic() < deadline, "the command was not started"
+        assert time.monotonic() < deadline, "bpftrace did not start the command"
         time.sleep(0.2)
     pair.server.sh("pkill -STOP mountd && exportfs -f")
     try:

@@ -1,41 +1,36 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The counters of /proc/self/mountstats tell what really happened."""
+"""The counters of /proc/self/mountstats agree with the work and with the packets."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from lab import capture, mountstats, settings, wirecheck
+from lab import capture, wirecheck
+from lab.fixtures import Cable, Counters, Tunables
 from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, Pair
 
 FILES = 20
 
 
-def _stats(pair: Pair) -> dict[str, int]:
-    return mountstats.parse(pair.client.read("/proc/self/mountstats"), MOUNT_POINT)
-
-
-def test_transport_line(pair: Pair) -> None:
-    """All 27 values are there, and move by what the files below make necessary."""
+def test_transport_line(pair: Pair, counters: Counters) -> None:
+    """The line has all 27 values, and direct READs and WRITEs move them by the right amounts."""
     pair.mount("4.2", options="rsize=65536,wsize=65536")
-    before = _stats(pair)
+    before = counters()
     assert before["connect_count"] == 1
     assert before["port"] == before["bind_count"] == before["recycled"] == before["orphaned"] == 0
     pair.client.sh(
         f"for i in $(seq {FILES}); do"
         f" dd if=/dev/zero of={MOUNT_POINT}/f$i bs=64k count=1 oflag=direct 2>/dev/null; done"
     )
-    wrote = _stats(pair)
+    wrote = counters()
     assert wrote["read_chunks"] - before["read_chunks"] == FILES
     pair.client.sh(
         f"for i in $(seq {FILES}); do"
         f" dd if={MOUNT_POINT}/f$i of=/dev/null bs=64k count=1 iflag=direct 2>/dev/null; done"
     )
-    read = _stats(pair)
+    read = counters()
     assert read["write_chunks"] - wrote["write_chunks"] == FILES
-    # What is called request bytes counts the memory offered for replies.
+    # The request bytes are the memory that calls offer for replies.
     assert read["rdma_request_bytes"] - wrote["rdma_request_bytes"] >= FILES * 65536
     assert read["rdma_reply_bytes"] - wrote["rdma_reply_bytes"] >= FILES * 65536
     for name in ("bad_xids", "failed_marshal", "bad_reply"):
@@ -47,7 +42,7 @@ def test_transport_line(pair: Pair) -> None:
 
 
 def _as_captured(summary: wirecheck.Summary) -> dict[str, int]:
-    """What the counters must say of these packets."""
+    """Returns the values that the counters must have after these packets."""
     segments = summary.read_segments + summary.write_segments + summary.reply_segments
     return {
         "connect_count": 1,
@@ -60,38 +55,32 @@ def _as_captured(summary: wirecheck.Summary) -> dict[str, int]:
         "rdma_reply_bytes": summary.used,
         "pullup": summary.inline,
         "nomsg": summary.position_zero,
-        # Each region is invalidated, by the one side or the other.
+        # The client invalidates each region that the server does not.
         "local_inv": segments - summary.invalidates,
         **dict.fromkeys(("bad_xids", "failed_marshal", "bad_reply", "recycled", "orphaned"), 0),
     }
 
 
-@pytest.mark.skipif(settings.link() != "rxe", reason="reads RoCE captures")
+# The check reads RoCE captures.
+@pytest.mark.rxe_only
 @pytest.mark.needs_ours
 @pytest.mark.parametrize("threshold", [4096, 1024])
-def test_line_tells_what_was_captured(pair: Pair, threshold: int, tmp_path: Path) -> None:
-    """Every kind of chunk; counted from the packets, and by the transport."""
-    knobs = "/proc/sys/sunrpc/rdma_max_inline_read /proc/sys/sunrpc/rdma_max_inline_write"
-    saved = pair.client.sh(f"cat {knobs}").split()[0]
+def test_line_agrees_with_the_capture(
+    pair: Pair, cable: Cable, tunables: Tunables, counters: Counters, threshold: int
+) -> None:
+    """The transport counts every kind of chunk as the packets have it."""
     pair.server.sh("rm -rf /srv/export/*")
-    pair.end_capture()
-    pcap = tmp_path / "all.pcap"
-    pair.capture(pcap)
-    pair.client.sh(f"echo {threshold} | tee {knobs}")
-    try:
-        # Version 3 is quiet when nothing is to be done.
+    tunables.set_thresholds(threshold)
+    with cable.recording() as pcap:
+        # Version 3 sends no call without a reason.
         pair.mount("3", options="nolock")
         for suite in ("sizes", "names"):
             pair.client.sh(f"python3 /lab/verify.py write {suite} {MOUNT_POINT}/{suite}")
             pair.client.sh("sync; echo 3 > /proc/sys/vm/drop_caches")
             pair.client.sh(f"python3 /lab/verify.py check {suite} {MOUNT_POINT}/{suite}")
-        stats = _stats(pair)
+        stats = counters()
         pair.umount()
-    finally:
-        pair.client.sh(f"echo {saved} | tee {knobs}")
-    pair.end_capture()
     summary = wirecheck.check(capture.read(pcap), CLIENT_ADDRESS)
-    pair.capture(tmp_path / "rest.pcap")
     wanted = _as_captured(summary)
     print(wanted)
     assert {name: stats[name] for name in wanted} == wanted
@@ -101,8 +90,8 @@ def test_line_tells_what_was_captured(pair: Pair, threshold: int, tmp_path: Path
     assert summary.reply_chunks > 0
 
 
-def test_copied_replies(pair: Pair) -> None:
-    """Data that comes inline goes to its pages byte by byte, and is counted so."""
+def test_copied_replies(pair: Pair, counters: Counters) -> None:
+    """The counter fixup has the bytes of inline data that the client copied to its pages."""
     sizes = (4, 512, 1000, 2048)
     for size in sizes:
         pair.server.sh(f"head -c {size} /dev/zero > /srv/export/i{size}")
@@ -110,18 +99,18 @@ def test_copied_replies(pair: Pair) -> None:
     for size in sizes:
         at = f"{MOUNT_POINT}/i{size}"
         pair.client.sh(f"stat {at}")
-        before = _stats(pair)
+        before = counters()
         pair.client.sh(f"dd if={at} of=/dev/null bs={size} count=1 iflag=direct 2>/dev/null")
-        after = _stats(pair)
+        after = counters()
         assert after["fixup"] - before["fixup"] == size
         assert after["write_chunks"] == before["write_chunks"]
     pair.umount()
 
 
-def test_bad_names_count_nothing_wrong(pair: Pair) -> None:
-    """Errors of NFS are not errors of the transport."""
+def test_errors_of_nfs(pair: Pair, counters: Counters) -> None:
+    """Errors of NFS do not count as errors of the transport."""
     pair.mount()
     pair.client.sh(f"for i in 1 2 3; do ! cat {MOUNT_POINT}/absent$i 2>/dev/null; done")
-    stats = _stats(pair)
+    stats = counters()
     assert stats["bad_reply"] == stats["failed_marshal"] == 0
     pair.umount()

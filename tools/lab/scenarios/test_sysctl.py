@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tunables in /proc/sys/sunrpc: names, ranges, and what they change."""
+"""The tunables in /proc/sys/sunrpc: names, ranges and effects."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 
 import pytest
 
+from lab import tracing
+from lab.fixtures import TUNABLES, Tunables
 from lab.pair import MOUNT_POINT, Pair
 
-KNOBS = "/proc/sys/sunrpc"
-TRACING = "/sys/kernel/tracing"
-#: Name: default, least and greatest value. As the stock module has them.
+#: Default, least and greatest value of each tunable, as the stock module has them.
 RANGES = {
     "rdma_slot_table_entries": (128, 4, 16384),
     "rdma_max_inline_read": (4096, 1024, 65536),
@@ -21,43 +21,29 @@ RANGES = {
 }
 
 
-def _set(pair: Pair, name: str, value: int) -> bool:
-    """Try to set a tunable; whether that was accepted."""
-    done = pair.client.run(f"echo {value} > {KNOBS}/{name}")
-    assert done.status == 0 or b"Invalid argument" in done.stderr, done.stderr.decode()
-    return done.status == 0
-
-
-def _get(pair: Pair, name: str) -> int:
-    return int(pair.client.read(f"{KNOBS}/{name}"))
-
-
 @pytest.mark.parametrize("name", RANGES)
-def test_range(pair: Pair, name: str) -> None:
-    """Both ends of the range are taken; beyond them is EINVAL, and the value stays."""
+def test_range(tunables: Tunables, name: str) -> None:
+    """A tunable takes both ends of its range; beyond them it keeps its value and gives EINVAL."""
     default, least, greatest = RANGES[name]
-    assert _get(pair, name) == default
-    try:
-        for value in (least, greatest):
-            assert _set(pair, name, value)
-            assert _get(pair, name) == value
-            for outside in (least - 1, greatest + 1, -(2**31)):
-                assert not _set(pair, name, outside)
-                assert _get(pair, name) == value
-    finally:
-        assert _set(pair, name, default)
+    assert tunables.get(name) == default
+    for value in (least, greatest):
+        tunables.set(**{name: value})
+        assert tunables.get(name) == value
+        for outside in (least - 1, greatest + 1, -(2**31)):
+            assert not tunables.accepts(name, outside)
+            assert tunables.get(name) == value
 
 
-def test_pad_optimize(pair: Pair) -> None:
-    """It has no range, and no effect."""
+def test_pad_optimize(tunables: Tunables) -> None:
+    """rdma_pad_optimize takes any number."""
     for value in (1, -1, 0):
-        assert _set(pair, "rdma_pad_optimize", value)
-        assert _get(pair, "rdma_pad_optimize") == value
+        tunables.set(rdma_pad_optimize=value)
+        assert tunables.get("rdma_pad_optimize") == value
 
 
 def test_gone_with_the_module(pair: Pair) -> None:
-    """No file is left when the module is gone, and they come back with it."""
-    names = f"ls {KNOBS} | grep -c ^rdma_ || true"
+    """The tunables go with the module and come back with it."""
+    names = f"ls {TUNABLES} | grep -c ^rdma_ || true"
     before = pair.client.sh(names)
     pair.unload()
     assert pair.client.sh(names).strip() == "0"
@@ -66,46 +52,35 @@ def test_gone_with_the_module(pair: Pair) -> None:
 
 
 def _thresholds(pair: Pair) -> tuple[int, int]:
-    """The thresholds (send, receive) of a new mount's first connection."""
-    event = f"{TRACING}/events/rpcrdma/xprtrdma_inline_thresh/enable"
-    pair.client.sh(f"echo > {TRACING}/trace; echo 1 > {event}")
-    pair.mount()
-    pair.client.sh(f"echo 0 > {event}")
-    text = pair.client.read(f"{TRACING}/trace")
-    found = re.search(r"xprtrdma_inline_thresh: .*neg send/recv=(\d+)/(\d+)", text)
-    assert found, text
+    """Mounts and returns the thresholds (send, receive) of the first connection."""
+    with tracing.recording(pair.client, ["rpcrdma:xprtrdma_inline_thresh"]) as trace:
+        pair.mount()
+        first = trace.events()[0].text
+    found = re.search(r"neg send/recv=(\d+)/(\d+)", first)
+    assert found, first
     pair.umount()
     return int(found[1]), int(found[2])
 
 
-def test_thresholds_of_a_connection(pair: Pair) -> None:
-    """A new connection negotiates what is set then; the server itself has 4096 both ways."""
-    try:
-        assert _set(pair, "rdma_max_inline_write", 2048)
-        assert _set(pair, "rdma_max_inline_read", 1024)
-        assert _thresholds(pair) == (2048, 1024)
-        assert _set(pair, "rdma_max_inline_write", 65536)
-        assert _set(pair, "rdma_max_inline_read", 65536)
-        assert _thresholds(pair) == (4096, 4096)
-    finally:
-        for name in ("rdma_max_inline_write", "rdma_max_inline_read"):
-            assert _set(pair, name, 4096)
+def test_thresholds_of_a_connection(pair: Pair, tunables: Tunables) -> None:
+    """A new connection negotiates the thresholds that are set; the server has 4096 both ways."""
+    tunables.set(rdma_max_inline_write=2048, rdma_max_inline_read=1024)
+    assert _thresholds(pair) == (2048, 1024)
+    tunables.set_thresholds(65536)
+    assert _thresholds(pair) == (4096, 4096)
 
 
 @pytest.mark.parametrize("slots", [4, pytest.param(300, marks=pytest.mark.full)])
-def test_slots(pair: Pair, slots: int) -> None:
-    """A new transport has as many slots as are set then, and works with them."""
-    try:
-        assert _set(pair, "rdma_slot_table_entries", slots)
-        pair.mount("3")
-        # While the transport exists the tunable may change: it keeps its own.
-        assert _set(pair, "rdma_slot_table_entries", 128)
-        info = pair.client.sh("cat /sys/kernel/sunrpc/xprt-switches/switch-*/xprt-*-rdma/xprt_info")
-        assert f"max_num_slots={slots}" in info, info
-        command = f"python3 /lab/verify.py write names {MOUNT_POINT}/slots-{slots}"
-        pair.client.sh(command, timeout=120)
-        pair.server.sh(f"python3 /lab/verify.py check names /srv/export/slots-{slots}", timeout=120)
-        pair.client.sh(f"rm -r {MOUNT_POINT}/slots-{slots}", timeout=60)
-        pair.umount()
-    finally:
-        assert _set(pair, "rdma_slot_table_entries", 128)
+def test_slots(pair: Pair, tunables: Tunables, slots: int) -> None:
+    """A new transport has the number of slots that is set when it is made, and works with them."""
+    tunables.set(rdma_slot_table_entries=slots)
+    pair.mount("3")
+    # A transport keeps its slots when the tunable changes.
+    tunables.set(rdma_slot_table_entries=128)
+    info = pair.client.sh("cat /sys/kernel/sunrpc/xprt-switches/switch-*/xprt-*-rdma/xprt_info")
+    assert f"max_num_slots={slots}" in info, info
+    command = f"python3 /lab/verify.py write names {MOUNT_POINT}/slots-{slots}"
+    pair.client.sh(command, timeout=120)
+    pair.server.sh(f"python3 /lab/verify.py check names /srv/export/slots-{slots}", timeout=120)
+    pair.client.sh(f"rm -r {MOUNT_POINT}/slots-{slots}", timeout=60)
+    pair.umount()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What an administrator may do to a mount's transports in /sys/kernel/sunrpc, under load."""
+"""An administrator changes the transports of a mount under load in /sys/kernel/sunrpc."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lab.worker import Worker
 
 TRANSPORTS = 3
 ELSEWHERE = "10.0.0.3"
-#: Operations of the worker that show each transport at work, or not.
+#: Operations of the worker that are enough for each transport to get some.
 ENOUGH = 60
 
 
 def _switch(pair: Pair) -> str:
-    """The directory of the mount's transports."""
+    """Returns the directory of the mount's transports."""
     mine = f"grep -l 'num_xprts={TRANSPORTS}' /sys/kernel/sunrpc/xprt-switches/*/xprt_switch_info"
     found = pair.client.sh(mine).split()
     assert len(found) == 1, found
@@ -26,18 +26,18 @@ def _switch(pair: Pair) -> str:
 
 
 def _transports(pair: Pair, switch: str) -> list[str]:
-    """Their directories."""
+    """Returns the directory of each transport."""
     return pair.client.sh(f"ls -d {switch}/xprt-*").split()
 
 
 def _connected(pair: Pair, switch: str, *, main: int) -> list[str]:
-    """Of those with a connection the mount's own, or the others."""
+    """Returns the main transport, or the other transports that have a connection."""
     files = f"grep -lx main_xprt={main} {switch}/xprt-*/xprt_info"
     return [file.rpartition("/")[0] for file in pair.client.sh(files).split()]
 
 
 def _await_connections(pair: Pair, count: int, to: str = SERVER_ADDRESS) -> None:
-    """There are so many connections, and all of them go to address `to`."""
+    """Waits until there are that many connections, all of them to the address `to`."""
     deadline = time.monotonic() + 20
     while True:
         shown = pair.client.sh("rdma resource show cm_id | grep -F 'state CONNECT' || true")
@@ -48,7 +48,10 @@ def _await_connections(pair: Pair, count: int, to: str = SERVER_ADDRESS) -> None
 
 
 def _attempt(pair: Pair, path: str, text: str) -> Exit:
-    """SUNRPC waits here for the transport's send lock, and is not woken when that is free."""
+    """Writes to a file of a transport, with repetitions.
+
+    SUNRPC waits there for the send lock of the transport, and nothing wakes it when that is free.
+    """
     once = f"timeout 1 bash -c 'printf %s {text} > {path}'"
     again = f"for i in $(seq 30); do {once}; status=$?; [ $status = 124 ] || break; done"
     return pair.client.run(f"{again}; exit $status")
@@ -62,7 +65,7 @@ def _write(pair: Pair, path: str, text: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("version", ["4.2", "3"])
 def test_transports(pair: Pair, version: str) -> None:
-    """One of three is taken out, put back, taken away for good; and another one is added."""
+    """A transport can go offline, come online, be removed and be replaced under load."""
     pair.server.sh("rm -rf /srv/export/*")
     pair.mount(version, options=f"nconnect={TRANSPORTS}")
     worker = Worker(pair)
@@ -90,7 +93,7 @@ def test_transports(pair: Pair, version: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("version", ["4.2", "3"])
 def test_another_address(pair: Pair, version: str) -> None:
-    """A server with two addresses: the mount moves to the other one, and back."""
+    """A mount can move to the other address of its server under load, and back."""
     pair.server.sh(f"rm -rf /srv/export/*; ip addr replace {ELSEWHERE}/24 dev eth0")
     pair.mount(version, options="nconnect=1")
     worker = Worker(pair)
@@ -110,9 +113,9 @@ def test_another_address(pair: Pair, version: str) -> None:
 @pytest.mark.full
 @pytest.mark.rxe_only
 def test_rpcbind(pair: Pair) -> None:
-    """`port=0` with NFSv3: the server's rpcbind is asked, which knows NFS's port of TCP.
+    """With `port=0` the client of NFSv3 asks the server's rpcbind, which has the port of TCP.
 
-    On RoCE RDMA has port numbers of its own, so a server can listen at the same one.
+    RoCE has port numbers of its own, so a server can listen at the same number.
     """
     pair.server.sh("rm -rf /srv/export/*; echo 'rdma 2049' > /proc/fs/nfsd/portlist")
     pair.mount("3", options="port=0")

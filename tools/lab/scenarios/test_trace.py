@@ -1,34 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tracepoints of one connection and of single RPCs, under their stock names."""
+"""The trace events of a connection and of single RPCs have the names of the stock module."""
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from lab import settings
 from lab.pair import MOUNT_POINT, Guest, Pair
+from lab.tracing import TRACING, recording
 
-TRACING = "/sys/kernel/tracing"
 FILE = f"{MOUNT_POINT}/traced"
-#: On the path of every RPC, whatever its chunks.
+#: Events on the path of every RPC, whatever its chunks.
 EVERY_RPC = ("xprtrdma_marshal", "xprtrdma_post_send", "xprtrdma_wc_receive", "xprtrdma_reply")
 
 
 def _trace(pair: Pair, command: str) -> list[tuple[str, str]]:
-    """Run a command with the whole group enabled; (event, text) in order."""
-    pair.client.sh(f"echo > {TRACING}/trace; echo 'rpcrdma:*' > {TRACING}/set_event")
-    try:
+    """Runs a command with the whole group enabled; returns (event, text) in order."""
+    with recording(pair.client, ["rpcrdma:*"]) as trace:
         pair.client.sh(command, timeout=120)
-    finally:
-        pair.client.sh(f"echo > {TRACING}/set_event")
-    events = []
-    for line in pair.client.read(f"{TRACING}/trace").splitlines():
-        found = re.search(r": (\w+): (.*)", line)
-        if found and not line.startswith("#"):
-            events.append((found[1], found[2]))
-    return events
+    return [(event.name, event.text) for event in trace.events()]
 
 
 def _names(events: list[tuple[str, str]]) -> set[str]:
@@ -36,9 +25,9 @@ def _names(events: list[tuple[str, str]]) -> set[str]:
 
 
 def _formats(guest: Guest) -> dict[str, str]:
-    """What each event records and how it prints that, without the event's number.
+    """Returns the fields and the format of each event, without the number of the event.
 
-    Line ends do not count: C has one in the text of a device's removal.
+    Line ends do not count: the stock module has one in the text of a device removal.
     """
     formats: dict[str, str] = {}
     for line in guest.sh(f"cd {TRACING}/events/rpcrdma && grep . xprtrdma_*/format").splitlines():
@@ -49,9 +38,9 @@ def _formats(guest: Guest) -> dict[str, str]:
 
 
 @pytest.mark.needs_ours
-@pytest.mark.skipif(settings.link() != "rxe", reason="once is enough")
+@pytest.mark.any_link
 def test_formats(pair: Pair) -> None:
-    """Events of the same name have the same fields, as the server's module is the stock one."""
+    """Events have the fields of the stock module's events of the same name."""
     ours, stock = _formats(pair.client), _formats(pair.server)
     shared = ours.keys() & stock.keys()
     assert len(shared) >= 42, sorted(ours.keys() - stock.keys())
@@ -60,7 +49,7 @@ def test_formats(pair: Pair) -> None:
 
 
 def test_connection(pair: Pair) -> None:
-    """A mount shows its connection coming up, an umount its end."""
+    """A mount traces the start of its connection, and an umount traces the end."""
     pair.client.sh(f"mkdir -p {MOUNT_POINT}")
     mount = f"mount -t nfs -o vers=4.2,proto=rdma,port=20049 server:/export {MOUNT_POINT}"
     seen = _names(_trace(pair, f"{mount} && umount {MOUNT_POINT} && sleep 1"))
@@ -71,7 +60,7 @@ def test_connection(pair: Pair) -> None:
 
 
 def test_one_read(pair: Pair) -> None:
-    """A direct READ of 64 KiB: one Write chunk registered, offered, invalidated."""
+    """A direct READ of 64 KiB traces its registration and its Write chunk."""
     pair.mount()
     pair.client.sh(f"dd if=/dev/zero of={FILE} bs=64k count=1 oflag=direct")
     events = _trace(pair, f"dd if={FILE} of=/dev/null bs=64k count=1 iflag=direct")
@@ -83,7 +72,7 @@ def test_one_read(pair: Pair) -> None:
 
 
 def test_one_write(pair: Pair) -> None:
-    """A direct WRITE of 64 KiB: one Read chunk."""
+    """A direct WRITE of 64 KiB traces its registration and its Read chunk."""
     pair.mount()
     events = _trace(pair, f"dd if=/dev/zero of={FILE} bs=64k count=1 oflag=direct")
     assert {*EVERY_RPC, "xprtrdma_mr_map", "xprtrdma_chunk_read"} <= _names(events)

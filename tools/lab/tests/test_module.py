@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Copying the sources to where they are built."""
+"""The copy of the sources that is built."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def _tree(path: Path, text: str, age: float) -> Path:
     return path
 
 
-def test_what_differs_is_new(tmp_path: Path) -> None:
-    """A source is new to make if it is another one, even if it is older than the last build."""
+def test_a_changed_source_is_new(tmp_path: Path) -> None:
+    """make must see a changed source as new, even if the source is older than the last build."""
     target = tmp_path / "build"
     module.copy_sources(_tree(tmp_path / "one", "one", 2_000_000_000), target)
-    module.copy_sources(_tree(tmp_path / "two", "two", 1_000_000_000), target)
+    assert module.copy_sources(_tree(tmp_path / "two", "two", 1_000_000_000), target)
     copied = target / "rust/a.rs"
     assert copied.read_text() == "two"
     assert copied.stat().st_mtime > 1_500_000_000
     stamp = copied.stat().st_mtime_ns
-    module.copy_sources(tmp_path / "two", target)
+    assert not module.copy_sources(tmp_path / "two", target)
     assert copied.stat().st_mtime_ns == stamp

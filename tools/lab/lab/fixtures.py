@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What several scenarios need: tunables that are restored, counters, captures, the relay.
+
+The fixtures of these names in scenarios/conftest.py hand the objects out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from . import mountstats
+from .pair import MOUNT_POINT, Guest, Pair
+
+TUNABLES = "/proc/sys/sunrpc"
+
+
+class Tunables:
+    """The sysctls of a guest's module. `restore` puts back every value that was changed."""
+
+    def __init__(self, guest: Guest) -> None:
+        """Nothing is changed yet."""
+        self._guest = guest
+        self._saved: dict[str, str] = {}
+
+    def get(self, name: str) -> int:
+        """Returns the value of a tunable."""
+        return int(self._guest.read(f"{TUNABLES}/{name}"))
+
+    def exists(self, name: str) -> bool:
+        """Whether the guest's module has this tunable."""
+        return self._guest.run(f"test -e {TUNABLES}/{name}").status == 0
+
+    def accepts(self, name: str, value: int) -> bool:
+        """Writes a value; returns whether the kernel accepted it.
+
+        # Errors
+        `AssertionError` when the write failed with another error than EINVAL.
+        """
+        if name not in self._saved:
+            self._saved[name] = self._guest.read(f"{TUNABLES}/{name}").strip()
+        done = self._guest.run(f"echo {value} > {TUNABLES}/{name}")
+        assert done.status == 0 or b"Invalid argument" in done.stderr, done.stderr.decode()
+        return done.status == 0
+
+    def set(self, **values: int) -> None:
+        """Sets several tunables.
+
+        # Errors
+        `AssertionError` when the kernel does not accept a value.
+        """
+        for name, value in values.items():
+            assert self.accepts(name, value), f"{name}={value} was not accepted"
+
+    def set_thresholds(self, value: int) -> None:
+        """Sets the inline thresholds of both directions."""
+        self.set(rdma_max_inline_read=value, rdma_max_inline_write=value)
+
+    def restore(self) -> None:
+        """Puts the first values back."""
+        for name, value in self._saved.items():
+            self._guest.sh(f"echo {value} > {TUNABLES}/{name}")
+        self._saved.clear()
+
+
+class Counters:
+    """The counters that a guest shows in /proc/self/mountstats."""
+
+    def __init__(self, guest: Guest) -> None:
+        """Reads nothing yet."""
+        self._guest = guest
+
+    def __call__(self, at: str = MOUNT_POINT) -> dict[str, int]:
+        """Returns the transport's counters for one mount by name."""
+        return mountstats.parse(self._text(), at)
+
+    def connects(self, at: str = MOUNT_POINT) -> int:
+        """Returns how often the transport has connected."""
+        return self(at)["connect_count"]
+
+    def operations(self, at: str = MOUNT_POINT) -> dict[str, int]:
+        """Returns how often the client called each operation of NFS."""
+        return mountstats.operations(self._text(), at)
+
+    def _text(self) -> str:
+        return self._guest.read("/proc/self/mountstats")
+
+
+class Cable:
+    """The frames between the guests, in files of the scenario's own."""
+
+    def __init__(self, pair: Pair, directory: Path) -> None:
+        """`directory`: the place of the files."""
+        self._pair, self._directory = pair, directory
+        self._count = 0
+
+    @contextmanager
+    def recording(self) -> Iterator[Path]:
+        """Captures the frames of the block into a file, which is complete after the block."""
+        self._count += 1
+        pcap = self._directory / f"cable-{self._count}.pcap"
+        self._pair.end_capture()
+        self._pair.capture(pcap)
+        try:
+            yield pcap
+        finally:
+            self._pair.end_capture()
+            # The lab ends a capture when the scenario ends.
+            self._pair.capture(self._directory / f"rest-{self._count}.pcap")

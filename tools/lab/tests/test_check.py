@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How `make lab-check` divides its work into runs of pytest."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab import check
+
+SWITCHES = ("KERNEL", "LINK", "FULL", "ONLY", "LIST", "KEEP", "GDB", "PAIRS")
+PLAIN = check.Round("plain", "rxe")
+
+
+@pytest.fixture(autouse=True)
+def _no_switches(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SWITCHES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_long_form_has_three_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FULL", "1")
+    rounds = check._rounds()
+    assert [(turn.flavour, turn.link) for turn in rounds] == [
+        ("plain", "rxe"),
+        ("debug", "rxe"),
+        ("plain", "siw"),
+    ]
+    assert [turn.markers for turn in rounds] == ["", "", "not any_link"]
+
+
+@pytest.mark.parametrize("name", ["KERNEL", "ONLY"])
+def test_what_the_user_names_is_one_round(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("FULL", "1")
+    monkeypatch.setenv(name, "plain")
+    assert check._rounds() == [PLAIN]
+
+
+def test_several_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scenarios by the clock run after the others; the marker of the round stays in force."""
+    monkeypatch.setenv("PAIRS", "2")
+    shared, alone = check._parts(check.Round("plain", "siw", "not any_link"), [])
+    assert "not by_the_clock and not any_link" in shared
+    assert shared[-4:] == ["-n", "2", "--dist", "loadgroup"]
+    assert "by_the_clock and not any_link" in alone
+    assert "-n" not in alone
+
+
+@pytest.mark.parametrize("name", ["ONLY", "KEEP", "GDB"])
+def test_watched_runs_have_the_terminal(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("PAIRS", "2")
+    monkeypatch.setenv(name, "1")
+    assert check._parts(PLAIN, []) == [["-v", "-s"]]
+
+
+def test_given_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check._parts(PLAIN, ["-k", "x"]) == [["-k", "x"]]
+    monkeypatch.setenv("KEEP", "1")
+    assert check._parts(PLAIN, ["-k", "x"]) == [["-k", "x", "-v", "-s"]]
