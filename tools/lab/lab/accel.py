@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whether KVM really runs a guest here, found out by running one.
+"""Finds out whether KVM can run a guest on this machine, by running one.
 
-In nested clouds /dev/kvm may exist, even create a machine, and still not
-execute it; only a kernel that has printed something proves anything.
+In a nested virtual machine /dev/kvm may exist and even create a machine, but not execute it. Only
+a kernel that has printed something proves that KVM works.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _PATIENCE = 15
 
 
 def choose(kernel: Path) -> str:
-    """`kvm` or `tcg`, as `ACCEL` asks and the machine allows.
+    """Returns `kvm` or `tcg`, as `ACCEL` asks and the machine allows.
 
     # Errors
-    `LabError` when KVM was demanded and does not work.
+    `LabError` when `ACCEL` demands KVM and KVM does not work.
     """
     asked = settings.accel()
     works = asked != "tcg" and os.access("/dev/kvm", os.W_OK) and _probe_once(kernel)
@@ -31,7 +31,7 @@ def choose(kernel: Path) -> str:
 
 
 def _probe_once(kernel: Path) -> bool:
-    """The probe's verdict, remembered until the machine reboots."""
+    """Returns the result of the probe, which a file keeps until the machine reboots."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     note = paths.sub("tmp") / f"kvm-{boot}"
     if not note.exists():

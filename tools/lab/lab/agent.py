@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Clients of QEMU's two JSON sockets: the machine monitor and the guest agent.
 
-Both speak one JSON object a line. The guest agent additionally needs a sync
-handshake, since its virtio port keeps bytes of earlier conversations.
+Both exchange JSON objects, one on each line. The guest agent also needs a handshake, since its
+virtio port may hold bytes of an earlier conversation.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _DEBUGGING = 86400.0
 
 
 class JsonSocket:
-    """A Unix socket that carries one JSON object a line."""
+    """A Unix socket that carries JSON objects, one on each line."""
 
     def __init__(self, path: Path) -> None:
-        """Connect; QEMU listens soon after it has made the socket."""
+        """Connects, with repetitions: QEMU makes the socket first and listens a little later."""
         self._path = path
         self._socket = socket.socket(socket.AF_UNIX)
         self._connect(time.monotonic() + 20)
@@ -41,7 +41,7 @@ class JsonSocket:
             time.sleep(0.01)
 
     def send(self, message: dict[str, Any], prefix: bytes = b"") -> None:
-        """Send one object."""
+        """Sends one object."""
         self._socket.settimeout(30)
         try:
             self._socket.sendall(prefix + json.dumps(message).encode() + b"\n")
@@ -49,7 +49,7 @@ class JsonSocket:
             raise GuestError(f"{self._path.name}: QEMU is gone: {err}") from err
 
     def receive(self, timeout: float) -> dict[str, Any]:
-        """The next object; `TimeoutError` when none comes in time."""
+        """Returns the next object; `TimeoutError` when none comes in time."""
         deadline = time.monotonic() + timeout
         while b"\n" not in self._buffer:
             left = deadline - time.monotonic()
@@ -67,7 +67,7 @@ class JsonSocket:
         return dict(json.loads(line.lstrip(b"\xff")))
 
     def close(self) -> None:
-        """Close the socket."""
+        """Closes the socket."""
         self._socket.close()
 
 
@@ -75,13 +75,13 @@ class Monitor:
     """QEMU's machine protocol (QMP): captures, network links, quitting."""
 
     def __init__(self, path: Path) -> None:
-        """Connect and leave the capability negotiation."""
+        """Connects and completes the capability negotiation."""
         self._json = JsonSocket(path)
         self._json.receive(60)
         self.call("qmp_capabilities")
 
     def call(self, command: str, **arguments: Any) -> Any:
-        """Run one command and return its result; events in between are dropped."""
+        """Runs one command and returns its result; drops events that come in between."""
         self._json.send({"execute": command, "arguments": arguments})
         while True:
             answer = self._json.receive(30)
@@ -91,7 +91,7 @@ class Monitor:
                 return answer["return"]
 
     def close(self) -> None:
-        """Close the connection; QEMU runs on."""
+        """Closes the connection; QEMU runs on."""
         self._json.close()
 
 
@@ -105,7 +105,7 @@ class Exit:
 
 
 class Agent:
-    """The guest agent: runs programs in the guest and hands back their output."""
+    """The guest agent: runs programs in the guest and returns their output."""
 
     def __init__(self, path: Path, *, stopped: bool = False) -> None:
         """Connects; the agent in the guest may start later.
@@ -115,11 +115,11 @@ class Agent:
         self._json = JsonSocket(path)
         self._extra = _DEBUGGING if stopped else 0.0
         self._token = 0
-        # Whether an answer is still to come that nobody waits for any more.
+        # Whether the answer to a call that was given up may still come.
         self._owed = False
 
     def wait_ready(self, timeout: float) -> None:
-        """Shake hands, again and again until the agent has come up; late answers are dropped."""
+        """Repeats the handshake until the agent answers; drops late answers to other calls."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             self._token += 1
@@ -136,7 +136,7 @@ class Agent:
 
     def _call(self, command: str, **arguments: Any) -> Any:
         if self._owed:
-            # This one's answer must not be taken for that of a call given up before.
+            # A late answer to an earlier call must not count as the answer to this one.
             self.wait_ready(60)
         self._owed = True
         self._json.send({"execute": command, "arguments": arguments})
@@ -150,7 +150,7 @@ class Agent:
         return answer["return"]
 
     def start(self, argv: list[str], stdin: bytes = b"") -> int:
-        """Start a program with its output captured; returns its process id."""
+        """Starts a program, captures its output, and returns its process id."""
         arguments: dict[str, Any] = {"path": argv[0], "arg": argv[1:], "capture-output": True}
         arguments["env"] = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8"]
         if stdin:
@@ -158,7 +158,7 @@ class Agent:
         return int(self._call("guest-exec", **arguments)["pid"])
 
     def poll(self, pid: int) -> Exit | None:
-        """The program's end, or None while it runs. Asking after the end is an error."""
+        """Returns how the program ended, or None while it runs. Call it only once after the end."""
         answer = self._call("guest-exec-status", pid=pid)
         if not answer["exited"]:
             return None
@@ -167,7 +167,7 @@ class Agent:
         return Exit(status, out, err)
 
     def wait(self, pid: int, timeout: float) -> Exit:
-        """Wait for the program to end."""
+        """Waits for the program to end."""
         deadline, pause = time.monotonic() + timeout + self._extra, 0.005
         while time.monotonic() < deadline:
             done = self.poll(pid)

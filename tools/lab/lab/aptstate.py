@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A private apt: its own sources, lists and cache, the machine's untouched.
+"""A private state of apt with its own sources, lists and cache, beside the machine's own state.
 
-apt does the verification, exactly as for the system: Release signatures by
-Debian's keyring, then hashes down to the package file.
+apt verifies everything as it does for the system: signatures of Release files with Debian's
+keyring, then hashes down to the package file.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class AptState:
         return [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
 
     def update(self, log: Path) -> None:
-        """Fetch and verify the suite's index."""
+        """Fetches and verify the suite's index."""
         logged(["apt-get", *self._options(), "-q", "update", "--error-on=any"], log)
 
     def versions(self, pattern: str) -> list[tuple[str, str]]:
-        """All (package, version) pairs whose package matches `pattern`."""
+        """Returns all (package, version) pairs whose package matches `pattern`."""
         names = capture(["apt-cache", *self._options(), "pkgnames"]).split()
         found = []
         for name in filter(re.compile(pattern).fullmatch, names):
@@ -51,7 +51,7 @@ class AptState:
         return found
 
     def download(self, package: str, version: str, into: Path, log: Path) -> Path:
-        """Download one package file into `into` and return its path."""
+        """Downloads one package file into `into` and returns its path."""
         into.mkdir(parents=True, exist_ok=True)
         args = ["apt-get", *self._options(), "-q", "download", f"{package}={version}"]
         logged(args, log, cwd=into)
@@ -62,7 +62,7 @@ class AptState:
 
 
 def open_suite(mirror: Mirror, suite: str, log: Path) -> AptState:
-    """Create (or refresh) the private state for `suite` of the machine's mirror."""
+    """Creates or refreshes the private state for `suite` of the machine's mirror."""
     if not KEYRING.exists():
         raise LabError(f"{KEYRING} is missing: apt-get install debian-archive-keyring")
     home = paths.sub("apt") / suite

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What tshark's dissectors say about a capture, as plain records.
+"""Reads a capture with tshark's dissectors into plain records.
 
-One pass over the file, fields only: frames that carry an RPC-over-RDMA
-message (or should: every Send to a queue pair that is not the connection
-manager's), start an RDMA Read or Write, or could not be dissected.
+One pass over the file finds the frames that carry an RPC-over-RDMA message, start an RDMA Read or
+Write, or could not be dissected. Every Send to a queue pair that is not the connection manager's
+should carry a message.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ _FIELDS = (
 #: InfiniBand opcodes of the reliable connected service.
 _WRITE_STARTS = (0x06, 0x0A, 0x0B)
 _READ_REQUEST = 0x0C
-#: Around the payload of a packet: UDP's header, the base transport header, the checksum.
+#: Bytes around the payload of a packet: UDP header, base transport header and checksum.
 _AROUND = 8 + 12 + 4
-#: Those that complete a Receive: SEND LAST and ONLY, plain, with immediate, with invalidate.
+#: Opcodes that complete a Receive: SEND LAST and ONLY, plain, with immediate, with invalidate.
 SENDS = (0x02, 0x03, 0x04, 0x05, 0x16, 0x17)
 SENDS_WITH_INVALIDATE = (0x16, 0x17)
 _SENDS_FILTER = "infiniband.bth.opcode in {" + ",".join(map(str, SENDS)) + "}"
-#: Queue pairs 0 and 1 are the connection manager's. What TCP carries is taken for whatever a port
-#: number suggests, so only the RDMA protocols' malformed frames count.
+#: Queue pairs 0 and 1 belong to the connection manager. tshark guesses the protocol of a TCP stream
+#: from port numbers, so only malformed frames of the RDMA protocols count.
 _FILTER = (
     "(rpcordma || infiniband.reth || (_ws.malformed && (infiniband || iwarp_ddp_rdmap))"
     f" || ({_SENDS_FILTER} && infiniband.bth.destqp > 1))"
-    # These quote packets of the other side, which nobody listens to while a device is away.
+    # ICMP messages quote packets that arrived while a device was away.
     " && !icmp && !icmpv6"
 )
 
@@ -87,13 +87,13 @@ class Message:
     writes: tuple[tuple[Segment, ...], ...] = ()
     reply: tuple[Segment, ...] | None = None
     error: int | None = None
-    #: 0 a call, 1 a reply, None where the RPC message is not in this frame.
+    #: 0 for a call, 1 for a reply, None without an RPC message in this frame.
     direction: int | None = None
-    #: Bytes of the RoCE packet that carried it, without its headers; 0 where there is none.
+    #: Bytes of payload in the RoCE packet; 0 without a RoCE packet.
     size: int = 0
 
     def header(self) -> int:
-        """Bytes of the transport header: RFC 8166 section 4."""
+        """Returns the size of the transport header in bytes (RFC 8166, section 4)."""
         chunks = [*self.writes, *([] if self.reply is None else [self.reply])]
         lists = 3 * 4 + 24 * len(self.reads) + 4 * len(self.writes)
         return 16 + lists + sum(4 + 16 * len(chunk) for chunk in chunks)
@@ -128,7 +128,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _message(row: dict[str, str]) -> Message | None:
-    """Rebuild the chunk lists from flat fields, which tshark gives in wire order."""
+    """Rebuilds the chunk lists from flat fields, which tshark prints in the order of the wire."""
     xids = _numbers(row["rpcordma.xid"])
     if not xids:
         return None
@@ -165,7 +165,7 @@ def _access(row: dict[str, str], opcode: int) -> Access | None:
 
 
 def parse_rows(lines: Iterable[str]) -> Iterator[Frame]:
-    """Frames from tshark's tab-separated fields."""
+    """Yields frames from tshark's tab-separated fields."""
     for line in lines:
         row = dict(zip(_FIELDS, line.rstrip("\n").split("\t"), strict=True))
         opcode, queue, sequence = (
@@ -185,34 +185,33 @@ def parse_rows(lines: Iterable[str]) -> Iterator[Frame]:
 
 
 def read(pcap: Path) -> list[Frame]:
-    """Dissect a capture.
+    """Dissects a capture. A capture that is cut off in its last frame is valid.
 
     # Errors
-    `LabError` when tshark is missing or fails; a capture that was cut short
-    in its last frame is accepted.
+    `LabError` when tshark is missing or fails.
     """
     return list(parse_rows(_tshark(pcap, _FILTER, _FIELDS)))
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a connection manager's REQ asks for (InfiniBand, section 12.6.5)."""
+    """The parameters of a connection manager's REQ (InfiniBand, section 12.6.5)."""
 
     port: int
-    #: RDMA Reads at a time: those that the client will issue, and those that it will serve.
+    #: RDMA Reads at a time that the client will issue, and that it will serve.
     initiator_depth: int
     responder_resources: int
     retries: int
     rnr_retries: int
-    #: With the zeros that fill it up.
+    #: The private data with its padding.
     private_data: bytes
 
 
 def requests(pcap: Path) -> list[Request]:
-    """The requests for connections in a capture.
+    """Returns the requests for connections in a capture.
 
     # Errors
-    As of `read`.
+    The same as those of `read`.
     """
     names = ("serviceid.dport", "initdepth", "responderres", "retrcount", "rnrretrcount")
     fields = [f"infiniband.cm.req.{name}" for name in (*names, "ip_cm.private")]
@@ -224,7 +223,7 @@ def requests(pcap: Path) -> list[Request]:
 
 
 def _tshark(pcap: Path, what: str, fields: Sequence[str]) -> list[str]:
-    """A line of tab-separated fields for each frame that the filter lets through."""
+    """Returns one line of tab-separated fields for each frame that passes the filter."""
     args = ["tshark", "-n", "-r", str(pcap), "-Y", what]
     args += ["-T", "fields", "-E", "occurrence=a", "-E", "aggregator=,"]
     for field in fields:

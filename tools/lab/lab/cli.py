@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The lab's commands, each imported only when it is asked for.
+"""The commands of the lab. A command's module is imported only when the command is called.
 
-`deps` must run where nothing is installed, so nothing outside the standard
-library may be imported on its way.
+`deps` must run on a machine where nothing is installed, so it may import nothing outside the
+standard library.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ COMMANDS = (
     ("deps", "deps", "install what the lab needs (Debian packages, bindgen, a venv with ruff)"),
     ("prepare", "prepare", "build kernel and guest image into the cache"),
     ("kdir", "kdir", "print the build tree of a lab kernel"),
-    ("run", "demo", "the whole way to a mount, shown step by step"),
-    ("shell", "shell", "an interactive client with the mount in place"),
+    ("run", "demo", "everything up to a mount, shown step by step"),
+    ("shell", "shell", "an interactive shell on a guest with the mount in place"),
     ("check", "check", "the scenarios on the plain kernel; FULL=1: all, debug kernel and siw too"),
     ("soak", "soak", "verified work under random faults, for SOAK_TIME seconds"),
     ("bench", "bench", "our module against the stock one, as ratios"),
@@ -30,7 +30,7 @@ COMMANDS = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Dispatch to a command; a `LabError` becomes one message and exit 1."""
+    """Calls a command; turns a `LabError` into one message and exit status 1."""
     parser = argparse.ArgumentParser(prog="lab", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, _, text in COMMANDS:

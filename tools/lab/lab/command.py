@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Running host tools: output to a named log, errors as one line and a tail."""
+"""Runs tools of the host, with their output in a log and the end of the log in errors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .progress import say
 
 Args = Sequence[str | os.PathLike[str]]
 
-#: Kbuild's one-line-an-object output: `  CC [M]  drivers/foo.o`.
+#: The line that Kbuild prints for each object: `  CC [M]  drivers/foo.o`.
 _OBJECT = re.compile(r"^  [A-Z]+[A-Z0-9_]* +(\[M\]|P|L)? *\S+$")
 
 
 def capture(args: Args, **env: str) -> str:
-    """Run a quick command and return its standard output."""
+    """Runs a quick command and returns its standard output."""
     try:
         done = subprocess.run(
             [os.fspath(a) for a in args],
@@ -44,10 +44,9 @@ def logged(
     cwd: Path | None = None,
     every: float = 30.0,
 ) -> None:
-    """Run a long command with its output in `log`, and show that it is alive.
+    """Runs a long command with its output in `log`, and shows progress.
 
-    Lines that look like Kbuild's are counted, and the count is printed every
-    `every` seconds.
+    Prints the number of lines that look like those of Kbuild every `every` seconds.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a") as out:
@@ -72,7 +71,7 @@ def logged(
 
 
 def _follow(child: subprocess.Popen[str], write: object, every: float) -> None:
-    """Copy a child's output into its log and report the objects built so far."""
+    """Copies a child's output into its log and prints the number of objects so far."""
     assert child.stdout is not None and callable(write)
     objects, last = 0, time.monotonic()
     try:
@@ -90,7 +89,7 @@ def _follow(child: subprocess.Popen[str], write: object, every: float) -> None:
 
 
 def tail(log: Path, lines: int = 25) -> str:
-    """The last lines of a log, for an error message."""
+    """Returns the last lines of a log, for an error message."""
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
 
 

@@ -17,9 +17,9 @@ STOCK = "kernel/net/sunrpc/xprtrdma/rpcrdma.ko.xz"
 
 @dataclass(frozen=True)
 class Machine:
-    """What the guests boot: the distribution's image, a RAM disk, and a root image.
+    """The image, RAM disk and root image of a distribution, which the guests boot.
 
-    It stands where the lab's own kernels stand (`kernel.Kernel`).
+    It takes the place of one of the lab's own kernels (`kernel.Kernel`).
     """
 
     release: str
@@ -42,7 +42,7 @@ class DebianPair(Pair):
 
 @contextmanager
 def machine(directory: Path) -> Iterator[Machine]:
-    """Bootstrap the machine (cached), install our package, make the images."""
+    """Bootstraps the machine or takes it from the cache, installs our package, makes the images."""
     log = paths.log_file("debian-package")
     log.unlink(missing_ok=True)
     directory.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def machine(directory: Path) -> Iterator[Machine]:
 
 
 def boot(machine: Machine, directory: Path) -> DebianPair:
-    """Both guests, up and serving; nothing of ours is loaded yet."""
+    """Boots both guests and starts the server; the client has not loaded our module yet."""
     up = debian_root.HERE / "server-up"
     setup = Setup(
         kernel=machine,

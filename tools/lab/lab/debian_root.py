@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A stock Debian machine as a directory: its own kernel, then our package on top.
+"""A Debian machine as a directory, with Debian's own kernel and our package.
 
-The machine is bootstrapped once for each kernel version and kept. Our package
-is built and installed in an overlay over it, by apt, as a user would: DKMS
-prepares the headers and builds the module there.
+The lab bootstraps the machine once for each kernel version and keeps it. It builds our package and
+installs it by apt in an overlay of the machine, as a user does: DKMS prepares the headers and
+builds the module there.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .errors import LabError
 from .progress import say, step
 
 HERE = paths.LAB / "debian"
-#: The suites that the machine runs and that its kernel comes from.
+#: The suite of the machine, and the suite of its kernel.
 SUITE, KERNELS = "trixie", "trixie-backports"
 _HEADERS = r"linux-headers-7\.\d+\.\d+\+deb\d+-amd64"
-#: Not in the guests' image: what only compiling needs, and what only people read.
+#: Files that are not in the guests' image: those for compiling, and documentation.
 _SKIPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/lib/llvm-*")
 _SKIPPED += ("usr/lib/*-linux-gnu/librustc*", "usr/lib/*-linux-gnu/libLLVM*")
 _SKIPPED += ("usr/lib/rustlib", "usr/src/rustc-*", "var/cache/apt", "var/lib/apt/lists")
-#: Where the sources lie in the guests.
+#: The place of the sources in the guests.
 SOURCES = "/root/rpcrdma"
 
 
 def newest_kernel(log: Path) -> tuple[str, str]:
-    """Release and version of the newest kernel in backports, 7.3 or later."""
+    """Returns release and version of the newest kernel in backports, 7.3 or later."""
     state = aptstate.open_suite(debian.mirror(), KERNELS, log)
     found = [
         (numbers(version), name.removeprefix("linux-headers-"), version)
@@ -48,18 +48,18 @@ def newest_kernel(log: Path) -> tuple[str, str]:
 
 
 def numbers(version: str) -> list[int]:
-    """The numbers in a version, to compare by."""
+    """Returns the numbers in a version, for comparisons."""
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def packages() -> list[str]:
-    """The package names in debian/packages.txt."""
+    """Returns the package names in debian/packages.txt."""
     lines = (HERE / "packages.txt").read_text().splitlines()
     return [line for line in map(str.strip, lines) if line and not line.startswith("#")]
 
 
 def base() -> tuple[Path, str]:
-    """The machine before our package: its root directory and its kernel's release."""
+    """Returns root directory and kernel release of the machine without our package."""
     log = paths.log_file("debian-base")
     log.unlink(missing_ok=True)
     with step("debian machine: asking for its newest kernel", log):
@@ -74,11 +74,11 @@ def base() -> tuple[Path, str]:
 
 
 def _bootstrap(root: Path, release: str, log: Path) -> None:
-    """Under a temporary name until whole."""
+    """Bootstraps under a temporary name, so that a machine is complete or absent."""
     partial = root.with_name(root.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     mirror = debian.mirror()
-    # libelf-dev goes with the libelf that the kernel's packages bring.
+    # libelf-dev must fit the libelf that the kernel's packages install.
     kinds = ("headers", "modules", "binary-unsigned")
     words = " ".join([f"linux-{kind}-{release}" for kind in kinds] + ["libelf-dev"])
     install = "DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends"
@@ -98,9 +98,9 @@ def _bootstrap(root: Path, release: str, log: Path) -> None:
 
 @contextmanager
 def overlay(lower: Path, name: str) -> Iterator[Path]:
-    """A writable copy of `lower` that costs nothing, gone at the end.
+    """Mounts a writable overlay of `lower`, which is gone after the block.
 
-    `/proc` is there too: compilers look for their own files through it.
+    `/proc` is mounted there, too: compilers find their own files by it.
     """
     if os.geteuid() != 0:
         raise LabError("the debian machine is built in a chroot: run this as root")
@@ -121,7 +121,7 @@ def overlay(lower: Path, name: str) -> Iterator[Path]:
 
 
 def _detach(home: Path) -> None:
-    """Unmount what an earlier run may have left, and only then remove it."""
+    """Unmounts the overlay that an interrupted run may have left, and then removes it."""
     merged = home / "merged"
     for path in (merged / "dev", merged / "proc", merged):
         if path.is_mount():
@@ -130,7 +130,7 @@ def _detach(home: Path) -> None:
 
 
 def copy_sources(target: Path) -> None:
-    """What git tracks, as a user's clone has it."""
+    """Copies the files that git tracks, as a user's clone has them."""
     listed = capture(["git", "-C", paths.ROOT, "ls-files", "-z"])
     for name in filter(None, listed.split("\0")):
         source = paths.ROOT / name
@@ -140,9 +140,9 @@ def copy_sources(target: Path) -> None:
 
 
 def install_package(merged: Path, release: str, log: Path) -> None:
-    """Build our package in the machine, look it over with lintian, and install it with apt.
+    """Builds our package in the machine, checks it with lintian, and installs it with apt.
 
-    The sources are built by hand too, for `make modules_install` in the guest.
+    Also builds the sources without the package, for `make modules_install` in the guest.
     """
     sources = merged / "root/rpcrdma"
     copy_sources(sources)
@@ -166,14 +166,14 @@ def install_package(merged: Path, release: str, log: Path) -> None:
 
 
 def figures(merged: Path, release: str) -> list[str]:
-    """What DKMS's log says of the preparation and of how long it and the build took."""
+    """Returns the lines of the log of DKMS about the preparation and the times."""
     logs = (merged / "var/lib/dkms/rpcrdma").glob(f"*/{release}/*/log/make.log")
     telling = re.compile(r"exported Rust symbols|: prepared, |# (?:command|elapsed time): ")
     return [line for log in logs for line in log.read_text().splitlines() if telling.search(line)]
 
 
 def squash(merged: Path, target: Path, log: Path) -> None:
-    """The machine as an image; compilers' large files stay out, they would only be read."""
+    """Makes an image of the machine, without the large files of the compilers."""
     args = ["mksquashfs", merged, target, "-noI", "-noD", "-noF", "-noX", "-b", "64K"]
     args += ["-noappend", "-no-progress", "-wildcards", "-e", *_SKIPPED]
     args += ["proc/*", "dev/*", "root/rpcrdma/.git"]

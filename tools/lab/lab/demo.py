@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`make run`: from nothing to a real NFS mount over our module, shown step by step."""
+"""`make run`: builds everything and mounts NFS over our module, shown step by step."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .pair import MOUNT_POINT, Pair, Setup
 from .progress import say, step
 
 TRACING = "/sys/kernel/tracing"
-#: What is copied: name and size in bytes.
+#: Names of the files that are copied, and their sizes in bytes.
 FILES = (("empty", 0), ("small", 777), ("odd", 100_001), ("megabyte", 1 << 20), ("large", 16 << 20))
-#: The events that tell the story of one RPC.
+#: The events that show the stages of one RPC.
 STORY = ("marshal", "chunk_read", "chunk_write", "post_send", "wc_receive", "reply", "mr_reminv")
 
 
 def prepare(client: str, flavour: str) -> tuple[kernel.Kernel, Path]:
-    """Everything that must exist before a guest can boot."""
+    """Builds all that a guest needs to boot; returns the kernel and the client's module."""
     deps.ensure()
     built = kernel.ensure(flavour)
     say(f"kernel {flavour}: {built.obj}")
@@ -36,7 +36,7 @@ def prepare(client: str, flavour: str) -> tuple[kernel.Kernel, Path]:
 
 
 def boot(built: kernel.Kernel, client_module: Path, name: str) -> Pair:
-    """A pair with the module loaded on the client, its mount in place."""
+    """Boots a pair, loads the client's module, and mounts."""
     directory = paths.run_directory(name)
     setup = Setup(
         built,
@@ -68,7 +68,7 @@ def _rate(size: int, seconds: float) -> str:
 
 
 def copy_up(pair: Pair) -> None:
-    """Make files on the client, copy them to the mount, compare on the server."""
+    """Makes files on the client, copies them to the mount, and compares them on the server."""
     pair.client.sh("mkdir -p /tmp/files")
     for name, size in FILES:
         pair.client.sh(f"head -c {size} /dev/urandom > /tmp/files/{name}")
@@ -82,7 +82,7 @@ def copy_up(pair: Pair) -> None:
 
 
 def copy_down(pair: Pair) -> None:
-    """Make files on the server, read them on the client with nothing cached."""
+    """Makes files on the server and compares them on the client with nothing cached."""
     for name, size in FILES:
         pair.server.sh(f"head -c {size} /dev/urandom > /srv/export/from-server-{name}")
         path = f"{MOUNT_POINT}/from-server-{name}"
@@ -95,7 +95,7 @@ def copy_down(pair: Pair) -> None:
 
 
 def _timed(pair: Pair, command: str) -> float:
-    """How long the command took by the guest's own clock."""
+    """Runs a command; returns its seconds by the guest's own clock."""
     timed = f"a=$(date +%s.%N); {command} || exit 1; b=$(date +%s.%N); echo $a $b"
     began, ended = map(float, pair.client.sh(timed, timeout=300).split())
     return max(ended - began, 1e-6)
@@ -107,8 +107,8 @@ def _same(name: str, here: str, there: str) -> None:
 
 
 def show_trace(pair: Pair, verb: str, command: str) -> None:
-    """The tracepoints of one direct READ or WRITE of 64 KiB."""
-    say(f"one {verb} of 64 KiB, as the tracepoints of group rpcrdma tell it:")
+    """Prints the trace events of one direct READ or WRITE of 64 KiB."""
+    say(f"one {verb} of 64 KiB, in the trace events of group rpcrdma:")
     pair.client.sh(f"echo > {TRACING}/trace; echo 'rpcrdma:*' > {TRACING}/set_event")
     pair.client.sh(command, timeout=60)
     pair.client.sh(f"echo > {TRACING}/set_event")
@@ -118,7 +118,7 @@ def show_trace(pair: Pair, verb: str, command: str) -> None:
 
 
 def interesting(lines: Sequence[str], chunk: str) -> list[str]:
-    """The events that belong to the task whose call carried the chunk."""
+    """Returns the events of the task whose call carried the chunk."""
     events = [match[1] for line in lines if (match := re.search(r": (xprtrdma_\w+: .*)", line))]
     chunks = [event for event in events if event.startswith(f"xprtrdma_{chunk}:")]
     task = re.search(r"task:[0-9a-f]+@[0-9a-f]+", chunks[0]) if chunks else None
@@ -130,7 +130,7 @@ def interesting(lines: Sequence[str], chunk: str) -> list[str]:
 
 
 def show_counters(pair: Pair) -> None:
-    """The `xprt:` line, and what its numbers are called."""
+    """Prints the `xprt:` line, and some of its numbers by name."""
     text = pair.client.read("/proc/self/mountstats")
     values = mountstats.parse(text, MOUNT_POINT)
     say("counters of /proc/self/mountstats:")

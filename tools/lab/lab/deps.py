@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One step from a bare Debian to a machine that can build and run the lab."""
+"""Installs what the lab needs on a bare Debian machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REQUIREMENTS = paths.LAB / "requirements.txt"
 
 
 def wanted(text: str, codename: str) -> list[str]:
-    """The packages of the list that apply to this release and machine."""
+    """Returns the packages of the list that this release and machine need."""
     names = []
     for line in text.splitlines():
         name, *conditions = line.split() or ["#"]
@@ -38,7 +38,7 @@ def wanted(text: str, codename: str) -> list[str]:
 
 
 def absent(names: list[str]) -> list[str]:
-    """Those of the packages that dpkg does not have installed."""
+    """Returns the packages that are not installed."""
     query = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *names]
     done = subprocess.run(query, capture_output=True, text=True)
     have = {line.split()[0] for line in done.stdout.splitlines() if line.endswith(" installed")}
@@ -46,14 +46,14 @@ def absent(names: list[str]) -> list[str]:
 
 
 def install_packages() -> None:
-    """Install what is missing.
+    """Installs the packages that are missing.
 
     # Errors
-    `LabError` with the exact command when we are not root.
+    `LabError` with the exact command for a user who is not root.
     """
     names = absent(wanted(HOST_PACKAGES.read_text(), debian.codename()))
     if not names:
-        say("Debian packages: all there")
+        say("Debian packages: all installed")
         return
     command = ["apt-get", "install", "-y", "--no-install-recommends"]
     command += ["-o", "Acquire::Retries=5", *names]
@@ -71,7 +71,7 @@ def install_packages() -> None:
 
 
 def install_venv() -> Path:
-    """A virtual environment with the pinned tools that Debian does not package."""
+    """Makes a virtual environment with the pinned tools that Debian does not package."""
     key = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:12]
     venv = paths.cache() / f"venv-{key}"
     if (venv / ".complete").exists():
@@ -86,7 +86,7 @@ def install_venv() -> Path:
 
 
 def install_bindgen(src: Path) -> None:
-    """Build a bindgen into the cache when no installed one satisfies the kernel."""
+    """Builds a bindgen into the cache when no installed one satisfies the kernel."""
     try:
         toolchain.choose(src, settings.llvm())
         return
@@ -109,7 +109,7 @@ def install_bindgen(src: Path) -> None:
 
 
 def ensure() -> None:
-    """Everything, in order; each part does nothing when it is there already."""
+    """Installs everything in order; skips the parts that are there already."""
     with paths.locked("deps"):
         install_packages()
         install_venv()

@@ -3,7 +3,7 @@
 
 
 class LabError(Exception):
-    """Something a user can act on; the message says what happened and where to look."""
+    """An error that the user can act on; its message says what happened and where to look."""
 
 
 class GuestError(LabError):

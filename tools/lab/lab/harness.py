@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What stands behind the scenarios: one pair of guests, kept in good order.
+"""The pair of guests that the scenarios share.
 
-Booting two guests takes longer than most scenarios, so they share a pair.
-After each one the consoles and the capture are gone over; a pair in which
-anything went wrong is thrown away and the next scenario gets a fresh one.
+Two guests boot more slowly than most scenarios run, so scenarios share a pair. After each scenario
+the lab searches the consoles and checks the capture. It discards a pair in which anything went
+wrong, and the next scenario gets a fresh one.
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ class Options:
     relay: bool = False
     threads: int = 8
     cmdline: str = ""
-    #: Empty: what `LINK` says.
+    #: Empty for the link that `LINK` names.
     link: str = ""
-    #: Megabytes of the client; 0 for as many as usual.
+    #: Megabytes of the client's memory; 0 for the usual size.
     memory: int = 0
-    #: May join the lab's Kerberos realm, which a mount without `sec=` would find and use.
+    #: Whether the guests may join the Kerberos realm; mounts without `sec=` would then use it.
     realm: bool = False
 
 
 @dataclass
 class Scenario:
-    """The scenario under way: how far the consoles had been searched when it began."""
+    """The running scenario, and the state of its pair when it began."""
 
     name: str
     options: Options
+    #: The length of each console that was searched already.
     console_at: dict[str, int]
     pcap: Path
-    #: Mounts of the pair before it.
+    #: The number of mounts of the pair before the scenario.
     mounts: int
 
 
@@ -59,7 +60,7 @@ class Lab:
         self.kernel, self.directory, self._kunit = kernel, directory, kunit
         self.scenario: Scenario | None = None
         self.kept = directory
-        #: Reports of pairs that are gone, which no scenario has been told of.
+        #: Reports of discarded pairs, which belong to no scenario yet.
         self.unclaimed: list[str] = []
         self._searched: dict[str, int] = {}
         self._pair: Pair | None = None
@@ -70,20 +71,20 @@ class Lab:
 
     @property
     def modules(self) -> module.Modules:
-        """Our modules for this kernel, built on first use."""
+        """Our modules for this kernel, which the first use builds."""
         if self._modules is None:
             self._modules = module.build(self.kernel)
         return self._modules
 
     @property
     def provoker(self) -> Path:
-        """The module that provokes reports, built on first use."""
+        """The module that provokes reports, which the first use builds."""
         if self._provoker is None:
             self._provoker = module.build_provoker(self.kernel)
         return self._provoker
 
     def _sample_files(self) -> dict[str, Path]:
-        """Samples and the KUnit build of our module, as the client finds them in /lab."""
+        """Returns the samples and the module with KUnit suites by their names in /lab."""
         if settings.client() == "stock":
             return {}
         files = {path.name: path for path in self.modules.samples}
@@ -92,11 +93,11 @@ class Lab:
         return files
 
     def client_module(self) -> Path:
-        """The module under test: ours or stock, as `CLIENT` says."""
+        """Returns the module under test: ours or stock, as `CLIENT` says."""
         return self.kernel.stock_module if settings.client() == "stock" else self.modules.rpcrdma
 
     def begin(self, name: str, options: Options) -> Pair:
-        """A pair for a scenario, with a capture running and the module loaded."""
+        """Returns a pair for a scenario, with a running capture and the module loaded."""
         if self._pair and (self._options != options or not self._pair.alive):
             self.drop()
         if self._pair is None:
@@ -108,7 +109,7 @@ class Lab:
             raise
 
     def _prepare(self, pair: Pair, name: str) -> Pair:
-        """Load the module, start the capture."""
+        """Loads the module and starts the capture."""
         if pair.client.run("grep -q ^rpcrdma /proc/modules").status:
             pair.load()
         if settings.gdb():
@@ -123,7 +124,7 @@ class Lab:
 
     def _boot(self, options: Options) -> Pair:
         self._options = options
-        # What a boot reports is its first scenario's.
+        # Reports of the boot count against the first scenario.
         self._searched = {}
         setup = Setup(
             kernel=self.kernel,
@@ -147,7 +148,7 @@ class Lab:
         with step("booting two guests"):
             pair = Pair(setup, self.directory / f"pair-{self._count + 1:02d}")
         if self.kernel.flavour == "debug":
-            # What the boot itself lost is not what we are after.
+            # Memory that the boot lost does not count.
             for guest in (pair.server, pair.client):
                 guest.sh(f"echo clear > {KMEMLEAK}", timeout=200)
         return pair
@@ -155,16 +156,16 @@ class Lab:
     def end(
         self, *, failed: bool, expect_reports: bool = False, breaks_rules: bool = False
     ) -> list[str]:
-        """Finish the scenario and return what is wrong beyond its own asserts.
+        """Ends the scenario and returns the faults that its own assertions have not found.
 
-        `breaks_rules`: a peer was made to, so the packets are not checked.
+        `breaks_rules`: a peer broke the protocol on purpose, so the packets are not checked.
         """
         scenario, pair = self.scenario, self._pair
         assert scenario is not None and pair is not None
         self.scenario = None
         faults, self.unclaimed = self.unclaimed, []
         if failed and settings.keep():
-            # Before anything is cleaned up: the mount is there as the scenario has left it.
+            # This comes before any cleaning up: the mount is as the scenario has left it.
             self._stay(pair, scenario)
         try:
             pair.client.sh("umount -a -t nfs,nfs4 || umount -a -l -t nfs,nfs4", timeout=60)
@@ -175,11 +176,11 @@ class Lab:
         if not expect_reports:
             faults += reports
         elif not reports:
-            faults.append("nothing was reported, and something should have been")
-        # Over iWARP one TCP frame may hold several messages: the check does not take those apart.
+            faults.append("no console has a report, although the scenario provokes one")
+        # Over iWARP one TCP frame may hold several messages, which the check cannot separate.
         checked = pair.setup.link == "rxe" and not breaks_rules
         if checked and not failed and not expect_reports:
-            # A scenario may have made a capture of its own of what it is about.
+            # The calls may be in a capture that the scenario itself has made.
             busy = pair.mounts > scenario.mounts and pair.pcaps == [scenario.pcap]
             faults += wire_faults(scenario.pcap, busy=busy, bad_link=pair.relay is not None)
         if failed or faults:
@@ -199,9 +200,9 @@ class Lab:
             terminal.talk(pair, settings.on())
 
     def _reports(self, pair: Pair) -> list[str]:
-        """Every kernel report in either console since they were searched last.
+        """Returns the kernel reports in both consoles since the last search.
 
-        A scenario's end is searched with the next one's beginning: teardown goes on after it.
+        Teardown continues after a scenario, so the search after the next scenario covers it.
         """
         found = []
         faulty = {
@@ -218,7 +219,7 @@ class Lab:
         return found
 
     def _keep(self, pair: Pair, scenario: Scenario) -> None:
-        """Copy what a failed scenario leaves to look at."""
+        """Copies the logs and captures of a failed scenario to a directory of their own."""
         self.kept = self.directory / scenario.name.replace("/", "_")
         self.kept.mkdir(parents=True, exist_ok=True)
         for guest in (pair.server, pair.client):
@@ -229,39 +230,41 @@ class Lab:
                 shutil.copy(pcap, self.kept / f"cable-{number}.pcap")
 
     def drop(self) -> None:
-        """End the pair, if there is one; what it reports last is `unclaimed`."""
+        """Ends the pair, if there is one; its last reports become `unclaimed`."""
         pair = self._pair
         self._stop()
         if pair:
-            self.unclaimed += [f"after the scenario before: {text}" for text in self._reports(pair)]
+            self.unclaimed += [
+                f"after the previous scenario: {text}" for text in self._reports(pair)
+            ]
 
     def _stop(self) -> None:
-        """End the pair, if there is one."""
+        """Ends the pair, if there is one."""
         pair, self._pair = self._pair, None
         if pair:
             pair.stop()
 
 
 def leaks(guest: Guest) -> str:
-    """What kmemleak finds now. Objects count when they are older than five seconds."""
-    # What the allocator handed out last looks held otherwise.
+    """Returns the report of kmemleak about objects that are older than five seconds."""
+    # Otherwise the memory that the allocator handed out last looks referenced.
     churn = "taskset -c $c insmod /lab/lab_provoke.ko report=churn"
     guest.run(f"for c in $(seq 0 $(($(nproc) - 1))); do {churn}; done 2>/dev/null", timeout=100)
-    # Twice: what a processor's registers or stack still held looks leaked the first time.
+    # Two scans: the first one may miss references in registers and on stacks.
     guest.sh(f"sleep 6; echo scan > {KMEMLEAK}; echo scan > {KMEMLEAK}", timeout=300)
     text = guest.read(KMEMLEAK).strip()
     return f"{guest.name}: kmemleak: {text[:3000]}" if text else ""
 
 
 def wire_faults(pcap: Path, *, busy: bool = False, bad_link: bool = False) -> list[str]:
-    """Breaches of the protocol in a capture.
+    """Returns the breaches of the protocol in a capture.
 
-    `busy`: something must be in it. `bad_link`: tshark cannot put together what it sees twice or
-    out of order, and calls that malformed.
+    `busy`: the capture must contain calls. `bad_link`: tshark cannot reassemble frames that it sees
+    twice or out of order, and calls them malformed, so malformed frames do not count.
     """
     summary = wirecheck.check(capture.read(pcap), *CLIENT_ADDRESSES)
     if busy and not summary.calls:
-        return ["wire: there was a mount, and the capture has not one call"]
+        return ["wire: there was a mount, but the capture has no call"]
     found = [f for f in summary.violations if not (bad_link and f.endswith("malformed"))]
     shown = [f"wire: {text}" for text in found[:20]]
     if len(found) > 20:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The guests' root image: a squashfs of Debian packages, and a payload disk.
 
-The image changes rarely and is cached by what went into it. What changes with
-every build (modules, scripts) travels on a second disk as a plain tar, so that
-a new module costs no image build.
+The image changes rarely; its name in the cache has a hash of its contents. Modules and scripts
+change with every build, so they are in a tar on a second disk, and a new module needs no new image.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from . import debian, paths
 from .command import logged
 from .progress import step
 
-#: mksquashfs of Debian 12 wants more zero blocks at the end than tar promises.
+#: mksquashfs of Debian 12 needs more zero blocks at the end than tar guarantees.
 _SQUASH = (
     '{ cat "$0"; head -c 20480 /dev/zero; } |'
     ' mksquashfs - "$1" -tar -noI -noD -noF -noX -b 64K -noappend -no-progress'
@@ -27,13 +26,13 @@ _EXCLUDE = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr
 
 
 def packages() -> list[str]:
-    """The package names in guest/packages.txt."""
+    """Returns the package names in guest/packages.txt."""
     lines = (paths.GUEST / "packages.txt").read_text().splitlines()
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
 
 
 def ensure() -> Path:
-    """The root image, built if the cache does not hold it."""
+    """Returns the root image, and builds it if the cache does not have it."""
     stage1 = paths.GUEST / "stage1"
     release = debian.codename()
     text = "\n".join([release, *packages(), stage1.read_text()])
@@ -47,7 +46,7 @@ def ensure() -> Path:
 
 
 def _build(image: Path, stage1: Path) -> None:
-    """Bootstrap into a temporary name and rename: the image is whole or absent."""
+    """Bootstraps under a temporary name and renames, so that the image is complete or absent."""
     mirror = debian.mirror()
     log = paths.log_file("image")
     log.unlink(missing_ok=True)
@@ -60,17 +59,17 @@ def _build(image: Path, stage1: Path) -> None:
     args += [mirror.codename, str(tar), mirror.source_line(mirror.codename).strip()]
     with step(f"guest image: bootstrapping Debian {mirror.codename}", log):
         logged(args, log)
-        # Not compressed: the guest would pay for it at every boot, under TCG.
+        # Not compressed: decompression under TCG would slow down every boot.
         logged(["bash", "-c", _SQUASH, str(tar), str(partial)], log)
     tar.unlink()
     partial.rename(image)
 
 
 def payload(target: Path, files: Mapping[str, Path | str]) -> None:
-    """Write the second disk: a tar of `files`, by name in the guest's /lab.
+    """Writes the second disk: a tar of `files`, by name in the guest's /lab.
 
-    A `str` is a file's text, a `Path` a file on the host. All are executable:
-    scripts need it and modules do not mind.
+    A `str` is a file's text, a `Path` a file on the host. All files are executable, for the sake of
+    the scripts.
     """
     with tarfile.open(target, "w") as tar:
         for name, content in {"init": paths.GUEST / "init", **files}.items():

@@ -11,13 +11,13 @@ from pathlib import Path
 from .command import capture
 from .errors import LabError
 
-#: What stands between such a kernel and the guest's disks, console and link.
+#: The drivers for the guest's disks, console and link, which are modules of such a kernel.
 DRIVERS = ("virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "squashfs", "overlay")
 DRIVERS += ("virtio_rng", "ext4")
 
 
 def archive(entries: dict[str, tuple[int, bytes]]) -> bytes:
-    """A cpio archive ("newc") of `entries`: mode and contents by name."""
+    """Returns a cpio archive ("newc") of `entries`, which are mode and contents by name."""
     out = bytearray()
     for number, (name, (mode, data)) in enumerate([*entries.items(), ("TRAILER!!!", (0, b""))]):
         path = name.encode() + b"\0"
@@ -30,7 +30,7 @@ def archive(entries: dict[str, tuple[int, bytes]]) -> bytes:
 
 
 def load_order(root: Path, release: str) -> Iterator[Path]:
-    """The module files that `DRIVERS` need, each after those it depends on."""
+    """Returns the module files that `DRIVERS` need, each after its dependencies."""
     seen: set[str] = set()
     for driver in DRIVERS:
         text = capture(["modprobe", "-d", root, "-S", release, "--show-depends", driver])
@@ -43,10 +43,10 @@ def load_order(root: Path, release: str) -> Iterator[Path]:
 
 
 def plain(module: Path) -> bytes:
-    """A module's contents, unpacked if the distribution packs them.
+    """Returns the contents of a module, decompressed if the distribution compresses them.
 
     # Errors
-    `LabError` on a packing other than xz.
+    `LabError` for a compression other than xz.
     """
     data = module.read_bytes()
     if module.suffix == ".xz":
@@ -57,7 +57,7 @@ def plain(module: Path) -> bytes:
 
 
 def build(root: Path, release: str, init: Path, target: Path) -> None:
-    """Write the RAM disk for the kernel `release` installed in `root`."""
+    """Writes the RAM disk for the kernel `release` installed in `root`."""
     entries: dict[str, tuple[int, bytes]] = {}
     for name in ("bin", "dev", "lib", "root"):
         entries[name] = (stat.S_IFDIR | 0o755, b"")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Print the build tree of a lab kernel, building it if need be.
+"""Prints the build tree of a lab kernel, and builds the kernel if necessary.
 
-For `make KDIR=$(tools/lab/python -m lab kdir)`: progress goes to standard
-error, the path alone to standard output.
+For `make KDIR=$(tools/lab/python -m lab kdir)`: progress goes to standard error, and the path alone
+to standard output.
 """
 
 from __future__ import annotations

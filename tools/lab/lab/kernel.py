@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The lab kernels: source from Debian, a small configuration, cached builds.
 
-A build lives in a directory named after everything that decides its contents:
-source version, configuration lines, compilers. A build that was interrupted
-is continued in place by make; only its stamp declares it whole.
+The name of a build's directory contains all that decides its contents: the version of the source,
+and a hash of configuration and compilers. make continues an interrupted build; a build is complete
+only when it has its stamp.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Kernel:
 
     @property
     def image(self) -> Path:
-        """What QEMU boots."""
+        """The file that QEMU boots."""
         return self.obj / "arch/x86/boot/bzImage"
 
     @property
@@ -58,22 +58,22 @@ class Kernel:
 
     @property
     def stock_module(self) -> Path:
-        """The kernel's own rpcrdma.ko, our peer and our yardstick."""
+        """The kernel's own rpcrdma.ko, our peer and the reference for measurements."""
         return self.obj / STOCK_MODULE
 
 
 def config_lines(text: str, flavour: str) -> list[str]:
-    """The fragment's lines for one flavour: plain lines and `#<flavour> ` ones."""
+    """Returns the fragment's lines for one flavour: common lines and `#<flavour> ` lines."""
     prefix = f"#{flavour} "
     lines = [line.removeprefix(prefix).strip() for line in text.splitlines()]
     return [line for line in lines if line.startswith("CONFIG_")]
 
 
 def missing_lines(wanted: list[str], config: str) -> list[str]:
-    """The wanted lines that did not survive `olddefconfig`.
+    """Returns the wanted lines that `olddefconfig` dropped.
 
-    `CONFIG_X=n` survives when X is not set; a value repeated later in the
-    fragment overrides the earlier one, as it does for Kconfig.
+    `CONFIG_X=n` survives when X is not set. A later line of the fragment overrides an earlier one,
+    as it does for Kconfig.
     """
     have = set(config.splitlines())
     final = {line.partition("=")[0]: line for line in wanted}
@@ -88,7 +88,7 @@ def missing_lines(wanted: list[str], config: str) -> list[str]:
 
 
 def pick_version(found: list[tuple[str, str, str]]) -> tuple[str, str, str]:
-    """Choose among (suite, package, version): 7.3 if it is there, else the newest 7.x."""
+    """Chooses among (suite, package, version): 7.3 if available, otherwise the newest 7.x."""
 
     def minor(entry: tuple[str, str, str]) -> int:
         return int(entry[1].rpartition(".")[2])
@@ -104,7 +104,7 @@ def pick_version(found: list[tuple[str, str, str]]) -> tuple[str, str, str]:
 
 
 def source() -> Source:
-    """The kernel source: `KERNEL_SRC`, the cached copy, or a fresh download."""
+    """Returns the kernel source: `KERNEL_SRC`, the cached copy, or a fresh download."""
     given = os.environ.get("KERNEL_SRC")
     if given:
         path = Path(given).resolve()
@@ -121,7 +121,7 @@ def source() -> Source:
 
 
 def _fetch(note: Path) -> Source:
-    """Download and unpack Debian's kernel source; complete or absent, never half."""
+    """Downloads and unpacks Debian's kernel source, which is complete or absent afterwards."""
     log = paths.log_file("kernel-source")
     log.unlink(missing_ok=True)
     mirror = debian.mirror()
@@ -148,7 +148,7 @@ def _fetch(note: Path) -> Source:
 
 
 def _unpack(deb: Path, package: str, target: Path) -> None:
-    """Unpack the tarball inside the package beside `target`, then rename it there."""
+    """Unpacks the tarball of the package beside `target` and then renames the directory."""
     partial = target.with_name(target.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -164,7 +164,7 @@ def _unpack(deb: Path, package: str, target: Path) -> None:
 
 
 def configure(src: Path, obj: Path, flavour: str, tools: toolchain.Toolchain, log: Path) -> None:
-    """Write `.config` in `obj`: allnoconfig, the fragment, and nothing lost.
+    """Writes `.config` in `obj` from allnoconfig and the fragment.
 
     # Errors
     `LabError` naming every line of the fragment that Kconfig dropped.
@@ -183,7 +183,7 @@ def configure(src: Path, obj: Path, flavour: str, tools: toolchain.Toolchain, lo
 
 @cache
 def ensure(flavour: str = "plain") -> Kernel:
-    """The kernel of this flavour, built if the cache does not hold it."""
+    """Returns the kernel of this flavour, and builds it if the cache does not have it."""
     if flavour not in ("plain", "debug"):
         raise LabError(f"KERNEL={flavour}: there are two kernels, plain and debug")
     given = os.environ.get("KDIR")
@@ -204,7 +204,7 @@ def ensure(flavour: str = "plain") -> Kernel:
 
 
 def _existing(obj: Path) -> Kernel:
-    """A kernel the user built: `KDIR` is used as it stands."""
+    """Returns the kernel that the user has built in `KDIR`, unchanged."""
     src = (obj / "source").resolve()
     kernel = Kernel("plain", src, obj, toolchain.choose(src, settings.llvm()))
     for needed in (kernel.image, kernel.stock_module):
@@ -214,7 +214,7 @@ def _existing(obj: Path) -> Kernel:
 
 
 def _build(kernel: Kernel) -> None:
-    """Configure (once) and build; the stamp comes last."""
+    """Configures once, builds, and writes the stamp last."""
     log = paths.log_file(f"kernel-{kernel.flavour}")
     log.unlink(missing_ok=True)
     kernel.obj.mkdir(parents=True, exist_ok=True)

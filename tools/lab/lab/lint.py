@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The lab's own quality: ruff, and host tests that need no guest."""
+"""Checks the lab itself: ruff, and host tests that need no guest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def main(arguments: Sequence[str]) -> int:
     argparse.ArgumentParser(prog="lab lint", description=__doc__).parse_args(arguments)
     deps.install_packages()
     ruff = deps.install_venv() / "bin/ruff"
-    # From the lab's own folder, to which the patterns in pyproject.toml relate.
+    # The patterns in pyproject.toml are relative to the lab's own folder.
     for args in (["check"], ["format", "--check"]):
         command = [str(ruff), *args, "--no-cache", "-q", "."]
         status = subprocess.run(command, cwd=paths.LAB).returncode

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How much memory a guest has left, exactly enough to see a few hundred kilobytes go."""
+"""Measures the free memory of a guest, precise to some hundred kilobytes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ PAGE_KILOBYTES = 4
 
 
 def free_kilobytes(guest: Guest) -> int:
-    """Free memory with everything droppable dropped.
+    """Returns the free memory after all droppable caches were dropped.
 
-    The processors' own lists of free pages belong to it: they come and go by 12 MB, and MemFree
+    The result includes the processors' own lists of free pages. They vary by 12 MB, and MemFree
     leaves them out.
     """
-    # Both at once: between two commands pages move from one to the other.
+    # One command reads both files, since pages move from one list to the other in between.
     text = guest.sh(
         "sync; echo 3 > /proc/sys/vm/drop_caches; sleep 0.5; echo 3 > /proc/sys/vm/drop_caches;"
         " cat /proc/meminfo /proc/zoneinfo"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The `xprt: rdma` line of /proc/self/mountstats: 27 values with names."""
+"""Parses the `xprt: rdma` line of /proc/self/mountstats, which has 27 values."""
 
 from __future__ import annotations
 
-#: As the stock module prints them, after the word `rdma`.
+#: The names of the values in the order in which the stock module prints them.
 FIELDS = (
     "port",
     "bind_count",
@@ -36,7 +36,7 @@ FIELDS = (
 
 
 def parse(text: str, mount_point: str) -> dict[str, int]:
-    """The transport counters of one mount.
+    """Returns the transport's counters of one mount by name.
 
     # Errors
     `ValueError` when the mount has no `xprt: rdma` line of exactly 27 values.
@@ -51,7 +51,7 @@ def parse(text: str, mount_point: str) -> dict[str, int]:
 
 
 def parse_line(line: str) -> dict[str, int]:
-    """The values of one `xprt:` line, by name."""
+    """Returns the values of one `xprt:` line by name."""
     words = line.split()
     if words[:2] != ["xprt:", "rdma"]:
         raise ValueError(f"not an rdma transport: {line.strip()}")
@@ -62,7 +62,7 @@ def parse_line(line: str) -> dict[str, int]:
 
 
 def operations(text: str, mount_point: str) -> dict[str, int]:
-    """How often each NFS operation was called on one mount."""
+    """Returns how often the client called each operation of NFS on one mount."""
     inside, counts = False, {}
     for line in text.splitlines():
         words = line.split()

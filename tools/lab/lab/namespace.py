@@ -9,7 +9,7 @@ NAME = "apart"
 
 
 def ensure(pair: Pair) -> None:
-    """Set it up with an RDMA device of its own, routed to the server, unless it is there."""
+    """Makes the namespace with an RDMA device and a route to the server, unless it exists."""
     if pair.client.run(f"ip netns list | grep -q {NAME}").status == 0:
         return
     pair.client.sh(
@@ -27,16 +27,16 @@ def ensure(pair: Pair) -> None:
 
 
 def device(pair: Pair) -> str:
-    """The name of its RDMA device."""
+    """Returns the name of the namespace's RDMA device."""
     return f"{pair.setup.link}1"
 
 
 def add_device(pair: Pair) -> None:
-    """Give it its RDMA device (back)."""
+    """Adds the RDMA device to the namespace."""
     kind = pair.setup.link
     pair.client.sh(f"ip netns exec {NAME} rdma link add {device(pair)} type {kind} netdev far")
 
 
 def delete_device(pair: Pair) -> None:
-    """Take that device away."""
+    """Removes the RDMA device from the namespace."""
     pair.client.sh(f"rdma link del {device(pair)}", timeout=120)

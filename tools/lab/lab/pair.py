@@ -20,7 +20,7 @@ from .vm import Spec, Vm
 
 SERVER_ADDRESS = "10.0.0.1"
 CLIENT_ADDRESS = "10.0.0.2"
-#: All that the client may send from; the last is a network namespace's (see `namespace`).
+#: All addresses of the client; the last one is in a network namespace (lab/namespace.py).
 CLIENT_ADDRESSES = (CLIENT_ADDRESS, "fd00::2", "10.0.1.2")
 MOUNT_POINT = "/mnt/nfs"
 _IMAGE_ONLY = ("init", "packages.txt", "stage1")
@@ -28,7 +28,7 @@ _IMAGE_ONLY = ("init", "packages.txt", "stage1")
 
 @dataclass(frozen=True)
 class Setup:
-    """Which kernel, modules and link a pair of guests is made from."""
+    """The kernel, modules and link of a pair of guests."""
 
     kernel: Kernel
     client_module: Path
@@ -39,29 +39,33 @@ class Setup:
     threads: int = 8
     cmdline: str = ""
     client_extra: tuple[str, ...] = ()
-    #: Further files for the guests' /lab, by name.
+    #: Further files for the guests' /lab by name.
     files: Mapping[str, Path] = field(default_factory=dict)
     relay: bool = False
     #: Whether gdb may connect to the guests.
     gdb: bool = False
-    #: Megabytes; 0 for as many as the server has.
+    #: Megabytes of the client's memory; 0 for the size of the server's.
     client_memory: int = 0
 
 
 class Guest:
-    """A guest as scenarios use it: shell commands that must succeed."""
+    """A guest as scenarios use it: they run shell commands in it."""
 
     def __init__(self, vm: Vm) -> None:
-        """Wrap a virtual machine."""
+        """Wraps a virtual machine."""
         self.vm = vm
         self.name = vm.spec.name
 
     def run(self, command: str, *, timeout: float = 60, stdin: bytes = b"") -> Exit:
-        """Run a shell command and return how it ended."""
+        """Runs a shell command and returns how it ended."""
         return self.vm.run(command, timeout=timeout, stdin=stdin)
 
     def sh(self, command: str, *, timeout: float = 60, stdin: bytes = b"") -> str:
-        """Run a shell command that must end 0 and return its standard output."""
+        """Runs a shell command and returns its standard output.
+
+        # Errors
+        `GuestError` when the command fails.
+        """
         done = self.run(command, timeout=timeout, stdin=stdin)
         if done.status:
             text = (done.stdout + done.stderr).decode(errors="replace").strip()
@@ -71,49 +75,49 @@ class Guest:
         return done.stdout.decode(errors="replace")
 
     def need_device(self, link: str) -> None:
-        """Make sure that init could add its RDMA device.
+        """Checks that init has added the RDMA device.
 
         # Errors
-        `GuestError` if it could not: nothing could be mounted.
+        `GuestError` without the device: no mount would work.
         """
         if self.run(f"test -e /sys/class/infiniband/{link}0").status:
             release = self.sh("uname -r").strip()
             raise GuestError(f"{self.name}: no device of type {link}: has {release} its module?")
 
     def read(self, path: str) -> str:
-        """The text of a file in the guest."""
+        """Returns the text of a file in the guest."""
         return self.sh(f"cat {shlex.quote(path)}")
 
     def write(self, path: str, data: bytes) -> None:
-        """Create a file in the guest."""
+        """Creates a file in the guest."""
         self.sh(f"cat > {shlex.quote(path)}", stdin=data)
 
     def console(self) -> str:
-        """Everything the guest's kernel has said so far."""
+        """Returns all that the guest's kernel has printed so far."""
         return self.vm.spec.console.read_text(errors="replace")
 
 
 class Pair:
-    """Both guests, booted, with the server serving and the client ready to mount."""
+    """Both guests, booted; the server exports a directory, and the client is ready to mount."""
 
     def __init__(self, setup: Setup, directory: Path) -> None:
-        """Boot both guests in parallel and bring their services up.
+        """Boots both guests in parallel and starts their services.
 
         # Errors
-        `GuestError`; nothing is left running then.
+        `GuestError`; no guest runs then.
         """
         self.setup, self.directory = setup, directory
-        #: How many went well.
+        #: The number of successful mounts.
         self.mounts = 0
-        #: Whether allocations were ever failed on purpose.
+        #: Whether a scenario has made allocations fail.
         self.starved = False
-        #: Captures of the scenario under way, in order; the last one may be going on.
+        #: The captures of the running scenario in order; the last one may still be running.
         self.pcaps: list[Path] = []
         try:
             self._bring_up()
         except BootError as err:
-            # Seen on a starved host: a kernel that stops in its own first steps, under emulation.
-            say(f"booting once more, since a guest hung: {err}")
+            # On a busy host an emulated kernel may hang in its first steps.
+            say(f"booting again, since a guest hung: {err}")
             self._bring_up()
 
     def _bring_up(self) -> None:
@@ -161,7 +165,7 @@ class Pair:
         )
 
     def _link_end(self, name: str) -> str:
-        """QEMU's end of the cable: both connect to the relay, or one to the other."""
+        """Returns QEMU's end of the cable: guests connect to the relay, or one to the other."""
         if self.relay:
             return f"server=off,addr.type=unix,addr.path={self._sockets}/{name}-end.sock"
         address = f"addr.type=unix,addr.path={self._sockets}/link.sock"
@@ -186,7 +190,7 @@ class Pair:
         return all(vm.alive for vm in self._vms)
 
     def load(self, parameters: str = "") -> None:
-        """Load rpcrdma.ko on the client."""
+        """Loads rpcrdma.ko on the client."""
         self.client.sh(f"insmod /lab/rpcrdma.ko {parameters}".rstrip())
         self._offer_gdb(self.client, self.setup.client_module)
 
@@ -196,10 +200,9 @@ class Pair:
             gdb.write(guest, self.setup.kernel.vmlinux, module)
 
     def unload(self, patience: float = 2.0, *, module: str = "rpcrdma") -> None:
-        """Remove rpcrdma.ko, or another module, from the client.
+        """Removes rpcrdma.ko, or another module, from the client.
 
-        Teardown after umount is asynchronous: being in use is forgiven for
-        `patience` seconds.
+        Teardown after umount is asynchronous, so the module may be in use for `patience` seconds.
         """
         deadline = time.monotonic() + patience
         while self.client.run(f"rmmod {module}").status:
@@ -216,10 +219,10 @@ class Pair:
         proto: str = "rdma",
         namespace: str = "",
     ) -> None:
-        """Mount the server's export on the client over RDMA.
+        """Mounts the server's export on the client over RDMA.
 
-        `proto`: ``rdma6`` for IPv6. `namespace`: a network namespace to mount in; the mount itself
-        is seen everywhere.
+        `proto`: ``rdma6`` for IPv6. `namespace`: the network namespace of the mount, which all
+        processes can see.
         """
         server = "server6" if proto.endswith("6") else "server"
         words = f"vers={version},proto={proto},port=20049" + (f",{options}" if options else "")
@@ -229,26 +232,26 @@ class Pair:
         self.mounts += 1
 
     def umount(self, at: str = MOUNT_POINT) -> None:
-        """Unmount it again."""
+        """Unmounts a mount."""
         self.client.sh(f"umount {at}", timeout=120)
 
     def stop_nfsd(self) -> None:
-        """Take the server's services away; its exports stay."""
+        """Stops the threads of nfsd; the exports stay."""
         self.server.sh("rpc.nfsd 0", timeout=120)
 
     def start_nfsd(self) -> None:
-        """Bring them back, RDMA's port with them."""
+        """Starts the threads of nfsd and opens the RDMA port."""
         port = "echo 'rdma 20049' > /proc/fs/nfsd/portlist"
         self.server.sh(f"rpc.nfsd {self.setup.threads} && {port}", timeout=120)
 
     def restart_nfsd(self, pause: float = 0) -> None:
-        """Both, with so many seconds in between."""
+        """Stops nfsd, waits `pause` seconds, and starts it."""
         self.stop_nfsd()
         time.sleep(pause)
         self.start_nfsd()
 
     def capture(self, path: Path) -> None:
-        """Start copying every frame of the cable into a pcap file at `path`."""
+        """Starts to copy every frame of the cable into a pcap file at `path`."""
         self.pcaps.append(path)
         self.server.vm.monitor.call(
             "object-add",
@@ -258,11 +261,11 @@ class Pair:
         )
 
     def end_capture(self) -> None:
-        """Stop the capture; the file is complete afterwards."""
+        """Stops the capture; its file is complete afterwards."""
         self.server.vm.monitor.call("object-del", id="dump")
 
     def stop(self) -> None:
-        """End both guests."""
+        """Ends both guests."""
         for vm in self._vms:
             vm.stop()
         if self.relay:
@@ -272,9 +275,9 @@ class Pair:
         self._sockets.rmdir()
 
     def __enter__(self) -> Pair:
-        """The pair itself."""
+        """Returns the pair."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End both guests."""
+        """Ends both guests."""
         self.stop()

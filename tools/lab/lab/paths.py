@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where the lab finds its own files and keeps what it builds.
+"""The places of the lab's own files and of the files that it builds.
 
-Everything built or fetched lives below one cache directory of the user, so
-that ``rm -r`` of it is a complete clean-up and the work tree stays untouched.
+All that the lab builds or fetches is below one cache directory of the user. ``rm -r`` of that
+directory removes everything, and the work tree stays unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEEP_RUNS = 7 * 86400.0
 
 
 def cache() -> Path:
-    """The lab's cache directory, created on first use."""
+    """Returns the lab's cache directory, and creates it at the first use."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     path = Path(base) / "rpcrdma-lab"
     path.mkdir(parents=True, exist_ok=True)
@@ -31,21 +31,21 @@ def cache() -> Path:
 
 
 def sub(name: str) -> Path:
-    """A directory of the cache, created on first use."""
+    """Returns a directory of the cache, and creates it at the first use."""
     path = cache() / name
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def log_file(name: str) -> Path:
-    """The log of one build step; each run of the step overwrites the last."""
+    """Returns the log of a build step; each run of the step overwrites the log."""
     return sub("log") / f"{name}.log"
 
 
 def run_directory(name: str) -> Path:
-    """A new directory for the consoles and captures of one run.
+    """Makes a directory for the consoles and captures of one run.
 
-    Those of runs more than a week old are removed.
+    Removes the directories of runs that are more than a week old.
     """
     runs = sub("runs")
     for old in runs.iterdir():
@@ -68,7 +68,7 @@ def scenario_directory() -> Path:
 
 @contextmanager
 def locked(what: str = "cache") -> Iterator[None]:
-    """Hold the lock of one part of the cache: two labs must not build it at once."""
+    """Holds the lock of one part of the cache, so that two labs do not build it at once."""
     with (sub("locks") / what).open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Build kernel and guest image into the cache, or find them there."""
+"""Builds kernel and guest image into the cache, unless they are there."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Progress for people: one line a step, with the time since the command began."""
+"""Prints progress: one line for each step, with the time since the command began."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _BEGAN = time.monotonic()
 
 
 def say(text: str) -> None:
-    """Print one progress line, stamped with the seconds since the start."""
+    """Prints one line with the seconds since the command began."""
     print(f"[{time.monotonic() - _BEGAN:6.1f}s] {text}", flush=True)
 
 
 @contextmanager
 def step(name: str, log: Path | None = None) -> Iterator[None]:
-    """Announce a step that takes a while, and say how long it took."""
+    """Prints a line at the beginning of a long step, and its duration at the end."""
     began = time.monotonic()
     say(f"{name} …" + (f" (log: {log})" if log else ""))
     yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The user's switches, read from the environment as make passes them on."""
+"""The variables that the user gives to make, which reach the lab through the environment."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def _choice(variable: str, default: str, allowed: tuple[str, ...]) -> str:
 
 
 def llvm() -> str:
-    """`LLVM`: the suffix of clang and lld, `-19` unless told otherwise."""
+    """`LLVM`: the suffix of clang and lld, `-19` by default."""
     return os.environ.get("LLVM") or "-19"
 
 
 def jobs() -> int:
-    """`JOBS`: how many compilers at once."""
+    """`JOBS`: the number of compilers at a time."""
     value = os.environ.get("JOBS") or str(os.cpu_count() or 1)
     if not value.isdigit() or int(value) < 1:
         raise LabError(f"JOBS={value}: must be a positive number")
@@ -30,24 +30,24 @@ def jobs() -> int:
 
 
 def flavour() -> str:
-    """`KERNEL`: which kernel the guests run."""
+    """`KERNEL`: the kernel that the guests run."""
     return _choice("KERNEL", "plain", ("plain", "debug"))
 
 
 def cpus(flavour: str) -> int:
-    """Processors of a guest: two, but one under the debug kernel on a small host.
+    """Returns the number of processors of a guest: two, or one under a debug kernel on two cores.
 
-    Two guests of two processors each on two cores spend their time waiting for
-    locks whose holder does not run; under KASAN that makes minutes of a boot.
+    Two guests with two processors each on two cores wait for locks whose holder does not run; with
+    KASAN their boot takes minutes.
     """
     return 1 if flavour == "debug" and (os.cpu_count() or 1) < 4 else 2
 
 
 def pairs(flavour: str) -> int:
-    """`PAIRS`: how many pairs of guests are at work at once in a whole run of the scenarios.
+    """`PAIRS`: the number of pairs of guests that share the scenarios of a whole run.
 
-    A pair of plain guests keeps about one processor of the host busy. A debug pair does with two
-    what it can, and its leak detector is to see what all scenarios have left: one of those.
+    A pair of plain guests keeps about one processor of the host busy. There is one debug pair only:
+    it uses two processors, and its leak detector must see the effect of all scenarios.
     """
     default = 1 if flavour == "debug" else min(os.cpu_count() or 1, 4)
     return max(1, _number("PAIRS", default))
@@ -114,7 +114,7 @@ def soak_time() -> int:
 
 
 def soak_seed() -> int:
-    """`SOAK_SEED`: which sequence of faults; another one each time unless told."""
+    """`SOAK_SEED`: the number of a sequence of faults; a new one each time by default."""
     return _number("SOAK_SEED", int(time.time()) % 100_000)
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`make soak`: verified work on three mounts under one random fault after the other.
+"""`make soak`: verified work on three mounts under a sequence of random faults.
 
-Every fault is followed by a look at whether all workers go on. At the end every byte is compared
-on both sides, the mounts go, the module is unloaded, and both consoles are searched for reports
-(the debug kernel's memory for leaks, too). ``SOAK_TIME`` is in seconds, ``SOAK_SEED`` repeats
-a sequence of faults.
+After each fault all workers must make progress. At the end the soak compares every byte on both
+sides, unmounts, unloads the module, and searches both consoles for reports (on the debug kernel
+also the memory for leaks). ``SOAK_TIME`` is in seconds; ``SOAK_SEED`` repeats a sequence of
+faults.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .pair import MOUNT_POINT, Pair, Setup
 from .progress import say, step
 from .worker import Worker
 
-#: Where, which version, further options.
+#: Mount point, version and further options of each mount.
 MOUNTS = (
     (MOUNT_POINT, "4.2", "nosharecache"),
     ("/mnt/three", "3", "nosharecache"),
     ("/mnt/four", "4.1", "nosharecache,nconnect=4"),
 )
-#: Seconds in which every worker must go on after a fault, and the operations that prove it.
+#: Seconds within which every worker must make progress after a fault, and the operations for that.
 PATIENCE, PROOF = 120.0, 10
 FAIL_SUNRPC = "/sys/kernel/debug/fail_sunrpc"
-#: Through the page cache, again and again: what was written is read back by whoever has not got it.
+#: Repeated work through the page cache: the program writes, drops the cache, and checks.
 CACHED = (
     "while [ ! -e /run/soak.stop ]; do for suite in offsets append mmap names; do"
     f" rm -rf {MOUNT_POINT}/cached && python3 /lab/verify.py write $suite {MOUNT_POINT}/cached"
@@ -42,21 +42,21 @@ CACHED = (
 
 @dataclass
 class Tally:
-    """What became of one kind of fault."""
+    """The recoveries from one kind of fault."""
 
     recoveries: list[float] = field(default_factory=list)
 
 
 class Faults:
-    """The faults, each a method that returns what it did once that is over."""
+    """The faults; each method inflicts one, and returns a description when the fault is over."""
 
     def __init__(self, pair: Pair, chance: random.Random) -> None:
-        """`chance` decides lengths and kinds."""
+        """`chance` chooses lengths and kinds."""
         assert pair.relay is not None
         self._pair, self._relay, self._chance = pair, pair.relay, chance
 
     def kinds(self) -> dict[str, Callable[[], str]]:
-        """Those that this kernel has, by name."""
+        """Returns the faults that this kernel can inflict, by name."""
         known = {
             "blackout": self._blackout,
             "bad link": self._bad_link,
@@ -99,7 +99,7 @@ class Faults:
         return f"gone for {seconds} s"
 
     def _pressure(self) -> str:
-        """A process takes most of the memory for some seconds; not so much that it is killed."""
+        """Starts a process that takes most of the memory for some seconds, but is not killed."""
         program = (
             "import time\n"
             "free = [l for l in open('/proc/meminfo') if l.startswith('MemAvailable')][0]\n"
@@ -120,10 +120,10 @@ class Faults:
 
 
 class Soak:
-    """One run."""
+    """One run of the soak."""
 
     def __init__(self, pair: Pair, seed: int) -> None:
-        """Mount everything and set the workers going."""
+        """Mounts everything and starts the workers."""
         self._pair, self._chance = pair, random.Random(seed)
         pair.load()
         for at, version, options in MOUNTS:
@@ -135,7 +135,7 @@ class Soak:
         self._tallies: dict[str, Tally] = {}
 
     def run(self, seconds: float) -> None:
-        """Faults, one after the other, until the time is over."""
+        """Inflicts one fault after the other until the time is over."""
         began = time.monotonic()
         faults = Faults(self._pair, self._chance).kinds()
         while (now := time.monotonic() - began) < seconds:
@@ -143,13 +143,13 @@ class Soak:
             detail = faults[name]()
             took = self._recover()
             if self._pair.client.vm.agent.poll(self._cached):
-                raise LabError("the work through the page cache ended")
+                raise LabError("the work through the page cache has ended")
             self._tallies.setdefault(name, Tally()).recoveries.append(took)
-            say(f"{now:6.0f} s  {name} ({detail}): all at work again after {took:.1f} s")
+            say(f"{now:6.0f} s  {name} ({detail}): all workers make progress after {took:.1f} s")
             time.sleep(self._chance.uniform(1, 10))
 
     def _recover(self) -> float:
-        """Wait until every worker goes on; the seconds until the last one did."""
+        """Waits until every worker makes progress; returns the seconds that the last one took."""
         began = time.monotonic()
         wanted = [worker.progress() + PROOF for worker in self._workers]
         for worker, operations in zip(self._workers, wanted, strict=True):
@@ -157,10 +157,10 @@ class Soak:
         return time.monotonic() - began
 
     def finish(self) -> None:
-        """Compare everything and take the mounts away.
+        """Compares all data, unmounts and unloads the module.
 
         # Errors
-        `AssertionError` for data that is wrong or an operation that failed.
+        `AssertionError` for wrong data or a failed operation.
         """
         client = self._pair.client
         client.sh("touch /run/soak.stop")
@@ -175,7 +175,7 @@ class Soak:
         self._pair.unload(30)
 
     def table(self) -> str:
-        """Faults and recoveries in lines."""
+        """Returns a table of the faults and recoveries."""
         lines = [f"{'fault':24} {'times':>6} {'longest recovery':>18}"]
         for name, tally in sorted(self._tallies.items()):
             longest = f"{max(tally.recoveries):.1f} s"
@@ -184,7 +184,7 @@ class Soak:
 
 
 def _boot(directory: Path) -> tuple[Pair, bool]:
-    """A pair with a relay, and whether its kernel looks for leaks."""
+    """Boots a pair with a relay; returns it, and whether its kernel searches for leaks."""
     built, module = demo.prepare(settings.client(), settings.flavour())
     setup = Setup(
         built,
@@ -200,7 +200,7 @@ def _boot(directory: Path) -> tuple[Pair, bool]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """``lab soak``: 0 when nothing was wrong."""
+    """``lab soak``: returns 0 without a fault of the module."""
     argparse.ArgumentParser(prog="lab soak", description=__doc__).parse_args(arguments)
     seconds, seed = settings.soak_time(), settings.soak_seed()
     pair, debug = _boot(paths.run_directory("soak"))

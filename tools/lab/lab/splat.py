@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Finding kernel reports in a console log.
+"""Finds kernel reports in a console log.
 
-A scenario that leaves any of these in either guest's console has failed,
-whatever else it checked. The list errs on the side of reporting: a line the
-kernel prints only when something is wrong belongs here.
+A scenario fails when it leaves a report in either guest's console. Every line that the kernel
+prints only when something is wrong belongs to the list below.
 """
 
 from __future__ import annotations
 
 import re
 
-#: What a report's telling line contains.
+#: The words by which a report is known.
 _REPORT = re.compile(
     r"""
       WARNING: | \bBUG: | kernel\ BUG\ at | Oops: | general\ protection\ fault
@@ -30,42 +29,41 @@ _REPORT = re.compile(
     re.VERBOSE,
 )
 
-#: Lines the same words appear in when all is well.
+#: Lines with the same words that are no reports.
 _HARMLESS = re.compile(
     r"DMA-API: (preallocated|debugging enabled|debugging disabled)"
     r"|kmemleak: (Kernel memory leak detector initialized|Automatic memory scanning)"
 )
 
-#: What the software device says of itself on a bad link: a work request that ended in an error
-#: whose status nobody had set. No module of RPC is involved.
+#: A warning of rxe on a bad link: a work request ended in an error whose status rxe had not set.
+#: No module of RPC is involved.
 OF_A_BAD_LINK = "WARNING: drivers/infiniband/sw/rxe/rxe_comp.c:"
 
-#: What the page allocator says when it could not serve somebody, in a report's first line.
+#: First lines of reports by the page allocator about a failed allocation.
 _OF_WANT = re.compile(r"page allocation failure|vmalloc error")
 
-#: What the stock server was seen to say over iWARP when it was stopped while it read from clients:
-#: the queue pair that it destroys still has memory regions.
+#: A warning of the stock server over iWARP when it is stopped while it reads from clients: the
+#: queue pair that it destroys still has memory regions.
 _OF_A_STOPPED_IWARP_SERVER = (
     re.compile(r"WARNING: \S+/verbs\.c:\d+ at ib_destroy_qp_user\+"),
     "svc_rdma_free+",
 )
 
-#: A report and what belongs to it ends where the kernel says so, or after this many lines. Lockdep
-#: does not say so, and takes many lines to the call trace that is its last word.
+#: A report ends at the kernel's end mark, or after this many lines. A report of lockdep has no end
+#: mark, and many lines before the call trace at its end.
 _CONTEXT, _TRACE = 60, 200
 
 
 def find(
     console: str, *, bad_link: bool = False, want: bool = False, iwarp: bool = False
 ) -> list[str]:
-    """The reports in a console text, each with its lines, in order.
+    """Returns the reports in a console text in order, each with all its lines.
 
-    `bad_link`: packets were dropped or disordered on purpose, so `OF_A_BAD_LINK` is left out.
-    `want`: allocations were failed on purpose, so what says no more than that is left out.
-    `iwarp`: the link is siw, where what the stock server says when stopped is left out.
+    `bad_link`: the relay harms packets, so `OF_A_BAD_LINK` does not count. `want`: allocations fail
+    on purpose, so reports about a failed allocation do not count. `iwarp`: the link is siw, so the
+    known warning of a stopped stock server does not count.
 
-    Lines following a report's first are part of it, so one WARN with its call
-    trace counts once.
+    The lines after a report's first line belong to it, so a WARN with its call trace counts once.
     """
     reports: list[str] = []
     lines = console.splitlines()
@@ -87,7 +85,7 @@ def _is_others(report: str, bad_link: bool, iwarp: bool) -> bool:
     if bad_link and OF_A_BAD_LINK in report:
         return True
     first, word = _OF_A_STOPPED_IWARP_SERVER
-    # What begins otherwise is somebody else's, even if this follows within its context.
+    # A report with another first line counts, even if the known warning follows in its lines.
     begins = next((line for line in report.splitlines() if "cut here" not in line), "")
     return iwarp and bool(first.search(begins)) and word in report
 

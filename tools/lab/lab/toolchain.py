@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Choosing the compilers: the kernel's own check decides, not a version list.
+"""Chooses the compilers with the kernel's own check.
 
-A machine may have several rustc; the first in PATH is often rustup's without
-rust-src. Each candidate is put to the kernel's `make rustavailable`.
+A machine may have several rustc; the first one in PATH is often that of rustup without rust-src.
+The kernel's `make rustavailable` accepts or rejects each candidate.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from . import paths
 from .command import capture
 from .errors import LabError
 
-#: What is installed when Debian's own bindgen is older than the kernel wants.
+#: The version that the lab installs when Debian's bindgen is too old for the kernel.
 BINDGEN_VERSION = "0.73.0"
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The tools one kernel and its modules are built with."""
+    """The tools that build one kernel and its modules."""
 
     llvm: str
     rustc: str
     bindgen: str
 
     def make_args(self) -> list[str]:
-        """Arguments that make Kbuild use exactly these tools."""
+        """Returns the arguments that make Kbuild use exactly these tools."""
         args = [f"LLVM={self.llvm}"] if self.llvm else []
         return [*args, f"RUSTC={self.rustc}", f"BINDGEN={self.bindgen}"]
 
     def env(self) -> dict[str, str]:
-        """Environment for builds: rustfmt and friends from rustc's own directory first."""
+        """Returns the environment for builds, with the directories of these tools first in PATH."""
         path = os.environ.get("PATH", "/usr/bin:/bin")
         return {"PATH": f"{Path(self.rustc).parent}:{Path(self.bindgen).parent}:{path}"}
 
     def digest(self) -> str:
-        """A hash that changes when any of the compilers does."""
+        """Returns a hash that changes when one of the compilers changes."""
         cc = f"clang{self.llvm}" if self.llvm.startswith("-") else "clang" if self.llvm else "gcc"
         text = [capture([tool, "--version"]) for tool in (cc, self.bindgen)]
         text.append(capture([self.rustc, "-vV"]))
@@ -50,12 +50,12 @@ class Toolchain:
 
 
 def cached_bindgen() -> Path:
-    """Where the bindgen that the lab itself installs is kept."""
+    """Returns the place of the bindgen that the lab itself installs."""
     return paths.cache() / "tools" / f"bindgen-{BINDGEN_VERSION}" / "bin" / "bindgen"
 
 
 def _candidates(variable: str, program: str, extra: list[Path]) -> list[str]:
-    """Every `program` worth trying, the user's choice first, without duplicates."""
+    """Returns every installed `program`, the user's choice first, without duplicates."""
     given = shutil.which(os.environ.get(variable) or "")
     found = [given] if given else []
     found += [str(path) for path in extra if path.exists()]
@@ -67,7 +67,7 @@ def _candidates(variable: str, program: str, extra: list[Path]) -> list[str]:
 
 
 def _accepted(src: Path, tools: Toolchain) -> str:
-    """Put one choice to the kernel's own check; return its complaint or ''."""
+    """Runs the kernel's own check with one choice; returns its error message, or ''."""
     args = ["make", "-s", "-C", str(src), "O=" + str(paths.sub("tmp")), *tools.make_args()]
     env = {**os.environ, **tools.env()}
     done = subprocess.run([*args, "rustavailable"], env=env, capture_output=True, text=True)
@@ -75,13 +75,12 @@ def _accepted(src: Path, tools: Toolchain) -> str:
 
 
 def choose(src: Path, llvm: str) -> Toolchain:
-    """The first rustc and bindgen that `make rustavailable` of `src` accepts.
+    """Returns the first rustc and bindgen that `make rustavailable` of `src` accepts.
 
-    The verdict is remembered for the same candidates, unchanged on disk: the
-    kernel's check takes seconds.
+    The check takes seconds, so a file keeps its result for the same, unchanged candidates.
 
     # Errors
-    `LabError` with the kernel's last complaint when none will do.
+    `LabError` with the last error message when the kernel accepts no candidate.
     """
     rustcs = _candidates("RUSTC", "rustc", [])
     bindgens = _candidates("BINDGEN", "bindgen", [cached_bindgen()])

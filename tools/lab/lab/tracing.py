@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Trace events of a guest while something happens in it."""
+"""Records trace events of a guest."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ class Event:
     #: Seconds since the guest's boot.
     time: float
     name: str
-    #: What the event prints.
+    #: The text that the event prints.
     text: str
     #: Name and number of the thread that was running.
     thread: str = ""
 
 
 class Recorder:
-    """Fetches what was recorded."""
+    """Fetches the recorded events."""
 
     def __init__(self, guest: Guest) -> None:
-        """Of this guest."""
+        """Fetches nothing yet."""
         self._guest = guest
 
     def events(self, *names: str) -> list[Event]:
-        """The events so far, in order; only those of these names, if any are given."""
+        """Returns the events so far in order, with `names` only those events."""
         text = self._guest.read(f"{TRACING}/trace")
         return [event for event in _parse(text) if not names or event.name in names]
 
 
 @contextmanager
 def recording(guest: Guest, events: Iterable[str]) -> Iterator[Recorder]:
-    """Record events (`group:name`, `group:*`) of a guest from here on.
+    """Records events (`group:name`, `group:*`) of a guest inside the block.
 
-    What was recorded can be fetched afterwards, too, until somebody else records.
+    The events can be fetched after the block, too, until the next recording.
     """
     enable = "".join(f" && echo '{event}' >> set_event" for event in events)
     guest.sh(f"cd {TRACING} && echo > set_event && echo > trace{enable}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One QEMU process: what hardware a guest has, how it is started and ended."""
+"""One QEMU process: the hardware of a guest, its start and its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .errors import BootError, GuestError
 
 @dataclass(frozen=True)
 class Spec:
-    """What a guest is made of. `link_end` is QEMU's address of its end of the cable."""
+    """The parts of a guest. `link_end`: QEMU's address for its end of the cable."""
 
     name: str
     address: str
@@ -39,17 +39,16 @@ class Spec:
         return self.directory / f"{self.name}-console.log"
 
     def socket(self, purpose: str) -> Path:
-        """A Unix socket of this guest's QEMU."""
+        """Returns the path of a Unix socket of this guest's QEMU."""
         return self.sockets / f"{self.name}-{purpose}.sock"
 
 
 def command_line(spec: Spec) -> list[str]:
-    """QEMU's arguments for a guest."""
-    # With a thread for each processor, QEMU may run code that another one has just patched as it
-    # was: the guest stops with "Oops: int3" when a trace event or a static key is switched.
+    """Returns QEMU's arguments for a guest."""
+    # With a thread for each processor, QEMU may run stale code that another processor has patched:
+    # the guest stops with "Oops: int3" when a trace event or a static key is switched.
     accel = "tcg,thread=single" if spec.accel == "tcg" else spec.accel
-    # Five-level paging is off: with it an early interrupt trips KASAN before
-    # any module is loaded.
+    # Five-level paging is off: with it an early interrupt causes a report of KASAN.
     cpu = "max,la57=off" if spec.accel == "tcg" else "host"
     mac = "52:54:00:00:00:" + spec.address.rpartition(".")[2].zfill(2)
     args = ["qemu-system-x86_64", "-name", spec.name, "-machine", "q35", "-accel", accel]
@@ -70,22 +69,22 @@ def command_line(spec: Spec) -> list[str]:
         args += ["-chardev", f"socket,id=gdb,path={spec.socket('gdb')},server=on,wait=off"]
         args += ["-gdb", "chardev:gdb"]
     args += ["-netdev", f"stream,id=net0,{spec.link_end}"]
-    # Merged buffers come from a page pool, which does not bear how rxe frees packets for a queue
-    # pair that has failed: a report on the debug kernel, a guest that hangs on any (lab.rst).
+    # Merged buffers come from a page pool. When rxe frees packets for a failed queue pair, the pool
+    # causes a report on the debug kernel, and a hanging guest on either kernel (see lab.rst).
     card = "rx_queue_size=1024,host_mtu=9000,mrg_rxbuf=off"
     args += ["-device", f"virtio-net-pci,netdev=net0,mac={mac},{card}"]
     return [*args, *spec.extra]
 
 
 def kernel_command_line(spec: Spec) -> str:
-    """The guest kernel's command line; the last three words are for our init."""
+    """Returns the guest kernel's command line; the last three words are for our init."""
     words = ["console=ttyS0 root=/dev/vda ro rootfstype=squashfs init=/sbin/stage1"]
     # On a busy host the kernel's own test of the timer interrupt times out and panics.
     words += ["no_timer_check tsc=reliable"]
     # The kernel's own KUnit suites would run at every boot.
     words += ["kunit.filter_glob=rpcrdma*"]
     if spec.gdb:
-        # The addresses in vmlinux are those of a kernel that was not moved.
+        # gdb takes the addresses of symbols from vmlinux.
         words += ["nokaslr"]
     words += ["panic=-1 loglevel=7 lockd.nlm_grace_period=5", spec.cmdline]
     words += [f"lab.name={spec.name} lab.addr={spec.address} lab.link={spec.link}"]
@@ -96,11 +95,11 @@ class Vm:
     """A running QEMU with its monitor and its guest agent."""
 
     def __init__(self, spec: Spec) -> None:
-        """Start QEMU; the guest boots in the background."""
+        """Starts QEMU; the guest boots in the background."""
         self.spec = spec
         spec.directory.mkdir(parents=True, exist_ok=True)
         self._log = (spec.directory / f"{spec.name}-qemu.log").open("w")
-        # However we end, QEMU ends with us.
+        # QEMU ends when this process ends, in whatever way.
         args = ["setpriv", "--pdeathsig", "TERM", *command_line(spec)]
         self._process = subprocess.Popen(
             args, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
@@ -114,7 +113,11 @@ class Vm:
             raise
 
     def _await_socket(self, purpose: str) -> None:
-        """Wait until QEMU listens, or has died of a bad argument."""
+        """Waits until QEMU listens on a socket.
+
+        # Errors
+        `GuestError` when QEMU has ended, for example because of a bad argument.
+        """
         deadline = time.monotonic() + 20
         while not self.spec.socket(purpose).exists():
             if self._process.poll() is not None:
@@ -136,7 +139,7 @@ class Vm:
         return any(not name.startswith("disconnected") for name in names)
 
     def wait_boot(self, timeout: float = 300) -> None:
-        """Wait until the guest takes commands.
+        """Waits until the guest takes commands.
 
         # Errors
         `BootError` with the end of the console.
@@ -148,19 +151,19 @@ class Vm:
             raise BootError(f"{self.spec.name}: {err}; console:\n" + "\n".join(end)) from err
 
     def run(self, command: str, *, timeout: float = 60, stdin: bytes = b"") -> Exit:
-        """Run a shell command in the guest; the guest itself enforces the time-out.
+        """Runs a shell command in the guest; timeout(1) in the guest enforces the time limit.
 
-        A command that overran ends with status 124 or 137, as of timeout(1).
+        A command that exceeds the limit ends with status 124 or 137.
         """
         limit = ["/usr/bin/timeout", "-k", "5", f"{timeout:.0f}", "/bin/bash", "-c", command]
         return self.agent.wait(self.agent.start(limit, stdin), timeout + 30)
 
     def start(self, command: str) -> int:
-        """Start a shell command in the background; see `Agent.poll` and `Agent.wait`."""
+        """Starts a shell command in the background; see `Agent.poll` and `Agent.wait`."""
         return self.agent.start(["/bin/bash", "-c", command])
 
     def stop(self) -> None:
-        """End QEMU, the guest's state being of no further use."""
+        """Ends QEMU without a shutdown of the guest."""
         if self.alive:
             self._process.terminate()
             try:

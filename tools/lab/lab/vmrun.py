@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Boot both guests, load any rpcrdma.ko, run one command on the client.
+"""Boots both guests, loads any rpcrdma.ko, and runs one command on the client.
 
-The shortest way from a changed module to seeing what it does: prints the
-command's output and whatever either kernel said meanwhile.
+It is the shortest way to try a changed module: it prints the command's output, and all that the
+kernels print meanwhile.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .progress import say
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of `vm-run`."""
+    """Returns the parser for the command line of `vm-run`."""
     parse = argparse.ArgumentParser(prog="lab vm-run", description=__doc__)
     parse.add_argument("--client-ko", type=Path, help="module for the client (default: stock)")
     parse.add_argument("--server-ko", type=Path, help="module for the server (default: stock)")
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _session(pair: Pair, args: argparse.Namespace) -> int:
-    """Load, mount, run; the output goes to our own streams."""
+    """Loads the module, mounts and runs the command, with its output on our own streams."""
     if args.pcap:
         pair.capture(args.pcap.resolve())
     if not args.no_load:

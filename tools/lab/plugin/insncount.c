@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * QEMU TCG plugin: counts the guest kernel's instructions by address, into a
- * file that can be read while the guest runs.
+ * This TCG plugin of QEMU counts the guest kernel's instructions by address,
+ * in a file that can be read while the guest runs.
  *
- * Each translated block adds its instruction count to a counter of its own, by
- * an inline operation without a call. The file is an array of (address, count)
- * pairs of native 64-bit words, zero from the first unused one on. Adding is
- * not atomic: use with one virtual CPU.
+ * Each translated block adds its instruction count to its own counter, by an
+ * inline operation without a call. The file is an array of (address, count)
+ * pairs of native 64-bit words; all words after the last used pair are zero.
+ * The addition is not atomic, so the guest must have one virtual CPU.
  *
- * Debian does not package QEMU's plugin header; what follows up to the line
- * are the handful of prototypes of API version 1 that are needed.
+ * Debian does not package QEMU's plugin header, so the prototypes of API
+ * version 1 that this file needs are below, up to the line.
  */
 #include <fcntl.h>
 #include <pthread.h>

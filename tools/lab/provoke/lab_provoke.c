@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Provokes one real kernel report on load, so that the lab's detector can be
- * seen to find it: insmod lab_provoke.ko report=warn|lockdep|atomic|kasan|leak|dma
+ * Provokes one real kernel report on load, for the scenarios that test the lab's
+ * detector: insmod lab_provoke.ko report=warn|lockdep|atomic|kasan|leak|dma
  *
- * report=churn reports nothing: it has the allocator of this processor forget
- * what it has handed out last. Its sheaves keep the pointers, and kmemleak takes
- * these for references: what is lost looks held.
+ * report=churn provokes no report. It makes the allocator of this processor drop
+ * the pointers to the memory that it handed out last: the allocator keeps them in
+ * its sheaves, and kmemleak takes them for references to memory that is lost.
  *
  * The load always fails with -EAGAIN: there is nothing to keep, and the same
  * report can be asked for again.
@@ -32,7 +32,7 @@ static int provoke_lockdep(void)
 	spin_unlock(&lab_second);
 	spin_unlock(&lab_first);
 
-	/* The other way round: a deadlock that needs a second CPU to happen. */
+	/* The other order: with a second CPU this could be a deadlock. */
 	spin_lock(&lab_second);
 	spin_lock(&lab_first);
 	spin_unlock(&lab_first);
@@ -68,7 +68,7 @@ static int provoke_leak(void)
 	return 0;
 }
 
-/* More than a processor keeps at hand of any size. */
+/* More objects than the sheaves of a processor keep of any size. */
 #define CHURNED 512
 
 static int churn(void)
@@ -97,7 +97,7 @@ static int provoke_dma(void)
 
 	if (!device)
 		return -ENODEV;
-	/* An address that was never mapped. */
+	/* This address was never mapped. */
 	dma_unmap_single(&device->dev, 0x1000, 64, DMA_TO_DEVICE);
 	pci_dev_put(device);
 	return 0;

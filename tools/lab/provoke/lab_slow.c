@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Makes a short time longer: insmod lab_slow.ko microseconds=300
+ * Lengthens the window of a race: insmod lab_slow.ko microseconds=300
  *
  * When SUNRPC ends a call without a reply, it takes the call off its queues
- * first and gives its memory back a little later. A reply in between finds no
- * call, although the memory is still registered. As long as this module is
- * loaded, that takes so many microseconds more for every call that has failed.
+ * first and releases the memory a little later. A reply in between finds no
+ * call, although the memory is still registered. While this module is loaded,
+ * that window is longer by this time for every call that has failed.
  */
 #include <linux/delay.h>
 #include <linux/module.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Small captures for the tests: RoCEv2 frames built byte by byte."""
+"""Builds small captures of RoCEv2 frames for the tests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def header(
     writes: list[list[Segment]] | None = None,
     reply: list[Segment] | None = None,
 ) -> bytes:
-    """A version-one transport header."""
+    """Returns a transport header of version one."""
     out = _words(xid, version, grant, kind)
     for position, segment in reads or []:
         out += _words(1, position) + _segment(segment)
@@ -46,18 +46,18 @@ def header(
 
 
 def null_call(xid: int) -> bytes:
-    """The RPC message of NFSv3's NULL procedure."""
+    """Returns the call message of NFSv3's NULL procedure."""
     return _words(xid, 0, 2, 100003, 3, 0, 0, 0, 0, 0)
 
 
 def null_reply(xid: int) -> bytes:
-    """Its accepted reply without results."""
+    """Returns the reply to that call, accepted and without results."""
     return _words(xid, 1, 0, 0, 0, 0)
 
 
 @dataclass
 class Cable:
-    """Frames in the order they pass."""
+    """Collects frames in the order in which they pass."""
 
     frames: list[bytes] = field(default_factory=list)
     _sequence: dict[str, int] = field(default_factory=dict)
@@ -76,11 +76,11 @@ class Cable:
         self.frames.append(bytes(12) + b"\x08\x00" + ip + udp)
 
     def call(self, head: bytes, message: bytes = b"") -> None:
-        """A Send from the client."""
+        """Adds a Send of the client."""
         self._packet(CLIENT, SEND_ONLY, head + message)
 
     def answer(self, head: bytes, message: bytes = b"", *, invalidate: int | None = None) -> None:
-        """A Send from the server, invalidating an R_key if given."""
+        """Adds a Send of the server, which invalidates an R_key if one is given."""
         if invalidate is None:
             self._packet(SERVER, SEND_ONLY, head + message)
         else:
@@ -89,14 +89,14 @@ class Cable:
     def access(
         self, *, write: bool, address: int, handle: int, length: int, by_client: bool = False
     ) -> None:
-        """An RDMA Write (of zeros) or Read request, from the server unless told otherwise."""
+        """Adds an RDMA Write of zeros or a Read request, by default of the server."""
         reth = struct.pack(">QII", address, handle, length)
         body = reth + bytes(length) if write else reth
         source = CLIENT if by_client else SERVER
         self._packet(source, WRITE_ONLY if write else READ_REQUEST, body)
 
     def save(self, path: Path) -> Path:
-        """Write a pcap file."""
+        """Writes a pcap file."""
         out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65536, 1)
         for index, frame in enumerate(self.frames):
             out += struct.pack("<IIII", index, 0, len(frame), len(frame)) + frame

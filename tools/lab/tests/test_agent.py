@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Talking to QEMU: the sockets, without QEMU."""
+"""The sockets to QEMU, tested without QEMU."""
 
 import socket
 import threading

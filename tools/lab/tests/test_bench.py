@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The bench: ratios and verdicts, the table and the plot, what is read out of traces."""
+"""The bench: ratios and verdicts, the table and the plot, and figures from traces."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _figure(stock: list[float], ours: list[float], *, more: bool) -> Figure:
 
 
 def test_ratio_is_the_median_of_the_rounds() -> None:
-    # The host got three times as fast, and then slow again: no matter.
+    # The host became three times as fast and then slow again, which must not matter.
     figure = _figure([100.0, 300.0, 110.0], [110.0, 360.0, 143.0], more=True)
     assert figure.rounds == [1.1, 1.2, 1.3]
     assert figure.ratio == 1.2

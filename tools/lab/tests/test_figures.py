@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Figures and stories: counters by address, operations of a mount, the trace of one RPC."""
+"""Counters by address, operations of a mount, and the trace of one RPC."""
 
 from __future__ import annotations
 

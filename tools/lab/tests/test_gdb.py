@@ -38,7 +38,7 @@ SPEC = Spec(
 
 
 def test_sections() -> None:
-    """Sections that the kernel frees after loading, and sections without code or data, are no use."""
+    """The result has no section that the kernel frees, and none without code or data."""
     assert list(gdb.sections(SECTIONS)) == [".bss", ".data", ".rodata.str1.1", ".text"]
     with pytest.raises(ValueError, match="text"):
         gdb.sections(".data 0xffffffffc0008000\n")

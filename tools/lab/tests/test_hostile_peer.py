@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How the hostile peer leads a conversation, with a client made of events."""
+"""The conversation of the hostile peer with a client that consists of events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ sys.path.insert(0, str(paths.GUEST))
 import misdeeds
 import peer
 
-# `hostile` is the lab's own module of that name, too.
+# The lab has a module named `hostile`, too.
 _spec = importlib.util.spec_from_file_location("hostile_peer", paths.GUEST / "hostile.py")
 assert _spec is not None and _spec.loader is not None
 hostile_peer = importlib.util.module_from_spec(_spec)
@@ -23,16 +23,16 @@ CALL = peer.header(7) + peer.lists(writes=[[(0x100, 4096, 0)]]) + peer.words(7, 
 
 
 class Client:
-    """Calls, one after the other; then it has left, or says no more."""
+    """A client that sends calls one after the other and then leaves or is silent."""
 
     def __init__(self, calls: int, *, leaves: bool, outcome: str = "success") -> None:
-        """So many calls; `leaves`: then it disconnects. `outcome`: of all but Sends."""
+        """`leaves`: it disconnects after the calls. `outcome`: that of all requests but Sends."""
         self._calls, self._leaves, self._outcome = calls, leaves, outcome
         self.sent: list[bytes] = []
         self.told: list[str] = []
 
     def event(self, _timeout: float, *_kinds: str) -> list[str]:
-        """As the verbs part reports it."""
+        """Returns the next event in the form that the verbs program prints."""
         if self._calls:
             self._calls -= 1
             return ["received", "1", CALL.hex()]
@@ -41,12 +41,12 @@ class Client:
         raise peer.SilenceError("nothing more")
 
     def send(self, _connection: str, message: bytes) -> str:
-        """Keeps what was sent."""
+        """Keeps the message."""
         self.sent.append(message)
         return "success"
 
     def tell(self, command: str, *_: object) -> str:
-        """Keeps what was wanted."""
+        """Keeps the command."""
         self.told.append(command)
         return self._outcome
 
@@ -55,31 +55,31 @@ class Recovering:
     """An NFSv4 client that connects and sends these messages."""
 
     def __init__(self, *messages: bytes) -> None:
-        """In this order, over one connection."""
+        """Sends the messages in this order over one connection."""
         self._events = [["request", "1"], *(["received", "1", m.hex()] for m in messages)]
         self.told: list[str] = []
 
     def event(self, _timeout: float, *_kinds: str) -> list[str]:
-        """As the verbs part reports it."""
+        """Returns the next event in the form that the verbs program prints."""
         if self._events:
             return self._events.pop(0)
         raise peer.SilenceError("nothing more")
 
     def accept(self, _connection: str) -> str:
-        """Always."""
+        """Succeeds always."""
         return "success"
 
     def send(self, _connection: str, _message: bytes) -> str:
-        """Always."""
+        """Succeeds always."""
         return "success"
 
     def tell(self, command: str, *_: object) -> str:
-        """Keeps what was wanted."""
+        """Keeps the command."""
         self.told.append(command)
         return "success"
 
     def ask(self, _message: bytes) -> bytes:
-        """As the real server."""
+        """Answers as the real server does."""
         return bytes(24)
 
 
@@ -108,7 +108,7 @@ def test_first_call_is_answered_and_the_second_wronged() -> None:
     client = Client(2, leaves=True)
     converse(client, wanted)
     assert wanted == []
-    # The call gets an honest answer after the misdeed, which did not end it.
+    # The misdeed does not end the call, so an honest answer follows.
     assert len(client.sent) == 2
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The hostile peer's answers are what their names say, and the lab reads its reports right."""
+"""The hostile peer's answers have the defects of their names, and the lab parses its reports."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def _tree(path: Path, text: str, age: float) -> Path:
 
 
 def test_a_changed_source_is_new(tmp_path: Path) -> None:
-    """make must see a changed source as new, even if the source is older than the last build."""
+    """Makes must see a changed source as new, even if the source is older than the last build."""
     target = tmp_path / "build"
     module.copy_sources(_tree(tmp_path / "one", "one", 2_000_000_000), target)
     assert module.copy_sources(_tree(tmp_path / "two", "two", 1_000_000_000), target)

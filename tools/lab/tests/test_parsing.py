@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the lab reads: configurations, apt's answers, counters, frames."""
+"""The lab's parsers: configurations, the output of apt, counters, frames."""
 
 from __future__ import annotations
 

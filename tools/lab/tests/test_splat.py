@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The report detector: kernel reports are found, ordinary lines are not."""
+"""The detector finds kernel reports and no ordinary lines."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_what_says_only_that_memory_was_short_is_left_out_if_it_was() -> None:
 
 
 def _warning(first: str, *rest: str) -> str:
-    """A WARN of the kernel's as the console shows it."""
+    """Returns a WARN of the kernel as the console shows it."""
     lines = (
         "------------[ cut here ]------------",
         f"WARNING: {first}",
@@ -114,7 +114,7 @@ def test_the_server_hides_nobody_elses_report() -> None:
         "drivers/infiniband/core/verbs.c:2164 at ib_destroy_qp_user+0x25c",
         " svc_rdma_free+0x87/0x140 [rpcrdma]",
     ).splitlines()
-    # Nothing shows where the one ends and the other begins.
+    # No mark separates the two reports.
     (report,) = splat.find("\n".join(["[ 1.0] BUG: somebody else's", *server[1:]]), iwarp=True)
     assert "somebody else's" in report
 

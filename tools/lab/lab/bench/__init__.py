@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """`make bench`: our module against the stock one, as ratios.
 
-Both are measured in the same run on the same pair of guests, taking turns, so that what else the
-machine does hits both alike. Each round gives a ratio: median, least and most are what counts.
-Results: a table, a plot (SVG) and a file for machines (JSON).
+The bench measures both modules in turns in the same run on the same pair of guests, so that other
+work on the machine affects both alike. Each round gives a ratio; the result is the median, the
+least and the greatest ratio. The bench writes a table, a plot (SVG) and JSON.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _by_the_clock(
     directory: Path,
     figures: Figures,
 ) -> dict[str, float]:
-    """All that takes time; returns what raw verbs do."""
+    """Measures all that goes by the clock; returns the bandwidth of raw verbs."""
     with Pair(setup, directory) as pair:
         with step("raw verbs"):
             limits = link.bandwidth(pair)
@@ -82,7 +82,7 @@ def _by_the_clock(
 def _recover(
     setup: Setup, modules: Sequence[str], args: argparse.Namespace, directory: Path
 ) -> int:
-    """Recovery, with a table of its own: single values count there, and some are no number."""
+    """Measures recovery, whose table shows single values, some of which are `never`."""
     wanted = args.rows.split(","), args.versions.split(",")
     figures = recovery.recovery(setup, modules, args.rounds or 3, *wanted, directory)
     title = f"stalls {_surroundings()}"
@@ -101,7 +101,7 @@ def _report(
     figures: Figures,
     limits: dict[str, float],
 ) -> None:
-    """The table, and files in the run's directory."""
+    """Prints the table and writes the files in the run's directory."""
     say(f"measured: {title}")
     print(table(figures))
     for name, rate in limits.items():
@@ -118,11 +118,11 @@ def _surroundings() -> str:
 
 
 def _results(directory: Path) -> list[str]:
-    """What is there to be read."""
+    """Returns the names of the result files."""
     return [p.name for p in directory.iterdir() if p.suffix in {".json", ".svg", ".txt"}]
 
 
 def _setup(built: Kernel, ours: Path) -> Setup:
     files = {"stock.ko": built.stock_module, "ours.ko": ours}
-    # Figures are comparable under TCG only, whatever the machine could do.
+    # Figures are comparable under TCG only, so the bench never uses KVM.
     return Setup(built, ours, built.stock_module, link=settings.link(), files=files)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is measured by the clock: one job at a time, with each module right after the other.
+"""Measures by the clock, one job at a time, with each module right after the other.
 
-What else the host does changes within minutes. So that it hits both alike, the modules take turns
-by the job, a few seconds each, and what counts is the ratio within a turn.
+The other load of the host changes within minutes. The modules take turns with each job of some
+seconds, so that the load affects both alike, and the result is the ratio within a turn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Measure = Callable[[Pair, str, Figures], None]
 
 @dataclass(frozen=True)
 class Job:
-    """Something to measure with one module, and what it finds: the module alone, or a mount."""
+    """A measurement with one module, and whether it needs the module alone or a mount."""
 
     name: str
     measure: Measure
@@ -30,7 +30,7 @@ class Job:
 
 
 def jobs(seconds: int) -> list[Job]:
-    """All of them; those of fio take so many seconds each."""
+    """Returns all jobs; each job of fio takes that many seconds."""
     return [
         Job("connecting", connections.connect_time, loaded),
         Job("memory of connections", connections.memory, loaded),
@@ -43,7 +43,7 @@ def jobs(seconds: int) -> list[Job]:
 def by_the_clock(
     pair: Pair, modules: Sequence[str], rounds: int, seconds: int, figures: Figures
 ) -> None:
-    """Every job in every round, with every module. Another one begins each time."""
+    """Runs every job in every round with every module. Another module begins each time."""
     workloads.prepare(pair)
     for turn in range(rounds):
         for number, job in enumerate(jobs(seconds)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a connection costs: time to make it, memory to keep it, time under its send lock."""
+"""Measures the costs of a connection: time to connect, memory, and time under the send lock."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from .figures import Figures
 
 MOUNTS, CONNECTIONS, READS = 5, 16, 500
 CONNECT, FIRST_SEND = "xprtrdma_op_connect", "xprtrdma_post_send"
-#: SUNRPC takes and gives the send lock: one pair with congestion control, one without.
+#: Events of SUNRPC that take and give the send lock, with and without congestion control.
 TAKEN = ("xprt_reserve_cong", "xprt_reserve_xprt")
 GIVEN = ("xprt_release_cong", "xprt_release_xprt")
 
 
 def connect_time(pair: Pair, module: str, figures: Figures) -> None:
-    """From SUNRPC's wish for a connection to the first call on it. Nothing is mounted before."""
+    """Measures the time from SUNRPC's request for a connection to the first call on it.
+
+    Nothing may be mounted before.
+    """
     with recording(pair.client, (f"rpcrdma:{CONNECT}", f"rpcrdma:{FIRST_SEND}")) as trace:
         for _ in range(MOUNTS):
             pair.mount("4.2")
@@ -31,7 +34,7 @@ def connect_time(pair: Pair, module: str, figures: Figures) -> None:
 
 
 def connects(events: Sequence[Event]) -> list[float]:
-    """Seconds of each connection."""
+    """Returns the seconds that each connection took."""
     found, began = [], None
     for event in events:
         if event.name == CONNECT:
@@ -40,15 +43,15 @@ def connects(events: Sequence[Event]) -> list[float]:
             found.append(event.time - began)
             began = None
     if not found:
-        raise GuestError("no connection was seen")
+        raise GuestError("the trace has no connection")
     return found
 
 
 def memory(pair: Pair, module: str, figures: Figures) -> None:
-    """Memory that a connection in use takes, the software device's share with it."""
+    """Measures the memory of a connection in use, including that of the software device."""
     before = free_kilobytes(pair.client)
     pair.mount("4.2", options=f"nconnect={CONNECTIONS}")
-    # Enough in parallel that each of them is used.
+    # There are enough calls in parallel to use each connection.
     looks = f"seq 1 400 | xargs -P 32 -I% stat {MOUNT_POINT}/none-% 2>/dev/null"
     pair.client.run(looks, timeout=120)
     after = free_kilobytes(pair.client)
@@ -57,17 +60,17 @@ def memory(pair: Pair, module: str, figures: Figures) -> None:
 
 
 def send_lock(pair: Pair, module: str, figures: Figures) -> None:
-    """How long a READ of 4 KiB keeps others from sending."""
+    """Measures how long a READ of 4 KiB holds the send lock."""
     pair.server.sh("head -c 1M /dev/zero > /srv/export/ops; chmod 666 /srv/export/ops")
     with recording(pair.client, [f"sunrpc:{name}" for name in (*TAKEN, *GIVEN)]) as trace:
         pair.client.sh(f"python3 /lab/ops.py read {READS} {MOUNT_POINT}/ops", timeout=120)
         held = holds(trace.events())
-    # Not the mean: a hundredth of them are interrupted for ten times as long, whoever sends.
+    # Not the mean: with either module one hold in a hundred is interrupted and ten times as long.
     figures.note("send lock held, per call", "us", module, statistics.median(held) * 1e6)
 
 
 def holds(events: Sequence[Event]) -> list[float]:
-    """Seconds from each taking of the lock to its giving, by the task that had it."""
+    """Returns the seconds of each hold of the lock by a task."""
     since: dict[str, float] = {}
     found = []
     for event in events:
@@ -77,5 +80,5 @@ def holds(events: Sequence[Event]) -> list[float]:
         elif task in since:
             found.append(event.time - since.pop(task))
     if not found:
-        raise GuestError("the send lock was never seen taken")
+        raise GuestError("the trace has no hold of the send lock")
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Instructions per operation, of both modules in turns."""
+"""Counts instructions per operation of both modules in turns."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .turns import in_turn, using
 def count(
     setup: Setup, modules: Sequence[str], rounds: int, directory: Path, figures: Figures
 ) -> None:
-    """Counts go into `figures`.
+    """Puts the counts into `figures`.
 
-    What each function costs goes into `functions.txt` (the module's) and `kernel.txt` (all) in
-    `directory`.
+    Writes the cost of each function to `functions.txt` (the module) and `kernel.txt` (the whole
+    kernel) in `directory`.
     """
     counts = paths.sub("tmp") / f"insncount-{time.time_ns()}"
     plugin = f"{instructions.build_plugin()},out={counts}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What was measured: figures by module, their ratio, and the table of all."""
+"""The measured figures by module, their ratios, and the table."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 STOCK, OURS = MODULES = ("stock", "ours")
-#: Rounds without which there is no verdict.
+#: The number of rounds that a verdict needs.
 ENOUGH = 3
 
 
 @dataclass
 class Figure:
-    """One thing measured: once in every round with each module."""
+    """One figure, measured once in every round with each module."""
 
     name: str
     unit: str
-    #: Whether more is better: IOPS are, instructions are not.
+    #: Whether more is better, as with IOPS; fewer instructions are better.
     more: bool
     values: dict[str, list[float]] = field(default_factory=dict)
 
     def note(self, module: str, value: float) -> None:
-        """Add what a round has given."""
+        """Adds the value of a round."""
         self.values.setdefault(module, []).append(value)
 
     def median(self, module: str) -> float | None:
-        """None if the module was not measured."""
+        """Returns the median of a module, or None if the module was not measured."""
         values = self.values.get(module)
         return statistics.median(values) if values else None
 
     @property
     def rounds(self) -> list[float]:
-        """Ours to stock in each round."""
+        """Returns the ratio of ours to stock in each round."""
         pairs = zip(self.values.get(STOCK, ()), self.values.get(OURS, ()), strict=False)
         return [ours / stock for stock, ours in pairs if stock]
 
     @property
     def ratio(self) -> float | None:
-        """Ours to stock: the median of the rounds; None if there are not both."""
+        """Returns the median ratio of ours to stock, or None if a module was not measured."""
         return statistics.median(self.rounds) if self.rounds else None
 
     @property
     def spread(self) -> tuple[float, float] | None:
-        """The ratio in the round in which it was least, and in that in which it was most."""
+        """Returns the least and the greatest ratio of all rounds."""
         return (min(self.rounds), max(self.rounds)) if self.rounds else None
 
     @property
     def worse(self) -> bool:
-        """Ours was the worse one in every round.
+        """Whether ours was worse in every round.
 
-        Of equals, too, one in 8 is after three rounds if chance decides, one in 64 after six.
+        By chance this is so for one in 8 of equal modules after three rounds, one in 64 after six.
         """
         if not self.spread or len(self.rounds) < ENOUGH:
             return False
@@ -59,33 +59,33 @@ class Figure:
         return high < 1 if self.more else low > 1
 
     def record(self) -> dict[str, object]:
-        """For the machine-readable results."""
+        """Returns the values for the JSON file."""
         plain = {"unit": self.unit, "more_is_better": self.more, "values": self.values}
         return {**plain, "ratios": self.rounds}
 
 
 class Figures:
-    """All of them, in the order in which they came up."""
+    """All figures in the order of their first values."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Has no figure yet."""
         self._by_name: dict[str, Figure] = {}
 
     def note(self, name: str, unit: str, module: str, value: float, *, more: bool = False) -> None:
-        """What one round has given."""
+        """Adds the value of a round to a figure."""
         self._by_name.setdefault(name, Figure(name, unit, more)).note(module, value)
 
     def __iter__(self) -> Iterator[Figure]:
-        """The figures."""
+        """Iterates over the figures."""
         return iter(self._by_name.values())
 
     def records(self) -> dict[str, object]:
-        """For the machine-readable results."""
+        """Returns the values for the JSON file."""
         return {figure.name: figure.record() for figure in self}
 
 
 def table(figures: Iterable[Figure]) -> str:
-    """Least, median and most of each module, and of the ratios of all rounds."""
+    """Returns the least, median and greatest value of each module and of the ratios."""
     head = f"{'':34} {'unit':12} {'stock: min':>11} {'median':>9} {'max':>9}"
     head += f" {'ours: min':>11} {'median':>9} {'max':>9} {'ours/stock':>11} {'min-max':>10}"
     lines = [head]

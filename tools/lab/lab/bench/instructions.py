@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Counting the client kernel's instructions per NFS operation.
+"""Counts the client kernel's instructions per NFS operation.
 
-Wall clock in an emulator says little; instructions executed say the same thing
-every time. The TCG plugin keeps the counters in a file; reading it before and
-after a number of operations, and again with twice the number, leaves the cost
-of one operation by difference.
+The clock says little in an emulator; the number of executed instructions is the same every time.
+The TCG plugin keeps its counters in a file, which is read before and after a number of operations.
+The difference between two numbers of operations gives the cost of one.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from ..pair import MOUNT_POINT, Pair
 
 VERBS = ("read", "write", "getattr")
 _ENTRY = struct.Struct("=QQ")
-#: Operations of the smaller and of the larger run.
+#: The numbers of operations of the two runs.
 FEW, MANY = 200, 1000
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Instructions per operation: of the whole kernel and inside rpcrdma.ko, by function."""
+    """Instructions per operation of the whole kernel and of rpcrdma.ko, by function."""
 
     total: float
     module: float
@@ -41,7 +40,7 @@ class Functions:
     """The functions of one module, or of the whole kernel, by address."""
 
     def __init__(self, kallsyms: str, module: str = "") -> None:
-        """`kallsyms` is what /proc/kallsyms says; with `module`, only its own lines count."""
+        """`kallsyms`: the text of /proc/kallsyms. `module`: only the lines of that module count."""
         mark = f"[{module}]" if module else ""
         lines = [line.split() for line in kallsyms.splitlines() if mark in line]
         found = sorted((int(w[0], 16), w[2]) for w in lines if w[1] in "tTwW")
@@ -49,13 +48,13 @@ class Functions:
         self._names = [name for _, name in found]
 
     def at(self, address: int) -> str:
-        """The function that `address` lies in."""
+        """Returns the function that contains `address`."""
         index = bisect.bisect_right(self._starts, address) - 1
         return self._names[index] if index >= 0 else "?"
 
 
 def build_plugin() -> Path:
-    """Compile the plugin into the cache."""
+    """Compiles the plugin into the cache."""
     source = paths.LAB / "plugin/insncount.c"
     target = paths.sub("tools") / "insncount.so"
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
@@ -64,14 +63,14 @@ def build_plugin() -> Path:
 
 
 class Counters:
-    """The plugin's file, summed by where the instructions lie."""
+    """The plugin's file, with sums by the address of the instructions."""
 
     def __init__(self, path: Path) -> None:
-        """The file exists as soon as QEMU runs."""
+        """QEMU creates the file when it starts."""
         self._path = path
 
     def read(self) -> Counter[int]:
-        """Instructions executed so far, by the address of their block."""
+        """Returns the numbers of executed instructions by the address of their block."""
         counts: Counter[int] = Counter()
         with self._path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as m:
             for address, count in _ENTRY.iter_unpack(memoryview(m)[:].tobytes()):
@@ -82,7 +81,7 @@ class Counters:
 
 
 def module_range(pair: Pair) -> tuple[int, int]:
-    """Where the client's rpcrdma.ko lies in its kernel's memory."""
+    """Returns the addresses of rpcrdma.ko in the memory of the client's kernel."""
     for line in pair.client.read("/proc/modules").splitlines():
         words = line.split()
         if words[0] == "rpcrdma":
@@ -97,7 +96,7 @@ def _operations(pair: Pair, verb: str) -> int:
 
 
 def _run(pair: Pair, counters: Counters, verb: str, count: int) -> tuple[Counter[int], int]:
-    """(instructions by block, NFS operations) of one run."""
+    """Runs operations; returns (instructions by block, NFS operations)."""
     operations = _operations(pair, verb)
     before = counters.read()
     pair.client.sh(f"python3 /lab/ops.py {verb} {count} {MOUNT_POINT}/ops", timeout=300)
@@ -106,7 +105,7 @@ def _run(pair: Pair, counters: Counters, verb: str, count: int) -> tuple[Counter
 
 
 def measure(pair: Pair, counters: Counters, verb: str) -> Cost:
-    """The cost of one operation, from a short and a long run after a warm-up."""
+    """Returns the cost of one operation from a short and a long run after a warm-up."""
     _run(pair, counters, verb, FEW)
     few, few_done = _run(pair, counters, verb, FEW)
     many, many_done = _run(pair, counters, verb, MANY)
@@ -126,7 +125,7 @@ def measure(pair: Pair, counters: Counters, verb: str) -> Cost:
 
 
 def by_function(inside: Counter[int], names: Functions, operations: int) -> dict[str, float]:
-    """Instructions per operation by function, the costliest first."""
+    """Returns the instructions per operation by function, the greatest number first."""
     sums: Counter[str] = Counter()
     for address, count in inside.items():
         sums[names.at(address)] += count

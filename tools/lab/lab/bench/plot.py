@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The ratios as a picture: a bar for each figure, a line where both modules are equal."""
+"""Draws the ratios: a bar for each figure, and a line where both modules are equal."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from xml.etree import ElementTree as Xml
 from .figures import Figure
 
 ROW, LABEL, WIDTH, MARGIN = 24, 330, 760, 40
-#: Ratios beyond this one are cut off.
+#: The greatest ratio in the drawing.
 MOST = 2.5
 BETTER, SAME, WORSE = "#3a7d44", "#8a8a8a", "#b23a48"
 
 
 def svg(figures: Sequence[Figure], title: str) -> str:
-    """A drawing of its own, without scripts or fonts of its own."""
+    """Returns an SVG drawing without scripts and fonts."""
     shown = [figure for figure in figures if figure.ratio is not None]
     height = MARGIN + ROW * len(shown) + MARGIN
     root = Xml.Element(
@@ -39,7 +39,7 @@ def svg(figures: Sequence[Figure], title: str) -> str:
 
 
 def _x(ratio: float) -> float:
-    """Where a ratio lies."""
+    """Returns the place of a ratio on the axis."""
     return LABEL + min(ratio, MOST) * (WIDTH - LABEL - 60) / MOST
 
 

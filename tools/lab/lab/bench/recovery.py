@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How long a mount in use stands still because of a fault, with either module.
+"""Measures how long a fault stops the work on a mount, with either module.
 
-The work is guest/worker.py's: verified reads and writes, one worker with each version of NFS, all
-mounted at once. What counts is the stall that the worker itself sees: the most seconds between two
-operations that went well, from before the fault until five more have gone well after it. The time
-of the fault is part of it.
+The work is that of guest/worker.py: verified reads and writes, one worker with each version of NFS,
+all mounted at once. The figure is the stall that the worker observes: the longest time between two
+successful operations, from before the fault until five more have succeeded after it. The time of
+the fault is part of the stall.
 
-The last row is about something else: how long the module is held after ``umount -f`` when the
-server has died.
+The last row has another figure: the time from ``umount -f`` to the end of the module when the
+server is dead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..worker import Worker
 from .figures import MODULES, Figures
 from .turns import in_turn
 
-#: Operations that prove that work goes on.
+#: Operations that prove progress.
 PROOF = 5
 VERSIONS = ("3", "4.2")
 #: Seconds that `umount -f` and the removal of the module may take together.
@@ -51,7 +51,7 @@ def _without_device(pair: Pair, guest: Guest, seconds: float) -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """A fault, and how long after its end work must go on: otherwise it counts as never."""
+    """A fault, and the seconds after its end within which the worker must make progress."""
 
     title: str
     inflict: Callable[[Pair], None]
@@ -75,7 +75,7 @@ NAMES = (*ROWS, UNLOAD)
 
 @dataclass(frozen=True)
 class Mount:
-    """One of the mounts, and its worker."""
+    """A mount and its worker."""
 
     version: str
     worker: Worker
@@ -91,30 +91,30 @@ def _mount(pair: Pair, version: str, options: str = "") -> None:
 
 
 class Bench:
-    """The pair of guests: another one when a fault has left it unusable."""
+    """The pair of guests; the bench boots another one when a fault has made it unusable."""
 
     def __init__(self, setup: Setup, directory: Path, versions: Sequence[str]) -> None:
-        """Nothing is booted yet."""
+        """Boots nothing yet."""
         self._setup, self._directory = replace(setup, relay=True), directory
         self._versions, self._boots = versions, 0
         self._pair: Pair | None = None
         self.figures = Figures()
 
     def pair(self) -> Pair:
-        """The pair, booted if there is none."""
+        """Returns the pair, and boots one if there is none."""
         if self._pair is None:
             self._boots += 1
             self._pair = Pair(self._setup, self._directory / f"pair-{self._boots}")
         return self._pair
 
     def discard(self) -> None:
-        """End the pair."""
+        """Ends the pair."""
         if self._pair:
             self._pair.stop()
         self._pair = None
 
     def stalls(self, module: str, rows: Sequence[str]) -> None:
-        """Each of these faults once, on fresh mounts after one that work does not survive."""
+        """Inflicts each of these faults once; mounts again after a fault that stopped the work."""
         left = list(rows)
         while left:
             mounts = self._set_up(module)
@@ -134,7 +134,7 @@ class Bench:
         return mounts
 
     def _stall(self, module: str, mounts: Iterable[Mount], name: str) -> list[bool]:
-        """Inflict one fault; whether each worker has gone on."""
+        """Inflicts one fault; returns whether each worker has made progress."""
         pair, row = self.pair(), ROWS[name]
         for mount in mounts:
             mount.worker.mark()
@@ -151,7 +151,7 @@ class Bench:
         return went_on
 
     def _end(self, mounts: Sequence[Mount]) -> None:
-        """Compare the data, unmount and unload; the pair goes if that cannot be done."""
+        """Compares the data, unmounts and unloads; discards the pair if that fails."""
         pair = self.pair()
         try:
             for mount in mounts:
@@ -161,11 +161,11 @@ class Bench:
                 pair.umount(_place(mount.version))
             pair.unload()
         except GuestError as err:
-            say(f"another pair, since this one does not recover: {err}")
+            say(f"booting another pair, since this one does not recover: {err}")
             self.discard()
 
     def unloading(self, module: str) -> None:
-        """From ``umount -f`` of all mounts until the module is gone, the server being dead."""
+        """Measures the time from ``umount -f`` of all mounts to rmmod while the server is dead."""
         pair = self.pair()
         readers = self._readers(module)
         began = time.monotonic()
@@ -181,13 +181,13 @@ class Bench:
             pair.relay.set("blackout", 0)
 
     def _readers(self, module: str) -> list[int]:
-        """A reader on each mount that waits for a server which has just died."""
+        """Starts a reader on each mount of a server that has just died."""
         pair = self.pair()
         pair.server.sh("rm -rf /srv/export/*; head -c 65536 /dev/urandom > /srv/export/f")
         pair.client.sh(f"insmod /lab/{module}.ko")
         reads = []
         for version in self._versions:
-            # NFSv4 says good-bye to a server, and is as patient with it as with any other call.
+            # The client of NFSv4 destroys its session, and waits for that call like for any other.
             _mount(pair, version, "timeo=50,retrans=1")
             reads.append(f"dd if={_place(version)}/f of=/dev/null bs=4k count=1 iflag=direct")
             pair.client.sh(reads[-1])
@@ -199,7 +199,7 @@ class Bench:
 
 
 def _recovered(worker: Worker, deadline: float) -> float:
-    """The stall that the worker has seen once it goes on; NEVER if it does not by then."""
+    """Returns the stall of a worker that makes progress, NEVER if there is none by `deadline`."""
     try:
         worker.await_progress(PROOF, max(deadline - time.monotonic(), 5))
     except GuestError as err:
@@ -209,10 +209,10 @@ def _recovered(worker: Worker, deadline: float) -> float:
 
 
 def _forced(pair: Pair, places: Sequence[str], readers: Sequence[int]) -> bool:
-    """Unmount by force; whether nothing is mounted then."""
+    """Unmounts by force; returns whether nothing is mounted then."""
     client = pair.client
     for place in places:
-        # The first time ends the calls under way, but finds the mount in use by the reader.
+        # The first umount ends the calls in flight, but the reader still uses the mount.
         client.run(f"umount -f {place}", timeout=UNLOADING)
     try:
         for reader in readers:
@@ -226,7 +226,7 @@ def _forced(pair: Pair, places: Sequence[str], readers: Sequence[int]) -> bool:
 
 
 def _unloaded(pair: Pair, deadline: float) -> float:
-    """Remove the module; seconds since UNLOADING before the deadline, NEVER if it stays."""
+    """Removes the module; returns the seconds since `umount -f`, or NEVER after the deadline."""
     while pair.client.run("rmmod rpcrdma").status:
         if time.monotonic() > deadline:
             return NEVER
@@ -242,7 +242,7 @@ def recovery(
     versions: Sequence[str],
     directory: Path,
 ) -> Figures:
-    """All rows in each round, the modules in turns."""
+    """Measures all rows in each round, with the modules in turns."""
     bench = Bench(setup, directory, versions)
     try:
         for turn in range(rounds):
@@ -260,7 +260,7 @@ def _seconds(value: float) -> str:
 
 
 def table(figures: Figures) -> str:
-    """The median and all values of each module. ``never``: not within the row's limit."""
+    """Returns a table with the median and all values; ``never``: beyond the row's limit."""
     lines = [f"{'seconds':36}" + "".join(f" {m + ': median':>15} {'all':>20}" for m in MODULES)]
     for figure in figures:
         cells = ""
@@ -273,7 +273,7 @@ def table(figures: Figures) -> str:
 
 
 def records(figures: Figures) -> dict[str, dict[str, list[float | None]]]:
-    """For the machine-readable results; JSON has no infinity, so ``never`` is null."""
+    """Returns the values for the JSON file, which has no infinity: ``never`` is null."""
     return {
         figure.name: {
             module: [value if value < NEVER else None for value in values]

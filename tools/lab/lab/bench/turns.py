@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whose turn it is, and one of the modules loaded and mounted for a while."""
+"""The order of the modules, and contexts in which one of them is loaded or mounted."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..pair import Pair
 
 
 def in_turn(modules: Sequence[str], turn: int) -> Sequence[str]:
-    """Another one first in every round: the first has the machine as the round before left it."""
+    """Returns the modules in the order of a round: each is the first one in its turn."""
     return modules if turn % 2 == 0 else modules[::-1]
 
 
 @contextmanager
 def loaded(pair: Pair, module: str) -> Iterator[None]:
-    """Have this module on the client, nothing mounted."""
+    """Loads a module on the client inside the block; mounts nothing."""
     pair.client.sh(f"insmod /lab/{module}.ko")
     yield
     pair.unload()
@@ -24,7 +24,7 @@ def loaded(pair: Pair, module: str) -> Iterator[None]:
 
 @contextmanager
 def using(pair: Pair, module: str, options: str = "") -> Iterator[None]:
-    """Have it loaded, and the mount in place."""
+    """Loads a module and mounts inside the block."""
     with loaded(pair, module):
         pair.mount("4.2", options=options)
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What users do: reads and writes by fio, and the metadata of many small files."""
+"""The workloads of users: reads and writes by fio, and the metadata of many small files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIO = (
 
 @dataclass(frozen=True)
 class Job:
-    """One fio job: its name in the table, its arguments, the figure that counts."""
+    """One job of fio: its name in the table, its arguments, and the figure in its result."""
 
     name: str
     arguments: str
@@ -28,7 +28,7 @@ class Job:
     unit: str
 
     def measured(self, seconds: int) -> Callable[[Pair, str, Figures], None]:
-        """What runs it, for so many seconds, and notes what has come of it."""
+        """Returns a function that runs the job for that many seconds and notes the figure."""
 
         def measure(pair: Pair, module: str, figures: Figures) -> None:
             command = f"{_FIO.format(seconds=seconds)} {self.arguments}"
@@ -56,12 +56,12 @@ JOBS = (
 
 
 def prepare(pair: Pair) -> None:
-    """The file that fio reads and writes."""
+    """Makes the file that fio reads and writes."""
     pair.server.sh("head -c 64M /dev/zero > /srv/export/bench; chmod 666 /srv/export/bench")
 
 
 def metadata(pair: Pair, module: str, figures: Figures) -> None:
-    """Create, stat and unlink many files, one after another."""
+    """Creates, stats and unlinks many files, one after another."""
     where = f"{MOUNT_POINT}/metadata"
     for line in pair.client.sh(
         f"python3 /lab/metadata.py {FILES} {where}", timeout=300
