@@ -9,7 +9,7 @@ from pathlib import Path
 from lab.agent import JsonSocket
 
 
-def test_a_socket_that_nobody_listens_on_yet_is_waited_for(tmp_path: Path) -> None:
+def test_connect_waits_until_qemu_listens(tmp_path: Path) -> None:
     path = tmp_path / "qmp"
     server = socket.socket(socket.AF_UNIX)
 

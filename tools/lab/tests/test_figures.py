@@ -60,7 +60,7 @@ def test_operations_of_one_mount() -> None:
     assert mountstats.operations(MOUNTSTATS, "/mnt/nfs") == {"READ": 12, "WRITE": 3}
 
 
-def test_story_of_the_rpc_with_the_chunk() -> None:
+def test_events_of_the_rpc_with_the_chunk() -> None:
     story = demo.interesting(TRACE.splitlines(), "chunk_write")
     assert [event.split(":")[0] for event in story] == [
         "xprtrdma_marshal",

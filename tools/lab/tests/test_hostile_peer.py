@@ -88,7 +88,7 @@ def misdeed(*outcomes: str, last: bool = False) -> misdeeds.Act:
     return misdeeds.Act("wrong", lambda *_: left.pop(0), last=last)
 
 
-def test_nothing_is_wronged_before_nfsv4_has_recovered_its_state() -> None:
+def test_no_misdeed_before_nfsv4_has_recovered_its_state() -> None:
     done = peer.header(8) + peer.lists() + peer.words(8, 0, 2, 100003, 4, 1, 53, 58, 0)
     early = Recovering(CALL, CALL, done)
     with suppress(peer.SilenceError):
@@ -103,7 +103,7 @@ def converse(client: Client, wanted: list[misdeeds.Misdeed]) -> None:
     hostile_peer.converse(client, None, "1", wanted)
 
 
-def test_first_call_is_answered_and_the_second_wronged() -> None:
+def test_first_call_gets_an_answer_and_the_second_a_misdeed() -> None:
     wanted: list[misdeeds.Misdeed] = [misdeed("success")]
     client = Client(2, leaves=True)
     converse(client, wanted)
@@ -142,7 +142,7 @@ def test_departure_ends_the_conversation_and_no_misdeed() -> None:
     assert len(wanted) == 1
 
 
-def test_silence_is_told() -> None:
+def test_silence_is_reported() -> None:
     wanted: list[misdeeds.Misdeed] = [misdeed("success")]
     try:
         converse(Client(1, leaves=False), wanted)

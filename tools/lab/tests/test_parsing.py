@@ -86,7 +86,7 @@ def test_bad_transport_lines(line: str) -> None:
         mountstats.parse_line(line)
 
 
-def test_only_the_asked_for_mount_counts() -> None:
+def test_only_the_named_mount_counts() -> None:
     text = (
         f"device a mounted on /a with fstype nfs4\n{XPRT}\ndevice b mounted on /b with fstype nfs\n"
     )
