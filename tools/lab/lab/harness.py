@@ -197,7 +197,7 @@ class Lab:
         """Leaves the guests of a failed scenario to the user until he or she ends the shell."""
         say(f"KEEP=1: {scenario.name} has failed; its guests stay. Logs: {pair.directory}")
         if pair.alive:
-            terminal.talk(pair, settings.on())
+            terminal.talk(pair, settings.on(), inside=False)
 
     def _reports(self, pair: Pair) -> list[str]:
         """Returns the kernel reports in both consoles since the last search.
@@ -250,7 +250,7 @@ def leaks(guest: Guest) -> str:
     # Otherwise the memory that the allocator handed out last looks referenced.
     churn = "taskset -c $c insmod /lab/lab_provoke.ko report=churn"
     guest.run(f"for c in $(seq 0 $(($(nproc) - 1))); do {churn}; done 2>/dev/null", timeout=100)
-    # Two scans: the first one may miss references in registers and on stacks.
+    # Two scans: an object that only a register or a stack referred to looks leaked in the first.
     guest.sh(f"sleep 6; echo scan > {KMEMLEAK}; echo scan > {KMEMLEAK}", timeout=300)
     text = guest.read(KMEMLEAK).strip()
     return f"{guest.name}: kmemleak: {text[:3000]}" if text else ""

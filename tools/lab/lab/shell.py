@@ -18,6 +18,6 @@ def main(arguments: Sequence[str]) -> int:
     with demo.boot(built, client_module, "shell") as pair:
         for guest in (pair.server, pair.client):
             say(f"console of the {guest.name}: {guest.vm.spec.console}")
-        terminal.talk(pair, on)
+        terminal.talk(pair, on, inside=True)
         say(f"logs: {pair.directory}")
     return 0

@@ -24,13 +24,18 @@ _QUIET = 3.0
 _PLACES = {"client": MOUNT_POINT, "server": "/srv/export"}
 
 
-def talk(pair: Pair, on: str) -> None:
-    """Runs a shell on the guest named `on`, and on the other guest, until the user leaves."""
+def talk(pair: Pair, on: str, *, inside: bool) -> None:
+    """Runs a shell on the guest named `on`, and on the other guest, until the user leaves.
+
+    `inside`: the shell begins in the mount or the export. A shell in a mount whose server is dead
+    hangs, so this is not for the guests of a failed scenario.
+    """
     guests = {"client": pair.client, "server": pair.server}
     while on:
         say(f"shell on the {on}; Ctrl-] leaves, Ctrl-\\ goes to the other guest")
         size = shutil.get_terminal_size()
-        greeting = f"stty rows {size.lines} cols {size.columns}; cd {_PLACES[on]}; clear"
+        place = f"cd {_PLACES[on]}; " if inside else ""
+        greeting = f"stty rows {size.lines} cols {size.columns}; {place}clear"
         ended = _join(guests[on].vm.spec.socket("tty"), greeting)
         on = next(name for name in guests if name != on) if ended == OTHER else ""
 

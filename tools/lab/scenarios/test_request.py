@@ -16,7 +16,9 @@ OTHER = {"rdma_max_inline_write": 2048, "rdma_max_inline_read": 8192}
 @pytest.mark.full
 # The check reads RoCE captures.
 @pytest.mark.rxe_only
-@pytest.mark.parametrize(("thresholds", "coded"), [(USUAL, "0303"), (OTHER, "0107")])
+@pytest.mark.parametrize(
+    ("thresholds", "coded"), [(USUAL, "0303"), (OTHER, "0107")], ids=["usual", "other"]
+)
 def test_parameters(
     pair: Pair, tunables: Tunables, cable: Cable, thresholds: dict[str, int], coded: str
 ) -> None:
