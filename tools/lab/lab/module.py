@@ -39,16 +39,20 @@ def copy_sources(source: Path, target: Path) -> bool:
 def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
     """Builds rpcrdma.ko and the samples for `kernel`, on request with the KUnit suites.
 
+    With `GDB=1` the modules have debug information.
+
     A build with the same sources, options and kernel as the last one does not call make.
 
     # Errors
     `LabError` with the end of the build's log.
     """
-    name = kernel.obj.name + ("-kunit" if kunit else "")
+    name = kernel.obj.name + ("-kunit" if kunit else "") + ("-gdb" if settings.gdb() else "")
     tree = paths.sub("module") / name
     log = paths.log_file(f"module-{kernel.flavour}" + ("-kunit" if kunit else ""))
     args = ["make", "-C", tree, f"KDIR={kernel.obj}", f"JOBS={settings.jobs()}", "SAMPLES=y"]
     args += kernel.tools.make_args() + (["RPCRDMA_KUNIT=y"] if kunit else [])
+    if settings.gdb():
+        args += ["KRUSTFLAGS=-g", "KCFLAGS=-g"]
     title = f"module rpcrdma.ko{' with KUnit' if kunit else ''} for the {kernel.flavour} kernel"
     module, stamp = tree / "rpcrdma.ko", tree.with_name(f"{name}.built")
     key = f"{args} {kernel.image.stat().st_mtime_ns}"
