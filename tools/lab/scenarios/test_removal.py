@@ -78,10 +78,11 @@ def test_removal_amid_connecting(pair: Pair, relay: Relay) -> None:
         began = time.monotonic()
         pair.client.sh(f"rdma link del {kind}0", timeout=120)
         removing = time.monotonic() - began
-        last = trace.events()[-1]
-    print(f"removed in {removing:.1f} s; {last.text}")
+        # On a busy host the client may have begun another attempt already.
+        cut_off = [e.text for e in trace.events() if "device removal:" in e.text]
+    print(f"removed in {removing:.1f} s; {cut_off}")
     assert removing < 5
-    assert last.text.endswith("device removal: connecting -> draining")
+    assert any(text.endswith("device removal: connecting -> draining") for text in cut_off)
     relay.set("blackout", 0)
     pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
     done = pair.client.vm.agent.wait(reader, 100)
