@@ -57,15 +57,16 @@ def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
     module, stamp = tree / "rpcrdma.ko", tree.with_name(f"{name}.built")
     key = f"{args} {kernel.image.stat().st_mtime_ns}"
     with paths.locked(f"module-{name}"):
-        changed = copy_sources(paths.ROOT, tree)
-        if changed or not module.exists() or not stamp.exists() or stamp.read_text() != key:
-            stamp.unlink(missing_ok=True)
+        known = stamp.read_text() if stamp.exists() else ""
+        # After an interruption the next call must build again.
+        stamp.unlink(missing_ok=True)
+        if copy_sources(paths.ROOT, tree) or not module.exists() or known != key:
             log.unlink(missing_ok=True)
             with step(f"{title}: building", log):
                 logged(args, log, env=_clean_environment(kernel))
             if not module.exists():
                 raise LabError(f"the build left no {module.name}; see {log}")
-            stamp.write_text(key)
+        stamp.write_text(key)
     return Modules(module, tuple(sorted((tree / "samples").rglob("*.ko"))))
 
 

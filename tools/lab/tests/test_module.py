@@ -6,8 +6,13 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
 
 from lab import module
+from lab.errors import LabError
 
 
 def _tree(path: Path, text: str, age: float) -> Path:
@@ -30,3 +35,46 @@ def test_a_changed_source_is_new(tmp_path: Path) -> None:
     stamp = copied.stat().st_mtime_ns
     assert not module.copy_sources(tmp_path / "two", target)
     assert copied.stat().st_mtime_ns == stamp
+
+
+class FakeKernel:
+    """A kernel whose module builds by one call of `make`."""
+
+    flavour = "plain"
+
+    def __init__(self, directory: Path) -> None:
+        """Has an image and no compilers."""
+        self.obj = directory / "plain-7.3"
+        self.image = directory / "bzImage"
+        self.image.write_text("")
+        self.tools = SimpleNamespace(make_args=list, env=dict)
+
+
+def test_unchanged_sources_are_not_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Make runs for the first build, for a changed source, and after an interrupted build."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("GDB", raising=False)
+    root = _tree(tmp_path / "tree", "one", 1_000_000_000)
+    (root / ".gitignore").write_text("*.ko\n")
+    monkeypatch.setattr(module.paths, "ROOT", root)
+    made: list[str] = []
+
+    def make(args: list[Any], _log: Path, **_: Any) -> None:
+        made.append((args[2] / "rust/a.rs").read_text())
+        if made[-1] == "broken":
+            raise LabError("the build failed")
+        (args[2] / "rpcrdma.ko").write_text(made[-1])
+
+    monkeypatch.setattr(module, "logged", make)
+    kernel = cast(Any, FakeKernel(tmp_path))
+    for text in ("one", "one", "two", "two"):
+        (root / "rust/a.rs").write_text(text)
+        assert module.build(kernel).rpcrdma.read_text() == text
+    assert made == ["one", "two"]
+    (root / "rust/a.rs").write_text("broken")
+    for _ in range(2):
+        with pytest.raises(LabError):
+            module.build(kernel)
+    assert made == ["one", "two", "broken", "broken"]
