@@ -70,7 +70,7 @@ def command_line(spec: Spec) -> list[str]:
         args += ["-gdb", "chardev:gdb"]
     args += ["-netdev", f"stream,id=net0,{spec.link_end}"]
     # Merged buffers come from a page pool. When rxe frees packets for a failed queue pair, the pool
-    # causes a report on the debug kernel, and a hanging guest on either kernel (see lab.rst).
+    # causes a report on the debug kernel, and a hanging guest on either kernel (lab-traps.rst).
     card = "rx_queue_size=1024,host_mtu=9000,mrg_rxbuf=off"
     args += ["-device", f"virtio-net-pci,netdev=net0,mac={mac},{card}"]
     return [*args, *spec.extra]

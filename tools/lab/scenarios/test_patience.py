@@ -36,7 +36,7 @@ def test_soft_mount(pair: Pair, relay: Relay, version: str) -> None:
     assert "Input/output error" in said or "timed out" in said
     # 4 s, and 4 s more for each retry; a new connection has a longer time limit of its own.
     assert 11 <= took < 40
-    # The siw of a server may miss the first call of a connection (the traps in lab.rst tell why).
+    # The siw of a server may miss the first call of a connection (see lab-traps.rst).
     for _ in range(3 if settings.link() == "siw" else 1):
         done = pair.client.run(READ, timeout=120)
         if done.status == 0:
