@@ -26,6 +26,7 @@ _FIELDS = (
     "infiniband.reth.va",
     "infiniband.reth.r_key",
     "infiniband.reth.dmalen",
+    "infiniband.ieth",
     "rpcordma.xid",
     "rpcordma.version",
     "rpcordma.flow_control",
@@ -121,6 +122,8 @@ class Frame:
     message: Message | None = None
     access: Access | None = None
     malformed: bool = False
+    #: The R_key that a Send With Invalidate names.
+    invalidates: int | None = None
 
 
 def _numbers(text: str) -> list[int]:
@@ -164,6 +167,12 @@ def _access(row: dict[str, str], opcode: int) -> Access | None:
     return Access(opcode in _WRITE_STARTS, address, handle, length)
 
 
+def _invalidates(row: dict[str, str], opcode: int) -> int | None:
+    """The R_key in the Invalidate Extended Transport Header: bytes, which tshark prints twice."""
+    text = row["infiniband.ieth"].split(",")[0].replace(":", "")
+    return int(text, 16) if text and opcode in SENDS_WITH_INVALIDATE else None
+
+
 def parse_rows(lines: Iterable[str]) -> Iterator[Frame]:
     """Yields frames from tshark's tab-separated fields."""
     for line in lines:
@@ -181,6 +190,7 @@ def parse_rows(lines: Iterable[str]) -> Iterator[Frame]:
             message=_message(row),
             access=_access(row, opcode),
             malformed=bool(row["_ws.malformed"]),
+            invalidates=_invalidates(row, opcode),
         )
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Checks of a capture against the rules of RPC-over-RDMA version one.
 
-Follows RFC 8166: credits (section 3.3), chunk lists (3.4, 3.5) and the
-responder's duties. The capture must begin before the connections it shows.
+Follows RFC 8166: credits (section 3.3), chunk lists (3.4, 3.5), the responder's duties, and the
+R_keys that the responder invalidates. The capture must begin before the connections it shows.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from .capture import SENDS, SENDS_WITH_INVALIDATE, Frame, Message, Segment
+from .capture import SENDS, Frame, Message, Segment
 
 RDMA_MSG, RDMA_NOMSG, RDMA_ERROR = 0, 1, 4
 
@@ -22,6 +22,8 @@ class Connection:
     grant: int = 1
     pending: dict[int, Message] = field(default_factory=dict)
     answered: set[int] = field(default_factory=set)
+    #: R_keys that a reply has invalidated and that no call has offered since.
+    invalidated: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -30,6 +32,8 @@ class Summary:
 
     calls: int = 0
     replies: int = 0
+    #: Calls whose three chunk lists are empty: call and reply are inline.
+    without_chunks: int = 0
     reads: int = 0
     writes: int = 0
     read_chunks: int = 0
@@ -100,11 +104,14 @@ class Checker:
             return
         if frame.malformed:
             self._violation(frame, f"xid {message.xid:#x}: malformed call")
+        if frame.invalidates is not None:
+            self._violation(frame, f"xid {message.xid:#x}: Send With Invalidate by the requester")
         connection = self._connections.setdefault(frame.queue, Connection())
         if message.xid in connection.pending:
             self._violation(frame, f"xid {message.xid:#x}: sent again on the same connection")
         connection.pending[message.xid] = message
         connection.answered.discard(message.xid)
+        connection.invalidated -= offered_keys(message)
         self._count_call(message)
         flight = len(connection.pending)
         self.summary.most_in_flight = max(self.summary.most_in_flight, flight)
@@ -114,6 +121,8 @@ class Checker:
 
     def _count_call(self, message: Message) -> None:
         self.summary.calls += 1
+        chunks = message.reads or message.writes or message.reply is not None
+        self.summary.without_chunks += not chunks
         self.summary.read_chunks += bool(message.reads)
         self.summary.position_zero += any(position == 0 for position, _ in message.reads)
         self.summary.write_chunks += bool(message.writes)
@@ -127,17 +136,13 @@ class Checker:
     def _from_server(self, frame: Frame, message: Message) -> None:
         connection = self._answering(frame.queue, message.xid)
         if connection is None:
-            if message.direction == 0:
-                self._backward.add(message.xid)
-                self.summary.backward += 1
-            else:
-                self._violation(frame, f"xid {message.xid:#x}: reply without an unanswered call")
+            self._without_call(frame, message)
             return
         call = connection.pending.pop(message.xid)
         connection.answered.add(message.xid)
         self.summary.replies += 1
         self.summary.used += sum(s.length for s in advertised(message, write=True))
-        self.summary.invalidates += frame.opcode in SENDS_WITH_INVALIDATE
+        self._on_invalidation(frame, connection, call)
         # tshark cannot put placed data back into a READ's reply and calls that malformed.
         if frame.malformed and not message.writes:
             self._violation(frame, f"xid {message.xid:#x}: malformed reply")
@@ -146,6 +151,31 @@ class Checker:
         connection.grant = max(1, message.credits)
         for text in answer_faults(call, message):
             self._violation(frame, f"xid {message.xid:#x}: {text}")
+
+    def _without_call(self, frame: Frame, message: Message) -> None:
+        """Takes a message that answers no call: a backward call is legal, a reply is not."""
+        if message.direction == 0:
+            self._backward.add(message.xid)
+            self.summary.backward += 1
+        else:
+            self._violation(frame, f"xid {message.xid:#x}: reply without an unanswered call")
+        if frame.invalidates is not None:
+            text = f"invalidates R_key {frame.invalidates:#x} without an unanswered call"
+            self._violation(frame, f"xid {message.xid:#x}: {text}")
+
+    def _on_invalidation(self, frame: Frame, connection: Connection, call: Message) -> None:
+        """Checks that the call offered the R_key, and that no reply has invalidated it before."""
+        key = frame.invalidates
+        if key is None:
+            return
+        self.summary.invalidates += 1
+        if key not in offered_keys(call):
+            text = f"invalidates R_key {key:#x}, which its call did not offer"
+            self._violation(frame, f"xid {call.xid:#x}: {text}")
+        elif key in connection.invalidated:
+            text = f"invalidates R_key {key:#x}, which an earlier reply has invalidated"
+            self._violation(frame, f"xid {call.xid:#x}: {text}")
+        connection.invalidated.add(key)
 
     def _answering(self, queue: int, xid: int) -> Connection | None:
         """The connection on which `xid` is unanswered; learns its other queue pair.
@@ -193,6 +223,12 @@ def advertised(call: Message, *, write: bool) -> list[Segment]:
         return [segment for _, segment in call.reads]
     segments = [segment for chunk in call.writes for segment in chunk]
     return segments + list(call.reply or ())
+
+
+def offered_keys(call: Message) -> set[int]:
+    """Returns the R_keys of all segments that a call offers."""
+    segments = advertised(call, write=False) + advertised(call, write=True)
+    return {segment.handle for segment in segments}
 
 
 def answer_faults(call: Message, reply: Message) -> list[str]:

@@ -75,16 +75,19 @@ class Cable:
         ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0) + addresses
         self.frames.append(bytes(12) + b"\x08\x00" + ip + udp)
 
-    def call(self, head: bytes, message: bytes = b"") -> None:
-        """Adds a Send of the client."""
-        self._packet(CLIENT, SEND_ONLY, head + message)
+    def call(self, head: bytes, message: bytes = b"", *, invalidate: int | None = None) -> None:
+        """Adds a Send of the client, which invalidates an R_key if one is given."""
+        self._send(CLIENT, head + message, invalidate)
 
     def answer(self, head: bytes, message: bytes = b"", *, invalidate: int | None = None) -> None:
         """Adds a Send of the server, which invalidates an R_key if one is given."""
+        self._send(SERVER, head + message, invalidate)
+
+    def _send(self, source: str, body: bytes, invalidate: int | None) -> None:
         if invalidate is None:
-            self._packet(SERVER, SEND_ONLY, head + message)
+            self._packet(source, SEND_ONLY, body)
         else:
-            self._packet(SERVER, SEND_ONLY_INV, _words(invalidate) + head + message)
+            self._packet(source, SEND_ONLY_INV, _words(invalidate) + body)
 
     def access(
         self, *, write: bool, address: int, handle: int, length: int, by_client: bool = False

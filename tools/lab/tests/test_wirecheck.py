@@ -12,6 +12,7 @@ from lab import capture, wirecheck
 
 WRITE_SEGMENT = (0x100, 4096, 0x7000_0000_0000)
 READ_SEGMENT = (0x200, 8192, 0x6000_0000_0000)
+REPLY_SEGMENT = (0x300, 2048, 0)
 
 
 @pytest.fixture
@@ -37,6 +38,7 @@ def test_clean_exchange(cable: Cable, tmp_path: Path) -> None:
     assert (summary.read_chunks, summary.write_chunks) == (1, 1)
     assert (summary.reads, summary.writes, summary.invalidates) == (1, 1, 1)
     assert summary.inline == 2 * len(null_call(1))
+    assert summary.without_chunks == 0
 
 
 def test_probe_by_the_requester(cable: Cable, tmp_path: Path) -> None:
@@ -114,6 +116,72 @@ def test_reply_chunk_never_offered(cable: Cable, tmp_path: Path) -> None:
     cable.call(header(1), null_call(1))
     cable.answer(header(1, kind=1, reply=[READ_SEGMENT]))
     assert "Reply chunk of 1 segments for 0" in verdict(cable, tmp_path).violations[0]
+
+
+def test_invalidates_any_key_of_its_call(cable: Cable, tmp_path: Path) -> None:
+    for xid, key in enumerate((0x100, 0x200, 0x300), 1):
+        lists = {
+            "reads": [(40, READ_SEGMENT)],
+            "writes": [[WRITE_SEGMENT]],
+            "reply": [REPLY_SEGMENT],
+        }
+        cable.call(header(xid, **lists), null_call(xid))
+        unused = {"writes": [[(0x100, 0, WRITE_SEGMENT[2])]], "reply": [(0x300, 0, 0)]}
+        cable.answer(header(xid, **unused), null_reply(xid), invalidate=key)
+    summary = verdict(cable, tmp_path)
+    assert summary.violations == []
+    assert (summary.invalidates, summary.without_chunks) == (3, 0)
+
+
+def test_invalidates_what_another_call_offered(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1), null_call(1))
+    cable.answer(header(1, grant=2), null_reply(1))
+    cable.call(header(2, reads=[(40, READ_SEGMENT)]), null_call(2))
+    cable.call(header(3, writes=[[WRITE_SEGMENT]]), null_call(3))
+    cable.answer(header(2, grant=2), null_reply(2), invalidate=0x100)
+    (text,) = verdict(cable, tmp_path).violations
+    assert "xid 0x2: invalidates R_key 0x100, which its call did not offer" in text
+
+
+def test_invalidates_for_a_call_without_chunks(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1), null_call(1))
+    cable.answer(header(1), null_reply(1), invalidate=0)
+    summary = verdict(cable, tmp_path)
+    assert "invalidates R_key 0x0, which its call did not offer" in summary.violations[0]
+    assert (summary.invalidates, summary.without_chunks) == (1, 1)
+
+
+def test_invalidates_the_same_key_twice(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1), null_call(1))
+    cable.answer(header(1, grant=2), null_reply(1))
+    for xid in (2, 3):
+        cable.call(header(xid, reads=[(40, READ_SEGMENT)]), null_call(xid))
+    cable.answer(header(2, grant=2), null_reply(2), invalidate=0x200)
+    assert verdict(cable, tmp_path).violations == []
+    cable.answer(header(3, grant=2), null_reply(3), invalidate=0x200)
+    (text,) = verdict(cable, tmp_path).violations
+    assert "xid 0x3: invalidates R_key 0x200, which an earlier reply has invalidated" in text
+
+
+def test_a_key_that_is_offered_anew_may_be_invalidated_anew(cable: Cable, tmp_path: Path) -> None:
+    for xid in (1, 2):
+        cable.call(header(xid, reads=[(40, READ_SEGMENT)]), null_call(xid))
+        cable.answer(header(xid), null_reply(xid), invalidate=0x200)
+    summary = verdict(cable, tmp_path)
+    assert summary.violations == []
+    assert summary.invalidates == 2
+
+
+def test_backward_call_that_invalidates(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1, reads=[(40, READ_SEGMENT)]), null_call(1))
+    cable.answer(header(7), null_call(7), invalidate=0x200)
+    (text,) = verdict(cable, tmp_path).violations
+    assert "invalidates R_key 0x200 without an unanswered call" in text
+
+
+def test_requester_that_invalidates(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1), null_call(1), invalidate=0x200)
+    assert "by the requester" in verdict(cable, tmp_path).violations[0]
 
 
 def test_a_queue_number_that_comes_back() -> None:
