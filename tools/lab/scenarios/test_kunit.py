@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab import ktap
+from lab import ktap, paths
 from lab.harness import Lab
 from lab.pair import Pair
 
@@ -15,7 +15,8 @@ from lab.pair import Pair
 @pytest.mark.needs_ours
 @pytest.mark.debug_kernel
 def test_kunit_suites(lab: Lab, pair: Pair) -> None:
-    """Every case passes; no case at all would be a failure too."""
+    """Every suite and every case that the sources declare runs and passes."""
+    declared = ktap.declared(paths.ROOT / "rust")
     pair.unload()
     before = len(pair.client.console())
     pair.client.sh("insmod /lab/rpcrdma-kunit.ko", timeout=120)
@@ -24,4 +25,10 @@ def test_kunit_suites(lab: Lab, pair: Pair) -> None:
     pair.unload()
     pair.load()
     assert results.failed == 0, results.text
-    assert results.passed > 0
+    missing = {
+        suite: absent
+        for suite, cases in declared.items()
+        if (absent := cases - results.suites.get(suite, set()))
+    }
+    assert not missing, f"declared, and not run: {missing}"
+    assert results.passed == sum(map(len, declared.values()))
