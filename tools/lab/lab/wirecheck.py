@@ -17,7 +17,7 @@ RDMA_MSG, RDMA_NOMSG, RDMA_ERROR = 0, 1, 4
 
 @dataclass(eq=False)
 class Connection:
-    """The forward direction of one connection, as the wire shows it."""
+    """The state of one connection's forward direction, as the packets show it."""
 
     grant: int = 1
     pending: dict[int, Message] = field(default_factory=dict)
@@ -28,25 +28,27 @@ class Connection:
 
 @dataclass
 class Summary:
-    """What a capture held, so that a check of nothing does not pass for a check."""
+    """Counts of what a capture held: a caller can see that the check was not of nothing."""
 
     calls: int = 0
     replies: int = 0
     #: Calls whose three chunk lists are empty: call and reply are inline.
     without_chunks: int = 0
+    #: Replies that a Reply chunk holds (RDMA_NOMSG): the call may have offered one in vain.
+    long_replies: int = 0
     reads: int = 0
     writes: int = 0
     read_chunks: int = 0
     write_chunks: int = 0
     reply_chunks: int = 0
     position_zero: int = 0
-    #: Segments of the calls' lists, bytes offered for replies, and bytes of that which were used.
+    #: Segments in the calls' chunk lists; bytes offered for replies, and bytes used of these.
     read_segments: int = 0
     write_segments: int = 0
     reply_segments: int = 0
     offered: int = 0
     used: int = 0
-    #: Bytes of RPC messages behind the calls' headers; right where one packet holds a message.
+    #: Bytes of RPC messages behind the calls' headers; exact if each message is one packet.
     inline: int = 0
     invalidates: int = 0
     backward: int = 0
@@ -55,10 +57,10 @@ class Summary:
 
 
 class Checker:
-    """Goes through the frames in order and notes every breach."""
+    """Goes through the frames in order and notes every breach of a rule."""
 
     def __init__(self, *clients: str) -> None:
-        """`clients` are the requester's addresses."""
+        """Takes the addresses of the requester."""
         self._clients = clients
         self._connections: dict[int, Connection] = {}
         self._reply_queue: dict[int, Connection] = {}
@@ -67,7 +69,7 @@ class Checker:
         self.summary = Summary()
 
     def run(self, frames: Iterable[Frame]) -> Summary:
-        """Check all frames."""
+        """Checks all frames."""
         for frame in frames:
             if self._retransmitted(frame):
                 continue
@@ -85,7 +87,7 @@ class Checker:
         self.summary.violations.append(f"frame {frame.number}: {text}")
 
     def _retransmitted(self, frame: Frame) -> bool:
-        """The link's own retransmission of a packet is not another message."""
+        """Returns whether the frame repeats a packet: a retransmission is not another message."""
         key = (frame.source, frame.queue, frame.sequence, frame.opcode)
         if frame.opcode < 0 or key not in self._seen:
             self._seen.add(key)
@@ -141,6 +143,7 @@ class Checker:
         call = connection.pending.pop(message.xid)
         connection.answered.add(message.xid)
         self.summary.replies += 1
+        self.summary.long_replies += message.kind == RDMA_NOMSG
         self.summary.used += sum(s.length for s in advertised(message, write=True))
         self._on_invalidation(frame, connection, call)
         # tshark cannot put placed data back into a READ's reply and calls that malformed.
@@ -178,10 +181,10 @@ class Checker:
         connection.invalidated.add(key)
 
     def _answering(self, queue: int, xid: int) -> Connection | None:
-        """The connection on which `xid` is unanswered; learns its other queue pair.
+        """Returns the connection on which `xid` is unanswered, and learns its other queue pair.
 
-        A device that was removed and added counts its queue pairs from the start: a known number
-        may have come to mean another connection, on which the same call was repeated.
+        A device that was removed and added numbers its queue pairs from the start. So a known
+        number may mean another connection now, on which the client has repeated the call.
         """
         known = self._reply_queue.get(queue)
         for connection in reversed(self._connections.values()):
@@ -193,7 +196,7 @@ class Checker:
         return None
 
     def _on_access(self, frame: Frame) -> None:
-        """An RDMA Read or Write must stay inside what an unanswered call advertised."""
+        """Checks that an RDMA Read or Write stays inside a segment of an unanswered call."""
         access = frame.access
         assert access is not None
         if access.write:
@@ -201,7 +204,7 @@ class Checker:
         else:
             self.summary.reads += 1
         if frame.source in self._clients:
-            # A write of nothing is a probe, which needs no memory.
+            # A Write of zero bytes is a probe, which needs no memory.
             if not access.write or access.length:
                 self._violation(frame, "RDMA access by the requester")
             return
@@ -218,7 +221,7 @@ class Checker:
 
 
 def advertised(call: Message, *, write: bool) -> list[Segment]:
-    """The segments a responder may write to, or read from, for this call."""
+    """Returns the segments that a responder may write to, or read from, for this call."""
     if not write:
         return [segment for _, segment in call.reads]
     segments = [segment for chunk in call.writes for segment in chunk]
@@ -232,7 +235,7 @@ def offered_keys(call: Message) -> set[int]:
 
 
 def answer_faults(call: Message, reply: Message) -> list[str]:
-    """What a reply's chunk lists claim beyond what the call offered."""
+    """Returns the claims of a reply's chunk lists beyond what the call offered."""
     if reply.kind == RDMA_ERROR:
         return []
     faults = []
@@ -262,5 +265,5 @@ def _chunk_faults(name: str, offered: tuple[Segment, ...], used: tuple[Segment, 
 
 
 def check(frames: Iterable[Frame], *clients: str) -> Summary:
-    """Check a whole capture; `clients` are the requester's addresses."""
+    """Checks a whole capture; `clients` are the requester's addresses."""
     return Checker(*clients).run(frames)

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Files, names and attributes, byte for byte, in both directions.
+"""Files, names and attributes are compared byte for byte, in both directions.
 
 Each suite of guest/verify.py is written on the client and checked on the
 server's own file system, then written on the server and checked on the client
-with nothing cached. Between them the suites use inline calls and replies, Read
-chunks, Write chunks, Reply chunks and position-zero calls.
+with nothing cached. Each suite must use the chunks that CHUNKS names, by the
+transport's counters. Small operations, one for each form that a call or a reply
+can have, prove these forms with each NFS version by trace events and packets.
 """
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from lab.pair import MOUNT_POINT, Pair
+from lab import capture, mountstats, settings, tracing, wirecheck
+from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, Pair
 
 SUITES = ("sizes", "direct", "mmap", "append", "offsets", "names", "xattrs", "big")
 VERIFY = "python3 /lab/verify.py"
@@ -23,15 +28,23 @@ VERSIONS = [
 #: Seconds; the debug kernel takes eight times as long as the plain one.
 LIMIT = 400
 
+#: The chunks that each suite must use, by their names in mountstats; `nomsg` counts calls with a
+#: Read chunk at position zero.
+DATA = ("read_chunks", "write_chunks")
+CHUNKS = {
+    **dict.fromkeys(("sizes", "direct", "mmap", "append", "offsets", "big"), DATA),
+    "names": ("read_chunks", "reply_chunks"),
+    "xattrs": ("reply_chunks", "nomsg"),
+}
 
-#: What the short run leaves out of versions 3 and 4.2: 4.2 stands for all that both have.
+#: Suites that the short run leaves out: 4.2 covers for version 3 what both have in common.
 LONG = {("3", suite) for suite in SUITES[2:]} | {("4.2", "names"), ("4.2", "big")}
-#: The short run's on the debug kernel, ten times as slow: a call and a reply of each kind.
+#: Suites of the short run on the debug kernel, which is ten times as slow.
 DEBUG = ("sizes", "direct", "xattrs")
 
 
 def _cases() -> list[object]:
-    """Every suite with every version."""
+    """Returns every suite with every version."""
     cases = []
     for version in ("3", "4.0", "4.1", "4.2"):
         for suite in SUITES:
@@ -47,7 +60,7 @@ def _cases() -> list[object]:
 
 @pytest.mark.parametrize(("version", "suite"), _cases())
 def test_both_ways(pair: Pair, version: str, suite: str) -> None:
-    """What one side writes the other reads, whichever side it is."""
+    """Each side reads what the other has written, and the suite uses its chunks."""
     pair.server.sh("rm -rf /srv/export/*", timeout=LIMIT)
     pair.mount(version)
     pair.client.sh(f"{VERIFY} write {suite} {MOUNT_POINT}/up", timeout=LIMIT)
@@ -58,12 +71,94 @@ def test_both_ways(pair: Pair, version: str, suite: str) -> None:
     pair.client.sh(f"{DROP_CACHES}; {VERIFY} check {suite} {MOUNT_POINT}/down", timeout=LIMIT)
     pair.client.sh(f"rm -r {MOUNT_POINT}/up", timeout=LIMIT)
     assert pair.server.sh("ls -A /srv/export").split() == ["down"]
+    stats = mountstats.parse(pair.client.read("/proc/self/mountstats"), MOUNT_POINT)
+    counts = {name: stats[name] for name in (*DATA, "reply_chunks", "nomsg")}
+    print(counts)
+    assert all(counts[name] for name in CHUNKS[suite]), f"{suite}: {counts}"
     pair.umount()
+
+
+#: Operations in a directory of the mount, each with the form of its call and that of its reply as
+#: the event xprtrdma_marshal prints them: regular expressions. An access control list is the only
+#: argument without a user's data that is too long for an inline call with every version.
+FORMS = {
+    "inline": ("chmod 600 small", "(inline|pullup|mapped)/inline"),
+    "Read chunk": (
+        "dd if=/dev/zero of=data bs=64k count=1 conv=notrunc oflag=direct",
+        "read list/inline",
+    ),
+    "Write chunk": ("dd if=data of=/dev/null bs=64k iflag=direct", ".*/write list"),
+    "Reply chunk": ("ls names | wc -l", ".*/reply chunk"),
+    "position-zero Read chunk": (
+        "python3 /lab/long_acl.py set small {version}",
+        r"\*read list/(inline|reply chunk)",
+    ),
+}
+#: The users that guest/long_acl.py names.
+USERS = 330
+PREPARE = """
+rm -rf /srv/export/*; mkdir -p /srv/export/forms/names; cd /srv/export/forms
+head -c 65536 /dev/urandom > data; touch small
+for i in $(seq 200); do : > names/$i-$(printf %080d 0); done
+"""
+
+
+def _marshalled(pair: Pair, command: str) -> list[str]:
+    """Runs a command in the directory; returns the forms of its calls and replies."""
+    with tracing.recording(pair.client, ["rpcrdma:xprtrdma_marshal"]) as trace:
+        pair.client.sh(f"cd {MOUNT_POINT}/forms && {command}")
+        events = trace.events("xprtrdma_marshal")
+    found = [re.search(r" xdr=\S+ (.*/.*)$", event.text) for event in events]
+    return [match[1] for match in found if match]
+
+
+@pytest.mark.parametrize(
+    "version",
+    [*(pytest.param(version, marks=pytest.mark.full) for version in ("4.0", "4.1")), "3", "4.2"],
+)
+def test_chunk_forms(pair: Pair, version: str, tmp_path: Path) -> None:
+    """Each form of a call and of a reply is made: by the transport's event and on the cable."""
+    pair.server.sh(PREPARE)
+    pair.end_capture()
+    pcap = tmp_path / "forms.pcap"
+    pair.capture(pcap)
+    pair.mount(version)
+    for form, (command, wanted) in FORMS.items():
+        made = _marshalled(pair, command.format(version=version))
+        print(f"{form}: {made}")
+        assert any(re.fullmatch(wanted, one) for one in made), f"no {form}: {made}"
+    pair.umount()
+    count = "python3 /lab/long_acl.py count /srv/export/forms/small"
+    assert int(pair.server.sh(count)) == USERS
+    if settings.link() != "rxe":
+        return
+    pair.end_capture()
+    summary = wirecheck.check(capture.read(pcap), CLIENT_ADDRESS)
+    pair.capture(tmp_path / "rest.pcap")
+    _on_the_cable(summary)
+
+
+def _on_the_cable(summary: wirecheck.Summary) -> None:
+    """Checks that the packets hold each form, and RDMA Reads and Writes for the chunks."""
+    assert summary.violations == []
+    found = {
+        "inline": summary.without_chunks,
+        "Read chunk": summary.read_chunks - summary.position_zero,
+        "Write chunk": summary.write_chunks,
+        "Reply chunk": summary.long_replies,
+        "position-zero Read chunk": summary.position_zero,
+    }
+    print(f"on the cable: {found}, {summary.reads} RDMA Reads, {summary.writes} RDMA Writes")
+    assert found.keys() == FORMS.keys()
+    assert all(found.values()), found
+    # An RDMA Read or more for each of the two calls with a Read chunk; the same for the replies.
+    assert summary.reads >= 2
+    assert summary.writes >= 2
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_large_directory(pair: Pair, version: str) -> None:
-    """A directory of 5,000 entries, names up to 255 bytes, as the client lists it."""
+    """The client lists a directory of 5,000 entries with names of up to 255 bytes."""
     pair.server.sh("rm -rf /srv/export/*", timeout=LIMIT)
     pair.server.sh(f"{VERIFY} write many /srv/export/many", timeout=LIMIT)
     pair.mount(version)
@@ -73,10 +168,8 @@ def test_large_directory(pair: Pair, version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_small_inline_thresholds(pair: Pair, version: str) -> None:
-    """Names and small files with 1 KiB inline thresholds: more of everything is chunked."""
+    """Names and small files with 1 KiB inline thresholds: what was inline needs chunks."""
     knobs = "/proc/sys/sunrpc/rdma_max_inline"
-    if pair.client.sh("ls /proc/sys/sunrpc").count("rdma_max_inline") != 2:
-        pytest.skip("the client's module has no such sysctl")
     pair.server.sh("rm -rf /srv/export/*", timeout=LIMIT)
     saved = pair.client.read(f"{knobs}_read").strip(), pair.client.read(f"{knobs}_write").strip()
     pair.client.sh(f"echo 1024 > {knobs}_read; echo 1024 > {knobs}_write")
@@ -88,6 +181,16 @@ def test_small_inline_thresholds(pair: Pair, version: str) -> None:
                 f"{DROP_CACHES}; {VERIFY} check {suite} {MOUNT_POINT}/{suite}", timeout=LIMIT
             )
             pair.server.sh(f"{VERIFY} check {suite} /srv/export/{suite}", timeout=LIMIT)
+        _chunked(pair)
         pair.umount()
     finally:
         pair.client.sh(f"echo {saved[0]} > {knobs}_read; echo {saved[1]} > {knobs}_write")
+
+
+def _chunked(pair: Pair) -> None:
+    """Checks that 2 KiB need a chunk each way, which they do not with the usual thresholds."""
+    pair.client.sh(f"mkdir {MOUNT_POINT}/forms; head -c 2048 /dev/zero > {MOUNT_POINT}/forms/f")
+    wrote = _marshalled(pair, "dd if=/dev/zero of=f bs=2k count=1 conv=notrunc oflag=direct")
+    assert "read list/inline" in wrote, wrote
+    read = _marshalled(pair, "dd if=f of=/dev/null bs=2k count=1 iflag=direct")
+    assert any(form.endswith("/write list") for form in read), read

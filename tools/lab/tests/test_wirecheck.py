@@ -118,6 +118,16 @@ def test_reply_chunk_never_offered(cable: Cable, tmp_path: Path) -> None:
     assert "Reply chunk of 1 segments for 0" in verdict(cable, tmp_path).violations[0]
 
 
+def test_reply_in_its_chunk(cable: Cable, tmp_path: Path) -> None:
+    for xid, kind in ((1, 0), (2, 1)):
+        cable.call(header(xid, reply=[REPLY_SEGMENT]), null_call(xid))
+        message = null_reply(xid) if kind == 0 else b""
+        cable.answer(header(xid, kind=kind, reply=[REPLY_SEGMENT]), message)
+    summary = verdict(cable, tmp_path)
+    assert summary.violations == []
+    assert (summary.reply_chunks, summary.long_replies) == (2, 1)
+
+
 def test_invalidates_any_key_of_its_call(cable: Cable, tmp_path: Path) -> None:
     for xid, key in enumerate((0x100, 0x200, 0x300), 1):
         lists = {
