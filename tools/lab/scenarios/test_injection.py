@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Connections broken from within, by SUNRPC's fault injection, under verified I/O."""
+"""SUNRPC's fault injection breaks connections while a client reads, writes and verifies."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ FAULT = "/sys/kernel/debug/fail_sunrpc"
 DATA = f"{MOUNT_POINT}/i"
 #: Disconnects one by one.
 ROUNDS = 15
+INJECTED = "xprtrdma_op_inject_dsc"
+CALLED_BACK = "xprtrdma_cb_call"
 
 
 @contextmanager
 def _disconnects(pair: Pair, every: int, times: int = -1) -> Iterator[None]:
-    """One in so many calls sent by the client is followed by a disconnect; so many `times`."""
+    """Breaks the client's connection after one call in `every`, at most `times` times."""
     settings = {
         "ignore-server-disconnect": "Y",
         "ignore-cache-wait": "Y",
         "ignore-client-disconnect": "N",
-        # No dump of the stack for each.
+        # The kernel would print a stack for each fault otherwise.
         "verbose": "0",
-        # -1: not counted, it ends when we say so.
+        # -1: the kernel does not count them; `probability` ends them.
         "times": str(times),
         "interval": str(every),
         "probability": "100",
@@ -44,9 +46,9 @@ def _disconnects(pair: Pair, every: int, times: int = -1) -> Iterator[None]:
 @pytest.mark.parametrize("version", ["3", pytest.param("4.2", marks=pytest.mark.full)])
 @pytest.mark.debug_kernel
 def test_disconnects_amid_writes(pair: Pair, version: str) -> None:
-    """Every 200th call is followed by a disconnect; nothing is lost, nothing is stale."""
+    """Every 200th call is followed by a disconnect; no data is lost and none is stale."""
     pair.server.sh("rm -rf /srv/export/*")
-    with tracing.recording(pair.client, ["rpcrdma:xprtrdma_op_inject_dsc"]) as trace:
+    with tracing.recording(pair.client, [f"rpcrdma:{INJECTED}"]) as trace:
         pair.mount(version)
         with _disconnects(pair, 200):
             for suite in ("sizes", "names"):
@@ -62,7 +64,7 @@ def test_disconnects_amid_writes(pair: Pair, version: str) -> None:
     connects = mountstats.parse(pair.client.read("/proc/self/mountstats"), MOUNT_POINT)
     print(f"{injected} disconnects injected, {connects['connect_count']} connections")
     assert injected >= 3
-    # Two may fall together; and mounting has clients of its own.
+    # Two disconnects may end one connection, and the mount command has clients of its own.
     assert connects["connect_count"] > injected // 2
     pair.umount()
 
@@ -71,15 +73,16 @@ def test_disconnects_amid_writes(pair: Pair, version: str) -> None:
 @pytest.mark.needs_ours
 @pytest.mark.parametrize("version", ["3", "4.2"])
 def test_each_connection_lasts(pair: Pair, version: str) -> None:
-    """Nothing ends a connection but what is injected; least of all its own beginning.
+    """Each injected disconnect costs one connection, and nothing else ends a connection.
 
-    With NFSv3 a call that is woken by mistake while it waits for its reply is encoded anew, which
-    costs the connection that it went over. Several calls wait for each of these connections.
+    SUNRPC encodes an NFSv3 call anew if it wakes the call by mistake before the reply has come. The
+    transport then has to close the connection that the call was sent over. Several calls wait for
+    each new connection here.
     """
     pair.server.sh("rm -rf /srv/export/*")
     pair.mount(version)
     workers = [Worker(pair, f"w{index}") for index in range(2)]
-    with tracing.recording(pair.client, ["rpcrdma:xprtrdma_op_inject_dsc"]) as trace:
+    with tracing.recording(pair.client, [f"rpcrdma:{INJECTED}"]) as trace:
         for _ in range(ROUNDS):
             with _disconnects(pair, 1, times=1):
                 for worker in workers:
@@ -96,19 +99,25 @@ def test_each_connection_lasts(pair: Pair, version: str) -> None:
 
 @pytest.mark.full
 def test_disconnects_amid_recalls(pair: Pair) -> None:
-    """Callbacks while connections come and go: each delegation is returned or revoked."""
+    """The server recalls delegations while connections break; each is returned or revoked."""
     count = 50
     files = f"for i in $(seq 0 {count - 1}); do echo file $i > f$i; done"
     pair.server.sh(f"rm -rf /srv/export/*; mkdir /srv/export/d && cd /srv/export/d && {files}")
     pair.mount("4.2")
     reading = f"cd {MOUNT_POINT}/d && for i in $(seq 0 {count - 1}); do cat f$i; done"
-    with _disconnects(pair, 40):
+    events = [f"rpcrdma:{name}" for name in (INJECTED, CALLED_BACK)]
+    with _disconnects(pair, 40), tracing.recording(pair.client, events) as trace:
         for _ in range(3):
             pair.client.sh(reading, timeout=200)
             conflict = pair.server.sh(
                 f"python3 /lab/conflict.py /srv/export/d {count}", timeout=200
             )
             print(f"slowest conflicting open: {float(conflict):.1f} s")
+        injected, recalled = (len(trace.events(name)) for name in (INJECTED, CALLED_BACK))
+    print(f"{injected} disconnects injected, {recalled} callbacks")
+    # Three times `count` files are opened and read by the client: two calls a file at least.
+    assert injected >= 3 * count * 2 // 40
+    assert recalled > 0, "the server recalled no delegation"
     text = pair.client.sh(f"cd {MOUNT_POINT}/d && cat $(ls | sort -V)", timeout=200)
     assert text.count("conflict\n") == 3 * count
     pair.umount()
@@ -116,25 +125,28 @@ def test_disconnects_amid_recalls(pair: Pair) -> None:
 
 @pytest.mark.full
 def test_soft_calls_end(pair: Pair) -> None:
-    """A server that answers nothing, and connections that break with each call: `soft` gives up."""
+    """The server answers nothing and each call breaks its connection: a soft mount gives up."""
     pair.server.sh("rm -rf /srv/export/*; echo there > /srv/export/f")
     pair.mount("3", options="soft,nolock,timeo=400,retrans=2")
     pair.client.sh(f"cat {MOUNT_POINT}/f")
-    # nfsd has to ask it about the export.
+    # nfsd asks mountd about the export before it answers.
     pair.server.sh("pkill -STOP mountd && exportfs -f")
     try:
-        events = ["sunrpc:rpc_task_end"]
+        events = ["sunrpc:rpc_task_end", f"rpcrdma:{INJECTED}"]
         with _disconnects(pair, 1), tracing.recording(pair.client, events) as trace:
             began = time.monotonic()
             touching = pair.client.vm.start(f"touch {MOUNT_POINT}/g")
-            # One call of several; each takes as long.
-            while not any("status=-5" in event.text for event in trace.events()):
+            # touch makes several calls, and each may wait as long as the first.
+            while not any("status=-5" in event.text for event in trace.events("rpc_task_end")):
                 assert time.monotonic() < began + 200, "the call goes on and on"
                 time.sleep(1)
             took = time.monotonic() - began
+            injected = len(trace.events(INJECTED))
     finally:
         pair.server.sh("pkill -CONT mountd")
-    print(f"a call was given up after {took:.1f} s")
+    print(f"a call was given up after {took:.1f} s and {injected} disconnects")
+    # The call is sent three times, and each time the connection breaks.
+    assert injected >= 3
     # 40 s, and 40 s more for each retry.
     assert 115 < took < 150
     pair.client.vm.agent.wait(touching, 200)
