@@ -60,6 +60,8 @@ def test_silent_server(pair: Pair, relay: Relay) -> None:
         text = _fail_to_mount(pair, "10.0.0.1", limit=300)
     finally:
         relay.set("blackout", 0)
-    assert any(word in text for word in ("timed out", "unreachable", "refused", "mounting failed"))
+    # The stock module gives every attempt that has no answer the same error.
+    ours = settings.client() == "ours"
+    assert ("Connection timed out" if ours else "Network is unreachable") in text
     # An attempt to connect over siw ends when TCP gives up.
     _still_usable(pair, 2 if settings.link() == "rxe" else 150)

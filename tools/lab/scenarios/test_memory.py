@@ -100,11 +100,11 @@ class Failures:
         self.failed = self.MANY - int(left)
 
 
-def _mount_in_want(pair: Pair, kind: str) -> tuple[bool, float, int]:
+def _mount_in_want(pair: Pair, kind: str) -> tuple[str, float, int]:
     """Mounts while allocations fail, for `WANT` seconds at most.
 
-    Returns whether the mount succeeded, how long it took after the failures (the client tries to
-    connect again after 5, 10 and 20 s), and the number of failures.
+    Returns mount's complaint (empty after success), how long the mount took after the failures (the
+    client tries to connect again after 5, 10 and 20 s), and the number of failures.
     """
     options = "vers=3,proto=rdma,port=20049,retry=0"
     with Failures(pair, kind, 10) as failures:
@@ -118,7 +118,8 @@ def _mount_in_want(pair: Pair, kind: str) -> tuple[bool, float, int]:
     done = done or pair.client.vm.agent.wait(mounting, PATIENCE)
     if done.status == 0:
         pair.umount()
-    return done.status == 0, time.monotonic() - began, failures.failed
+    complaint = done.stderr.decode().strip() or f"status {done.status}"
+    return complaint if done.status else "", time.monotonic() - began, failures.failed
 
 
 @pytest.mark.debug_kernel
@@ -132,9 +133,12 @@ def test_failing_allocations(pair: Pair, kind: str) -> None:
     pair.server.sh("rm -rf /srv/export/*")
     pair.client.sh(f"mkdir -p {MOUNT_POINT}")
     mounts = [_mount_in_want(pair, kind) for _ in range(MOUNTS)]
-    well, took, failed = zip(*mounts, strict=True)
-    print(f"{sum(well)} of {MOUNTS} mounts; all over after {max(took):.1f} s; failed: {failed}")
+    complaints, took, failed = zip(*mounts, strict=True)
+    print(f"all over after {max(took):.1f} s; allocations failed: {failed}; said: {complaints}")
     assert all(failed), "no allocation failed"
+    assert "" in complaints, "no mount went well"
+    # A mount that did not must have ended by itself and with a reason, not by a signal.
+    assert all(text.startswith("mount.nfs: ") for text in complaints if text), complaints
     pair.mount("3")
     worker = Worker(pair)
     with Failures(pair, kind, 10) as failures:
@@ -143,5 +147,7 @@ def test_failing_allocations(pair: Pair, kind: str) -> None:
             time.sleep(15)
     assert failures.failed, "no allocation failed while reconnecting"
     worker.await_progress(20, 200)
-    print(worker.finish(300))
+    said = worker.finish(300)
+    print(said)
+    assert "errors=0" in said
     pair.umount()
