@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Open files for writing that somebody may hold delegations of: conflict.py DIRECTORY COUNT.
+"""Open files for writing while a client may hold delegations: conflict.py DIRECTORY COUNT.
 
 Runs where the files are local, 16 at a time: f0, f1 and so on each get one line more.
 Prints the seconds that the slowest one took.
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def append(path):
-    """Add a line and return how long that took."""
+    """Adds a line to a file and returns how long that took."""
     began = time.monotonic()
     with open(path, "a") as file:
         file.write("conflict\n")
@@ -20,7 +20,7 @@ def append(path):
 
 
 def main():
-    """Do as the command line says."""
+    """Writes to all files and prints how long the slowest took."""
     directory, count = sys.argv[1], int(sys.argv[2])
     paths = [f"{directory}/f{number}" for number in range(count)]
     with ThreadPoolExecutor(16) as pool:

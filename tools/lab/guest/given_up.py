@@ -64,7 +64,7 @@ KINDS = {"inline": (attributes, absent), "chunks": (names, names, link, names, b
 
 
 def doomed(directory, jobs, index):
-    """Start a process that does one job again and again; its id."""
+    """Starts a process that does one job again and again; returns its id."""
     pid = os.fork()
     if pid:
         return pid
@@ -76,15 +76,15 @@ def doomed(directory, jobs, index):
 
 
 def kill(directory, seconds, kind):
-    """Start eight processes, kill them, and so on; how many were killed."""
+    """Starts eight processes and kills them, again and again; returns how many were killed."""
     jobs, killed = KINDS[kind], 0
     until = time.monotonic() + float(seconds)
     while time.monotonic() < until:
         children = [doomed(directory, jobs, index) for index in range(CHILDREN)]
-        # Until they are at work.
+        # The processes need this long to begin their work.
         time.sleep(0.05)
         for child in children:
-            # One after the other, as their calls go on meanwhile.
+            # They are killed one after the other, so that the calls of the others go on.
             time.sleep(random.uniform(0, 0.01))
             os.kill(child, signal.SIGKILL)
         for child in children:
@@ -101,7 +101,7 @@ def read_once(file):
 
 
 def burst(path, rounds):
-    """Calls that are sent at about the same time, and so time out at about the same time."""
+    """Sends calls at about the same time, so that they time out at about the same time."""
     file = os.open(path, os.O_RDONLY | os.O_DIRECT)
     good = failed = 0
     for _ in range(int(rounds)):
@@ -115,7 +115,7 @@ def burst(path, rounds):
 
 
 def read(path):
-    """Reads without end, until the mount is forced away from under them."""
+    """Reads until the mount is forced away."""
     file = os.open(path, os.O_RDONLY | os.O_DIRECT)
     with contextlib.suppress(OSError):
         while True:

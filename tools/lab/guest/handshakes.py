@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Everything that can go wrong before the first call, one attempt to connect each.
+"""Faults before the first call: each attempt of the client to connect meets one of them.
 
 Prints ``did - 1 EVENTS NAME: how it ended`` for each, and ``agreed ANNOUNCED SEND RECEIVE`` for
-each private data in the order accepted: what the client must have understood.
+each connection in the order accepted: the values that the client must have understood.
 """
 
 import os
 
 from peer import ERR_CHUNK, ERROR, GRANT, Call, Peer, SilenceError, header, words
 
-#: Seconds in which the next mount must try, or the client say something.
+#: Seconds in which the next mount must try to connect, or the client send a message.
 COMING, CALLING = 90, 10
-#: As long as InfiniBand's ConnectReply carries; and as its reject does.
+#: The most private data in InfiniBand's ConnectReply, and in its reject.
 LONGEST, LONGEST_REJECT = 196, 148
 
 _MAGIC = "f6ab0e18"
-#: InfiniBand's messages have a fixed size: what is left of it arrives as zeros.
+#: InfiniBand's messages have a fixed size: zeros fill up the private data.
 PADDED = os.path.exists("/sys/class/infiniband/rxe0")
 #: Private data, and what it announces: remote invalidation, bytes it sends and receives; None if
 #: it is no message of ours and the defaults hold.
@@ -44,7 +44,7 @@ REJECTS = ("", "00", _MAGIC, GRANT, "ff" * LONGEST_REJECT)
 
 
 class Hosts:
-    """Attempts of the client, one after the other."""
+    """Meets the client's attempts to connect, one after the other."""
 
     def __init__(self):
         self.peer = Peer()
@@ -86,7 +86,7 @@ class Hosts:
             done(f"reject with '{private[:20]}'", outcome)
 
     def endings(self):
-        """The peer goes away at each step."""
+        """Ends the connection, or leaves the client without an answer, at each step."""
         self.attempt()
         done("no answer at all", "silence")
         connection = self.attempt()
@@ -106,7 +106,7 @@ class Hosts:
         done("no Receive for the first call", self.first_call(connection))
 
     def deaths(self):
-        """The process is killed at each step, and another one takes its place."""
+        """Kills the verbs part at each step and starts another one."""
         for step in ("request", "accept", "call"):
             connection = self.attempt()
             if step != "request":

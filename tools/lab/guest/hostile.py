@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """A hostile NFS server: hostile.py GROUP VERSION.
 
-Waits for a client that believes in the server it had, and answers each call with the next misdeed
-of a group (see misdeeds.py). VERSION is that of NFS. Prints a line for each, ``did COUNTER TIMES
-EVENTS NAME: how it ended``, and ends well when all are done. ``handshake`` is about connecting
-instead: see handshakes.py. ``late`` is no misdeed at all: see late.py.
+Waits for the client that had a mount from the real server, and answers each call with the next
+misdeed of a group (misdeeds.py). VERSION is that of NFS. Prints a line for each misdeed, ``did
+COUNTER TIMES EVENTS NAME: how it ended``, and ends with status 0 when all are done. The group
+``handshake`` is about connecting (handshakes.py); ``late`` answers truly but late (late.py).
 
 Calls without data chunks that no misdeed is wanted for get true answers, from the real server over
 TCP, so that the client gets as far as the calls with data. Such an answer goes inline; a reply
@@ -23,9 +23,9 @@ import late
 from misdeeds import group, honest
 from peer import Call, Peer, SilenceError, header, lists, words
 
-#: Seconds in which a client in use must come, call, or let go of a broken connection.
+#: Seconds in which a client in use must connect, call, or close a broken connection.
 COMING, CALLING, LEAVING = 90, 30, 3
-#: Seconds that a call waits for the company of others.
+#: Seconds that a call is kept until others have come.
 WAITING = 0.5
 #: What the verbs part says if the client had left before it could do anything; if nothing that it
 #: did was acknowledged; if all went well.
@@ -37,7 +37,7 @@ INLINE = 4096 - 28
 
 
 class RealServer:
-    """nfsd, over TCP: each record of ONC RPC has its length in front."""
+    """The connection to nfsd over TCP: the length of each ONC RPC record precedes it."""
 
     def __init__(self):
         self._socket = None
@@ -47,12 +47,12 @@ class RealServer:
         self._socket.sendall(struct.pack(">I", 1 << 31 | len(message)) + message)
         while True:
             reply = self._record()
-            # It may have calls of its own for the client; nobody answers them.
+            # nfsd may send calls for the client here; they are not answered.
             if reply[:8] == message[:4] + struct.pack(">I", 1):
                 return reply
 
     def _connect(self):
-        # It comes up beside the peer that took its port, perhaps later.
+        # nfsd starts again at the same time as this peer, and may be up later.
         deadline = time.monotonic() + 20
         while True:
             try:
@@ -80,7 +80,7 @@ class RealServer:
 
 
 def answer(peer, server, call):
-    """The best answer there is: the real server's, or an honest error."""
+    """Returns the real server's answer, or an honest error if there is none."""
     reply = b"" if call.reads or call.writes else server.ask(call.payload)
     if 0 < len(reply) <= INLINE:
         peer.send(call.connection, header(call.xid) + lists() + reply)
@@ -94,7 +94,7 @@ def say(misdeed, outcome):
 
 
 def welcome(peer):
-    """Accept the next connection."""
+    """Accepts the next connection."""
     connection = peer.event(COMING, "request")[1]
     if peer.accept(connection) == "success":
         return connection
@@ -102,7 +102,7 @@ def welcome(peer):
 
 
 def indulge(peer, server):
-    """Nothing but true answers until NFSv4 has recovered its state, and a call with data has come.
+    """Gives true answers until NFSv4 has recovered its state and a call with data has come.
 
     nfsd lost that state in its restart. What fails of the recovery is lost for good, its open files
     first of all, and no transport is to blame. A call with data may well come before it.
@@ -119,7 +119,7 @@ def indulge(peer, server):
 
 
 def next_call(peer, connection, timeout):
-    """The next call on this connection; None when the client has left."""
+    """Returns the next call on this connection; None when the client has left."""
     while True:
         event = peer.event(timeout, "received", "disconnected")
         if event[1] != connection:
@@ -127,13 +127,13 @@ def next_call(peer, connection, timeout):
         if event[0] == "disconnected":
             return None
         call = Call(connection, bytes.fromhex(event[2]))
-        # Answers to callbacks are of no interest.
+        # Answers to callbacks are ignored.
         if call.payload[4:8] != words(1):
             return call
 
 
 def choose(misdeeds, calls):
-    """A misdeed to do now and the call it answers; (None, None) if more calls are needed."""
+    """Returns a misdeed and the call to answer with it; (None, None) if more calls are needed."""
     for misdeed in misdeeds:
         for call in calls:
             others = [other for other in calls if other is not call and other.handles]
@@ -143,30 +143,30 @@ def choose(misdeeds, calls):
 
 
 def call_is_wanted(misdeeds, call):
-    """Whether to keep a call back: as the victim of a misdeed in answer to another one."""
+    """Returns whether to keep a call: a misdeed in answer to another call is to hit this one."""
     return any(misdeed.calls > 1 for misdeed in misdeeds) and (
         bool(call.handles) or any(misdeed.fits(call) for misdeed in misdeeds)
     )
 
 
 def happened(misdeed, outcome):
-    """Whether it has reached the client, for all one can know where it may end the connection."""
+    """Returns whether a misdeed has reached the client, as far as its Send's status tells that."""
     return outcome == SUCCESS or (misdeed.last and outcome not in (GONE, UNHEARD))
 
 
 def part(peer, connection):
-    """After the misdeed that no connection survives."""
+    """Waits for the end of the connection after a misdeed that it does not survive."""
     try:
         while next_call(peer, connection, LEAVING):
             pass
     except SilenceError:
-        # As a server would whose queue pair has failed.
+        # A server whose queue pair has failed disconnects, too.
         peer.tell("disconnect", connection)
         peer.tell("drop", connection)
 
 
 def converse(peer, server, connection, misdeeds):
-    """Misdeeds until one of them ends the connection, or none is left."""
+    """Does misdeeds until one of them ends the connection, or none is left."""
     first, calls = True, []
     while misdeeds:
         try:
@@ -180,7 +180,7 @@ def converse(peer, server, connection, misdeeds):
             return None
         calls.append(call)
         if first:
-            # Grants credits, and lets the client forget its back-off.
+            # The first true answer grants credits, and the client forgets its back-off.
             answer(peer, server, calls.pop())
             first = False
             continue
@@ -205,7 +205,7 @@ def converse(peer, server, connection, misdeeds):
 
 
 class Host:
-    """One connection as late.py serves it."""
+    """Serves one connection as late.py describes it."""
 
     def __init__(self, peer, server, connection):
         self.peer, self._server, self._connection = peer, server, connection
@@ -218,7 +218,7 @@ class Host:
 
 
 def be_late():
-    """Honest answers that come late, over as many connections as the client makes."""
+    """Gives honest answers late, over as many connections as the client makes."""
     peer, server = Peer(), RealServer()
     if os.path.exists(late.STOP):
         os.unlink(late.STOP)

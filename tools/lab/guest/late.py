@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An honest server in nfsd's place, and a slow one.
+"""An honest but slow server takes nfsd's place.
 
 Calls without chunks get the real server's answer at once. A READ of NFSv3 with a write chunk gets
 its answer after a while: end of file, no data, and Send With Invalidate of the R_key that it has
-exposed. A client that gives it up meanwhile finds its memory invalidated at any time. Goes on
+exposed. If the client gives the READ up meanwhile, its memory is invalidated at any time. It runs
 until /run/late.stop exists, and prints how many answers it has kept back.
 """
 
@@ -24,7 +24,7 @@ READ = (slice(12, 24), words(100003, 3, 6))
 
 
 def end_of_file(call):
-    """The answer to a READ: success, no attributes, no bytes, and there are no more."""
+    """Returns the answer to a READ: success, no attributes, no bytes, end of file."""
     ((handle, _, offset),) = call.writes[0]
     unused = lists(writes=[[(handle, 0, offset)]])
     return header(call.xid) + unused + words(call.xid, 1, 0, 0, 0, 0) + words(0, 0, 0, 1, 0)
@@ -35,7 +35,7 @@ def is_read(call):
 
 
 class Late:
-    """Answers kept back, the next one first."""
+    """The answers that are kept back; the next one to be sent comes first."""
 
     def __init__(self, peer):
         self._peer, self._waiting, self.count = peer, [], 0
@@ -46,13 +46,13 @@ class Late:
         heapq.heappush(self._waiting, (due, self.count, call))
 
     def pause(self):
-        """Seconds until the next one is due."""
+        """Returns how many seconds it takes until the next answer is due."""
         if not self._waiting:
             return LOOK
         return min(max(self._waiting[0][0] - time.monotonic(), 0), LOOK)
 
     def send(self):
-        """Those that are due."""
+        """Takes out the answers that are due, and returns them."""
         while self._waiting and self._waiting[0][0] <= time.monotonic():
             _, _, call = heapq.heappop(self._waiting)
             answer = (end_of_file(call) if is_read(call) else honest(call)).hex()
@@ -63,7 +63,7 @@ class Late:
 
 
 def serve(host):
-    """One connection until told to stop, or until the client leaves; whether it has stayed."""
+    """Serves a connection until told to stop or until the client leaves; returns if it stayed."""
     late = Late(host.peer)
     call, stayed = None, True
     while stayed and not os.path.exists(STOP):

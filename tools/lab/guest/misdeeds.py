@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """What a hostile responder answers, and what the client must make of it.
 
-A misdeed is one answer to one call. With it stand the counter that must move, the trace events
-that must fire, and whether it ends the RPC: if not, an honest error does so after it.
+A misdeed is one answer to one call. It names the counter that must move, the trace events that
+must fire, and whether it ends the RPC: if it does not, an honest error follows.
 """
 
 import time
@@ -34,7 +34,7 @@ HUGE = 0xFFFFFFFF
 
 
 class Misdeed:
-    """One of them; `fits(call)` says whether it can answer `call`. Any call, unless told."""
+    """A misdeed; `fits(call)` returns whether it can answer `call`. By default any call fits."""
 
     def __init__(self, name, counter="-", events=(), fits=bool, ends=False, last=False):
         self.name, self.counter, self.events = name, counter, events
@@ -55,7 +55,7 @@ class Answer(Misdeed):
 
 
 class Act(Misdeed):
-    """Anything else: `act(peer, call)`; with `calls` of 2, `act(peer, call, victim)`."""
+    """A misdeed that is no answer: `act(peer, call)`, or `act(peer, call, victim)` for 2 calls."""
 
     def __init__(self, name, act, *args, times=1, calls=1, **kwargs):
         super().__init__(name, *args, **kwargs)
@@ -67,7 +67,7 @@ class Act(Misdeed):
 
 
 def honest(call):
-    """An answer that breaks no rule, and fails the RPC."""
+    """Returns an answer that breaks no rule and fails the RPC."""
     return header(call.xid) + lists() + system_error(call.xid)
 
 
@@ -76,7 +76,7 @@ def _reply(call, body=None, kind=MSG, **fields):
 
 
 def _with(call, **fields):
-    """A reply with these chunk lists."""
+    """Returns a reply with these chunk lists."""
     return _reply(call, lists(**fields)) + system_error(call.xid)
 
 
@@ -97,12 +97,12 @@ def has_none(call):
 
 
 def callback(xid, version=2, program=0x40000000, procedure=0):
-    """A call of NFSv4's callback service: its NULL, unless told."""
+    """Returns a call of NFSv4's callback service: by default its NULL procedure."""
     return words(xid, 0, version, program, 1, procedure, 0, 0, 0, 0)
 
 
 def _longer(segments):
-    """The first segment claims a byte more than it has room for."""
+    """Makes the first segment claim a byte more than was offered."""
     (handle, length, offset), *rest = segments
     return [(handle, length + 1, offset), *rest]
 
@@ -164,7 +164,7 @@ def types():
 
 
 def claims():
-    """Chunks in a reply that the call has not offered, or not that large."""
+    """Replies with chunks that the call has not offered, or with larger ones."""
 
     def claim(name, fits, **make):
         build = make.pop("build", None)
@@ -214,7 +214,7 @@ def errors():
 
 
 def transactions():
-    """Replies to calls that nobody has made, or several to one. For NFSv3."""
+    """Replies to calls that the client has not made, or several to one call. For NFSv3."""
     for name, change in (
         ("xid + 1", lambda xid: xid + 1),
         ("xid inverted", lambda xid: ~xid),
@@ -284,7 +284,7 @@ def floods():
 
 
 def accesses():
-    """Reaching for memory that was not offered, not that way, or no longer."""
+    """RDMA accesses to memory that was not offered, not for that access, or no longer."""
 
     def refused(status):
         """By the client's device; anything else is no proof, and no end either."""
@@ -331,7 +331,7 @@ def accesses():
 
 
 def invalidations():
-    """Send With Invalidate of what is not the sender's."""
+    """Send With Invalidate of an R_key that the call did not offer."""
     foreign = ("xprtrdma_reminv_foreign",)
 
     def invalidate(peer, call, handle, message=None):
@@ -380,7 +380,7 @@ def invalidations():
 
 
 def callbacks():
-    """Calls of the server, for a client that serves them."""
+    """Backward calls, for a client that serves them."""
 
     def call(name, make, *args):
         return Answer(f"callback: {name}", make, *args)
@@ -444,13 +444,13 @@ def oversized():
 
 
 def endings():
-    """The connection ends in place of a reply."""
+    """The server ends the connection instead of replying."""
     yield Act("disconnect", lambda p, c: p.tell("disconnect", c.connection), last=True)
     yield Act("gone without a word", lambda p, c: p.tell("drop", c.connection), last=True)
 
 
 def silences():
-    """A device that takes a probe amiss, which costs one connection and not a second."""
+    """A device that refuses a probe: this costs one connection and no second one."""
     probed = ("xprtrdma_probe", "xprtrdma_wc_probe")
 
     def until_left(peer, call):
@@ -480,5 +480,5 @@ GROUPS = {
 
 
 def group(name):
-    """The misdeeds of a group, in order."""
+    """Returns the misdeeds of a group, in order."""
     return [misdeed for make in GROUPS[name] for misdeed in make()]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The hostile peer as Python sees it: a process told what to do, and the messages of both sides.
+"""The hostile peer's interface for Python: the process that does verbs, and the messages.
 
-RPC-over-RDMA version one is RFC 8166, the private data RFC 8797. Nothing here checks anything:
-whoever sends decides how wrong it is.
+RPC-over-RDMA version one is RFC 8166, the private data RFC 8797. Nothing here checks
+what is sent: the callers break rules on purpose.
 """
 
 import os
@@ -32,7 +32,7 @@ def chunk(segments):
 
 
 def lists(reads=(), writes=(), reply=None):
-    """The three chunk lists: reads are (position, segment), writes and reply lists of segments."""
+    """Encodes the chunk lists: reads are (position, segment), writes and reply are segments."""
     out = b"".join(words(1, position) + segment(*one) for position, one in reads) + words(0)
     out += b"".join(words(1) + chunk(one) for one in writes) + words(0)
     return out + (words(0) if reply is None else words(1) + chunk(reply))
@@ -43,7 +43,7 @@ def header(xid, kind=MSG, grant=CREDITS, version=1):
 
 
 def system_error(xid):
-    """An RPC reply that says: accepted, and then something went wrong here."""
+    """Returns an RPC reply that was accepted and reports a system error."""
     return words(xid, 1, 0, 0, 0, 5)
 
 
@@ -78,13 +78,13 @@ class Call:
 
     @property
     def handles(self):
-        """Every R_key that the call exposes."""
+        """Returns every R_key that the call exposes."""
         parts = [one for _, one in self.reads] + [one for chunk in self.writes for one in chunk]
         return [handle for handle, _, _ in parts + (self.reply or [])]
 
 
 class SilenceError(Exception):
-    """Nothing came in time."""
+    """No event came in time."""
 
 
 class Peer:
@@ -100,7 +100,7 @@ class Peer:
         self.event(20, "listening")
 
     def event(self, timeout, *wanted):
-        """The next event as a list of words; with `wanted`, the next of these kinds."""
+        """Returns the next event as a list of words; with `wanted`, the next of these kinds."""
         deadline = time.monotonic() + timeout
         while True:
             for index, event in enumerate(self._events):
@@ -122,7 +122,7 @@ class Peer:
             self._events.append(line.decode().split())
 
     def tell(self, command, connection, *arguments, timeout=60):
-        """One command; returns how it ended."""
+        """Sends one command and returns how it ended."""
         line = " ".join([command, str(connection), *map(str, arguments)])
         self._process.stdin.write(line.encode() + b"\n")
         return " ".join(self.event(timeout, "done")[2:])
@@ -134,6 +134,6 @@ class Peer:
         return self.tell("send", connection, data.hex() or "-")
 
     def kill(self):
-        """End the process as it stands; the kernel clears up."""
+        """Kills the process; the kernel releases its resources."""
         self._process.kill()
         self._process.wait()

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Write known contents, or check them: the same program runs in both guests.
 
-Contents are a function of the file's name alone, so that whoever reads can
-compare byte for byte without being told what the writer wrote.
+Contents depend on the file's name alone, so that the reader can compare byte
+for byte without a message from the writer.
 
 usage: verify.py (write|check) (sizes|direct|mmap|append|offsets|big|names|many|xattrs) DIRECTORY
 """
@@ -24,12 +24,12 @@ MANY = 5000
 
 
 def contents(name: str, size: int) -> bytes:
-    """What the file `name` of `size` bytes holds."""
+    """Returns the contents of the file `name` of `size` bytes."""
     return random.Random(name).randbytes(size)
 
 
 def same(what: str, found: bytes, wanted: bytes) -> None:
-    """Compare, and say where the first difference is."""
+    """Compares, and ends the program with the place of the first difference."""
     if found == wanted:
         return
     at = next((i for i, (a, b) in enumerate(zip(found, wanted)) if a != b), None)
@@ -37,7 +37,7 @@ def same(what: str, found: bytes, wanted: bytes) -> None:
 
 
 def pieces(name: str, size: int, align: int = 1):
-    """A random partition of [0, size) into (offset, length), in random order."""
+    """Returns a random partition of [0, size) into (offset, length), in random order."""
     rng, offset, out = random.Random("pieces" + name), 0, []
     while offset < size:
         length = min(rng.choice([1, 7, 100, 512, 4096, 5000, 65536, 100000, 262144]), size - offset)
@@ -50,7 +50,7 @@ def pieces(name: str, size: int, align: int = 1):
 
 
 def aligned(data: bytes) -> mmap.mmap:
-    """A page-aligned buffer, as O_DIRECT wants on most file systems."""
+    """Returns a page-aligned buffer, which O_DIRECT needs on most file systems."""
     buffer = mmap.mmap(-1, max(len(data), 1))
     buffer[: len(data)] = data
     return buffer
@@ -92,7 +92,7 @@ def write_direct(directory: str) -> None:
 
 
 def check_direct(directory: str) -> None:
-    # A server reads its own file system's pages: O_DIRECT is the client's affair.
+    # On the server the file is local, and its file system need not have O_DIRECT.
     flags = os.O_RDONLY | (os.O_DIRECT if os.path.ismount("/mnt/nfs") else 0)
     for name, size in DIRECT + DIRECT_ODD:
         align = 4096 if name[0] == "d" else 1
@@ -169,7 +169,7 @@ def check_offsets(directory: str) -> None:
 
 
 def big_blocks(directory: str):
-    """Of their own in each directory, so that none can stand in for another's."""
+    """Yields blocks that differ from those of any other directory."""
     name = os.path.basename(directory)
     for index in range(64):
         yield index, contents(f"{name}/big{index}", MIB)
@@ -257,7 +257,7 @@ def write_xattrs(directory: str) -> None:
 def check_xattrs(directory: str) -> None:
     for name, size in XATTRS:
         same(name, os.getxattr(f"{directory}/{name}", name), contents(name, size))
-    # A mount of version four lists its ACL too.
+    # An NFSv4 mount lists its ACL as well.
     found = sorted(n for n in os.listxattr(f"{directory}/listed") if n.startswith("user."))
     if found != [f"user.number{index:03d}" for index in range(200)]:
         sys.exit(f"listxattr: {len(found)} names")

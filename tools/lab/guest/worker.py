@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Work on files until told to stop, and believe nothing.
+"""Work on files until told to stop, and check every byte.
 
 worker.py [--block BYTES] DIRECTORY CONTROL [SECONDS]
 
@@ -35,7 +35,7 @@ PATIENCE = 0.02
 
 
 class Block:
-    """What one block of the file may hold."""
+    """The generations that one block of the file may hold."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -43,14 +43,14 @@ class Block:
 
 
 def contents(index, generation, size=SIZE):
-    """A block's bytes; generation 0 is what a fresh file holds."""
+    """Returns a block's bytes; generation 0 is that of a fresh file."""
     if generation == 0:
         return bytes(size)
     return random.Random(f"{index}.{generation}").randbytes(size)
 
 
 class Work:
-    """The file, and what has been done to it."""
+    """The file, and the operations that were done to it."""
 
     def __init__(self, directory, control, size):
         self.directory, self.control, self.size = directory, control, size
@@ -71,7 +71,7 @@ class Work:
         return os.open(f"{self.directory}/blocks", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
 
     def reopen(self):
-        """After calls that failed NFSv4 may have lost its state; a file open since then is lost."""
+        """Opens the file anew: after failed calls NFSv4 may have lost the state of the open one."""
         old, self.file = self.file, self.opened()
         with contextlib.suppress(OSError):
             os.close(old)
@@ -85,7 +85,7 @@ class Work:
             self.last = now
 
     def mark(self):
-        """From here on standstills count anew."""
+        """Starts to count standstills anew."""
         with self._counting:
             self.standstill = 0.0
 
@@ -98,7 +98,7 @@ class Work:
         self.wrong.append(what)
 
     def write(self, index, generation):
-        """Write one block; on failure it may hold either contents."""
+        """Writes one block; on failure it may hold either contents."""
         block = self.blocks[index]
         with block.lock, mmap.mmap(-1, self.size) as buffer:
             buffer[:] = contents(index, generation, self.size)
@@ -109,7 +109,7 @@ class Work:
             block.allowed = {generation}
 
     def read(self, index):
-        """Read one block and compare it with all that it may hold."""
+        """Reads one block and compares it with all that it may hold."""
         block = self.blocks[index]
         with block.lock, mmap.mmap(-1, self.size) as buffer:
             got = os.preadv(self.file, [buffer], index * self.size)
@@ -119,7 +119,7 @@ class Work:
                 self.differs(f"block {index}: {got} bytes, not generation {block.allowed}")
 
     def look(self):
-        """List the directory, past the cache."""
+        """Lists the directory without the cache."""
         os.posix_fadvise(self.list, 0, 0, os.POSIX_FADV_DONTNEED)
         found = set(os.listdir(self.list))
         if found != self.names:
@@ -145,7 +145,7 @@ def report(work, stop):
 
 
 def settle(work, generation):
-    """Every block written and read once more; errors are not forgiven any longer."""
+    """Writes and reads every block once more; any error ends the program now."""
     if work.errors:
         work.reopen()
     with open(f"{work.control}.expected", "wb") as file:
@@ -170,7 +170,7 @@ def arguments():
 
 
 def jobs_of(work, generations):
-    """What each thread does again and again."""
+    """Returns the operations, one for each thread to repeat."""
     chance = random.Random(1)
     jobs = [
         lambda: work.write(chance.randrange(BLOCKS), next(generations)),

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An RDMA peer without manners of its own: accepts connections on a port and
- * does what it is told, one command a line on standard input, however wrong that
- * is. What happens goes to standard output, one line each. All data is hex; "-"
- * stands for no data. N is the number of a connection, counted from 1.
+ * An RDMA peer that checks no rule: it accepts connections on a port and carries
+ * out the commands on its standard input, one a line. It prints each event as a
+ * line on standard output. All data is hex; "-" stands for no data. N is the
+ * number of a connection, counted from 1.
  *
  * Commands
- *	accept N PRIVATE RECEIVES	create the queue pair, post so many Receives, accept
+ *	accept N PRIVATE RECEIVES	create the queue pair, post RECEIVES Receives, accept
  *	reject N PRIVATE
  *	send N DATA
  *	sendinv N RKEY DATA		Send With Invalidate
  *	write N RKEY ADDRESS DATA	RDMA Write
  *	writeimm N RKEY ADDRESS DATA	RDMA Write with immediate data
  *	read N RKEY ADDRESS LENGTH	RDMA Read
- *	flood N COUNT DATA		so many Sends, as fast as they go
- *	forbid N			no RDMA access by the other side any more
- *	disconnect N			as the protocol has it
- *	drop N				destroy everything without a word
+ *	flood N COUNT DATA		COUNT Sends, as fast as possible
+ *	forbid N			allow no RDMA access by the other side any more
+ *	disconnect N			by the connection manager's protocol
+ *	drop N				destroy everything, and send nothing
  *
  * Events
  *	listening
  *	request N PRIVATE
  *	established N
  *	received N DATA
- *	done N STATUS			of the command before; success, or why not
- *	data N DATA			what an RDMA Read has fetched
+ *	done N STATUS			of the command before: success, or the error
+ *	data N DATA			the result of an RDMA Read
  *	disconnected N
- *	event N WHAT			anything else of the connection manager
+ *	event N NAME			any other event of the connection manager
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -177,7 +177,7 @@ static void close_peer(struct peer *peer)
 	peer->channel = NULL;
 }
 
-/* Waits for one completion on the send queue; returns what it says. */
+/* Waits for one completion on the send queue; returns its status. */
 static const char *await_send(struct peer *peer)
 {
 	time_t deadline = time(NULL) + PATIENCE;
@@ -395,7 +395,7 @@ static void on_command(char *line)
 	exit(1);
 }
 
-/* Takes what has come on standard input; its end is ours. */
+/* Reads commands from standard input; the process ends when that is closed. */
 static void on_input(void)
 {
 	static char buffer[LINE_SIZE];

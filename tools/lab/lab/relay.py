@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A cable with faults: stands between the guests and harms RDMA traffic only.
+"""A cable with faults: it joins the guests and harms RDMA traffic only.
 
-netem or `ip link set down` would take mountd, rpcbind and the connection
-manager's address resolution down as well, and rxe does not survive losing its
-link. This process forwards every frame but those of RDMA, which it drops,
-duplicates or swaps with the next one as told, from a seeded generator.
+netem or `ip link set down` would also stop mountd, rpcbind and the connection
+manager's address resolution, and rxe does not survive the loss of its link. This
+process forwards every other frame. It drops, duplicates, delays or swaps RDMA
+frames; a seeded random generator decides which.
 
 It runs as a process of its own (`python3 -m lab.relay`), takes one command a
 line on standard input (``loss 0.01``, ``duplicate 0.01``, ``reorder 0.01``,
@@ -32,14 +32,14 @@ from .errors import LabError
 
 ROCE_PORT = 4791
 IWARP_PORT = 20049
-#: Seconds that a late frame comes after its time.
+#: Seconds by which a late frame is delayed.
 LATENESS = 0.03
 _LENGTH = struct.Struct(">I")
 _PORTS = struct.Struct(">HH")
 
 
 def carries_rdma(frame: bytes) -> bool:
-    """Whether an Ethernet frame is RoCEv2, or iWARP to or from the NFS port."""
+    """Returns whether an Ethernet frame is RoCEv2, or iWARP to or from the NFS port."""
     kind = frame[12:14]
     if kind == b"\x08\x00" and len(frame) >= 34:
         protocol, offset = frame[23], 14 + (frame[14] & 15) * 4
@@ -55,7 +55,7 @@ def carries_rdma(frame: bytes) -> bool:
 
 @dataclass
 class Faults:
-    """What happens to RDMA frames: probabilities between 0 and 1, but `delay` is in seconds."""
+    """The faults of RDMA frames: probabilities from 0 to 1, and `delay` in seconds."""
 
     random: random.Random
     loss: float = 0.0
@@ -64,12 +64,12 @@ class Faults:
     late: float = 0.0
     delay: float = 0.0
     blackout: float = 0.0
-    #: Frames that each fault has harmed so far.
+    #: How many frames each fault has harmed so far.
     harmed: Counter[str] = field(default_factory=Counter)
     _held: list[bytes] = field(default_factory=list)
 
     def apply(self, frame: bytes) -> list[bytes]:
-        """The frames to forward in place of this one."""
+        """Returns the frames to forward in place of this one."""
         if not carries_rdma(frame):
             return [frame]
         if self.blackout:
@@ -80,19 +80,19 @@ class Faults:
         if self.random.random() < self.duplicate:
             out = self._harm("duplicate", [frame] * 2)
         if self._held:
-            # Only now have the two changed places.
+            # The held frame goes out behind this one: only now have the two changed places.
             return self._harm("reorder", [*out, self._held.pop()])
         if self.random.random() < self.reorder:
             self._held.append(out.pop())
         return out
 
     def _harm(self, fault: str, frames: list[bytes]) -> list[bytes]:
-        """Count a frame that a fault has harmed, and say what becomes of it."""
+        """Counts a frame that a fault has harmed; returns the frames to forward."""
         self.harmed[fault] += 1
         return frames
 
     def wait(self, frame: bytes) -> float:
-        """Seconds to hold a frame back."""
+        """Returns how many seconds to hold a frame back."""
         if not carries_rdma(frame):
             return 0.0
         if self.delay:
@@ -107,14 +107,14 @@ class Sender:
     """Sends frames into one guest, each when it is due."""
 
     def __init__(self, sink: socket.socket) -> None:
-        """Send into `sink` from a thread of its own."""
+        """Starts a thread that sends into `sink`."""
         self._sink, self._queue = sink, list[tuple[float, int, bytes]]()
         self._count, self._changed = itertools.count(), threading.Condition()
         self._sending = threading.Lock()
         threading.Thread(target=self._run, daemon=True).start()
 
     def put(self, frame: bytes, wait: float) -> None:
-        """Send a frame `wait` seconds from now."""
+        """Sends a frame `wait` seconds from now."""
         if not wait and not self._queue:
             return self._send(frame)
         with self._changed:
@@ -150,7 +150,7 @@ def _exactly(source: socket.socket, count: int) -> bytes:
 
 
 def _pump(source: socket.socket, sink: socket.socket, faults: Faults) -> None:
-    """Forward one direction until either guest goes away."""
+    """Forwards one direction until either guest closes its end."""
     sender = Sender(sink)
     try:
         while True:
@@ -179,7 +179,7 @@ def _serve(paths: list[str], seed: int) -> None:
 
 
 def _obey(line: str, faults: list[Faults]) -> str:
-    """Carry one command out; what to answer."""
+    """Carries one command out; returns the answer."""
     name, *value = line.split()
     if name == "tally":
         return json.dumps(sum((direction.harmed for direction in faults), Counter()))
@@ -192,7 +192,7 @@ class Relay:
     """The relay process, seen from the lab."""
 
     def __init__(self, server_end: Path, client_end: Path, seed: int = 1) -> None:
-        """Start it and wait until it listens."""
+        """Starts the process and waits until it listens."""
         args = [sys.executable, "-m", "lab.relay", str(server_end), str(client_end), str(seed)]
         self._process = subprocess.Popen(
             args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -201,15 +201,15 @@ class Relay:
         self._process.stdout.readline()
 
     def set(self, fault: str, value: float) -> None:
-        """Change a fault: loss, duplicate, reorder, late, delay or blackout; done on return."""
+        """Changes a fault: loss, duplicate, reorder, late, delay or blackout."""
         self._tell(f"{fault} {value}")
 
     def tally(self) -> Counter[str]:
-        """How many frames each fault has harmed so far, in both directions together."""
+        """Returns how many frames each fault has harmed so far, both directions together."""
         return Counter(json.loads(self._tell("tally")))
 
     def _tell(self, command: str) -> str:
-        """One command; the answer."""
+        """Sends a command and returns the answer, which comes when the command is carried out."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
@@ -219,7 +219,7 @@ class Relay:
         return answer
 
     def stop(self) -> None:
-        """End the process."""
+        """Ends the process."""
         self._process.kill()
         self._process.communicate()
 

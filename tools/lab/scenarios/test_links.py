@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from lab import hostile, namespace
+from lab import namespace
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
+from lab.worker import Worker
 
 VERIFY = "python3 /lab/verify.py"
 OTHER = "/mnt/other"
@@ -79,7 +80,7 @@ def test_two_mounts(pair: Pair) -> None:
     pair.server.sh("rm -rf /srv/export/*")
     pair.mount("4.2")
     pair.mount("3", options="nosharecache", at=OTHER)
-    worker = hostile.Worker(pair)
+    worker = Worker(pair)
     _both_ways(pair, at=OTHER)
     assert _connections(pair) == 2
     pair.umount(OTHER)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Losing the server, the link or packets under load, and getting them back.
+"""The server, the link or packets are lost under load, and come back.
 
-A writer and a reader that check every byte keep going throughout (guest/worker.py). Afterwards
-what the client believes to have written must be on the server, no operation may have failed, and
-the client must be at work again in good time.
+guest/worker.py writes, reads and compares every byte throughout. Afterwards the server must have
+what the client has written, no operation may have failed, and the client must be at work again
+within `SOON` seconds.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from lab.worker import Worker
 
 full = pytest.mark.full
 LINK = pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
-#: Seconds to be at work again after the end of a fault. Ours; the stock module is only watched.
+#: Seconds in which our module must be at work again after a fault. The stock module gets longer.
 SOON = 40.0
 FAULTS = ("loss", "duplicate", "reorder", "late")
-#: Connections lost: none, or at least one and not one after the other.
+#: How many connections a fault may cost: none, or between one and nine.
 NONE, SOME = range(1), range(1, 10)
 
 
@@ -39,9 +39,9 @@ def _start(pair: Pair, version: str) -> Worker:
 
 
 def _finish(pair: Pair, worker: Worker, *, lost: range) -> None:
-    """Everything is right again, and it took no longer than it should.
+    """Checks the data, the time of the recovery and the number of lost connections.
 
-    `lost`: how many connections may have been.
+    `lost`: how many connections the fault may have cost.
     """
     limit = SOON if settings.client() == "ours" else 400
     print(f"at work again after {worker.await_progress(5, limit):.1f} s")
@@ -62,7 +62,7 @@ def _harmed(pair: Pair) -> Counter[str]:
 
 @pytest.mark.parametrize("version", [pytest.param("3", marks=full), "4.2"])
 def test_nfsd_restart(pair: Pair, version: str) -> None:
-    """The server stops for two seconds in the midst of reads and writes."""
+    """The server stops nfsd for two seconds while the client reads and writes."""
     worker = _start(pair, version)
     pair.restart_nfsd(2)
     _finish(pair, worker, lost=SOME)
@@ -74,18 +74,18 @@ def test_nfsd_restart(pair: Pair, version: str) -> None:
     [("4.2", 5), *(pytest.param(*case, marks=full) for case in (("4.2", 40), ("3", 5), ("3", 40)))],
 )
 def test_blackout(pair: Pair, version: str, seconds: float) -> None:
-    """The link carries no RDMA packet for a time; 40 s is longer than any of RoCE's own retries."""
+    """The link carries no RDMA packet for 5 or 40 s; RoCE's own retries end before 40 s."""
     worker = _start(pair, version)
     assert pair.relay is not None
     pair.relay.set("blackout", 1)
-    # It tells a little later how far it is.
+    # The worker writes its progress down ten times a second.
     time.sleep(1)
     before = worker.progress()
     time.sleep(seconds - 1)
-    # Each of its threads may have had the last reply of an operation already.
+    # Each thread of the worker may have received the last reply of an operation already.
     assert worker.progress() <= before + Worker.THREADS, "it went on in the blackout"
     pair.relay.set("blackout", 0)
-    # RoCE's own retries last for about five seconds, and not for forty. TCP is patient.
+    # RoCE retries for about five seconds, so 40 s cost a connection. TCP goes on retrying.
     lost = SOME if seconds >= 40 else range(2)
     _finish(pair, worker, lost=NONE if settings.link() == "siw" else lost)
 
@@ -100,7 +100,7 @@ def test_blackout(pair: Pair, version: str, seconds: float) -> None:
     ],
 )
 def test_bad_link(pair: Pair, faults: tuple[str, ...], rate: float) -> None:
-    """Packets lost, doubled, out of order or late: slower, never wrong."""
+    """Packets are lost, doubled, swapped or late: work is slower, and no data is wrong."""
     worker = _start(pair, "4.2")
     assert pair.relay is not None
     before = _harmed(pair)
@@ -115,7 +115,7 @@ def test_bad_link(pair: Pair, faults: tuple[str, ...], rate: float) -> None:
     harmed = _harmed(pair) - before
     print(f"harmed: {dict(harmed)}")
     assert all(harmed[name] > 0 for name in faults)
-    # rxe gives up on such a link now and then: up to six times were seen.
+    # rxe gives a connection up on such a link now and then: six times in one run at most.
     _finish(pair, worker, lost=range(16))
 
 
@@ -131,6 +131,6 @@ def test_slow_link(pair: Pair) -> None:
         print(f"60 operations on the slow link in {worker.await_progress(60, 300):.1f} s")
     finally:
         pair.relay.set("delay", 0)
-    # Each operation takes two packets at least.
+    # Each operation needs two packets at least.
     assert (_harmed(pair) - before)["delay"] >= 2 * 60
     _finish(pair, worker, lost=range(2))

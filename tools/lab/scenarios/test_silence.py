@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A server that owes a reply and says nothing is slow, or not there any more.
+"""The client waits for a reply, and its server is slow or has lost the connection.
 
-NFSv3 is as silent as its server: without a lease nothing is sent while a call waits. mountd is
-stopped, so that nfsd, which has to ask it about the export, keeps the call for as long as we want.
+An NFSv3 client has no lease to renew: while a call waits it sends nothing else. The scenarios stop
+mountd. nfsd has to ask mountd about the export, so it keeps the call until mountd goes on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EVENTS = ("rpcrdma:xprtrdma_probe", "rpcrdma:xprtrdma_wc_probe")
 
 @contextmanager
 def _slow_server(pair: Pair) -> Iterator[int]:
-    """The client waits for a reply meanwhile; yields its process."""
+    """Makes the server slow and the client wait for a reply; yields the waiting process."""
     pair.server.sh("rm -rf /srv/export/*; echo there > /srv/export/f")
     pair.mount("3", options="nolock")
     pair.client.sh(f"cat {MOUNT_POINT}/f")
@@ -51,10 +51,10 @@ def _await(pair: Pair, waiting: int, limit: float) -> float:
 
 @pytest.mark.full
 def test_slow_server(pair: Pair) -> None:
-    """It is probed, its device answers, and the call waits on, over the same connection."""
+    """The client probes a slow server; the server's device answers, and the connection stays."""
     with tracing.recording(pair.client, EVENTS) as trace:
         with _slow_server(pair) as waiting:
-            # Probes come 10 to 15 s after the last word, and every 10 s then.
+            # The first probe comes 10 to 15 s after the last message, the next every 10 s.
             time.sleep(30)
             assert pair.client.vm.agent.poll(waiting) is None
             events = trace.events()
@@ -63,7 +63,7 @@ def test_slow_server(pair: Pair) -> None:
     answers = [e for e in events if e.name == "xprtrdma_wc_probe"]
     assert 2 <= len(probes) <= 3, events
     assert all("owes 1 replies" in e.text for e in probes)
-    # The last one may just have gone out.
+    # The last probe may not have been answered yet.
     assert len(probes) - len(answers) in (0, 1)
     assert all("SUCCESS" in e.text for e in answers), answers
     assert _connects(pair) == 1
@@ -72,7 +72,7 @@ def test_slow_server(pair: Pair) -> None:
 
 @pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
 def test_lost_farewell(pair: Pair) -> None:
-    """It has given the connection up while the link was dead: that is found out in good time."""
+    """The server closes the connection while the link is dead; the client finds out by a probe."""
     assert pair.relay is not None
     with tracing.recording(pair.client, EVENTS) as trace:
         with _slow_server(pair) as waiting:
@@ -85,10 +85,10 @@ def test_lost_farewell(pair: Pair) -> None:
         silent = time.monotonic() - began
         events = trace.events()
     print(f"noticed and done {took:.1f} s after the link was back, {silent:.1f} s in all")
-    # Two to three looks, the device's own retries, and at most five seconds to the next connection.
+    # Two or three looks of five seconds, the device's retries, and up to 5 s until it reconnects.
     assert took < 35
-    # Over iWARP there is no need: TCP sends the farewell again. But nfsd may take so long to
-    # restart that two looks, five seconds apart, find silence first.
+    # Over iWARP no probe is needed: TCP repeats the end of the connection. But if nfsd takes long
+    # to restart, the client may probe first: it does so after two looks, five seconds apart.
     names = [e.name for e in events]
     if settings.link() == "rxe" or (names and silent >= 8):
         assert names == ["xprtrdma_probe", "xprtrdma_wc_probe"]
