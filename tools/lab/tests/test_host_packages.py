@@ -19,6 +19,7 @@ PACKAGES = {
     "c++filt": "gcc",
     "gcc": "gcc",
     "git": "git",
+    "groff": "groff-base",
     "make": "make",
     "mksquashfs": "squashfs-tools",
     "mmdebstrap": "mmdebstrap",
