@@ -37,7 +37,9 @@ use rooms::sunrpc;
 use sunrpc::xprt::class::{self, ClassRegistration};
 use sunrpc::xprt::rqst::Rqst;
 use sunrpc::xprt::stats::StatsWriter;
-use sunrpc::xprt::transport::{ConnectError, CreateArgs, SendError, Transport};
+use sunrpc::xprt::transport::{
+    Backchannel, ConnectError, CreateArgs, Reconnect, Rpc, SendError, Supported, Transport,
+};
 use sunrpc::xprt::Xprt;
 
 /// Words of an RPC call that matter here: XID, direction, RPC version, program, version, procedure.
@@ -55,6 +57,8 @@ impl Transport for Null {
     type Slot = ();
     /// Refuse all connections?
     type Context = bool;
+    type Reconnect = Supported;
+    type Backchannel = Supported;
 
     /// `XPRT_TRANSPORT_RDMA`.
     const IDENT: i32 = 256;
@@ -78,18 +82,17 @@ impl Transport for Null {
         Ok(())
     }
 
-    fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
-        if self.refuse {
-            return Err(ConnectError::Refused);
-        }
-        xprt.reset_congestion();
-        Ok(())
-    }
-
     fn close(&self, _xprt: &Xprt<Self>) {}
 
     fn destroy(&self, _xprt: &Xprt<Self>) {}
 
+    fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>) {
+        let counts = xprt.counts();
+        let _ = writeln!(out, "\txprt:\trpc_null {} {}", counts.sends, counts.recvs);
+    }
+}
+
+impl Rpc for Null {
     fn prepare(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) -> Result {
         Ok(())
     }
@@ -111,15 +114,23 @@ impl Transport for Null {
         Ok(())
     }
 
-    fn withdraw(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
+    fn invalidate_call(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
 
     fn release(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
+}
 
-    fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>) {
-        let counts = xprt.counts();
-        let _ = writeln!(out, "\txprt:\trpc_null {} {}", counts.sends, counts.recvs);
+impl Reconnect for Null {
+    fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
+        if self.refuse {
+            return Err(ConnectError::Refused);
+        }
+        xprt.reset_congestion();
+        Ok(())
     }
 }
+
+/// Accepts no call. NFSv4.1 and 4.2 require that the operations exist.
+impl Backchannel for Null {}
 
 /// The reply to a call: accepted, no verifier.
 fn answer(call: &[u8; CALL_WORDS * 4]) -> [u8; 24] {

@@ -18,9 +18,9 @@ void rr_nofs_restore(unsigned int flags);
 unsigned int rr_noreclaim_save(void);
 void rr_noreclaim_restore(unsigned int flags);
 void rr_init_connect_work(struct delayed_work *connect, work_func_t func);
-void rr_init_watch_work(struct delayed_work *watch, work_func_t func);
+void rr_init_liveness_work(struct delayed_work *liveness, work_func_t func);
 void rr_init_destroy_work(struct work_struct *destroy, work_func_t func);
-void rr_init_release_work(struct work_struct *release, work_func_t func);
+void rr_init_put_work(struct work_struct *put, work_func_t func);
 struct page *rr_virt_to_page(const void *addr);
 void *rr_page_to_virt(const struct page *page);
 

@@ -25,7 +25,7 @@ use crate::proto::backward::{self, Refusal, CREDITS};
 use crate::proto::inline::Thresholds;
 use crate::rdma::qp::PostError;
 use crate::rdma::send::SendBuf;
-use crate::sunrpc::xprt::backward::{BackwardReply, Undelivered, MAX_CALL};
+use crate::sunrpc::xprt::backchannel::{BackchannelReply, Undelivered, MAX_CALL};
 use crate::sunrpc::xprt::transport::SendError;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::message::ErrorBody;
@@ -78,7 +78,7 @@ fn deliver(conn: &Conn, header: &Message<'_>) -> Result<(), Refusal> {
 pub(super) fn send(
     client: &Client,
     xprt: &Xprt<Client>,
-    reply: &BackwardReply<'_>,
+    reply: &BackchannelReply<'_>,
 ) -> Result<(), SendError> {
     let Some(ep) = client.endpoint() else {
         return Err(SendError::NotConnected);
@@ -93,13 +93,17 @@ pub(super) fn send(
 }
 
 /// Writes a reply into a buffer that the device is not reading, and posts it.
-fn post(ep: &Endpoint, reply: &BackwardReply<'_>) -> Result<(), SendError> {
+fn post(ep: &Endpoint, reply: &BackchannelReply<'_>) -> Result<(), SendError> {
     ep.replies()
         .with_free(|out| post_from(ep, reply, out))
         .unwrap_or(Err(SendError::NoResources))
 }
 
-fn post_from(ep: &Endpoint, reply: &BackwardReply<'_>, out: &mut SendBuf) -> Result<(), SendError> {
+fn post_from(
+    ep: &Endpoint,
+    reply: &BackchannelReply<'_>,
+    out: &mut SendBuf,
+) -> Result<(), SendError> {
     let len = encode(ep, reply, out.as_mut_slice()).map_err(|_| SendError::Dropped)?;
     let no_regions = core::iter::empty();
     // The Send is signalled, so that the buffer becomes free however quiet the connection is.
@@ -120,7 +124,7 @@ fn post_from(ep: &Endpoint, reply: &BackwardReply<'_>, out: &mut SendBuf) -> Res
 
 /// Writes the message to send, and returns its length. The message is the reply; if the reply is
 /// too long, it is an error that says so (RFC 8166 section 4.5).
-fn encode(ep: &Endpoint, reply: &BackwardReply<'_>, out: &mut [u8]) -> Result<usize> {
+fn encode(ep: &Endpoint, reply: &BackchannelReply<'_>, out: &mut [u8]) -> Result<usize> {
     let (xid, message) = (reply.xid(), reply.message());
     let terms = ep.terms();
     let version = terms.version();

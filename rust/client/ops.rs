@@ -16,25 +16,25 @@ use crate::observe::trace;
 use crate::proto::backward::CREDITS;
 use crate::proto::inline::Thresholds;
 use crate::rdma::device::Registration;
-use crate::sunrpc::xprt::backward::BackwardReply;
+use crate::sunrpc::xprt::backchannel::BackchannelReply;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::sunrpc::xprt::stats::StatsWriter;
-use crate::sunrpc::xprt::transport::{ConnectError, CreateArgs, Outage, SendError, Transport};
+use crate::sunrpc::xprt::transport::{
+    Backchannel, ConnectError, CreateArgs, Outage, Reconnect, Rpc, SendError, Supported, Transport,
+};
 use crate::sunrpc::xprt::Xprt;
 
 impl Transport for Client {
     type Slot = Request;
     type Context = Arc<Registration>;
+    type Reconnect = Supported;
+    type Backchannel = Supported;
 
     /// `XPRT_TRANSPORT_RDMA`.
     const IDENT: i32 = 256;
     const NAME: &'static CStr = c"rdma";
     const NETIDS: [&'static CStr; 2] = [c"rdma", c"rdma6"];
     const PROTO: &'static CStr = c"rdma";
-    const RECONNECT_MAX: u32 = reconnect::LONGEST;
-    const WATCH_INTERVAL: u32 = probe::INTERVAL;
-    const BACKWARD_SLOTS: u32 = CREDITS;
-    const BACKWARD_CALLS: u32 = 2 * CREDITS;
 
     fn slots() -> u32 {
         config::slots()
@@ -53,42 +53,6 @@ impl Transport for Client {
         Request::new(index)
     }
 
-    fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
-        let made = connect::connect(self, xprt, self.next_epoch());
-        let rc = made.as_ref().err().map_or(0, |error| error.to_errno());
-        let status = if rc == 0 { 1 } else { rc };
-        trace::connect(traced::peer(&xprt.handle()), rc, status);
-        let ep = made?;
-        // The credits of the last connection are void before a call is sent on this one.
-        xprt.reset_congestion();
-        self.set_backward_max(backward::max_message(&ep.terms().thresholds));
-        self.set_endpoint(ep.clone());
-        for slot in xprt.slots() {
-            slot.data().set_endpoint(ep.clone());
-        }
-        ep.shared().begin_use();
-        // ORDERING: either `backward_wanted` finds this connection, or it has looked for one before
-        // `set_endpoint`, whose lock then makes the flag visible here.
-        if self.serves_backward() {
-            ep.serve_backward().map_err(|_| ConnectError::NoResources)?;
-        }
-        Ok(())
-    }
-
-    fn next_attempt(&self, outage: &Outage, random: u32) -> u32 {
-        reconnect::next(outage, random)
-    }
-
-    fn try_again(
-        &self,
-        xprt: &Xprt<Self>,
-        error: ConnectError,
-        outage: &Outage,
-        random: u32,
-    ) -> Option<u32> {
-        reconnect::again(xprt, error, outage, random)
-    }
-
     fn close(&self, xprt: &Xprt<Self>) {
         let Some(ep) = self.take_endpoint() else {
             return;
@@ -102,6 +66,30 @@ impl Transport for Client {
         self.close(xprt);
     }
 
+    fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>) {
+        let counts = xprt.counts();
+        let generic = Generic {
+            bind_count: counts.binds,
+            connect_count: counts.connects,
+            connect_secs: counts.connect_secs,
+            idle_secs: counts.idle_secs,
+            sends: counts.sends,
+            recvs: counts.recvs,
+            bad_xids: counts.bad_xids,
+            req_u: counts.req_u,
+            bklog_u: counts.bklog_u,
+        };
+        // The writer never fails.
+        let _ = write_xprt_line(out, &generic, self.stats());
+    }
+
+    fn inject_disconnect(&self, xprt: &Xprt<Self>) {
+        trace::op_inject_dsc(traced::peer(&xprt.handle()));
+        xprt.force_disconnect();
+    }
+}
+
+impl Rpc for Client {
     fn prepare(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result {
         rqst.fill_sparse()?;
         let mut locked = rqst.slot().data().lock();
@@ -123,7 +111,7 @@ impl Transport for Client {
         send::send(self, xprt, &rqst)
     }
 
-    fn withdraw(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
+    fn invalidate_call(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
         release::withdraw(self, xprt, &rqst);
     }
 
@@ -131,59 +119,87 @@ impl Transport for Client {
         release::release(self, xprt, &rqst);
     }
 
-    fn backward_wanted(&self, xprt: &Xprt<Self>, count: u32) -> Result {
+    fn large_buffer_allocated(&self, len: usize) {
+        self.stats().hardway(len);
+    }
+}
+
+impl Reconnect for Client {
+    const RECONNECT_MAX: u32 = reconnect::LONGEST;
+    const LIVENESS_INTERVAL: u32 = probe::INTERVAL;
+
+    fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
+        let made = connect::connect(self, xprt, self.next_epoch());
+        let rc = made.as_ref().err().map_or(0, |error| error.to_errno());
+        let status = if rc == 0 { 1 } else { rc };
+        trace::connect(traced::peer(&xprt.handle()), rc, status);
+        let ep = made?;
+        // The credits of the last connection are void before a call is sent on this one.
+        xprt.reset_congestion();
+        self.set_backward_max(backward::max_message(&ep.terms().thresholds));
+        self.set_endpoint(ep.clone());
+        for slot in xprt.slots() {
+            slot.data().set_endpoint(ep.clone());
+        }
+        ep.shared().begin_use();
+        // ORDERING: either `backchannel_setup` finds this connection, or it has looked for one before
+        // `set_endpoint`, whose lock then makes the flag visible here.
+        if self.serves_backward() {
+            ep.serve_backward().map_err(|_| ConnectError::NoResources)?;
+        }
+        Ok(())
+    }
+
+    fn next_attempt(&self, outage: &Outage, random: u32) -> u32 {
+        reconnect::next(outage, random)
+    }
+
+    fn retry_unreported(
+        &self,
+        xprt: &Xprt<Self>,
+        error: ConnectError,
+        outage: &Outage,
+        random: u32,
+    ) -> Option<u32> {
+        reconnect::again(xprt, error, outage, random)
+    }
+
+    fn check_liveness(&self, xprt: &Xprt<Self>) {
+        if let Some(ep) = self.endpoint() {
+            probe::look(self, xprt, &ep);
+        }
+    }
+
+    fn connect_scheduled(&self, xprt: &Xprt<Self>, delay: usize) {
+        trace::op_connect(traced::peer(&xprt.handle()), delay);
+    }
+
+    fn timeouts_changed(&self, xprt: &Xprt<Self>, connect: usize, reconnect: usize) {
+        trace::op_set_cto(traced::peer(&xprt.handle()), connect, reconnect);
+    }
+}
+
+impl Backchannel for Client {
+    const BACKCHANNEL_SLOTS: u32 = CREDITS;
+    const BACKCHANNEL_REQUESTS: u32 = 2 * CREDITS;
+
+    fn backchannel_setup(&self, xprt: &Xprt<Self>, count: u32) -> Result {
         trace::cb_setup(traced::peer(&xprt.handle()), count);
         // ORDERING: `connect` says how this flag and the connection become visible.
         self.set_serves_backward();
         self.endpoint().map_or(Ok(()), |ep| ep.serve_backward())
     }
 
-    fn backward_max_message(&self) -> usize {
+    fn backchannel_max_message(&self) -> usize {
         // CAST: `usize` has at least 32 bits.
         self.backward_max() as usize
     }
 
-    fn send_backward(&self, xprt: &Xprt<Self>, reply: BackwardReply<'_>) -> Result<(), SendError> {
+    fn send_backchannel_reply(
+        &self,
+        xprt: &Xprt<Self>,
+        reply: BackchannelReply<'_>,
+    ) -> Result<(), SendError> {
         backward::send(self, xprt, &reply)
-    }
-
-    fn watch(&self, xprt: &Xprt<Self>) {
-        if let Some(ep) = self.endpoint() {
-            probe::look(self, xprt, &ep);
-        }
-    }
-
-    fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>) {
-        let counts = xprt.counts();
-        let generic = Generic {
-            bind_count: counts.binds,
-            connect_count: counts.connects,
-            connect_secs: counts.connect_secs,
-            idle_secs: counts.idle_secs,
-            sends: counts.sends,
-            recvs: counts.recvs,
-            bad_xids: counts.bad_xids,
-            req_u: counts.req_u,
-            bklog_u: counts.bklog_u,
-        };
-        // The writer never fails.
-        let _ = write_xprt_line(out, &generic, self.stats());
-    }
-
-    fn outgrown(&self, len: usize) {
-        self.stats().hardway(len);
-    }
-
-    fn connect_ordered(&self, xprt: &Xprt<Self>, delay: usize) {
-        trace::op_connect(traced::peer(&xprt.handle()), delay);
-    }
-
-    fn timeouts_set(&self, xprt: &Xprt<Self>, connect: usize, reconnect: usize) {
-        trace::op_set_cto(traced::peer(&xprt.handle()), connect, reconnect);
-    }
-
-    fn inject_disconnect(&self, xprt: &Xprt<Self>) {
-        trace::op_inject_dsc(traced::peer(&xprt.handle()));
-        xprt.force_disconnect();
     }
 }

@@ -55,9 +55,9 @@ void rr_init_connect_work(struct delayed_work *connect, work_func_t func)
 	INIT_DELAYED_WORK(connect, func);
 }
 
-void rr_init_watch_work(struct delayed_work *watch, work_func_t func)
+void rr_init_liveness_work(struct delayed_work *liveness, work_func_t func)
 {
-	INIT_DELAYED_WORK(watch, func);
+	INIT_DELAYED_WORK(liveness, func);
 }
 
 void rr_init_destroy_work(struct work_struct *destroy, work_func_t func)
@@ -65,9 +65,9 @@ void rr_init_destroy_work(struct work_struct *destroy, work_func_t func)
 	INIT_WORK(destroy, func);
 }
 
-void rr_init_release_work(struct work_struct *release, work_func_t func)
+void rr_init_put_work(struct work_struct *put, work_func_t func)
 {
-	INIT_WORK(release, func);
+	INIT_WORK(put, func);
 }
 
 struct page *rr_virt_to_page(const void *addr)

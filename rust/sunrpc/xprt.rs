@@ -2,66 +2,73 @@
 
 //! Client transports of SUNRPC: `rpc_xprt` and its class.
 //!
-//! A transport implements [`Transport`]; [`register`](class::register) makes it known to SUNRPC.
-//! From then on SUNRPC creates one [`Xprt`] a mount (or more) and calls the trait.
+//! A transport implements [`Transport`], [`Rpc`] and, if it has these capabilities, [`Reconnect`] and
+//! [`Backchannel`]. [`register`](class::register) registers its class with SUNRPC, which then creates
+//! one [`Xprt`] (or more) for each mount and calls the traits' methods.
 //!
-//! C headers: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
+//! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 //!
-//! # The way of a call
+//! # Sequence of a call
 //!
 //! ```text
-//! SUNRPC                                   here                        Transport
-//! ------                                   ----                        ---------
+//! SUNRPC                                   module                      trait method
+//! ------                                   ------                      ------------
 //! xprt_reserve        a slot of xprt->free [slot]
 //! call_allocate       buf_alloc            [buffer]
-//! call_encode         prepare_request      [ops]                       prepare
-//!   (anew, encrypted) rq_release_snd_buf   [scratch]                   withdraw
-//! call_connect        connect              [connect] worker            connect
-//! xprt_transmit       send_request         [ops]                       send
+//! call_encode         prepare_request      [ops]                       Rpc::prepare
+//!   (again, encrypted) rq_release_snd_buf  [cipher_pages]              Rpc::invalidate_call
+//! call_connect        connect              [connect] worker            Reconnect::connect
+//! xprt_transmit       send_request         [ops]                       Rpc::send
 //!                     reply found by XID   [reply] find, complete      (completion handler)
-//! xprt_release        release_request      [credit] credit given back
-//!                     buf_free             [buffer]                    release
-//!                     free_slot            [slot]                      slot_free
+//! xprt_release        release_request      [credit] credit returned
+//!                     buf_free             [buffer]                    Rpc::release
+//!                     free_slot            [slot]
 //! ```
 //!
-//! Calls in the other direction take a way of their own, see [`backward`].
+//! [`backchannel`] describes calls in the other direction.
 //!
-//! # Locks of SUNRPC, and what they mean here
+//! # Locks of SUNRPC
 //!
 //! - `XPRT_LOCKED`, the *send lock*: a bit that a task, the connect worker or the autoclose worker
-//!   holds. Under it: [`connect`], [`send`] and [`close`], never two of them at once. It may be
-//!   held across a sleep.
-//! - `transport_lock`, `queue_lock`, `reserve_lock`: spinlocks without interrupts disabled, so
-//!   everything in this folder is for process context. None of them is held when the trait is called.
-//!   They do not nest in each other here.
+//!   holds, possibly across a sleep. [`Reconnect::connect`], [`Rpc::send`] and [`Transport::close`]
+//!   run under it, so that only one of them runs at a time.
+//! - `transport_lock`, `queue_lock`, `reserve_lock`: spinlocks that do not disable interrupts. Code in
+//!   this folder therefore runs in process context only. None of them is held when a trait method is
+//!   called, and this folder nests none of them in another.
 //!
 //! # Teardown
 //!
-//! Last reference to the `rpc_xprt` gone, send lock taken for ever by SUNRPC, connect worker and
-//! [`watch`] cancelled, [`destroy`], the transport dropped, every
-//! [`XprtHandle`] dropped, slots freed, `xprt_free`, module reference given
-//! back. See [`setup`].
+//! After the last reference to the `rpc_xprt` was put, SUNRPC takes the send lock for good. Then the
+//! connect and [`liveness`] workers are cancelled, [`Transport::destroy`] is called, the last
+//! [`XprtHandle`] is dropped, and the transport, its slots and the `rpc_xprt` are freed. At last the
+//! module reference is put. [`setup`] has the details.
 //!
-//! [`connect`]: transport::Transport::connect
-//! [`send`]: transport::Transport::send
-//! [`close`]: transport::Transport::close
-//! [`destroy`]: transport::Transport::destroy
+//! [`Backchannel`]: transport::Backchannel
+//! [`Reconnect`]: transport::Reconnect
+//! [`Reconnect::connect`]: transport::Reconnect::connect
+//! [`Rpc`]: transport::Rpc
+//! [`Rpc::send`]: transport::Rpc::send
+//! [`Transport`]: transport::Transport
+//! [`Transport::close`]: transport::Transport::close
+//! [`Transport::destroy`]: transport::Transport::destroy
 
 pub(crate) mod address;
-pub(crate) mod backward;
-pub(crate) mod buffer;
+pub(crate) mod backchannel;
+mod buffer;
+mod cipher_pages;
 pub(crate) mod class;
-pub(crate) mod connect;
-pub(crate) mod credit;
+mod connect;
+mod credit;
 mod handle;
+mod liveness;
 mod ops;
 pub(crate) mod reply;
 pub(crate) mod rqst;
-pub(crate) mod scratch;
-pub(crate) mod setup;
+mod setup;
 pub(crate) mod slot;
 pub(crate) mod stats;
+mod support;
+mod time;
 pub(crate) mod transport;
-mod watch;
 
 pub(crate) use self::handle::{Xprt, XprtHandle};

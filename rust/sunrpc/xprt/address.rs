@@ -172,7 +172,7 @@ impl<T: Transport> Xprt<T> {
     /// `ENOMEM`.
     pub(super) fn init_strings(&self) -> Result {
         let addr = self.addr();
-        self.show_addr();
+        self.update_shown_addr();
         self.show_port(addr.port());
         let shown = self.shown().addr;
         // SAFETY: The text ends in a NUL. May sleep.
@@ -230,7 +230,7 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Takes over the transport's address as it is now. Send lock held, or during setup.
-    pub(super) fn show_addr(&self) {
+    pub(super) fn update_shown_addr(&self) {
         let mut buf = [0u8; LEN];
         // SAFETY: The transport's address is a valid `sockaddr_storage`; `buf` has room for `LEN`
         // bytes, and the call ends it with a NUL (or leaves it empty).

@@ -13,7 +13,7 @@ use kernel::prelude::*;
 
 use super::handle::Xprt;
 use super::slot::Slot;
-use super::transport::Transport;
+use super::transport::Rpc;
 use crate::raw;
 
 /// Alignment of call and reply inside a buffer, in bytes: a cache line of any machine. A peer may write
@@ -100,7 +100,7 @@ impl Buffers {
     ///
     /// The caller runs in the task that owns the slot's request, and neither a device nor anybody
     /// else uses the buffers any more.
-    pub(super) unsafe fn give_back(&self) {
+    pub(super) unsafe fn free_large(&self) {
         // SAFETY: By the safety requirements and the type invariants nobody else has access.
         unsafe { *self.borrowed.get() = None };
     }
@@ -120,7 +120,7 @@ fn aligned(len: usize) -> Option<usize> {
 /// # Safety
 ///
 /// `task` is a live task, run by the caller, whose `tk_rqstp` is embedded in a `Slot<T>`.
-pub(super) unsafe fn allocate<T: Transport>(task: NonNull<raw::rpc_task>) -> Result {
+pub(super) unsafe fn allocate<T: Rpc>(task: NonNull<raw::rpc_task>) -> Result {
     // SAFETY: By the safety requirements the request is the caller's. The slot outlives its use.
     let (xprt, rqst, slot, call, reply) = unsafe {
         let rqst = NonNull::new((*task.as_ptr()).tk_rqstp).ok_or(EIO)?;
@@ -136,7 +136,7 @@ pub(super) unsafe fn allocate<T: Transport>(task: NonNull<raw::rpc_task>) -> Res
     // SAFETY: By the safety requirements.
     let start = unsafe { slot.buffers.provide(total) }?;
     if total > T::BUFFER_SIZE {
-        xprt.transport().outgrown(total);
+        xprt.transport().large_buffer_allocated(total);
     }
     // SAFETY: The request is the caller's; `start` has room for `call` bytes and then the reply.
     unsafe {

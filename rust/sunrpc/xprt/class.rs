@@ -15,7 +15,7 @@ use kernel::str::CStrExt;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use kernel::ThisModule;
 
-use super::transport::Transport;
+use super::transport::{Rpc, Transport};
 use crate::raw;
 use crate::work::Queue;
 
@@ -126,8 +126,8 @@ impl Class {
 ///
 /// # Safety
 ///
-/// `T` keeps what [`Transport`] promises about memory.
-pub(crate) unsafe fn register<T: Transport>(
+/// `T` keeps what [`Rpc`] promises about memory.
+pub(crate) unsafe fn register<T: Rpc>(
     module: &'static ThisModule,
     context: T::Context,
 ) -> Result<ClassRegistration<T>> {
@@ -169,7 +169,7 @@ pub(crate) unsafe fn register<T: Transport>(
 }
 
 /// The C structure for `T`.
-fn raw_class<T: Transport>(module: &'static ThisModule) -> RawClass {
+fn raw_class<T: Rpc>(module: &'static ThisModule) -> RawClass {
     let [netid4, netid6] = T::NETIDS;
     let mut name = [0; 32];
     for (to, from) in name.iter_mut().zip(T::NAME.to_bytes()) {

@@ -13,15 +13,16 @@ use core::ptr::NonNull;
 use kernel::bindings as k;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
-use kernel::sync::{Completion, SetOnce, SpinLock};
+use kernel::sync::{Completion, SpinLock};
 use kernel::types::Opaque;
 use kernel::workqueue::Queue;
 
 use super::address::Texts;
-use super::backward::{self, Pool};
 use super::class::Class;
 use super::slot::Slot;
-use super::transport::Transport;
+use super::support::{BackchannelSupport, ReconnectSupport};
+use super::time::HZ;
+use super::transport::{Rpc, Transport};
 use crate::mem::{NetRef, SockAddr, Storage};
 use crate::raw;
 
@@ -31,8 +32,7 @@ use crate::raw;
 ///
 /// - `base` comes first: a pointer to it is a pointer to the whole. The memory is `xprt_alloc()`'s.
 /// - From the end of `setup` until the last step of teardown `state` is initialised, `state.data`
-///   too, and all `rpc_rqst` of the transport are those of `state.slots`, or of `state.backward` for
-///   calls of the peer.
+///   too, and all `rpc_rqst` of the transport are those of `state.slots`, or of the backchannel.
 #[repr(C)]
 pub(crate) struct Xprt<T: Transport> {
     base: Opaque<raw::rpc_xprt>,
@@ -43,36 +43,20 @@ pub(crate) struct Xprt<T: Transport> {
 ///
 /// # Invariants
 ///
-/// - `lost`, `asked`, `attempt` and `due` are written under the send lock.
 /// - `epoch` is written under `transport_lock`, with the send lock held.
 /// - `timeout` is written under `transport_lock`.
 #[pin_data]
 pub(super) struct State<T: Transport> {
     pub(super) class: &'static Class,
-    /// Runs `connect::worker`.
-    #[pin]
-    pub(super) connect_work: Opaque<k::delayed_work>,
-    /// Runs `watch::worker`.
-    #[pin]
-    pub(super) watch_work: Opaque<k::delayed_work>,
     /// Runs `setup::destroy_worker`.
     #[pin]
     pub(super) destroy_work: Opaque<k::work_struct>,
-    /// Runs `backward::release_worker`.
+    /// State of the connect protocol; of size 0 for a transport that does not connect.
     #[pin]
-    pub(super) release_work: Opaque<k::work_struct>,
-    /// References to the transport that `release_work` is to give back.
-    pub(super) owed: Atomic<u32>,
-    /// For calls of the peer; none before somebody wants them.
-    pub(super) backward: SetOnce<Pool>,
-    /// When the first attempt to connect since the last reply was asked for, in jiffies.
-    pub(super) lost: Atomic<usize>,
-    /// When RPCs asked for the latest one.
-    pub(super) asked: Atomic<usize>,
-    /// When the latest one began.
-    pub(super) attempt: Atomic<usize>,
-    /// When the next one is to begin.
-    pub(super) due: Atomic<usize>,
+    pub(super) reconnect: <T::Reconnect as ReconnectSupport<T>>::State,
+    /// State of the backchannel; of size 0 for a transport without one.
+    #[pin]
+    pub(super) backchannel: <T::Backchannel as BackchannelSupport<T>>::State,
     /// Number of the connection, for credits.
     pub(super) epoch: Atomic<u32>,
     /// What `rpc_xprt.timeout` points to.
@@ -90,41 +74,26 @@ pub(super) struct State<T: Transport> {
     pub(super) data: UnsafeCell<Option<Pin<KBox<T>>>>,
 }
 
-// SAFETY: SUNRPC uses an `rpc_xprt` from any thread; what is ours is protected as the invariants of
-// `State` say, and `data` is written only while nobody else has access.
+// SAFETY: SUNRPC uses an `rpc_xprt` from any thread. The members of `State` are atomics, works, locked,
+// or protected as its invariants say; `data` is written only while no other thread has access.
 unsafe impl<T: Transport> Send for Xprt<T> {}
-// SAFETY: As above.
+// SAFETY: Shared references reach `base` only through raw pointers, under SUNRPC's rules. The members
+// of `State` are atomics, works, locked, or protected as its invariants say.
 unsafe impl<T: Transport> Sync for Xprt<T> {}
 
-impl<T: Transport> State<T> {
+impl<T: Rpc> State<T> {
     /// What a new transport starts with. May sleep.
     pub(super) fn new(class: &'static Class, slots: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             class,
-            connect_work <- Opaque::ffi_init(|work| {
-                // SAFETY: The memory is ours, and pinned.
-                unsafe { raw::rr_init_connect_work(work, Some(super::connect::worker::<T>)) }
-            }),
-            watch_work <- Opaque::ffi_init(|work| {
-                // SAFETY: The memory is ours, and pinned.
-                unsafe { raw::rr_init_watch_work(work, Some(super::watch::worker::<T>)) }
-            }),
             destroy_work <- Opaque::ffi_init(|work| {
                 // SAFETY: The memory is ours, and pinned.
                 unsafe { raw::rr_init_destroy_work(work, Some(super::setup::destroy_worker::<T>)) }
             }),
-            release_work <- Opaque::ffi_init(|work| {
-                // SAFETY: The memory is ours, and pinned.
-                unsafe { raw::rr_init_release_work(work, Some(backward::release_worker::<T>)) }
-            }),
-            owed: Atomic::new(0),
-            backward: SetOnce::new(),
-            lost: Atomic::new(0),
-            asked: Atomic::new(0),
-            attempt: Atomic::new(0),
-            due: Atomic::new(0),
+            reconnect <- <T::Reconnect as ReconnectSupport<T>>::new_state(),
+            backchannel <- <T::Backchannel as BackchannelSupport<T>>::new_state(),
             epoch: Atomic::new(1),
-            timeout: UnsafeCell::new(super::connect::default_timeout()),
+            timeout: UnsafeCell::new(default_timeout()),
             texts <- Texts::new(),
             handles: Atomic::new(1),
             unused <- Completion::new(),
@@ -134,8 +103,17 @@ impl<T: Transport> State<T> {
     }
 }
 
+/// Returns the RPC time-out of a new client: 60 seconds without retries, as the stock transport has it.
+pub(super) fn default_timeout() -> raw::rpc_timeout {
+    raw::rpc_timeout {
+        to_initval: 60 * HZ,
+        to_maxval: 60 * HZ,
+        ..Default::default()
+    }
+}
+
 /// Makes the `count` slots of a transport. May sleep.
-fn make_slots<T: Transport>(count: u32) -> Result<KVVec<Pin<KBox<Slot<T>>>>> {
+fn make_slots<T: Rpc>(count: u32) -> Result<KVVec<Pin<KBox<Slot<T>>>>> {
     // CAST: `usize` has at least 32 bits.
     let mut slots = KVVec::with_capacity(count as usize, GFP_KERNEL)?;
     for index in 0..count {
@@ -233,12 +211,6 @@ impl<T: Transport> Xprt<T> {
         // SAFETY: The transport is alive. `rpc_new_client()` alone writes this, before any call can
         // use the transport.
         unsafe { (*self.as_raw()).main }
-    }
-
-    /// SUNRPC's count of backward calls under way.
-    pub(super) fn backward_count(&self) -> &Atomic<i32> {
-        // SAFETY: The transport is alive; the counter is aligned, and only accessed atomically.
-        unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).bc_slot_count.counter) }
     }
 
     #[inline]

@@ -147,7 +147,7 @@ impl<'a, T: Transport> Pinned<'a, T> {
     #[inline]
     fn finish(self, copied: i32) {
         let this = ManuallyDrop::new(self);
-        this.xprt.forget_backoff();
+        this.xprt.reset_backoff();
         let rqst = this.rqst.as_raw();
         let _guard = QueueLock::new(this.xprt);
         // SAFETY: We hold `queue_lock`; the request is pinned, so its task is alive. The pin is given

@@ -9,7 +9,7 @@
 //! operation only queues [`destroy_worker`] on a queue of our own, which
 //!
 //! 1. waits until SUNRPC's worker has returned;
-//! 2. cancels the connect worker, which may still be on its last lines, and then the watch worker,
+//! 2. cancels the connect worker, which may still be on its last lines, and then the liveness worker,
 //!    which the other one starts;
 //! 3. has the transport closed ([`Transport::destroy`]);
 //! 4. waits for the last [`XprtHandle`](super::XprtHandle), then drops the transport proper;
@@ -21,7 +21,7 @@
 //!
 //! - The end of that worker: the queue is destroyed, which waits until its workers have left our code.
 //!   Without step 1 the same could not be said of the `destroy` operation.
-//! - The end of [`backward::free`](super::backward), if a backward call held the last reference. It runs
+//! - The end of [`backchannel::free`](super::backchannel), if a backchannel call held the last reference. It runs
 //!   in a thread of NFS's callback service, which other transports may share, so nothing else waits
 //!   for it. As it does not block any more once teardown has begun, `synchronize_rcu_tasks()` waits
 //!   until it is done. A preemptible kernel without `CONFIG_TASKS_RCU` (one without BPF, kprobes and
@@ -36,26 +36,22 @@ use kernel::prelude::*;
 use kernel::types::ScopeGuard;
 
 use super::class::Class;
-use super::connect::{default_timeout, HZ};
 use super::handle::{State, Xprt};
 use super::ops;
-use super::transport::{CreateArgs, Transport};
+use super::support::{BackchannelSupport, ReconnectSupport};
+use super::transport::{CreateArgs, Rpc, Transport};
 use crate::mem::SockAddr;
 use crate::raw;
 
 /// `IPPROTO_TCP`: protocols beside NFS that look at the address are to use TCP.
 const SIDE_PROTOCOL: i32 = 6;
-/// How long to wait for rpcbind, in seconds.
-const BIND_TIMEOUT: usize = 60;
 
 /// The `setup` hook of a class. Process context, may sleep.
 ///
 /// # Safety
 ///
 /// SUNRPC calls this with valid arguments, and holds a reference to the class's module meanwhile.
-pub(super) unsafe extern "C" fn setup<T: Transport>(
-    args: *mut raw::xprt_create,
-) -> *mut raw::rpc_xprt {
+pub(super) unsafe extern "C" fn setup<T: Rpc>(args: *mut raw::xprt_create) -> *mut raw::rpc_xprt {
     // SAFETY: By the safety requirements.
     match unsafe { create::<T>(&*args) } {
         Ok(xprt) => xprt,
@@ -73,7 +69,7 @@ pub(super) unsafe extern "C" fn setup<T: Transport>(
 /// # Safety
 ///
 /// As for [`setup`].
-unsafe fn create<T: Transport>(args: &raw::xprt_create) -> Result<*mut raw::rpc_xprt> {
+unsafe fn create<T: Rpc>(args: &raw::xprt_create) -> Result<*mut raw::rpc_xprt> {
     // SAFETY: By the safety requirements.
     let dst = unsafe { destination(args) }?;
     let class = Class::find(T::IDENT).ok_or(EIO)?;
@@ -134,7 +130,7 @@ unsafe fn destination(args: &raw::xprt_create) -> Result<SockAddr> {
 /// # Safety
 ///
 /// The transport is new; nobody else knows of it.
-unsafe fn furnish<T: Transport>(
+unsafe fn furnish<T: Rpc>(
     xprt: &Xprt<T>,
     dst: &SockAddr,
     class: &'static Class,
@@ -147,11 +143,7 @@ unsafe fn furnish<T: Transport>(
     raw_xprt.prot = SIDE_PROTOCOL;
     raw_xprt.max_payload = T::max_payload();
     raw_xprt.timeout = xprt.state().timeout.get();
-    raw_xprt.connect_timeout = default_timeout().to_initval;
-    raw_xprt.max_reconnect_timeout = T::RECONNECT_MAX as usize * HZ;
-    raw_xprt.bind_timeout = BIND_TIMEOUT * HZ;
-    raw_xprt.reestablish_timeout = 0;
-    raw_xprt.idle_timeout = T::IDLE_TIMEOUT as usize * HZ;
+    <T::Reconnect as ReconnectSupport<T>>::init_raw(raw_xprt);
     raw_xprt.addrlen = dst.bytes().len();
     // SAFETY: A `SockAddr` is no longer than C's storage for one.
     unsafe {
@@ -218,8 +210,7 @@ pub(super) unsafe extern "C" fn destroy_worker<T: Transport>(work: *mut k::work_
     let module = this.state().class.module();
     // SAFETY: SUNRPC has initialised this work, and is running it or has just run it.
     unsafe { k::flush_work(&raw mut (*this.as_raw()).task_cleanup) };
-    this.cancel_connect();
-    this.cancel_watch();
+    <T::Reconnect as ReconnectSupport<T>>::cancel(this);
     this.transport().destroy(this);
     // SAFETY: SUNRPC has let go, and no worker of ours is left.
     unsafe { dismantle(xprt) };
@@ -237,7 +228,7 @@ unsafe fn dismantle<T: Transport>(xprt: NonNull<Xprt<T>>) {
     let this = unsafe { xprt.as_ref() };
     let raw_xprt = this.as_raw();
     this.wait_unused();
-    this.end_backward();
+    <T::Backchannel as BackchannelSupport<T>>::cancel(this);
     // SAFETY: Nobody else has access any more. The transport may look at `this` while it is dropped,
     // but not at itself.
     drop(unsafe { (*this.state().data.get()).take() });

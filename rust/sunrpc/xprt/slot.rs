@@ -15,9 +15,9 @@ use kernel::sync::atomic::Atomic;
 use kernel::types::Opaque;
 
 use super::buffer::Buffers;
+use super::cipher_pages::Hook;
 use super::handle::Xprt;
-use super::scratch::Scratch;
-use super::transport::Transport;
+use super::transport::{Rpc, Transport};
 use crate::raw;
 
 /// One request slot.
@@ -36,7 +36,7 @@ pub(crate) struct Slot<T: Transport> {
     pub(super) claimed: Atomic<bool>,
     pub(super) credit_epoch: Atomic<u32>,
     pub(super) buffers: Buffers,
-    pub(super) scratch: Scratch,
+    pub(super) hook: Hook,
     #[pin]
     data: T::Slot,
     #[pin]
@@ -46,10 +46,10 @@ pub(crate) struct Slot<T: Transport> {
 // SAFETY: SUNRPC uses an `rpc_rqst` from any thread; the rest is `Send` by itself.
 unsafe impl<T: Transport> Send for Slot<T> {}
 // SAFETY: Shared references reach `rqst` only through raw pointers, under SUNRPC's rules; `buffers`
-// and `scratch` are touched only by the task that owns the request; the rest is `Sync` by itself.
+// and `hook` are touched only by the task that owns the request; the rest is `Sync` by itself.
 unsafe impl<T: Transport> Sync for Slot<T> {}
 
-impl<T: Transport> Slot<T> {
+impl<T: Rpc> Slot<T> {
     /// Makes slot number `index`. May sleep.
     ///
     /// # Errors
@@ -64,14 +64,16 @@ impl<T: Transport> Slot<T> {
                 claimed: Atomic::new(false),
                 credit_epoch: Atomic::new(0),
                 buffers: Buffers::new(T::BUFFER_SIZE)?,
-                scratch: Scratch::new(),
+                hook: Hook::new(),
                 data <- data,
                 _pin: PhantomPinned,
             }? Error),
             GFP_KERNEL,
         )
     }
+}
 
+impl<T: Transport> Slot<T> {
     /// Number of the slot: below [`Transport::slots`], unique in the transport.
     #[inline]
     pub(crate) fn index(&self) -> u32 {

@@ -7,8 +7,8 @@ use core::fmt;
 use kernel::seq_file::SeqFile;
 use kernel::seq_print;
 
-use super::connect::{now, HZ};
 use super::handle::Xprt;
+use super::time::{now, HZ};
 use super::transport::Transport;
 
 /// What SUNRPC counts for every transport (`struct rpc_xprt`, member `stat`).
