@@ -23,6 +23,7 @@ mod proto;
 mod raw;
 mod rdma;
 mod sunrpc;
+mod text;
 mod wire;
 mod work;
 

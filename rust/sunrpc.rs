@@ -2,23 +2,22 @@
 
 //! Safe abstractions over SUNRPC's interfaces for transports.
 //!
-//! | module | what it is for |
+//! | module | contents |
 //! | --- | --- |
 //! | [`xprt`] | client transports: `rpc_xprt` and its class |
-//! | [`xdr_buf`] | the buffers of an RPC message, of either role |
+//! | [`xdr_buf`] | the buffers of an RPC message |
+//! | [`address`] | socket addresses as text |
+//! | [`seq_file`] | output to a file under `/proc` |
 //! | [`sysctl`] | settings under `/proc/sys/sunrpc` |
 //!
-//! Server transports (`svc_xprt`) will stand beside [`xprt`], in `svc`. Neither names the other.
+//! Everything outside [`xprt`] serves client and server transports alike.
 //!
 //! C headers: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h),
 //! [`include/linux/sunrpc/xdr.h`](srctree/include/linux/sunrpc/xdr.h)
 
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "one transport alone does not need all of it; samples do"
-)]
-
+pub(crate) mod address;
+pub(crate) mod seq_file;
 pub(crate) mod sysctl;
+mod time;
 pub(crate) mod xdr_buf;
 pub(crate) mod xprt;

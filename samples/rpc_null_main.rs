@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A client transport for SUNRPC in one page: it answers by itself.
+//! A client transport for SUNRPC in one page, which replies to each call itself.
 //!
-//! Every call of procedure 0 (NULL, the "ping" with which a mount begins) gets an empty success, every
-//! other one "procedure unavailable". Nothing leaves the machine. It shows what a transport has to do,
-//! and that the room `sunrpc` needs nothing of `rdma`: only `raw`, `mem`, `work` and `sunrpc` are used.
+//! A call of procedure 0 (NULL, the "ping" with which a mount begins) succeeds, any other call gets
+//! "procedure unavailable". Nothing leaves the machine. The sample shows what a transport
+//! implements, and that the room `sunrpc` does not depend on `rdma`: only `raw`, `mem`, `text`,
+//! `work` and `sunrpc` are used.
 //!
 //! ```text
 //! insmod rpc_null.ko
@@ -14,7 +15,8 @@
 //! mount -o vers=4.2,proto=rdma 192.0.2.1:/ /mnt       # Connection refused
 //! ```
 //!
-//! It takes the place of the RDMA transport, which must not be loaded: NFS has no name for another.
+//! It registers under the name of the RDMA transport, which must not be loaded: NFS has no name for
+//! another transport.
 
 #![allow(dead_code, unused_imports)]
 
@@ -30,32 +32,35 @@ mod raw;
 mod rooms {
     pub(crate) mod sunrpc;
 }
+#[path = "../rust/text.rs"]
+mod text;
 #[path = "../rust/work.rs"]
 mod work;
 use rooms::sunrpc;
 
+use sunrpc::seq_file::SeqWriter;
 use sunrpc::xprt::class::{self, ClassRegistration};
 use sunrpc::xprt::rqst::Rqst;
-use sunrpc::xprt::stats::StatsWriter;
 use sunrpc::xprt::transport::{
     Backchannel, ConnectError, CreateArgs, Reconnect, Rpc, SendError, Supported, Transport,
 };
 use sunrpc::xprt::Xprt;
 
-/// Words of an RPC call that matter here: XID, direction, RPC version, program, version, procedure.
+/// Number of words at the start of a call: XID, direction, RPC version, program, version,
+/// procedure.
 const CALL_WORDS: usize = 6;
 /// `SUCCESS` and `PROC_UNAVAIL` of RFC 5531.
 const SUCCESS: u32 = 0;
 const PROC_UNAVAIL: u32 = 3;
 
-/// The transport. There is nothing to it.
+/// The transport.
 struct Null {
     refuse: bool,
 }
 
 impl Transport for Null {
     type Slot = ();
-    /// Refuse all connections?
+    /// Whether all connections are refused.
     type Context = bool;
     type Reconnect = Supported;
     type Backchannel = Supported;
@@ -86,9 +91,8 @@ impl Transport for Null {
 
     fn destroy(&self, _xprt: &Xprt<Self>) {}
 
-    fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>) {
-        let counts = xprt.counts();
-        let _ = writeln!(out, "\txprt:\trpc_null {} {}", counts.sends, counts.recvs);
+    fn stats(&self, xprt: &Xprt<Self>, out: &mut SeqWriter<'_>) {
+        let _ = writeln!(out, "\txprt:\trpc_null {}", xprt.counts());
     }
 }
 
@@ -132,7 +136,7 @@ impl Reconnect for Null {
 /// Accepts no call. NFSv4.1 and 4.2 require that the operations exist.
 impl Backchannel for Null {}
 
-/// The reply to a call: accepted, no verifier.
+/// Returns the reply to a call: accepted, no verifier.
 fn answer(call: &[u8; CALL_WORDS * 4]) -> [u8; 24] {
     let [a, b, c, d, .., w, x, y, z] = *call;
     let stat = if u32::from_be_bytes([w, x, y, z]) == 0 {
@@ -157,7 +161,7 @@ module! {
     type: NullModule,
     name: "rpc_null",
     authors: ["The rpcrdma-rust developers"],
-    description: "Sample: an RPC transport that answers by itself",
+    description: "Sample: an RPC transport that replies to each call itself",
     license: "GPL",
     params: {
         refuse: u8 {
@@ -170,7 +174,7 @@ module! {
 impl kernel::Module for NullModule {
     fn init(module: &'static ThisModule) -> Result<Self> {
         let refuse = module_parameters::refuse.value() != 0;
-        // SAFETY: The transport never asks where memory lies.
+        // SAFETY: The transport never uses the address of an RPC's memory.
         let class = unsafe { class::register::<Null>(module, refuse) }?;
         Ok(Self { _class: class })
     }

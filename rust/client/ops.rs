@@ -11,14 +11,14 @@ use super::request::{Locked, Request};
 use super::transport::Client;
 use super::{backward, connect, fence, probe, reconnect, release, send};
 use crate::conn::traced;
-use crate::observe::stats::{write_xprt_line, Generic};
+use crate::observe::stats::write_xprt_line;
 use crate::observe::trace;
 use crate::proto::backward::CREDITS;
 use crate::proto::inline::Thresholds;
 use crate::rdma::device::Registration;
+use crate::sunrpc::seq_file::SeqWriter;
 use crate::sunrpc::xprt::backchannel::BackchannelReply;
 use crate::sunrpc::xprt::rqst::Rqst;
-use crate::sunrpc::xprt::stats::StatsWriter;
 use crate::sunrpc::xprt::transport::{
     Backchannel, ConnectError, CreateArgs, Outage, Reconnect, Rpc, SendError, Supported, Transport,
 };
@@ -66,21 +66,9 @@ impl Transport for Client {
         self.close(xprt);
     }
 
-    fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>) {
-        let counts = xprt.counts();
-        let generic = Generic {
-            bind_count: counts.binds,
-            connect_count: counts.connects,
-            connect_secs: counts.connect_secs,
-            idle_secs: counts.idle_secs,
-            sends: counts.sends,
-            recvs: counts.recvs,
-            bad_xids: counts.bad_xids,
-            req_u: counts.req_u,
-            bklog_u: counts.bklog_u,
-        };
+    fn stats(&self, xprt: &Xprt<Self>, out: &mut SeqWriter<'_>) {
         // The writer never fails.
-        let _ = write_xprt_line(out, &generic, self.stats());
+        let _ = write_xprt_line(out, &xprt.counts(), self.stats());
     }
 
     fn inject_disconnect(&self, xprt: &Xprt<Self>) {

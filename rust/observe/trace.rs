@@ -40,7 +40,6 @@ mod completion;
 mod connection;
 mod region;
 mod reply;
-mod text;
 mod violation;
 
 pub(crate) use backward::*;
@@ -51,7 +50,8 @@ pub(crate) use region::*;
 pub(crate) use reply::*;
 pub(crate) use violation::*;
 
-use text::Text;
+/// A string of an event, truncated to 63 bytes.
+type Text = crate::text::Text<64>;
 
 /// A value, or a closure in [`Lazy`], that gives an argument of type `T`.
 pub(crate) trait Source<T> {
@@ -212,6 +212,15 @@ macro_rules! plain_fields {
 plain_fields!(bool, i32, u32, u64, usize);
 
 impl Field for &CStr {
+    type C = *const ffi::c_char;
+
+    #[inline(always)]
+    fn to_c(&self) -> *const ffi::c_char {
+        self.as_char_ptr()
+    }
+}
+
+impl Field for Text {
     type C = *const ffi::c_char;
 
     #[inline(always)]

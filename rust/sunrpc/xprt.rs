@@ -2,9 +2,9 @@
 
 //! Client transports of SUNRPC: `rpc_xprt` and its class.
 //!
-//! A transport implements [`Transport`], [`Rpc`] and, if it has these capabilities, [`Reconnect`] and
-//! [`Backchannel`]. [`register`](class::register) registers its class with SUNRPC, which then creates
-//! one [`Xprt`] (or more) for each mount and calls the traits' methods.
+//! A transport implements [`Transport`], [`Rpc`] and, if it has these capabilities, [`Reconnect`]
+//! and [`Backchannel`]. [`register`](class::register) registers its class with SUNRPC, which then
+//! creates one [`Xprt`] (or more) for each mount and calls the traits' methods.
 //!
 //! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 //!
@@ -32,16 +32,16 @@
 //! - `XPRT_LOCKED`, the *send lock*: a bit that a task, the connect worker or the autoclose worker
 //!   holds, possibly across a sleep. [`Reconnect::connect`], [`Rpc::send`] and [`Transport::close`]
 //!   run under it, so that only one of them runs at a time.
-//! - `transport_lock`, `queue_lock`, `reserve_lock`: spinlocks that do not disable interrupts. Code in
-//!   this folder therefore runs in process context only. None of them is held when a trait method is
-//!   called, and this folder nests none of them in another.
+//! - `transport_lock`, `queue_lock`, `reserve_lock`: spinlocks that do not disable interrupts. Code
+//!   in this folder therefore runs in process context only. None of them is held when a trait
+//!   method is called, and this folder nests none of them in another.
 //!
 //! # Teardown
 //!
-//! After the last reference to the `rpc_xprt` was put, SUNRPC takes the send lock for good. Then the
-//! connect and [`liveness`] workers are cancelled, [`Transport::destroy`] is called, the last
-//! [`XprtHandle`] is dropped, and the transport, its slots and the `rpc_xprt` are freed. At last the
-//! module reference is put. [`setup`] has the details.
+//! After the last reference to the `rpc_xprt` was put, SUNRPC takes the send lock for good. Then
+//! the connect and [`liveness`] workers are cancelled, [`Transport::destroy`] is called, the last
+//! [`XprtHandle`] is dropped, and the transport, its slots and the `rpc_xprt` are freed. At last
+//! the module reference is put. [`setup`] has the details.
 //!
 //! [`Backchannel`]: transport::Backchannel
 //! [`Reconnect`]: transport::Reconnect
@@ -52,7 +52,7 @@
 //! [`Transport::close`]: transport::Transport::close
 //! [`Transport::destroy`]: transport::Transport::destroy
 
-pub(crate) mod address;
+mod address_strings;
 pub(crate) mod backchannel;
 mod buffer;
 mod cipher_pages;
@@ -68,7 +68,6 @@ mod setup;
 pub(crate) mod slot;
 pub(crate) mod stats;
 mod support;
-mod time;
 pub(crate) mod transport;
 
 pub(crate) use self::handle::{Xprt, XprtHandle};

@@ -5,8 +5,7 @@
 use kernel::fmt;
 use kernel::prelude::*;
 
-use super::text::Text;
-use super::{Peer, SockAddrBytes};
+use super::{Peer, SockAddrBytes, Text};
 use crate::proto::conn::{Event, State};
 use crate::proto::inline::Thresholds;
 use crate::wire::cm_private::Settings;

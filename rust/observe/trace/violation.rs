@@ -4,8 +4,7 @@
 
 use kernel::prelude::*;
 
-use super::text::Text;
-use super::{Peer, Task};
+use super::{Peer, Task, Text};
 use crate::proto::requester::reply::Violation;
 use crate::wire::DecodeError;
 

@@ -19,9 +19,9 @@
 //!
 //! While SUNRPC has a request, the request holds a reference to the transport:
 //! `xprt_enqueue_bc_request()` takes it, and [`free`] puts it. `xprt_enqueue_bc_request()` does not
-//! check whether the reference count has dropped to zero, and it may free the request at once if the
-//! service has just ended. [`deliver`](Xprt::deliver) therefore takes a reference of its own, and
-//! refuses the call if that fails because teardown has begun. A worker puts this reference: a
+//! check whether the reference count has dropped to zero, and it may free the request at once if
+//! the service has just ended. [`deliver`](Xprt::deliver) therefore takes a reference of its own,
+//! and refuses the call if that fails because teardown has begun. A worker puts this reference: a
 //! completion handler, for which teardown waits, must not put the last one.
 //!
 //! C header: [`include/linux/sunrpc/bc_xprt.h`](srctree/include/linux/sunrpc/bc_xprt.h)
@@ -104,14 +104,14 @@ impl<T: Backchannel> BackchannelSupport<T> for Supported {
     }
 }
 
-/// Preallocated request of a backchannel call, in use from the arrival of the call until SUNRPC frees
-/// it.
+/// Preallocated request of a backchannel call, in use from the arrival of the call until SUNRPC
+/// frees it.
 ///
 /// # Invariants
 ///
 /// - `rqst` is the first field: a pointer to it is a pointer to the `Request`.
-/// - While `busy` is set, `rqst` and the memory belong to the code that has set it, or to SUNRPC after
-///   the request was passed on; no other code accesses them.
+/// - While `busy` is set, `rqst` and the memory belong to the code that has set it, or to SUNRPC
+///   after the request was passed on; no other code accesses them.
 /// - Both pieces of memory have [`MAX_CALL`] bytes.
 #[repr(C)]
 struct Request {
@@ -152,8 +152,8 @@ impl Request {
     ///
     /// `rqst` is embedded in a `Request`, which outlives `'a`.
     unsafe fn from_rqst<'a>(rqst: NonNull<raw::rpc_rqst>) -> &'a Self {
-        // SAFETY: By the safety requirements there is a `Request`, and by the type invariants it starts
-        // at its `rqst`.
+        // SAFETY: By the safety requirements there is a `Request`, and by the type invariants it
+        // starts at its `rqst`.
         unsafe { rqst.cast::<Self>().as_ref() }
     }
 
@@ -166,20 +166,21 @@ impl Request {
     ///
     /// # Safety
     ///
-    /// The caller has set `busy`. `xprt` is a live transport; `message` is at most [`MAX_CALL`] bytes
-    /// long.
+    /// The caller has set `busy`. `xprt` is a live transport; `message` is at most [`MAX_CALL`]
+    /// bytes long.
     unsafe fn fill(&self, xprt: *mut raw::rpc_xprt, xid: u32, message: &[u8]) {
         let rqst = self.rqst.get();
         // SAFETY: The caller has set `busy`, so by the type invariants no other code accesses the
-        // request, for which zeroes are a valid value, or the memory. The memory has `MAX_CALL` bytes,
-        // as many as the message at most, and the borrowed message does not overlap it.
+        // request, for which zeroes are a valid value, or the memory. The memory has `MAX_CALL`
+        // bytes, as many as the message at most, and the borrowed message does not overlap it.
         unsafe {
             rqst.write_bytes(0, 1);
             let call = self.call.start();
             core::ptr::copy_nonoverlapping(message.as_ptr(), call.as_ptr(), message.len());
             (*rqst).rq_xprt = xprt;
             (*rqst).rq_xid = xid.to_be();
-            // Marks the request as one of the backchannel, for SUNRPC and for `ops::is_backchannel`.
+            // Marks the request as one of the backchannel, for SUNRPC and for
+            // `ops::is_backchannel`.
             (*rqst).rq_bc_pa_state = 1 << raw::RPC_BC_PA_IN_USE;
             // CAST: No more than a page.
             let len = message.len() as u32;
@@ -239,9 +240,9 @@ impl Pool {
 ///
 /// [`Xprt::deliver`] passed `rqst` to SUNRPC, which does not use it any more.
 pub(super) unsafe fn free(rqst: NonNull<raw::rpc_rqst>) {
-    // SAFETY: By the safety requirements the request is embedded in a `Request`, which is not accessed
-    // after `busy` is cleared. The transport and its pool live until the last reference is put, and
-    // SUNRPC took one when the request was enqueued.
+    // SAFETY: By the safety requirements the request is embedded in a `Request`, which is not
+    // accessed after `busy` is cleared. The transport and its pool live until the last reference is
+    // put, and SUNRPC took one when the request was enqueued.
     unsafe {
         let xprt = (*rqst.as_ptr()).rq_xprt;
         Request::from_rqst(rqst).busy.store(false, Release);
@@ -253,8 +254,8 @@ pub(super) unsafe fn free(rqst: NonNull<raw::rpc_rqst>) {
 ///
 /// # Invariants
 ///
-/// For `'a`: the pointer is that of a request which [`Xprt::deliver`] passed to SUNRPC, and which has a
-/// task and an encoded reply.
+/// For `'a`: the pointer is that of a request which [`Xprt::deliver`] passed to SUNRPC, and which
+/// has a task and an encoded reply.
 pub(crate) struct BackchannelReply<'a> {
     rqst: NonNull<raw::rpc_rqst>,
     _lifetime: PhantomData<&'a raw::rpc_rqst>,
@@ -282,8 +283,8 @@ impl BackchannelReply<'_> {
 
     /// Returns the connection over which the call arrived, as [`Xprt::deliver`] was told.
     pub(crate) fn connection(&self) -> u32 {
-        // SAFETY: By the type invariants `deliver` took the request from a pool, so it is embedded in a
-        // `Request`.
+        // SAFETY: By the type invariants `deliver` took the request from a pool, so it is embedded
+        // in a `Request`.
         unsafe { Request::from_rqst(self.rqst) }
             .connection
             .load(Relaxed)
@@ -297,7 +298,8 @@ impl BackchannelReply<'_> {
 
     /// Returns the encoded reply.
     pub(crate) fn message(&self) -> XdrBuf<'_> {
-        // SAFETY: By the type invariants the reply is encoded. SUNRPC does not change it during `'a`.
+        // SAFETY: By the type invariants the reply is encoded. SUNRPC does not change it during
+        // `'a`.
         unsafe { XdrBuf::from_raw(&raw mut (*self.rqst.as_ptr()).rq_snd_buf) }
     }
 }
@@ -318,8 +320,8 @@ impl<T: Backchannel> Xprt<T> {
         self.transport().backchannel_setup(self, count)
     }
 
-    /// Passes a call from the peer to the callback service. [`BackchannelReply::connection`] returns
-    /// `connection` for the reply to this call.
+    /// Passes a call from the peer to the callback service. [`BackchannelReply::connection`]
+    /// returns `connection` for the reply to this call.
     ///
     /// Process context; does not sleep or allocate. The caller either runs in a context for which
     /// [`Transport::destroy`](super::transport::Transport::destroy) waits, or has an
@@ -346,8 +348,8 @@ impl<T: Backchannel> Xprt<T> {
         // SUNRPC decrements the counter when the call has ended.
         self.backchannel_count().add(1, Relaxed);
         // SAFETY: `take` has set `busy`, and the length was checked. The transport is alive and
-        // `_reference` keeps its reference count above 0, so SUNRPC can take another reference for the
-        // request.
+        // `_reference` keeps its reference count above 0, so SUNRPC can take another reference for
+        // the request.
         unsafe {
             request.fill(xprt, xid, message);
             raw::xprt_enqueue_bc_request(request.rqst.get());
@@ -357,11 +359,13 @@ impl<T: Backchannel> Xprt<T> {
 
     /// Returns SUNRPC's count of backchannel calls in progress.
     fn backchannel_count(&self) -> &Atomic<i32> {
-        // SAFETY: The transport is alive; the counter is aligned, and all accesses to it are atomic.
+        // SAFETY: The transport is alive; the counter is aligned, and all accesses to it are
+        // atomic.
         unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).bc_slot_count.counter) }
     }
 
-    /// Takes a reference to the transport if there is a callback service and teardown has not begun.
+    /// Takes a reference to the transport if there is a callback service and teardown has not
+    /// begun.
     fn get_if_served(&self) -> Option<Reference<'_, T>> {
         let xprt = self.as_raw();
         // SAFETY: The transport is alive. SUNRPC tests `bc_serv` again, under its lock. `xprt_get`
@@ -380,8 +384,8 @@ impl<T: Backchannel> Drop for Reference<'_, T> {
     fn drop(&mut self) {
         let state = self.0.state();
         state.backchannel.pending_puts.add(1, Relaxed);
-        // SAFETY: By the type invariants of `BackchannelState` the work is initialised. Teardown waits
-        // for the caller of `deliver`, then for this work, and only then frees the transport.
+        // SAFETY: By the type invariants of `BackchannelState` the work is initialised. Teardown
+        // waits for the caller of `deliver`, then for this work, and only then frees the transport.
         unsafe {
             k::queue_work_on(
                 k::wq_misc_consts_WORK_CPU_UNBOUND as i32,
@@ -403,8 +407,8 @@ unsafe extern "C" fn put_worker<T: Backchannel>(work: *mut k::work_struct) {
     let xprt = unsafe { Xprt::<T>::from_work(work, offset) };
     let count = xprt.state().backchannel.pending_puts.xchg(0, Full);
     for _ in 0..count {
-        // SAFETY: Each count stands for one reference taken by `get_if_served`. Teardown cancels this
-        // work synchronously, so the transport outlives this function.
+        // SAFETY: Each count stands for one reference taken by `get_if_served`. Teardown cancels
+        // this work synchronously, so the transport outlives this function.
         unsafe { raw::xprt_put(xprt.as_raw()) };
     }
 }
@@ -435,8 +439,8 @@ mod tests {
 
     /// Fills `request` with `message`, and checks what SUNRPC will read.
     fn check(request: &Request, message: &[u8]) -> Result {
-        // SAFETY: The caller took the request from a pool of its own. The transport's address is only
-        // stored.
+        // SAFETY: The caller took the request from a pool of its own. The transport's address is
+        // only stored.
         let rqst = unsafe {
             request.fill(core::ptr::dangling_mut(), 0x0102_0304, message);
             &*request.rqst.get()

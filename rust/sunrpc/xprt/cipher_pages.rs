@@ -2,11 +2,12 @@
 
 //! Pages into which an authentication flavour encrypts a call.
 //!
-//! The flavour allocates them when it encodes the call (RPCSEC_GSS with privacy: `alloc_enc_pages()`
-//! of `net/sunrpc/auth_gss/auth_gss.c`), and stores in `rq_release_snd_buf` the function that frees
-//! them. It calls that function itself when the call is encoded again: after a timeout, the server may
-//! still be reading the previous encoding at that time. This module therefore replaces the function
-//! with [`free_after_invalidation`], which lets the transport end the server's access first.
+//! The flavour allocates them when it encodes the call (RPCSEC_GSS with privacy:
+//! `alloc_enc_pages()` of `net/sunrpc/auth_gss/auth_gss.c`), and stores in `rq_release_snd_buf` the
+//! function that frees them. It calls that function itself when the call is encoded again: after a
+//! timeout, the server may still be reading the previous encoding at that time. This module
+//! therefore replaces the function with [`free_after_invalidation`], which lets the transport end
+//! the server's access first.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -54,8 +55,8 @@ pub(super) unsafe fn hook<T: Rpc>(rqst: NonNull<raw::rpc_rqst>) {
     }
 }
 
-/// Restores the flavour's function and returns it, if it was replaced. The caller guarantees that no
-/// device or peer accesses the pages any more.
+/// Restores the flavour's function and returns it, if it was replaced. The caller guarantees that
+/// no device or peer accesses the pages any more.
 ///
 /// # Safety
 ///
@@ -75,12 +76,12 @@ pub(super) unsafe fn unhook<T: Transport>(rqst: NonNull<raw::rpc_rqst>) -> Optio
 ///
 /// # Safety
 ///
-/// The flavour calls this when it encodes the call again: in the task that owns the request, which has
-/// left all queues.
+/// The flavour calls this when it encodes the call again: in the task that owns the request, which
+/// has left all queues.
 unsafe extern "C" fn free_after_invalidation<T: Rpc>(rqst: *mut raw::rpc_rqst) {
-    // SAFETY: Only `hook` passes this function on, with a request that is embedded in a `Slot<T>`. By
-    // the safety requirements the caller is the task that owns it. The flavour's function gets the
-    // request for which the flavour had stored it.
+    // SAFETY: Only `hook` passes this function on, with a request that is embedded in a `Slot<T>`.
+    // By the safety requirements the caller is the task that owns it. The flavour's function gets
+    // the request for which the flavour had stored it.
     unsafe {
         let (xprt, call) = ops::parts::<T>(rqst);
         xprt.transport().invalidate_call(xprt, call);

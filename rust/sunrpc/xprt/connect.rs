@@ -17,9 +17,10 @@
 //!
 //! # Back-off
 //!
-//! The first attempt after a reply is made at once. [`Reconnect::next_attempt`] chooses the times of
-//! the following attempts, which are at most `max_reconnect_timeout` apart. That limit is counted from
-//! start to start, so that the time which an attempt spent waiting for a dead peer is included.
+//! The first attempt after a reply is made at once. [`Reconnect::next_attempt`] chooses the times
+//! of the following attempts, which are at most `max_reconnect_timeout` apart. That limit is
+//! counted from start to start, so that the time which an attempt spent waiting for a dead peer is
+//! included.
 //!
 //! After a failed attempt SUNRPC delays each RPC for three seconds before the RPC requests a
 //! connection again, even if the peer returns earlier. The transport can therefore choose to retry
@@ -37,10 +38,10 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::types::Opaque;
 
+use super::super::time::{is_before, jiffies, millis, now, until, HZ};
 use super::handle::{State, Xprt};
 use super::ops;
 use super::support::{ReconnectSupport, Supported};
-use super::time::{is_before, jiffies, millis, now, until, HZ};
 use super::transport::{ConnectError, Outage, Reconnect, Transport};
 use crate::raw;
 
@@ -151,7 +152,8 @@ fn random() -> u32 {
     unsafe { k::get_random_u32() }
 }
 
-/// Queues the worker for the time of the next attempt, or for one second from now if that is earlier.
+/// Queues the worker for the time of the next attempt, or for one second from now if that is
+/// earlier.
 fn schedule<T: Reconnect>(xprt: &Xprt<T>) {
     let state = xprt.connect_state();
     let delay = until(state.next_attempt.load(Relaxed)).min(HZ);
@@ -185,9 +187,10 @@ unsafe extern "C" fn worker<T: Reconnect>(work: *mut k::work_struct) {
     if until(xprt.connect_state().next_attempt.load(Relaxed)) != 0 {
         return schedule(xprt);
     }
-    // There is no connection. A close that was requested since the last one was closed (by a task that
-    // learns late of a failed attempt, or by the removal of a device) must not close the new one. If a
-    // request arrives between this test and the clearing, there is still no newer connection.
+    // There is no connection. A close that was requested since the last one was closed (by a task
+    // that learns late of a failed attempt, or by the removal of a device) must not close the new
+    // one. If a request arrives between this test and the clearing, there is still no newer
+    // connection.
     xprt.test_and_clear(raw::XPRT_CLOSE_WAIT);
     let scope = Scope::new(xprt);
     xprt.connect_state().attempt.store(now(), Relaxed);
@@ -203,8 +206,8 @@ unsafe extern "C" fn worker<T: Reconnect>(work: *mut k::work_struct) {
     drop(scope);
 }
 
-/// Schedules a retry of an attempt that failed with `error` if the transport wants one before the RPCs
-/// are woken. Returns whether it did.
+/// Schedules a retry of an attempt that failed with `error` if the transport wants one before the
+/// RPCs are woken. Returns whether it did.
 fn retry_unreported<T: Reconnect>(xprt: &Xprt<T>, error: ConnectError) -> bool {
     if xprt.is_abandoned() {
         return false;
@@ -220,10 +223,10 @@ fn retry_unreported<T: Reconnect>(xprt: &Xprt<T>, error: ConnectError) -> bool {
 
 /// Ends an attempt: reports the result to SUNRPC and releases the send lock.
 ///
-/// The order matters. As soon as the lock is free, calls are sent over the new connection, or the next
-/// attempt begins; a task that starts to wait on the pending queue after that waits for a reply or for
-/// that attempt. A call of NFSv3 that is woken there is encoded again, and has to be sent over
-/// another connection.
+/// The order matters. As soon as the lock is free, calls are sent over the new connection, or the
+/// next attempt begins; a task that starts to wait on the pending queue after that waits for a
+/// reply or for that attempt. A call of NFSv3 that is woken there is encoded again, and has to be
+/// sent over another connection.
 fn finish<T: Reconnect>(xprt: &Xprt<T>, result: Result<(), ConnectError>) {
     let raw_xprt = xprt.as_raw();
     account(xprt, result.is_ok());
@@ -236,8 +239,9 @@ fn finish<T: Reconnect>(xprt: &Xprt<T>, result: Result<(), ConnectError>) {
         }
         Err(error) => error.to_errno(),
     };
-    // SAFETY: The transport is alive: teardown takes the send lock first, then cancels this work and
-    // waits until it has ended. `begin` acquired the lock with the transport's address as the cookie.
+    // SAFETY: The transport is alive: teardown takes the send lock first, then cancels this work
+    // and waits until it has ended. `begin` acquired the lock with the transport's address as the
+    // cookie.
     unsafe {
         raw::rr_xprt_clear_connecting(raw_xprt);
         raw::xprt_wake_pending_tasks(raw_xprt, status);
@@ -262,8 +266,8 @@ fn account<T: Transport>(xprt: &Xprt<T>, connected: bool) {
     }
 }
 
-/// Allocation scope of the worker: no recursion into a file system, and access to the memory reserves
-/// for a transport that carries swap.
+/// Allocation scope of the worker: no recursion into a file system, and access to the memory
+/// reserves for a transport that carries swap.
 struct Scope {
     nofs: u32,
     noreclaim: Option<u32>,
@@ -272,8 +276,8 @@ struct Scope {
 impl Scope {
     /// Enters the scope. The value must be dropped by the same thread.
     fn new<T: Transport>(xprt: &Xprt<T>) -> Self {
-        // SAFETY: The transport is alive. `drop` restores the saved flags in reverse order, in the same
-        // thread: the only `Scope` is a local variable of `worker`.
+        // SAFETY: The transport is alive. `drop` restores the saved flags in reverse order, in the
+        // same thread: the only `Scope` is a local variable of `worker`.
         unsafe {
             let swapping = (&raw const (*xprt.as_raw()).swapper.counter).read_volatile() != 0;
             Self {
@@ -303,8 +307,8 @@ impl<T: Reconnect> Xprt<T> {
         &self.state().reconnect
     }
 
-    /// Records that there is no connection. Returns whether this is the first attempt since the last
-    /// reply. Send lock held.
+    /// Records that there is no connection. Returns whether this is the first attempt since the
+    /// last reply. Send lock held.
     fn begin_outage(&self) -> bool {
         // SAFETY: The transport is alive. The caller holds the send lock, under which the member is
         // set; only `reset_backoff` clears it, concurrently.
@@ -334,8 +338,8 @@ impl<T: Reconnect> Xprt<T> {
             .outage_start
             .load(Relaxed)
             .wrapping_add(jiffies(millis));
-        // SAFETY: The transport is alive. The member is written under `transport_lock`; a stale value
-        // delays this one attempt differently and does no other harm.
+        // SAFETY: The transport is alive. The member is written under `transport_lock`; a stale
+        // value delays this one attempt differently and does no other harm.
         let longest = unsafe { (&raw const (*raw_xprt).max_reconnect_timeout).read_volatile() };
         let latest = state.attempt.load(Relaxed).wrapping_add(longest);
         let time = if is_before(latest, wanted) {
@@ -353,8 +357,9 @@ impl<T: Reconnect> Xprt<T> {
         unsafe { k::cancel_delayed_work_sync(self.connect_state().connect_work.get()) };
     }
 
-    /// Implements the `set_connect_timeout` operation: NFSv4 wants to detect a dead server within its
-    /// lease time. Both time-outs are in jiffies, and can only become shorter. Takes `transport_lock`.
+    /// Implements the `set_connect_timeout` operation: NFSv4 wants to detect a dead server within
+    /// its lease time. Both time-outs are in jiffies, and can only become shorter. Takes
+    /// `transport_lock`.
     pub(super) fn set_connect_timeout(&self, connect: usize, reconnect: usize) {
         let raw_xprt = self.as_raw();
         // SAFETY: The transport is alive. `transport_lock` protects these members and
@@ -380,8 +385,8 @@ impl<T: Transport> Xprt<T> {
     /// Ends the outage because a reply was received: the next attempt to connect need not wait.
     #[inline]
     pub(super) fn reset_backoff(&self) {
-        // SAFETY: The transport is alive. The member is written without a lock, as socket transports
-        // do: a race with `begin_outage` can only make one wait longer or shorter.
+        // SAFETY: The transport is alive. The member is written without a lock, as socket
+        // transports do: a race with `begin_outage` can only make one wait longer or shorter.
         unsafe {
             let timeout = &raw mut (*self.as_raw()).reestablish_timeout;
             if timeout.read_volatile() != 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A transport as SUNRPC sees it: an `rpc_xprt`, with what we need beside it.
+//! A transport as SUNRPC sees it: an `rpc_xprt`, followed by this module's own state.
 //!
 //! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 
@@ -17,11 +17,11 @@ use kernel::sync::{Completion, SpinLock};
 use kernel::types::Opaque;
 use kernel::workqueue::Queue;
 
-use super::address::Texts;
+use super::super::time::HZ;
+use super::address_strings::AddressStrings;
 use super::class::Class;
 use super::slot::Slot;
 use super::support::{BackchannelSupport, ReconnectSupport};
-use super::time::HZ;
 use super::transport::{Rpc, Transport};
 use crate::mem::{NetRef, SockAddr, Storage};
 use crate::raw;
@@ -30,21 +30,37 @@ use crate::raw;
 ///
 /// # Invariants
 ///
-/// - `base` comes first: a pointer to it is a pointer to the whole. The memory is `xprt_alloc()`'s.
-/// - From the end of `setup` until the last step of teardown `state` is initialised, `state.data`
-///   too, and all `rpc_rqst` of the transport are those of `state.slots`, or of the backchannel.
+/// - `base` comes first: a pointer to it is a pointer to the whole. `xprt_alloc()` allocated the
+///   memory.
+/// - From the end of `setup` until the last step of teardown, `state` is initialised, `state.data`
+///   is `Some`, and every `rpc_rqst` of the transport is embedded in one of `state.slots`, or
+///   belongs to a backchannel call.
+///
+/// # Examples
+///
+/// ```ignore
+/// fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
+///     if self.refuse {
+///         return Err(ConnectError::Refused);
+///     }
+///     xprt.reset_congestion();
+///     Ok(())
+/// }
+/// ```
 #[repr(C)]
 pub(crate) struct Xprt<T: Transport> {
     base: Opaque<raw::rpc_xprt>,
     pub(super) state: State<T>,
 }
 
-/// What is ours of a transport.
+/// This module's part of a transport.
 ///
 /// # Invariants
 ///
+/// - `destroy_work` is initialised.
 /// - `epoch` is written under `transport_lock`, with the send lock held.
 /// - `timeout` is written under `transport_lock`.
+/// - `data` is written only while no other thread has access to the transport.
 #[pin_data]
 pub(super) struct State<T: Transport> {
     pub(super) class: &'static Class,
@@ -59,42 +75,43 @@ pub(super) struct State<T: Transport> {
     pub(super) backchannel: <T::Backchannel as BackchannelSupport<T>>::State,
     /// Number of the connection, for credits.
     pub(super) epoch: Atomic<u32>,
-    /// What `rpc_xprt.timeout` points to.
+    /// The target of `rpc_xprt.timeout`.
     pub(super) timeout: UnsafeCell<raw::rpc_timeout>,
     #[pin]
-    pub(super) texts: SpinLock<Texts>,
-    /// Number of [`XprtHandle`]s, and one until teardown waits for them.
+    pub(super) address_strings: SpinLock<AddressStrings>,
+    /// Number of [`XprtHandle`]s, plus one until teardown waits for them.
     handles: Atomic<i32>,
-    /// Completed by whoever takes `handles` to zero, if that is not the teardown.
+    /// Completed when `handles` drops to zero while teardown waits.
     #[pin]
     unused: Completion,
-    /// One pointer each; with 16,384 of them more than a kmalloc allocation should have.
+    /// With 16,384 slots the pointers alone need more memory than `kmalloc()` should be asked for.
     pub(super) slots: KVVec<Pin<KBox<Slot<T>>>>,
-    /// The transport proper; none before it has been made.
+    /// The transport's implementation; `None` before it has been created.
     pub(super) data: UnsafeCell<Option<Pin<KBox<T>>>>,
 }
 
-// SAFETY: SUNRPC uses an `rpc_xprt` from any thread. The members of `State` are atomics, works, locked,
-// or protected as its invariants say; `data` is written only while no other thread has access.
+// SAFETY: SUNRPC uses an `rpc_xprt` from any thread. The members of `State` are atomics, work
+// items, `Send` values, or written only as the type invariants say.
 unsafe impl<T: Transport> Send for Xprt<T> {}
-// SAFETY: Shared references reach `base` only through raw pointers, under SUNRPC's rules. The members
-// of `State` are atomics, works, locked, or protected as its invariants say.
+// SAFETY: Shared references reach `base` only through raw pointers, under SUNRPC's rules. The
+// members of `State` are atomics, work items, `Sync` values, or written only as the type invariants
+// say.
 unsafe impl<T: Transport> Sync for Xprt<T> {}
 
 impl<T: Rpc> State<T> {
-    /// What a new transport starts with. May sleep.
+    /// Creates the state of a new transport. May sleep.
     pub(super) fn new(class: &'static Class, slots: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             class,
             destroy_work <- Opaque::ffi_init(|work| {
-                // SAFETY: The memory is ours, and pinned.
+                // SAFETY: `work` is part of the pinned memory that is being initialised.
                 unsafe { raw::rr_init_destroy_work(work, Some(super::setup::destroy_worker::<T>)) }
             }),
             reconnect <- <T::Reconnect as ReconnectSupport<T>>::new_state(),
             backchannel <- <T::Backchannel as BackchannelSupport<T>>::new_state(),
             epoch: Atomic::new(1),
             timeout: UnsafeCell::new(default_timeout()),
-            texts <- Texts::new(),
+            address_strings <- AddressStrings::new(),
             handles: Atomic::new(1),
             unused <- Completion::new(),
             slots: make_slots(slots)?,
@@ -103,7 +120,8 @@ impl<T: Rpc> State<T> {
     }
 }
 
-/// Returns the RPC time-out of a new client: 60 seconds without retries, as the stock transport has it.
+/// Returns the RPC time-out of a new client: 60 seconds without retries, as the stock transport has
+/// it.
 pub(super) fn default_timeout() -> raw::rpc_timeout {
     raw::rpc_timeout {
         to_initval: 60 * HZ,
@@ -112,7 +130,7 @@ pub(super) fn default_timeout() -> raw::rpc_timeout {
     }
 }
 
-/// Makes the `count` slots of a transport. May sleep.
+/// Creates the `count` slots of a transport. May sleep.
 fn make_slots<T: Rpc>(count: u32) -> Result<KVVec<Pin<KBox<Slot<T>>>>> {
     // CAST: `usize` has at least 32 bits.
     let mut slots = KVVec::with_capacity(count as usize, GFP_KERNEL)?;
@@ -123,32 +141,33 @@ fn make_slots<T: Rpc>(count: u32) -> Result<KVVec<Pin<KBox<Slot<T>>>>> {
 }
 
 impl<T: Transport> Xprt<T> {
-    /// The transport that `xprt` is the first part of.
+    /// Returns the transport whose first field is `xprt`.
     ///
     /// # Safety
     ///
-    /// - `xprt` was made by `setup` for `T`, and the type invariants hold.
+    /// - `setup` created `xprt` for `T`, and the type invariants hold.
     /// - It outlives `'a`.
     #[inline]
     pub(super) unsafe fn from_raw<'a>(xprt: *mut raw::rpc_xprt) -> &'a Self {
-        // SAFETY: By the safety requirements and the type invariants.
+        // SAFETY: By the safety requirements there is a transport, and by the type invariants it
+        // starts at its `rpc_xprt`.
         unsafe { &*xprt.cast() }
     }
 
-    /// The transport that `work` belongs to.
+    /// Returns the transport that contains `work`.
     ///
     /// # Safety
     ///
-    /// - `work` lies `offset` bytes into the `State<T>` of a transport that was made by `setup` for `T`,
-    ///   and the type invariants hold.
+    /// - `work` lies `offset` bytes into the `State<T>` of a transport that `setup` created for
+    ///   `T`, and the type invariants hold.
     /// - The transport outlives `'a`.
     pub(super) unsafe fn from_work<'a>(work: *mut k::work_struct, offset: usize) -> &'a Self {
         let start = offset_of!(Self, state) + offset;
-        // SAFETY: By the safety requirements the transport begins that many bytes before `work`.
+        // SAFETY: By the safety requirements the transport starts that many bytes before `work`.
         unsafe { Self::from_raw(work.byte_sub(start).cast()) }
     }
 
-    /// The C structure.
+    /// Returns the C structure.
     #[inline]
     pub(super) fn as_raw(&self) -> *mut raw::rpc_xprt {
         self.base.get()
@@ -159,7 +178,7 @@ impl<T: Transport> Xprt<T> {
         &self.state
     }
 
-    /// The transport proper.
+    /// Returns the transport's implementation.
     #[inline]
     pub(crate) fn data(&self) -> &T {
         self.transport()
@@ -167,55 +186,55 @@ impl<T: Transport> Xprt<T> {
 
     #[inline]
     pub(super) fn transport(&self) -> &T {
-        // SAFETY: By the type invariants `data` is initialised while anybody has a reference, and
-        // changes only when nobody has.
+        // SAFETY: By the type invariants `data` changes only while there is no other reference.
         match unsafe { &*self.state.data.get() } {
             Some(data) => data,
-            // PANIC: Ruled out by the type invariants: `setup` creates no reference for others
-            // before it has set `data`, and teardown waits for all of them before it clears it.
+            // PANIC: Excluded by the type invariants: `setup` passes no reference on before it has
+            // set `data`, and teardown waits for all of them before it clears it.
             None => panic!("rpcrdma: transport used outside its lifetime"),
         }
     }
 
-    /// A queue for the transport's own work. It has a rescuer, and unloading the module waits for all
-    /// that was queued until the functions have returned.
+    /// Returns the queue for the transport's own work. The queue has a rescuer. Unloading the
+    /// module waits until all work that was queued there has returned.
     pub(crate) fn queue(&self) -> &Queue {
         // SAFETY: The queue lives as long as the class, which outlives its transports.
         unsafe { Queue::from_raw(self.state.class.connect_queue()) }
     }
 
-    /// A counted pointer, for objects that outlive a call.
+    /// Returns a counted pointer, for objects that outlive a call.
     pub(crate) fn handle(&self) -> XprtHandle<T> {
         self.state.handles.fetch_add(1, Relaxed);
         XprtHandle(NonNull::from(self))
     }
 
-    /// The server's address. Changes under the send lock only (through sysfs).
+    /// Returns the server's address. It changes under the send lock only (through sysfs).
     pub(crate) fn addr(&self) -> SockAddr {
         let xprt = self.as_raw();
-        // Not as long as `addrlen` says: SUNRPC's sysfs cannot take an IPv6 address; when one is
-        // written it makes the length 0 and leaves the address as it was.
-        // SAFETY: The transport is alive; the address is copied as bytes, of which all of the storage
-        // is initialised. Without the send lock the copy may be torn, but never wild.
+        // The length is not taken from `addrlen`: SUNRPC's sysfs cannot parse an IPv6 address, and
+        // when one is written it sets the length to 0 and leaves the address unchanged.
+        // SAFETY: The transport is alive, and all bytes of its address storage are initialised.
+        // Without the send lock the copy may mix two addresses, each byte of which is valid.
         SockAddr::from_storage(unsafe { (&raw const (*xprt).addr).cast::<Storage>().read() })
     }
 
-    /// The network namespace of the mount; the transport holds a reference to it.
+    /// Returns the network namespace of the mount. The transport holds a reference to it.
     pub(crate) fn net(&self) -> NetRef<'_> {
         // SAFETY: The transport holds a reference to its namespace, which is never null.
         unsafe { NetRef::new(NonNull::new_unchecked((*self.as_raw()).xprt_net)) }
     }
 
-    /// Is it a mount's own transport? Those that SUNRPC adds to one (`nconnect=`, sysfs) are not.
+    /// Returns whether this is the first transport of a mount. SUNRPC may add more (`nconnect=`,
+    /// sysfs).
     pub(crate) fn is_main(&self) -> bool {
-        // SAFETY: The transport is alive. `rpc_new_client()` alone writes this, before any call can
+        // SAFETY: The transport is alive. Only `rpc_new_client()` writes this, before any call can
         // use the transport.
         unsafe { (*self.as_raw()).main }
     }
 
     #[inline]
     fn flags(&self) -> &Atomic<usize> {
-        // SAFETY: The transport is alive; `state` is aligned, and only accessed atomically.
+        // SAFETY: The transport is alive; `state` is aligned, and all accesses to it are atomic.
         unsafe { Atomic::from_ptr((&raw mut (*self.as_raw()).state).cast()) }
     }
 
@@ -224,7 +243,8 @@ impl<T: Transport> Xprt<T> {
         self.flags().load(Relaxed) & (1 << bit) != 0
     }
 
-    /// Clears a bit of the state; was it set? The caller makes sure that nobody sets it meanwhile.
+    /// Clears a bit of the state. Returns whether it was set. The caller guarantees that no other
+    /// thread sets it meanwhile.
     #[inline]
     pub(super) fn test_and_clear(&self, bit: u32) -> bool {
         let was = self.test(bit);
@@ -242,76 +262,65 @@ impl<T: Transport> Xprt<T> {
         unsafe { k::set_bit(bit as usize, &raw mut (*self.as_raw()).state) };
     }
 
-    /// Does the connection count as connected?
+    /// Returns whether SUNRPC regards the transport as connected.
     #[inline]
     pub(crate) fn is_connected(&self) -> bool {
         self.test(raw::XPRT_CONNECTED)
     }
 
-    /// Is a close under way or about to begin? Nothing should be sent any more then.
-    #[inline]
-    pub(crate) fn is_closing(&self) -> bool {
-        self.test(raw::XPRT_CLOSE_WAIT)
-    }
-
-    /// Is the last reference gone? Then somebody waits for the send lock in order to tear down.
+    /// Returns whether the last reference was put. Teardown then waits for the send lock.
     #[inline]
     pub(crate) fn is_abandoned(&self) -> bool {
         // SAFETY: The transport is alive.
         unsafe { raw::rr_xprt_abandoned(self.as_raw()) }
     }
 
-    /// Number of the connection as SUNRPC counts; changes with each attempt to connect and each close.
-    #[inline]
-    pub(crate) fn connect_cookie(&self) -> u32 {
-        // SAFETY: The transport is alive; SUNRPC, too, reads this without a lock.
-        unsafe { (&raw const (*self.as_raw()).connect_cookie).read_volatile() }
-    }
-
-    /// Has the connection closed as soon as the send lock is free: [`Transport::close`] is called, and
-    /// pending RPCs are sent again. Does not sleep. Takes `transport_lock`.
+    /// Makes SUNRPC call [`Transport::close`] as soon as the send lock is free, and send pending
+    /// RPCs again. Does not sleep. Takes `transport_lock`.
     pub(crate) fn force_disconnect(&self) {
         // SAFETY: The transport is alive.
         unsafe { raw::xprt_force_disconnect(self.as_raw()) };
     }
 
-    /// Nobody may send until [`Self::wake_write_space`] is called. To be followed by another look at
-    /// whatever was lacking, lest a wake-up be lost. Does not sleep.
+    /// Stops sending until [`Self::wake_write_space`] is called. The caller must check once more
+    /// whether the resource is still exhausted, because a wake-up may have come just before this
+    /// call. Does not sleep.
     #[inline]
     pub(crate) fn wait_for_buffer_space(&self) {
         // SAFETY: The transport is alive.
         unsafe { raw::xprt_wait_for_buffer_space(self.as_raw()) };
     }
 
-    /// What [`Self::wait_for_buffer_space`] was called for is there now. Does not sleep. Takes
-    /// `transport_lock` if anybody waits.
+    /// Announces that the resource for which [`Self::wait_for_buffer_space`] was called is
+    /// available. Does not sleep. Takes `transport_lock` if a task waits.
     #[inline]
     pub(crate) fn wake_write_space(&self) {
         // SAFETY: The transport is alive.
         unsafe { raw::xprt_write_space(self.as_raw()) };
     }
 
-    /// The connection is gone: wakes everybody that waits for anything of it. Done by the caller of
-    /// [`Transport::close`]; harmless at other times. Takes `transport_lock`.
+    /// Reports that the connection was closed, and wakes all tasks that wait for it. The caller of
+    /// [`Transport::close`] does this; it is harmless at other times. Takes `transport_lock`.
     pub(crate) fn disconnect_done(&self) {
         // SAFETY: The transport is alive.
         unsafe { raw::xprt_disconnect_done(self.as_raw()) };
     }
 
-    /// All slots, by their number.
+    /// Returns all slots, in the order of their numbers.
     #[inline]
     pub(crate) fn slots(&self) -> impl ExactSizeIterator<Item = &Slot<T>> {
         self.state.slots.iter().map(|slot| &**slot)
     }
 
-    /// Slot number `index`.
+    /// Returns slot number `index`.
     #[inline]
     pub(crate) fn slot(&self, index: u32) -> Option<&Slot<T>> {
         // CAST: `usize` has at least 32 bits.
         self.state.slots.get(index as usize).map(|slot| &**slot)
     }
 
-    /// Waits until all handles are gone; there must be no way left to get another. Sleeps.
+    /// Waits until all handles have been dropped. The caller guarantees that no new one can be
+    /// made. Sleeps.
     pub(super) fn wait_unused(&self) {
         if self.state.handles.fetch_sub(1, Full) != 1 {
             self.state.unused.wait_for_completion();
@@ -319,17 +328,17 @@ impl<T: Transport> Xprt<T> {
     }
 }
 
-/// A counted pointer to a transport. Teardown waits, after [`Transport::destroy`], until all of them
-/// have been dropped; the transport proper is dropped only then.
+/// A counted pointer to a transport. After [`Transport::destroy`] the teardown waits until all of
+/// them have been dropped, and only then drops the transport.
 ///
 /// # Invariants
 ///
 /// The transport is alive; `state.handles` counts this handle.
 pub(crate) struct XprtHandle<T: Transport>(NonNull<Xprt<T>>);
 
-// SAFETY: A handle is a shared reference that keeps what it refers to alive, and `Xprt` is `Sync`.
+// SAFETY: A handle is a shared reference that keeps its target alive, and `Xprt` is `Sync`.
 unsafe impl<T: Transport> Send for XprtHandle<T> {}
-// SAFETY: As above.
+// SAFETY: A shared handle gives access to a shared `Xprt`, which is `Sync`; the counter is atomic.
 unsafe impl<T: Transport> Sync for XprtHandle<T> {}
 
 impl<T: Transport> Deref for XprtHandle<T> {
@@ -337,7 +346,7 @@ impl<T: Transport> Deref for XprtHandle<T> {
 
     #[inline]
     fn deref(&self) -> &Xprt<T> {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the transport is alive.
         unsafe { self.0.as_ref() }
     }
 }
@@ -352,8 +361,8 @@ impl<T: Transport> Drop for XprtHandle<T> {
     fn drop(&mut self) {
         let state = self.state();
         if state.handles.fetch_sub(1, Full) == 1 {
-            // Teardown has given up its share and waits: the transport stays until we have
-            // completed.
+            // Teardown has subtracted its own count and waits: the transport stays until this call
+            // has completed.
             state.unused.complete_all();
         }
     }

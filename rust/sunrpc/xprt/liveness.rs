@@ -6,9 +6,9 @@ use core::mem::offset_of;
 
 use kernel::bindings as k;
 
+use super::super::time::HZ;
 use super::connect::ConnectState;
 use super::handle::{State, Xprt};
-use super::time::HZ;
 use super::transport::Reconnect;
 
 /// Checks the connection, and queues itself again as long as there is one. Connecting queues it the
@@ -37,9 +37,10 @@ impl<T: Reconnect> Xprt<T> {
         }
         // CAST: `usize` has at least 32 bits.
         let interval = T::LIVENESS_INTERVAL as usize * HZ;
-        // SAFETY: By the type invariants of `ConnectState` the work is initialised. Teardown cancels it
-        // before it frees the transport; the queue outlives all transports of the class. Rounding to
-        // a full second lets the processor wake up once for all timers that are not urgent.
+        // SAFETY: By the type invariants of `ConnectState` the work is initialised. Teardown
+        // cancels it before it frees the transport; the queue outlives all transports of the class.
+        // Rounding to a full second lets the processor wake up once for all timers that are not
+        // urgent.
         unsafe {
             k::queue_delayed_work_on(
                 k::wq_misc_consts_WORK_CPU_UNBOUND as i32,

@@ -27,13 +27,13 @@ use kernel::bindings as k;
 use kernel::ffi::c_int;
 use kernel::seq_file::SeqFile;
 
+use super::super::seq_file::SeqWriter;
+use super::super::time;
 use super::backchannel::BackchannelReply;
 use super::handle::Xprt;
 use super::rqst::Rqst;
 use super::slot::Slot;
-use super::stats::StatsWriter;
 use super::support::{BackchannelSupport, ReconnectSupport};
-use super::time;
 use super::transport::{Rpc, SendError, Transport};
 use super::{buffer, cipher_pages, setup};
 use crate::raw;
@@ -122,7 +122,8 @@ impl<T: Rpc> Table<T> {
 #[inline]
 unsafe fn is_backchannel<T: Transport>(rqst: *const raw::rpc_rqst) -> bool {
     <T::Backchannel as BackchannelSupport<T>>::SUPPORTED
-        // SAFETY: By the safety requirements the request is alive; the bit is constant during its life.
+        // SAFETY: By the safety requirements the request is alive; the bit is constant during its
+        // life.
         && unsafe { (*rqst).rq_bc_pa_state & (1 << raw::RPC_BC_PA_IN_USE) != 0 }
 }
 
@@ -184,8 +185,8 @@ unsafe extern "C" fn buf_alloc<T: Rpc>(task: *mut raw::rpc_task) -> c_int {
 ///
 /// SUNRPC calls this with a live task of a transport of `T`, from that task.
 unsafe extern "C" fn buf_free<T: Rpc>(task: *mut raw::rpc_task) {
-    // SAFETY: By the safety requirements the task is alive. Its request has buffers of `buf_alloc`, so
-    // it is embedded in a slot.
+    // SAFETY: By the safety requirements the task is alive. Its request has buffers of `buf_alloc`,
+    // so it is embedded in a slot.
     let (xprt, rqst) = unsafe { parts::<T>((*task).tk_rqstp) };
     let slot = rqst.slot();
     xprt.transport().release(xprt, rqst);
@@ -194,15 +195,15 @@ unsafe extern "C" fn buf_free<T: Rpc>(task: *mut raw::rpc_task) {
         xprt.return_late_credit(NonNull::new_unchecked(task));
         cipher_pages::unhook::<T>(NonNull::new_unchecked((*task).tk_rqstp));
     }
-    // SAFETY: This is the task that owns the request, and after `release` no device or peer accesses
-    // the buffers.
+    // SAFETY: This is the task that owns the request, and after `release` no device or peer
+    // accesses the buffers.
     unsafe { slot.buffers.free_large() };
 }
 
 /// Prepares an encoded call. For an RPC with a reply SUNRPC calls this twice: with the reply's
 /// buffer, just before a reply can be matched to the request; and then with the call's buffer. The
-/// first call prepares both, because no other thread can access the request at that time. For an RPC
-/// without a reply there is only the second call.
+/// first call prepares both, because no other thread can access the request at that time. For an
+/// RPC without a reply there is only the second call.
 ///
 /// # Safety
 ///
@@ -241,8 +242,8 @@ unsafe extern "C" fn send_request<T: Rpc>(rqst: *mut raw::rpc_rqst) -> c_int {
     if !xprt.is_connected() {
         return SendError::NotConnected.to_errno();
     }
-    // SAFETY: By the safety requirements the request is alive and pinned. Its reply is encoded if it
-    // belongs to a backchannel call; otherwise a slot contains it.
+    // SAFETY: By the safety requirements the request is alive and pinned. Its reply is encoded if
+    // it belongs to a backchannel call; otherwise a slot contains it.
     let sent = unsafe {
         let live = NonNull::new_unchecked(rqst);
         if is_backchannel::<T>(rqst) {
@@ -267,11 +268,11 @@ unsafe extern "C" fn send_request<T: Rpc>(rqst: *mut raw::rpc_rqst) -> c_int {
 
 /// Makes a task wait for its reply.
 ///
-/// SUNRPC computes a call's major timeout from its first transmission, and advances it by one period
-/// each time it finds that it has passed. With a small `timeo` and after a long time without a
-/// connection the deadline of many calls lies in the past: each would time out as soon as it is sent,
-/// and would cost the new connection. A call that is sent after its deadline therefore gets the time
-/// of one transmission, unless its task must end at the deadline.
+/// SUNRPC computes a call's major timeout from its first transmission, and advances it by one
+/// period each time it finds that it has passed. With a small `timeo` and after a long time without
+/// a connection the deadline of many calls lies in the past: each would time out as soon as it is
+/// sent, and would cost the new connection. A call that is sent after its deadline therefore gets
+/// the time of one transmission, unless its task must end at the deadline.
 ///
 /// # Safety
 ///
@@ -297,8 +298,8 @@ unsafe extern "C" fn wait_for_reply(task: *mut raw::rpc_task) {
 /// SUNRPC calls this with a live task that has a request on a transport of `T`, whose
 /// `transport_lock` is held.
 unsafe extern "C" fn release_request<T: Transport>(task: *mut raw::rpc_task) {
-    // SAFETY: By the safety requirements task and request are alive and the lock is held. The reply to
-    // a backchannel call takes no credit; any other request is embedded in a slot.
+    // SAFETY: By the safety requirements task and request are alive and the lock is held. The reply
+    // to a backchannel call takes no credit; any other request is embedded in a slot.
     unsafe {
         if is_backchannel::<T>((*task).tk_rqstp) {
             return;
@@ -339,7 +340,7 @@ unsafe extern "C" fn destroy<T: Transport>(xprt: *mut raw::rpc_xprt) {
 unsafe extern "C" fn print_stats<T: Transport>(xprt: *mut raw::rpc_xprt, out: *mut k::seq_file) {
     // SAFETY: By the safety requirements; no other thread uses the file during the call.
     let (xprt, out) = unsafe { (Xprt::<T>::from_raw(xprt), SeqFile::from_raw(out)) };
-    xprt.transport().stats(xprt, &mut StatsWriter(out));
+    xprt.transport().stats(xprt, &mut SeqWriter::new(out));
 }
 
 /// Breaks the connection, for fault injection. The send lock is held.

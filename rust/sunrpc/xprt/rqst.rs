@@ -11,7 +11,6 @@ use kernel::bindings as k;
 use kernel::prelude::*;
 
 use super::super::xdr_buf::{self, XdrBuf};
-use super::handle::Xprt;
 use super::slot::Slot;
 use super::transport::Transport;
 use crate::raw;
@@ -21,7 +20,17 @@ use crate::raw;
 /// # Invariants
 ///
 /// For `'a`: the pointer is that of an initialised `rpc_rqst` with a task, embedded in a `Slot<T>`,
-/// which SUNRPC neither frees nor hands to another RPC. Its XDR buffers are set up.
+/// which SUNRPC neither frees nor assigns to another RPC. Its XDR buffers are set up.
+///
+/// # Examples
+///
+/// ```ignore
+/// let mut call = [0; CALL_WORDS * 4];
+/// rqst.send_buf()
+///     .copy_to(0, &mut call)
+///     .map_err(|_| SendError::Io)?;
+/// rqst.mark_sent();
+/// ```
 pub(crate) struct Rqst<'a, T: Transport> {
     rqst: NonNull<raw::rpc_rqst>,
     _lifetime: PhantomData<&'a Slot<T>>,
@@ -42,7 +51,7 @@ impl<'a, T: Transport> Rqst<'a, T> {
         }
     }
 
-    /// The request, for calls into C.
+    /// Returns the C structure.
     #[inline]
     pub(super) fn as_raw(&self) -> *mut raw::rpc_rqst {
         self.rqst.as_ptr()
@@ -50,35 +59,37 @@ impl<'a, T: Transport> Rqst<'a, T> {
 
     #[inline]
     fn task(&self) -> *mut raw::rpc_task {
-        // SAFETY: By the type invariants; the task of a request does not change while it lives.
+        // SAFETY: By the type invariants the request is alive. Its task does not change.
         unsafe { (*self.as_raw()).rq_task }
     }
 
-    /// The transaction's ID, in host order.
+    /// Returns the XID, in host order.
     #[inline]
     pub(crate) fn xid(&self) -> u32 {
-        // SAFETY: By the type invariants; the XID was set before anybody could see the request.
+        // SAFETY: By the type invariants the request is alive. SUNRPC set the XID when it
+        // initialised the request.
         u32::from_be(unsafe { (*self.as_raw()).rq_xid })
     }
 
-    /// The slot that serves the request.
+    /// Returns the slot that contains the request.
     #[inline]
     pub(crate) fn slot(&self) -> &'a Slot<T> {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the request is embedded in a `Slot<T>` for `'a`.
         unsafe { Slot::from_rqst(self.rqst) }
     }
 
-    /// Number of the RPC's task, as SUNRPC's trace events show it.
+    /// Returns the number of the RPC's task, as SUNRPC's trace events show it.
     #[inline]
     pub(crate) fn task_id(&self) -> u32 {
         // SAFETY: By the type invariants the task is alive.
         u32::from(unsafe { (*self.task()).tk_pid })
     }
 
-    /// Number of the RPC client, as SUNRPC's trace events show it; all ones if there is none.
+    /// Returns the number of the RPC client, as SUNRPC's trace events show it; `u32::MAX` if there
+    /// is no client.
     #[inline]
     pub(crate) fn client_id(&self) -> u32 {
-        // SAFETY: By the type invariants the task is alive, and with it its client.
+        // SAFETY: By the type invariants the task is alive, and it holds a reference to its client.
         unsafe {
             let client = (*self.task()).tk_client;
             if client.is_null() {
@@ -89,22 +100,23 @@ impl<'a, T: Transport> Rqst<'a, T> {
         }
     }
 
-    /// The encoded call.
+    /// Returns the encoded call.
     #[inline]
     pub(crate) fn send_buf(&self) -> XdrBuf<'_> {
-        // SAFETY: By the type invariants the buffer is set up. It does not change while the request
-        // is being prepared or sent.
+        // SAFETY: By the type invariants the buffer is set up. SUNRPC does not change it while the
+        // request is prepared or sent.
         unsafe { XdrBuf::from_raw(&raw mut (*self.as_raw()).rq_snd_buf) }
     }
 
-    /// Where the reply goes.
+    /// Returns the buffer for the reply.
     #[inline]
     pub(crate) fn recv_buf(&self) -> XdrBuf<'_> {
-        // SAFETY: As for `send_buf`.
+        // SAFETY: By the type invariants the buffer is set up. SUNRPC does not change it before the
+        // request is completed.
         unsafe { XdrBuf::from_raw(&raw mut (*self.as_raw()).rq_rcv_buf) }
     }
 
-    /// Is there going to be a reply? (The opposite is rare: a call without results.)
+    /// Returns whether the RPC has a reply. A call without results, which has none, is rare.
     #[inline]
     pub(crate) fn reply_expected(&self) -> bool {
         // SAFETY: By the type invariants the task is alive; its procedure is static data.
@@ -114,8 +126,8 @@ impl<'a, T: Transport> Rqst<'a, T> {
         }
     }
 
-    /// Must the authentication flavour see all data as it passes (`RPCAUTH_AUTH_DATATOUCH`: integrity
-    /// or privacy)? Then none may be placed by the peer behind its back.
+    /// Returns whether the authentication flavour must process all data (`RPCAUTH_AUTH_DATATOUCH`:
+    /// integrity or privacy). The peer must not place data in chunks in that case.
     #[inline]
     pub(crate) fn data_touch(&self) -> bool {
         // SAFETY: By the type invariants the request is set up: its credential, and with that the
@@ -130,38 +142,31 @@ impl<'a, T: Transport> Rqst<'a, T> {
         flags & (1 << raw::RPCAUTH_AUTH_DATATOUCH) != 0
     }
 
-    /// Has this call been sent over the connection that `xprt` has now? RPC-over-RDMA forbids
-    /// sending it twice.
-    #[inline]
-    pub(crate) fn was_sent_on(&self, xprt: &Xprt<T>) -> bool {
-        // SAFETY: By the type invariants; the field changes under the send lock.
-        let cookie = unsafe { (*self.as_raw()).rq_connect_cookie };
-        cookie == xprt.connect_cookie()
-    }
-
-    /// Counts the call as sent, for the RPC's statistics. (Its start of transmission has been noted
-    /// before [`Transport::send`] was called.)
+    /// Counts the call as sent, for the RPC's statistics. The start of its transmission was
+    /// recorded before [`Rpc::send`](super::transport::Rpc::send) was called.
     #[inline]
     pub(crate) fn mark_sent(&self) {
         let rqst = self.as_raw();
-        // SAFETY: By the type invariants; the field changes under the send lock.
+        // SAFETY: By the type invariants the request is alive. The member changes under the send
+        // lock, which the caller holds.
         unsafe { (*rqst).rq_xmit_bytes_sent += (*rqst).rq_snd_buf.len as usize };
     }
 
-    /// Notes when the transmission begins: the round-trip time counts from here.
+    /// Records the start of the transmission, from which SUNRPC computes the round-trip time.
     #[inline]
     pub(super) fn mark_start(&self) {
-        // SAFETY: By the type invariants; the field changes under the send lock. `ktime_get` has no
-        // preconditions after boot.
+        // SAFETY: By the type invariants the request is alive. The member changes under the send
+        // lock, which the caller holds. `ktime_get` has no preconditions after boot.
         unsafe { (*self.as_raw()).rq_xtime = k::ktime_get() };
     }
 
-    /// Allocates the pages that the receiver of the reply has left out (`XDRBUF_SPARSE_PAGES`).
-    /// The pages become the receiver's. May sleep; only in [`Transport::prepare`].
+    /// Allocates the pages that the receiver of the reply did not provide (`XDRBUF_SPARSE_PAGES`).
+    /// The receiver owns them afterwards. May sleep; only in
+    /// [`Rpc::prepare`](super::transport::Rpc::prepare).
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; what was allocated stays and will be found by the next try.
+    /// `ENOMEM`; the pages allocated so far stay in the buffer, and the next call keeps them.
     #[inline]
     pub(crate) fn fill_sparse(&self) -> Result {
         let buf = self.recv_buf();

@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Beginning and end of a transport.
+//! Creation and destruction of a transport.
 //!
 //! # Teardown
 //!
-//! SUNRPC's last `xprt_put()` takes the send lock for ever (it waits for a sender, a connect worker or
-//! a close to give it up) and calls the `destroy` operation from a worker of a system queue. That
-//! operation only queues [`destroy_worker`] on a queue of our own, which
+//! SUNRPC's last `xprt_put()` takes the send lock for good (it waits for a sender, a connect worker
+//! or a close to release it) and calls the `destroy` operation from a worker of a system queue.
+//! That operation only queues [`destroy_worker`] on this module's own queue. The worker
 //!
 //! 1. waits until SUNRPC's worker has returned;
-//! 2. cancels the connect worker, which may still be on its last lines, and then the liveness worker,
-//!    which the other one starts;
-//! 3. has the transport closed ([`Transport::destroy`]);
-//! 4. waits for the last [`XprtHandle`](super::XprtHandle), then drops the transport proper;
+//! 2. cancels the connect worker, which may still be running, and then the liveness worker, which
+//!    the connect worker may have queued;
+//! 3. makes the transport close its connection ([`Transport::destroy`]);
+//! 4. waits until the last [`XprtHandle`](super::XprtHandle) is dropped, then drops the transport;
 //! 5. frees slots, strings and `rpc_xprt`;
-//! 6. gives back the module reference.
+//! 6. puts the module reference.
 //!
-//! After step 6 the module may be unloaded at any moment, and two pieces of its code may still be
-//! running. Unloading waits for both, in [`ClassRegistration`](super::class::ClassRegistration):
+//! The module may be unloaded at any time after step 6, while two pieces of its code may still be
+//! running. [`ClassRegistration`](super::class::ClassRegistration) waits for both when it is
+//! dropped:
 //!
-//! - The end of that worker: the queue is destroyed, which waits until its workers have left our code.
-//!   Without step 1 the same could not be said of the `destroy` operation.
-//! - The end of [`backchannel::free`](super::backchannel), if a backchannel call held the last reference. It runs
-//!   in a thread of NFS's callback service, which other transports may share, so nothing else waits
-//!   for it. As it does not block any more once teardown has begun, `synchronize_rcu_tasks()` waits
-//!   until it is done. A preemptible kernel without `CONFIG_TASKS_RCU` (one without BPF, kprobes and
-//!   tracing) has no such wait: there `synchronize_rcu()` takes its place and would miss a
-//!   thread that is preempted on its last instructions.
+//! - The end of that worker: destroying the queue waits until its workers have returned. Without
+//!   step 1 this would not hold for the `destroy` operation.
+//! - The end of [`backchannel::free`](super::backchannel), if a backchannel call held the last
+//!   reference. That function runs in a thread of NFS's callback service, which other transports
+//!   may share, so no other code waits for it. Since it does not block after teardown has begun,
+//!   `synchronize_rcu_tasks()` waits until it has returned. A preemptible kernel without
+//!   `CONFIG_TASKS_RCU` (one without BPF, kprobes and tracing) has no such wait: there
+//!   `synchronize_rcu()` takes its place, and would miss a thread that is preempted on its last
+//!   instructions.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -43,23 +45,23 @@ use super::transport::{CreateArgs, Rpc, Transport};
 use crate::mem::SockAddr;
 use crate::raw;
 
-/// `IPPROTO_TCP`: protocols beside NFS that look at the address are to use TCP.
+/// `IPPROTO_TCP`: side protocols that use the transport's address run over TCP.
 const SIDE_PROTOCOL: i32 = 6;
 
-/// The `setup` hook of a class. Process context, may sleep.
+/// Implements the `setup` hook of a class. Process context, may sleep.
 ///
 /// # Safety
 ///
 /// SUNRPC calls this with valid arguments, and holds a reference to the class's module meanwhile.
 pub(super) unsafe extern "C" fn setup<T: Rpc>(args: *mut raw::xprt_create) -> *mut raw::rpc_xprt {
-    // SAFETY: By the safety requirements.
+    // SAFETY: By the safety requirements the arguments are valid.
     match unsafe { create::<T>(&*args) } {
         Ok(xprt) => xprt,
         Err(error) => error.to_ptr(),
     }
 }
 
-/// Makes a transport.
+/// Creates a transport.
 ///
 /// # Errors
 ///
@@ -68,52 +70,52 @@ pub(super) unsafe extern "C" fn setup<T: Rpc>(args: *mut raw::xprt_create) -> *m
 ///
 /// # Safety
 ///
-/// As for [`setup`].
+/// SUNRPC supplied `args`, and holds a reference to the module of the class of `T`.
 unsafe fn create<T: Rpc>(args: &raw::xprt_create) -> Result<*mut raw::rpc_xprt> {
-    // SAFETY: By the safety requirements.
+    // SAFETY: By the safety requirements `args` describes an address.
     let dst = unsafe { destination(args) }?;
     let class = Class::find(T::IDENT).ok_or(EIO)?;
-    // Once, as it may be another number the next time.
+    // Called once, because the result may change.
     let slots = T::slots();
-    // SAFETY: The module pointer is that of this module.
+    // SAFETY: The pointer is that of this module.
     if !unsafe { k::try_module_get(class.module()) } {
         return Err(EIO);
     }
-    // SAFETY: Got above.
+    // SAFETY: The reference was taken above.
     let module = ScopeGuard::new(|| unsafe { k::module_put(class.module()) });
-    // SAFETY: By the safety requirements the namespace is valid; the transport gets a reference.
+    // SAFETY: By the safety requirements the namespace is valid; the transport takes a reference.
     let raw_xprt = unsafe { raw::xprt_alloc(args.net, size_of::<Xprt<T>>(), 0, slots) };
     let xprt = NonNull::new(raw_xprt.cast::<Xprt<T>>()).ok_or(ENOMEM)?;
     let offset = offset_of!(Xprt<T>, state);
-    // SAFETY: The memory is large enough for an `Xprt<T>`, zeroed, aligned (checked by `register`) and
-    // stays where it is. Nobody else knows of it.
+    // SAFETY: The memory is large enough for an `Xprt<T>`, zeroed, aligned (`register` checks that)
+    // and stays in place. No other thread knows of it.
     let done = unsafe {
         let state = xprt.byte_add(offset).cast::<State<T>>().as_ptr();
         pin_init::raw_try_init(state, State::<T>::new(class, slots))
     };
     if let Err(error) = done {
-        // SAFETY: Allocated above, without slots.
+        // SAFETY: `xprt_alloc` returned the transport, and it has no slots.
         unsafe { raw::xprt_free(raw_xprt) };
         return Err(error);
     }
-    // INVARIANT: `state` is initialised. From here on `dismantle` is the way to undo everything.
-    // SAFETY: As above.
+    // INVARIANT: `state` is initialised. From here on `dismantle` reverts all steps.
+    // SAFETY: `state` is initialised, and no other thread knows of the transport.
     let undo = ScopeGuard::new(|| unsafe { dismantle(xprt) });
-    // SAFETY: As above: nobody else has access to the transport yet.
+    // SAFETY: No other thread has access to the transport yet.
     unsafe {
-        furnish(xprt.as_ref(), &dst, class, slots)?;
-        install(xprt.as_ref(), dst, slots)?;
+        init_raw(xprt.as_ref(), &dst, class, slots)?;
+        install(xprt.as_ref(), slots)?;
     }
     undo.dismiss();
     module.dismiss();
     Ok(raw_xprt)
 }
 
-/// The address a transport is wanted for.
+/// Returns the address in the arguments.
 ///
 /// # Safety
 ///
-/// `args` describes a socket address as it says.
+/// `dstaddr` points to `addrlen` bytes.
 unsafe fn destination(args: &raw::xprt_create) -> Result<SockAddr> {
     // SAFETY: By the safety requirements.
     let bytes = unsafe { core::slice::from_raw_parts(args.dstaddr.cast::<u8>(), args.addrlen) };
@@ -125,12 +127,12 @@ unsafe fn destination(args: &raw::xprt_create) -> Result<SockAddr> {
     }
 }
 
-/// Fills in what SUNRPC looks at. May sleep.
+/// Initialises the members that SUNRPC reads, and the address strings. May sleep.
 ///
 /// # Safety
 ///
-/// The transport is new; nobody else knows of it.
-unsafe fn furnish<T: Rpc>(
+/// The transport is new; no other thread has access to it.
+unsafe fn init_raw<T: Rpc>(
     xprt: &Xprt<T>,
     dst: &SockAddr,
     class: &'static Class,
@@ -145,7 +147,7 @@ unsafe fn furnish<T: Rpc>(
     raw_xprt.timeout = xprt.state().timeout.get();
     <T::Reconnect as ReconnectSupport<T>>::init_raw(raw_xprt);
     raw_xprt.addrlen = dst.bytes().len();
-    // SAFETY: A `SockAddr` is no longer than C's storage for one.
+    // SAFETY: A `SockAddr` is at most as long as the C structure's storage for an address.
     unsafe {
         core::ptr::copy_nonoverlapping(
             dst.bytes().as_ptr(),
@@ -153,7 +155,7 @@ unsafe fn furnish<T: Rpc>(
             dst.bytes().len(),
         );
     }
-    // As many slots as there will ever be: SUNRPC neither makes nor frees one.
+    // All slots exist already: SUNRPC neither allocates nor frees one.
     raw_xprt.max_reqs = slots;
     raw_xprt.min_reqs = slots;
     raw_xprt.num_reqs = slots;
@@ -166,25 +168,25 @@ unsafe fn furnish<T: Rpc>(
     xprt.init_strings()
 }
 
-/// Makes the transport proper. May sleep.
+/// Creates the transport's implementation. May sleep.
 ///
 /// # Safety
 ///
-/// The transport is furnished; nobody else has access to it.
-unsafe fn install<T: Transport>(xprt: &Xprt<T>, dst: SockAddr, slots: u32) -> Result {
-    // SAFETY: The class is that of `T`, whose ident it was found by.
+/// `init_raw` has initialised the transport; no other thread has access to it.
+unsafe fn install<T: Transport>(xprt: &Xprt<T>, slots: u32) -> Result {
+    // SAFETY: The class was found by the ident of `T`, so it was registered for `T`.
     let context = unsafe { xprt.state().class.context::<T>() };
-    let args = CreateArgs { dst, slots };
-    let data = KBox::try_pin_init(T::new(&args, context), GFP_KERNEL)?;
+    let data = KBox::try_pin_init(T::new(&CreateArgs { slots }, context), GFP_KERNEL)?;
     // SAFETY: By the safety requirements this is the only access.
     unsafe { *xprt.state().data.get() = Some(data) };
     Ok(())
 }
 
-/// The `destroy` operation. Runs on a system queue; does not sleep.
+/// Implements the `destroy` operation. Runs on a system queue; does not sleep.
 pub(super) fn begin_destroy<T: Transport>(xprt: &Xprt<T>) {
     let state = xprt.state();
-    // SAFETY: The work is initialised, and the queue outlives every transport.
+    // SAFETY: By the type invariants of `State` the work is initialised. The queue outlives every
+    // transport of the class.
     unsafe {
         k::queue_work_on(
             k::wq_misc_consts_WORK_CPU_UNBOUND as i32,
@@ -194,47 +196,48 @@ pub(super) fn begin_destroy<T: Transport>(xprt: &Xprt<T>) {
     };
 }
 
-/// Ends a transport. Process context, may sleep.
+/// Destroys a transport. Process context, may sleep.
 ///
 /// # Safety
 ///
-/// `work` is the `State<T>::destroy_work` of a transport of which SUNRPC has let go.
+/// `work` is the `State<T>::destroy_work` of a transport to which no reference is left.
 pub(super) unsafe extern "C" fn destroy_worker<T: Transport>(work: *mut k::work_struct) {
     let offset = offset_of!(Xprt<T>, state) + offset_of!(State<T>, destroy_work);
-    // SAFETY: By the safety requirements `work` lies at this offset in a transport. The reference is
-    // not used after `dismantle`.
+    // SAFETY: By the safety requirements `work` lies at this offset in a transport. The reference
+    // is not used after `dismantle`.
     let (xprt, this) = unsafe {
         let xprt = NonNull::new_unchecked(work.byte_sub(offset).cast::<Xprt<T>>());
         (xprt, xprt.as_ref())
     };
     let module = this.state().class.module();
-    // SAFETY: SUNRPC has initialised this work, and is running it or has just run it.
+    // SAFETY: SUNRPC initialised this work and has queued it. It is running or has run.
     unsafe { k::flush_work(&raw mut (*this.as_raw()).task_cleanup) };
     <T::Reconnect as ReconnectSupport<T>>::cancel(this);
     this.transport().destroy(this);
-    // SAFETY: SUNRPC has let go, and no worker of ours is left.
+    // SAFETY: SUNRPC has no reference left, and no worker of the transport runs any more.
     unsafe { dismantle(xprt) };
-    // SAFETY: Got by `create`.
+    // SAFETY: `create` took the reference.
     unsafe { k::module_put(module) };
 }
 
-/// Frees a transport. Sleeps until the last handle is gone.
+/// Frees a transport. Sleeps until the last handle is dropped.
 ///
 /// # Safety
 ///
-/// `state` is initialised, and nobody but holders of handles has access to the transport.
+/// `state` is initialised, and only holders of handles have access to the transport.
 unsafe fn dismantle<T: Transport>(xprt: NonNull<Xprt<T>>) {
     // SAFETY: By the safety requirements; the reference ends before `state` is dropped.
     let this = unsafe { xprt.as_ref() };
     let raw_xprt = this.as_raw();
     this.wait_unused();
     <T::Backchannel as BackchannelSupport<T>>::cancel(this);
-    // SAFETY: Nobody else has access any more. The transport may look at `this` while it is dropped,
-    // but not at itself.
+    // SAFETY: No handle is left, so no other thread has access. While the implementation is dropped
+    // it may use `this`, but not `data`.
     drop(unsafe { (*this.state().data.get()).take() });
     this.free_strings();
-    // SAFETY: As above. The slots go with `state`, so SUNRPC must not find them on its list; the list
-    // head is initialised as an empty one. `state` is not used any more.
+    // SAFETY: No other thread has access. The slots are freed with `state`, so they are removed
+    // from SUNRPC's list first, by making its head an empty list. `state` is not used after it is
+    // dropped.
     unsafe {
         let free = &raw mut (*raw_xprt).free;
         (*free).next = free;

@@ -1,46 +1,65 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The transport's line of `/proc/self/mountstats`, and what SUNRPC counts for it.
+//! SUNRPC's counters of a transport.
 
 use core::fmt;
 
-use kernel::seq_file::SeqFile;
-use kernel::seq_print;
-
+use super::super::time::{now, HZ};
 use super::handle::Xprt;
-use super::time::{now, HZ};
 use super::transport::Transport;
 
-/// What SUNRPC counts for every transport (`struct rpc_xprt`, member `stat`).
-#[derive(Clone, Copy, Debug)]
+/// The counters that SUNRPC keeps for every transport (`struct rpc_xprt`, member `stat`).
+///
+/// Displayed as the values with which each transport's line of `/proc/self/mountstats` begins,
+/// after its protocol: local port (0), then the counters in the order of the fields.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
-    /// Times that rpcbind was asked for the port.
+    /// Number of queries to rpcbind for the port.
     pub(crate) binds: u64,
-    /// Connections made.
+    /// Number of connections made.
     pub(crate) connects: u64,
     /// Seconds spent waiting for connections.
     pub(crate) connect_secs: u64,
     /// Seconds since the last use; zero while not connected.
     pub(crate) idle_secs: u64,
-    /// Calls sent.
+    /// Number of calls sent.
     pub(crate) sends: u64,
-    /// Replies received.
+    /// Number of replies received.
     pub(crate) recvs: u64,
-    /// Replies for which no call was waiting.
+    /// Number of replies for which no call was waiting.
     pub(crate) bad_xids: u64,
-    /// Sum over all calls sent of the number of calls on the wire.
+    /// Sum over all calls sent of the number of calls in flight.
     pub(crate) req_u: u64,
     /// Sum over all calls sent of the length of the backlog.
     pub(crate) bklog_u: u64,
 }
 
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        core::write!(
+            f,
+            "0 {} {} {} {} {} {} {} {} {}",
+            self.binds,
+            self.connects,
+            self.connect_secs,
+            self.idle_secs,
+            self.sends,
+            self.recvs,
+            self.bad_xids,
+            self.req_u,
+            self.bklog_u
+        )
+    }
+}
+
 impl<T: Transport> Xprt<T> {
-    /// SUNRPC's counters. Each is true by itself; they may be of slightly different moments.
+    /// Reads SUNRPC's counters. They are not read atomically: two counters may be of slightly
+    /// different times.
     pub(crate) fn counts(&self) -> Counts {
         let xprt = self.as_raw();
-        // SAFETY: The transport is alive. These are counters that SUNRPC, too, reads without a lock.
+        // SAFETY: The transport is alive. SUNRPC, too, reads these counters without a lock.
         let (stat, last_used) = unsafe { (&(*xprt).stat, (*xprt).last_used) };
-        // CAST: small.
+        // CAST: At most 1000.
         let hz = HZ as u64;
         // CAST: `unsigned long` has 64 bits at most.
         let idle = now().wrapping_sub(last_used) as u64 / hz;
@@ -58,13 +77,25 @@ impl<T: Transport> Xprt<T> {
     }
 }
 
-/// Where a transport writes its statistics, see [`Transport::stats`].
-pub(crate) struct StatsWriter<'a>(pub(super) &'a SeqFile);
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_sunrpc_stats)]
+mod tests {
+    use super::*;
+    use crate::text::Text;
 
-impl fmt::Write for StatsWriter<'_> {
-    /// Never fails: `seq_file` tries again with a larger buffer by itself.
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        seq_print!(self.0, "{}", text);
-        Ok(())
+    #[test]
+    fn each_counter_is_displayed_in_its_place() {
+        let counts = Counts {
+            binds: 2,
+            connects: 3,
+            connect_secs: 4,
+            idle_secs: 5,
+            sends: 6,
+            recvs: 7,
+            bad_xids: 8,
+            req_u: 9,
+            bklog_u: 10,
+        };
+        assert!(Text::<64>::new(&counts).as_bytes() == b"0 2 3 4 5 6 7 8 9 10");
     }
 }

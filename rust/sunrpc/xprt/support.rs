@@ -3,8 +3,8 @@
 //! Optional capabilities of a transport, chosen at compile time.
 //!
 //! [`Transport::Reconnect`] and [`Transport::Backchannel`] are either [`Supported`] or
-//! [`Unsupported`]. Generic code reaches the operations and the state of a capability through the two
-//! traits below. [`Supported`] implements them for transports that implement [`Reconnect`] or
+//! [`Unsupported`]. Generic code reaches the operations and the state of a capability through the
+//! two traits below. [`Supported`] implements them for transports that implement [`Reconnect`] or
 //! [`Backchannel`]; [`Unsupported`] implements them for every transport, with null operations and a
 //! state of size 0.
 //!
@@ -53,8 +53,8 @@ impl<T: Transport> ReconnectSupport<T> for Unsupported {
         Ok(())
     }
 
-    /// Marks the transport as connected: its connection exists before it does. All time-outs stay 0,
-    /// so SUNRPC does not close it when it is idle.
+    /// Marks the transport as connected: its connection exists before it does. All time-outs stay
+    /// 0, so SUNRPC does not close it when it is idle.
     fn init_raw(xprt: &mut raw::rpc_xprt) {
         xprt.state |= 1 << raw::XPRT_BOUND | 1 << raw::XPRT_CONNECTED;
     }
@@ -103,4 +103,81 @@ impl<T: Transport> BackchannelSupport<T> for Unsupported {
     }
 
     fn cancel(_xprt: &Xprt<T>) {}
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_sunrpc_support)]
+mod tests {
+    use super::super::super::seq_file::SeqWriter;
+    use super::super::ops;
+    use super::super::rqst::Rqst;
+    use super::super::transport::{CreateArgs, Rpc};
+    use super::*;
+
+    /// A transport that implements no optional trait, like a server's callback client.
+    struct Callback;
+
+    impl Transport for Callback {
+        type Slot = ();
+        type Context = ();
+        type Reconnect = Unsupported;
+        type Backchannel = Unsupported;
+
+        const IDENT: i32 = 0;
+        const NAME: &'static CStr = c"callback";
+        const NETIDS: [&'static CStr; 2] = [c"callback", c"callback6"];
+        const PROTO: &'static CStr = c"callback";
+
+        fn slots() -> u32 {
+            1
+        }
+
+        fn max_payload() -> usize {
+            4096
+        }
+
+        fn new(_args: &CreateArgs, _context: &()) -> impl PinInit<Self, Error> {
+            Ok(Self)
+        }
+
+        fn new_slot(_index: u32) -> impl PinInit<(), Error> {
+            Ok(())
+        }
+
+        fn close(&self, _xprt: &Xprt<Self>) {}
+
+        fn destroy(&self, _xprt: &Xprt<Self>) {}
+
+        fn stats(&self, _xprt: &Xprt<Self>, _out: &mut SeqWriter<'_>) {}
+    }
+
+    impl Rpc for Callback {
+        fn prepare(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) -> Result {
+            Ok(())
+        }
+
+        fn send(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) -> Result<(), SendError> {
+            Err(SendError::Io)
+        }
+
+        fn invalidate_call(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
+
+        fn release(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
+    }
+
+    #[test]
+    fn an_unsupported_capability_has_neither_operations_nor_state() {
+        let ops = ops::table::<Callback>();
+        assert!(ops.connect.is_none() && ops.set_port.is_none() && ops.timer.is_none());
+        assert!(ops.bc_setup.is_none() && ops.bc_free_rqst.is_none());
+        assert!(ops.send_request.is_some() && ops.close.is_some() && ops.destroy.is_some());
+        assert_eq!(
+            size_of::<<Unsupported as ReconnectSupport<Callback>>::State>(),
+            0
+        );
+        assert_eq!(
+            size_of::<<Unsupported as BackchannelSupport<Callback>>::State>(),
+            0
+        );
+    }
 }

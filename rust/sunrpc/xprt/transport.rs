@@ -9,9 +9,9 @@
 //! | [`Reconnect`] | connecting, reconnecting, idle and RPC time-outs | does not |
 //! | [`Backchannel`] | calls from the peer | does not |
 //!
-//! A transport names in [`Transport::Reconnect`] and [`Transport::Backchannel`] whether it implements
-//! the two optional traits. For an [`Unsupported`] one nothing exists at run time: its operations in
-//! `struct rpc_xprt_ops` are null, and its state has size 0.
+//! A transport names in [`Transport::Reconnect`] and [`Transport::Backchannel`] whether it
+//! implements the two optional traits. For an [`Unsupported`] one nothing exists at run time: its
+//! operations in `struct rpc_xprt_ops` are null, and its state has size 0.
 
 mod backchannel;
 mod connect_error;
@@ -29,26 +29,56 @@ pub(crate) use self::reconnect::Reconnect;
 pub(crate) use self::rpc::Rpc;
 pub(crate) use self::send_error::SendError;
 
+use super::super::seq_file::SeqWriter;
 use super::handle::Xprt;
-use super::stats::StatsWriter;
 use super::support::{BackchannelSupport, ReconnectSupport};
+#[allow(
+    unused_imports,
+    reason = "the server's callback client uses `Unsupported`"
+)]
 pub(crate) use super::support::{Supported, Unsupported};
-use crate::mem::SockAddr;
 
 /// Arguments of [`Transport::new`].
 pub(crate) struct CreateArgs {
-    /// Address of the peer. Its port is 0 when rpcbind has not been asked for it yet.
-    pub(crate) dst: SockAddr,
     /// Number of request slots of the new transport, as [`Transport::slots`] returned it.
     pub(crate) slots: u32,
 }
 
 /// The life cycle of a transport, and what SUNRPC has to know of its class.
 ///
-/// Every method of this trait, of [`Rpc`], [`Reconnect`] and [`Backchannel`] runs in process context
-/// without any of SUNRPC's spinlocks held, and may sleep unless its description says otherwise. Code
-/// that runs under the send lock or on behalf of a writeback must not allocate with `GFP_KERNEL`
-/// outside an allocation scope. The connect and close workers run in `memalloc_nofs` scope.
+/// Every method of this trait, of [`Rpc`], [`Reconnect`] and [`Backchannel`] runs in process
+/// context without any of SUNRPC's spinlocks held, and may sleep unless its description says
+/// otherwise. Code that runs under the send lock or on behalf of a writeback must not allocate with
+/// `GFP_KERNEL` outside an allocation scope. The connect and close workers run in `memalloc_nofs`
+/// scope.
+///
+/// # Examples
+///
+/// A transport of 4 slots that can connect and has a backchannel:
+///
+/// ```ignore
+/// impl Transport for Null {
+///     type Slot = ();
+///     /// Whether all connections are refused.
+///     type Context = bool;
+///     type Reconnect = Supported;
+///     type Backchannel = Supported;
+///
+///     /// `XPRT_TRANSPORT_RDMA`.
+///     const IDENT: i32 = 256;
+///     const NAME: &'static CStr = c"rdma";
+///     const NETIDS: [&'static CStr; 2] = [c"rdma", c"rdma6"];
+///     const PROTO: &'static CStr = c"rdma";
+///
+///     fn slots() -> u32 {
+///         4
+///     }
+///     // ...
+///     fn stats(&self, xprt: &Xprt<Self>, out: &mut SeqWriter<'_>) {
+///         let _ = writeln!(out, "\txprt:\trpc_null {}", xprt.counts());
+///     }
+/// }
+/// ```
 pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// The transport's own part of a request slot.
     type Slot: Send + Sync + 'static;
@@ -57,8 +87,8 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// [`register`](super::class::register).
     type Context: Send + Sync + 'static;
 
-    /// [`Supported`] if the transport implements [`Reconnect`]. If [`Unsupported`], the transport is
-    /// connected when [`Self::new`] returns, and can not be used any more once it is closed.
+    /// [`Supported`] if the transport implements [`Reconnect`]. If [`Unsupported`], the transport
+    /// is connected when [`Self::new`] returns, and can not be used any more once it is closed.
     type Reconnect: ReconnectSupport<Self>;
 
     /// [`Supported`] if the transport implements [`Backchannel`], otherwise [`Unsupported`].
@@ -73,8 +103,8 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// Protocol name that SUNRPC displays for the transport (`RPC_DISPLAY_PROTO`).
     const PROTO: &'static CStr;
 
-    /// Returns the number of request slots of a new transport, which is the largest number of RPCs in
-    /// progress. Called once for each transport.
+    /// Returns the number of request slots of a new transport, which is the largest number of RPCs
+    /// in progress. Called once for each transport.
     fn slots() -> u32;
 
     /// Returns the maximum number of payload bytes of one RPC, which limits rsize and wsize.
@@ -96,14 +126,15 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// completed. The caller wakes pending RPCs, which are then sent again. Must be idempotent.
     fn close(&self, xprt: &Xprt<Self>);
 
-    /// Closes the connection for good. No RPC is left, and no other method is called after this one.
+    /// Closes the connection for good. No RPC is left, and no other method is called after this
+    /// one.
     ///
-    /// Must also cause all [`XprtHandle`](super::XprtHandle)s to be dropped soon, including those in
-    /// `self`: teardown waits for them before it drops `self`.
+    /// Must also cause all [`XprtHandle`](super::XprtHandle)s to be dropped soon, including those
+    /// in `self`: teardown waits for them before it drops `self`.
     fn destroy(&self, xprt: &Xprt<Self>);
 
     /// Writes the transport's line of `/proc/self/mountstats`.
-    fn stats(&self, xprt: &Xprt<Self>, out: &mut StatsWriter<'_>);
+    fn stats(&self, xprt: &Xprt<Self>, out: &mut SeqWriter<'_>);
 
     /// Breaks the connection, for fault injection (`CONFIG_FAIL_SUNRPC`). Must not sleep.
     fn inject_disconnect(&self, xprt: &Xprt<Self>) {

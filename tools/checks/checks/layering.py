@@ -16,7 +16,7 @@ NAME = "layering"
 
 _CORE = {"core"}
 _KERNEL = {"core", "kernel", "pin_init"}
-_NEUTRAL = {"mem", "work"}
+_NEUTRAL = {"mem", "text", "work"}
 _SHARED = {"wire", "proto", "rdma", "sunrpc", "observe", "conn"} | _NEUTRAL
 _ALL = _SHARED | {"raw", "client", "server"}
 
@@ -26,10 +26,11 @@ ROOMS: dict[str, set[str]] = {
     "proto": _CORE | {"wire"},
     "raw": _KERNEL,
     "mem": _KERNEL,
+    "text": _KERNEL,
     "work": _KERNEL,
     "rdma": _KERNEL | {"raw"} | _NEUTRAL,
     "sunrpc": _KERNEL | {"raw"} | _NEUTRAL,
-    "observe": _KERNEL | {"raw", "wire", "proto"},
+    "observe": _KERNEL | {"raw", "wire", "proto", "text"},
     # Neither SUNRPC nor a role.
     "conn": _KERNEL | {"wire", "proto", "rdma", "observe"} | _NEUTRAL,
     # The roles never name each other.

@@ -58,7 +58,8 @@ extern "C" fn num_slots<T: Backchannel>(_xprt: *mut raw::rpc_xprt) -> c_uint {
 ///
 /// # Safety
 ///
-/// SUNRPC calls this with a request that `Xprt::deliver` passed to it, and does not use it any more.
+/// SUNRPC calls this with a request that `Xprt::deliver` passed to it, and does not use it any
+/// more.
 unsafe extern "C" fn free_rqst(rqst: *mut raw::rpc_rqst) {
     // SAFETY: By the safety requirements.
     unsafe { backchannel::free(NonNull::new_unchecked(rqst)) };

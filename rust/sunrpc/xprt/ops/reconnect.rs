@@ -6,9 +6,9 @@ use core::ptr::NonNull;
 
 use kernel::ffi::{c_int, c_ulong, c_ushort};
 
+use super::super::super::time;
 use super::super::connect;
 use super::super::handle::Xprt;
-use super::super::time;
 use super::super::transport::Reconnect;
 use super::NO_OPS;
 use crate::raw;
@@ -43,8 +43,8 @@ unsafe extern "C" fn set_port<T: Reconnect>(xprt: *mut raw::rpc_xprt, port: c_us
 ///
 /// SUNRPC calls this with a live transport of `T` and a live task.
 unsafe extern "C" fn connect<T: Reconnect>(xprt: *mut raw::rpc_xprt, task: *mut raw::rpc_task) {
-    // SAFETY: By the safety requirements both are alive; `xprt_connect()` has taken the send lock for
-    // the task.
+    // SAFETY: By the safety requirements both are alive; `xprt_connect()` has taken the send lock
+    // for the task.
     unsafe { connect::begin(Xprt::<T>::from_raw(xprt), NonNull::new_unchecked(task)) };
 }
 
@@ -54,8 +54,8 @@ unsafe extern "C" fn connect<T: Reconnect>(xprt: *mut raw::rpc_xprt, task: *mut 
 ///
 /// SUNRPC calls this with a live transport of `T` and a live task that has a request on it.
 unsafe extern "C" fn timer<T: Reconnect>(xprt: *mut raw::rpc_xprt, task: *mut raw::rpc_task) {
-    // SAFETY: By the safety requirements. Only the task itself, which is the caller, changes its flags
-    // and its deadline.
+    // SAFETY: By the safety requirements. Only the task itself, which is the caller, changes its
+    // flags and its deadline.
     let (xprt, flags, deadline) = unsafe {
         let flags = u32::from((*task).tk_flags);
         (
@@ -64,8 +64,8 @@ unsafe extern "C" fn timer<T: Reconnect>(xprt: *mut raw::rpc_xprt, task: *mut ra
             (*(*task).tk_rqstp).rq_majortimeo,
         )
     };
-    // The condition of `rpc_check_timeout()`, which runs next: NFSv4 continues to wait while there is
-    // a connection.
+    // The condition of `rpc_check_timeout()`, which runs next: NFSv4 continues to wait while there
+    // is a connection.
     let soft = flags & (raw::RPC_TASK_SOFT | raw::RPC_TASK_TIMEOUT) != 0;
     let waits_on = flags & raw::RPC_TASK_NO_RETRANS_TIMEOUT != 0;
     let fails = soft && !waits_on && !time::is_before(time::now(), deadline);

@@ -4,14 +4,14 @@
 
 use kernel::bindings as k;
 
-/// The reason why a connection attempt failed. It determines what the waiting RPCs do, and whether a
-/// mount fails.
+/// The reason why a connection attempt failed. It determines what the waiting RPCs do, and whether
+/// a mount fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectError {
     /// The peer refused the connection (`ECONNREFUSED`). A mount fails; other RPCs retry after 3 s.
     Refused,
-    /// The peer, its network or the device is unreachable (`ENETUNREACH`). RPCs retry after 3 s, but
-    /// fail in a network namespace other than the initial one.
+    /// The peer, its network or the device is unreachable (`ENETUNREACH`). RPCs retry after 3 s,
+    /// but fail in a network namespace other than the initial one.
     Unreachable,
     /// The peer or the device is temporarily unreachable (`EHOSTUNREACH`). RPCs retry after 3 s.
     HostUnreachable,

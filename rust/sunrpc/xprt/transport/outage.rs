@@ -4,8 +4,8 @@
 
 /// A period without a connection to the peer.
 ///
-/// Times are in milliseconds since the first connection attempt of the period was requested. No reply
-/// has been received since then.
+/// Times are in milliseconds since the first connection attempt of the period was requested. No
+/// reply has been received since then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outage {
     /// Current time.

@@ -6,9 +6,23 @@ use super::super::handle::Xprt;
 use super::{ConnectError, Outage, Supported, Transport};
 
 /// Connecting, reconnecting and supervision of the connection.
+///
+/// # Examples
+///
+/// ```ignore
+/// impl Reconnect for Null {
+///     fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
+///         if self.refuse {
+///             return Err(ConnectError::Refused);
+///         }
+///         xprt.reset_congestion();
+///         Ok(())
+///     }
+/// }
+/// ```
 pub(crate) trait Reconnect: Transport<Reconnect = Supported> {
-    /// Minimum RPC time-out, in seconds, that the NFS client can set in order to detect a dead server
-    /// within its lease time.
+    /// Minimum RPC time-out, in seconds, that the NFS client can set in order to detect a dead
+    /// server within its lease time.
     const TIMEOUT_MIN: u32 = 10;
     /// Maximum time from the start of one connection attempt to the start of the next, in seconds.
     const RECONNECT_MAX: u32 = 60;
@@ -20,9 +34,9 @@ pub(crate) trait Reconnect: Transport<Reconnect = Supported> {
     /// Connects. Send lock held, `memalloc_nofs` scope.
     ///
     /// On success everything is in place for [`Rpc::send`](super::Rpc::send),
-    /// [`Xprt::reset_congestion`] has been called, and SUNRPC regards the transport as connected when
-    /// this returns. After an error [`Transport::close`] is called next, so this method may return with
-    /// a partly established connection.
+    /// [`Xprt::reset_congestion`] has been called, and SUNRPC regards the transport as connected
+    /// when this returns. After an error [`Transport::close`] is called next, so this method may
+    /// return with a partly established connection.
     ///
     /// Long waits should check [`Xprt::is_abandoned`] periodically, because umount waits for this
     /// method.
@@ -41,9 +55,9 @@ pub(crate) trait Reconnect: Transport<Reconnect = Supported> {
         outage.attempt.saturating_add(5_000)
     }
 
-    /// Returns when to retry after an attempt failed with `error`, on the clock of `outage`, or `None`
-    /// to report the error to the waiting RPCs first. `random` is a fresh random number. Send lock
-    /// held; must not sleep.
+    /// Returns when to retry after an attempt failed with `error`, on the clock of `outage`, or
+    /// `None` to report the error to the waiting RPCs first. `random` is a fresh random number.
+    /// Send lock held; must not sleep.
     fn retry_unreported(
         &self,
         _xprt: &Xprt<Self>,
@@ -54,25 +68,25 @@ pub(crate) trait Reconnect: Transport<Reconnect = Supported> {
         None
     }
 
-    /// Checks whether the peer still responds. Called every [`Self::LIVENESS_INTERVAL`] seconds while
-    /// there is a connection, from a worker that does not hold the send lock: [`Transport::close`] may
-    /// run at the same time.
+    /// Checks whether the peer still responds. Called every [`Self::LIVENESS_INTERVAL`] seconds
+    /// while there is a connection, from a worker that does not hold the send lock:
+    /// [`Transport::close`] may run at the same time.
     fn check_liveness(&self, _xprt: &Xprt<Self>) {}
 
     /// Handles the time-out of an RPC that waits for its reply. If `fails`, the RPC ends with this
-    /// time-out, as on a soft mount. Otherwise SUNRPC sends the call again or continues to wait, either
-    /// of which requires a new connection.
+    /// time-out, as on a soft mount. Otherwise SUNRPC sends the call again or continues to wait,
+    /// either of which requires a new connection.
     fn timer(&self, xprt: &Xprt<Self>, fails: bool) {
         if !fails {
             xprt.force_disconnect();
         }
     }
 
-    /// Records that SUNRPC asked for a connection: [`Self::connect`] will be called in `delay` jiffies.
-    /// Send lock held; must not sleep.
+    /// Records that SUNRPC asked for a connection: [`Self::connect`] will be called in `delay`
+    /// jiffies. Send lock held; must not sleep.
     fn connect_scheduled(&self, _xprt: &Xprt<Self>, _delay: usize) {}
 
-    /// Records that SUNRPC shortened its time-outs for connecting and reconnecting, in jiffies. Must
-    /// not sleep.
+    /// Records that SUNRPC shortened its time-outs for connecting and reconnecting, in jiffies.
+    /// Must not sleep.
     fn timeouts_changed(&self, _xprt: &Xprt<Self>, _connect: usize, _reconnect: usize) {}
 }

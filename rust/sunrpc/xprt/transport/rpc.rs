@@ -12,25 +12,46 @@ use super::{SendError, Transport};
 ///
 /// # Memory
 ///
-/// The buffers of a request (call, pages, reply) belong to SUNRPC. [`XdrBuf::pieces`] tells where they
-/// lie, so that a device, and through it a peer, may read and write them. The compiler cannot check
-/// how long a [`Piece`](crate::mem::Piece) is used. A transport therefore guarantees, and the caller
-/// of [`register`](super::super::class::register) vouches for it:
+/// The buffers of a request (call, pages, reply) belong to SUNRPC. [`XdrBuf::pieces`] tells where
+/// they lie, so that a device, and through it a peer, may read and write them. The compiler cannot
+/// check how long a [`Piece`](crate::mem::Piece) is used. A transport therefore guarantees, and the
+/// caller of [`register`](super::super::class::register) vouches for it:
 ///
-/// - When [`Self::release`] has returned, the transport keeps no piece of the request's buffers, and
-///   no device or peer can access them.
-/// - When a reply is [completed](super::super::reply::Pinned::complete), no device or peer can access
-///   the request's buffers: a peer could otherwise change the reply while it is being decoded.
+/// - When [`Self::release`] has returned, the transport keeps no piece of the request's buffers,
+///   and no device or peer can access them.
+/// - When a reply is [completed](super::super::reply::Pinned::complete), no device or peer can
+///   access the request's buffers: a peer could otherwise change the reply while it is being
+///   decoded.
 /// - When [`Self::invalidate_call`] has returned, no device or peer can access the call.
-/// - Pieces of a [`BackchannelReply`] are not used after [`Backchannel::send_backchannel_reply`] has
-///   returned.
+/// - Pieces of a [`BackchannelReply`] are not used after [`Backchannel::send_backchannel_reply`]
+///   has returned.
+///
+/// # Examples
+///
+/// A transport that replies to each call itself, with a credit for each call:
+///
+/// ```ignore
+/// fn send(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result<(), SendError> {
+///     if !xprt.take_credit(&rqst) {
+///         return Err(SendError::NoCredit);
+///     }
+///     // ...
+///     rqst.mark_sent();
+///     xprt.set_credits(Self::slots());
+///     if let Some(mut pending) = xprt.find(rqst.xid()) {
+///         let placed = pending.place_reply(&answer(&call), None);
+///         pending.complete(placed.len);
+///     }
+///     Ok(())
+/// }
+/// ```
 ///
 /// [`XdrBuf::pieces`]: super::super::super::xdr_buf::XdrBuf::pieces
 /// [`BackchannelReply`]: super::super::backchannel::BackchannelReply
 /// [`Backchannel::send_backchannel_reply`]: super::Backchannel::send_backchannel_reply
 pub(crate) trait Rpc: Transport {
-    /// Size in bytes of the persistent buffer of each slot, which holds call and reply headers. An RPC
-    /// that needs more gets a buffer of its own until it ends.
+    /// Size in bytes of the persistent buffer of each slot, which holds call and reply headers. An
+    /// RPC that needs more gets a buffer of its own until it ends.
     const BUFFER_SIZE: usize = 4096;
 
     /// Prepares a call for sending. Its call and reply buffers are set up, and no other thread uses
@@ -68,11 +89,11 @@ pub(crate) trait Rpc: Transport {
     /// Ends the use of a request: the RPC was completed, failed or was given up. No reply can be
     /// matched to the request.
     ///
-    /// When this returns, no device and no peer can access the RPC's memory (call, pages, reply), and
-    /// the slot can serve another RPC. Called only if buffers were allocated.
+    /// When this returns, no device and no peer can access the RPC's memory (call, pages, reply),
+    /// and the slot can serve another RPC. Called only if buffers were allocated.
     fn release(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>);
 
-    /// Records that an RPC needed `len` bytes for its headers, more than [`Self::BUFFER_SIZE`], and got
-    /// a buffer of its own. Must not sleep.
+    /// Records that an RPC needed `len` bytes for its headers, more than [`Self::BUFFER_SIZE`], and
+    /// got a buffer of its own. Must not sleep.
     fn large_buffer_allocated(&self, _len: usize) {}
 }

@@ -12,12 +12,13 @@ pub(super) const HZ: usize = k::CONFIG_HZ as usize;
 /// Returns the current time, in jiffies.
 #[inline]
 pub(super) fn now() -> usize {
-    // SAFETY: `jiffies` is a static of the kernel. It changes concurrently, so the read is volatile.
+    // SAFETY: `jiffies` is a static of the kernel. It changes concurrently, so the read is
+    // volatile.
     unsafe { (&raw const k::jiffies).read_volatile() }
 }
 
-/// Returns whether the time `a`, in jiffies, is before `b`. Times up to half of the range apart compare
-/// correctly.
+/// Returns whether the time `a`, in jiffies, is before `b`. Times up to half of the range apart
+/// compare correctly.
 #[inline]
 pub(super) fn is_before(a: usize, b: usize) -> bool {
     a.wrapping_sub(b) > usize::MAX / 2
