@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Wrappers of rust/glue/sunrpc.c: inlines and macros of SUNRPC, of the memory
- * allocation scopes and of the page map that the room rust/sunrpc needs.
+ * Wrappers of rust/glue/sunrpc.c: inline functions and macros of SUNRPC, of the
+ * memory allocation scopes and of the page map that the room rust/sunrpc needs.
  */
 #ifndef _RPCRDMA_GLUE_SUNRPC_H
 #define _RPCRDMA_GLUE_SUNRPC_H

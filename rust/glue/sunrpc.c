@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the room rust/sunrpc cannot call from Rust, because it is an inline
- * function or a macro. Each does what its name says and nothing else.
+ * Inline functions and macros that the room rust/sunrpc cannot call from Rust.
+ * Each wrapper calls the function or macro after which it is named.
  */
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <rpcrdma/glue_sunrpc.h>
 
-/* The last reference is gone: xprt_destroy() has begun, or waits for XPRT_LOCKED. */
+/* Without a reference, xprt_destroy() has begun or waits for XPRT_LOCKED. */
 bool rr_xprt_abandoned(const struct rpc_xprt *xprt)
 {
 	return kref_read(&xprt->kref) == 0;
@@ -46,9 +46,9 @@ void rr_noreclaim_restore(unsigned int flags)
 }
 
 /*
- * One for each work of a transport: these macros have a lock class of their own
- * wherever they stand, and lockdep wants to tell works apart of which one waits
- * for another.
+ * One function for each work item of a transport. Each use of these macros
+ * defines a lock class, and lockdep must distinguish work items that wait for
+ * each other.
  */
 void rr_init_connect_work(struct delayed_work *connect, work_func_t func)
 {

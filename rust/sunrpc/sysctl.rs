@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tunables of transports: integers in `/proc/sys/sunrpc`.
+//! Settings of transports: integers in `/proc/sys/sunrpc`.
 //!
-//! A [`Knob`] is a static that everybody may read; [`Registration`] shows some of them to the
-//! administrator. What is out of range is refused with `EINVAL`, and the value stays.
+//! A [`Knob`] is a static that all code may read; [`Registration`] makes some of them writable for
+//! the administrator. Writing a value out of range fails with `EINVAL` and changes nothing.
 //!
 //! C header: [`include/linux/sysctl.h`](srctree/include/linux/sysctl.h)
 
@@ -25,7 +25,7 @@ pub(crate) struct Knob {
 }
 
 impl Knob {
-    /// A tunable called `name`, of value `default` within `min..=max`.
+    /// Creates a setting called `name` with the value `default` and the range `min..=max`.
     pub(crate) const fn new(name: &'static CStr, default: i32, min: i32, max: i32) -> Self {
         assert!(min <= default && default <= max);
         Self {
@@ -36,13 +36,13 @@ impl Knob {
         }
     }
 
-    /// The value now, at least zero. It may change at any time: read it once where two readings
-    /// must agree.
+    /// Returns the current value, at least zero. It may change at any time: code that needs the
+    /// same value twice must read it once.
     pub(crate) fn get(&self) -> u32 {
         u32::try_from(self.value.load(Relaxed)).unwrap_or(0)
     }
 
-    /// The C description.
+    /// Returns the C description.
     fn entry(&'static self) -> k::ctl_table {
         k::ctl_table {
             procname: self.name.as_char_ptr(),
@@ -50,7 +50,7 @@ impl Knob {
             maxlen: size_of::<i32>() as i32,
             mode: 0o644,
             proc_handler: Some(raw::proc_dointvec_minmax),
-            // Only read through.
+            // `proc_dointvec_minmax` only reads the limits.
             extra1: (&raw const self.min).cast_mut().cast(),
             extra2: (&raw const self.max).cast_mut().cast(),
             ..pin_init::zeroed()
@@ -58,7 +58,7 @@ impl Knob {
     }
 }
 
-/// Keeps tunables visible. Dropping it waits for those who are just reading or writing one.
+/// The registration of settings. Dropping it waits for threads that are reading or writing one.
 ///
 /// # Invariants
 ///
@@ -68,28 +68,28 @@ pub(crate) struct Registration {
     _table: KVec<k::ctl_table>,
 }
 
-// SAFETY: The table may be unregistered by any thread; nothing else is done with it.
+// SAFETY: Any thread may unregister the table, which is the only operation.
 unsafe impl Send for Registration {}
-// SAFETY: There is nothing to do with a shared reference.
+// SAFETY: No operation takes a shared reference.
 unsafe impl Sync for Registration {}
 
 impl Registration {
-    /// Makes `knobs` visible in `/proc/sys/sunrpc`. Process context, may sleep.
+    /// Registers `knobs` in `/proc/sys/sunrpc`. Process context, may sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also when one of the names is taken.
+    /// `ENOMEM`, also if one of the names exists already.
     pub(crate) fn new(knobs: &'static [&'static Knob]) -> Result<Self> {
         let mut table = KVec::with_capacity(knobs.len(), GFP_KERNEL)?;
         for knob in knobs {
             table.push(knob.entry(), GFP_KERNEL)?;
         }
-        // SAFETY: The path ends in a null byte, and the table has so many entries. They refer to
-        // statics of this module, and stay where they are until the table is unregistered.
+        // SAFETY: The path ends in a NUL, and the table has `table.len()` entries. They refer to
+        // statics of this module, and are neither moved nor freed before the table is unregistered.
         let header = unsafe {
             raw::register_sysctl_sz(c"sunrpc".as_char_ptr(), table.as_ptr(), table.len())
         };
-        // INVARIANT: Just registered.
+        // INVARIANT: `register_sysctl_sz` returned the header for `table`.
         Ok(Self {
             header: NonNull::new(header).ok_or(ENOMEM)?,
             _table: table,
@@ -99,7 +99,8 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants. Waits for users of the table, which goes after that.
+        // SAFETY: By the type invariants the header is registered. The call waits for users of the
+        // table, which is freed after it.
         unsafe { raw::unregister_sysctl_table(self.header.as_ptr()) };
     }
 }

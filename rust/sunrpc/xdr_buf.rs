@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! XDR buffers: an RPC message as SUNRPC keeps it, a head, pages and a tail.
+//! XDR buffers: an RPC message as SUNRPC stores it, in a head, pages and a tail.
 //!
 //! C header: [`include/linux/sunrpc/xdr.h`](srctree/include/linux/sunrpc/xdr.h)
 
@@ -22,20 +22,20 @@ use kernel::prelude::*;
 
 use crate::raw;
 
-/// Length as the C interface counts it. XDR buffers are far below 4 GiB.
+/// Converts a length to the type of the C interface. XDR buffers are far smaller than 4 GiB.
 #[inline]
 fn narrow(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// A message buffer. Positions and lengths are in bytes; the message runs through head, pages and
-/// tail in this order, as if they were one.
+/// A message buffer. Offsets and lengths are in bytes; head, pages and tail form one continuous
+/// range in this order.
 ///
 /// # Invariants
 ///
 /// For `'a`:
 ///
-/// - The pointer is that of an initialised `xdr_buf`, in which nobody changes pointers or lengths.
+/// - The pointer is that of an initialised `xdr_buf`, whose pointers and lengths do not change.
 /// - `head` and `tail` describe memory of the direct map (`kmalloc`, or an allocated page) or have
 ///   length 0; `pages` has room for `page_base + page_len` bytes, and null entries only where
 ///   `XDRBUF_SPARSE_PAGES` is set.
@@ -55,7 +55,7 @@ impl<'a> XdrBuf<'a> {
     pub(super) unsafe fn from_raw(buf: *mut raw::xdr_buf) -> Self {
         // INVARIANT: By the safety requirements.
         Self {
-            // SAFETY: By the safety requirements.
+            // SAFETY: By the safety requirements `buf` is not null.
             buf: unsafe { NonNull::new_unchecked(buf) },
             _lifetime: PhantomData,
         }
@@ -63,7 +63,7 @@ impl<'a> XdrBuf<'a> {
 
     #[inline]
     fn raw(&self) -> &raw::xdr_buf {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the buffer is initialised and does not change.
         unsafe { self.buf.as_ref() }
     }
 
@@ -79,37 +79,37 @@ impl<'a> XdrBuf<'a> {
         tail
     }
 
-    /// Bytes in the head.
+    /// Returns the number of bytes in the head.
     #[inline]
     pub(crate) fn head_len(&self) -> u32 {
         narrow(self.head().iov_len)
     }
 
-    /// Bytes in the pages.
+    /// Returns the number of bytes in the pages.
     #[inline]
     pub(crate) fn page_len(&self) -> u32 {
         self.raw().page_len
     }
 
-    /// Bytes in the tail.
+    /// Returns the number of bytes in the tail.
     #[inline]
     pub(crate) fn tail_len(&self) -> u32 {
         narrow(self.tail().iov_len)
     }
 
-    /// Bytes of the encoded message.
+    /// Returns the length of the encoded message.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.raw().len
     }
 
-    /// Room for the message: of a reply, the longest one that is acceptable.
+    /// Returns the maximum length of the message: for a reply, the longest one that is acceptable.
     #[inline]
     pub(crate) fn buflen(&self) -> u32 {
         self.raw().buflen
     }
 
-    /// Bytes in head, pages and tail together.
+    /// Returns the number of bytes in head, pages and tail together.
     #[inline]
     pub(crate) fn capacity(&self) -> u32 {
         self.head_len()
@@ -122,30 +122,31 @@ impl<'a> XdrBuf<'a> {
         self.raw().flags & flag != 0
     }
 
-    /// The pages are the target of a file read: they may be placed by a write chunk (`XDRBUF_READ`).
+    /// Returns whether the pages are the target of a file read, so that a write chunk may be
+    /// offered for them (`XDRBUF_READ`).
     #[inline]
     pub(crate) fn may_read(&self) -> bool {
         self.has(raw::XDRBUF_READ)
     }
 
-    /// The pages are the source of a file write: they may be fetched by a read chunk
-    /// (`XDRBUF_WRITE`).
+    /// Returns whether the pages are the source of a file write, so that a read chunk may be
+    /// offered for them (`XDRBUF_WRITE`).
     #[inline]
     pub(crate) fn may_write(&self) -> bool {
         self.has(raw::XDRBUF_WRITE)
     }
 
-    /// Some of the pages may be missing (`XDRBUF_SPARSE_PAGES`).
+    /// Returns whether some of the pages may be missing (`XDRBUF_SPARSE_PAGES`).
     #[inline]
     pub(crate) fn sparse(&self) -> bool {
         self.has(raw::XDRBUF_SPARSE_PAGES)
     }
 
-    /// Copies the `out.len()` bytes from `offset` on.
+    /// Copies `out.len()` bytes, starting at `offset`, to `out`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the buffer does not have so many.
+    /// `EINVAL` if the range exceeds the buffer.
     #[inline]
     pub(crate) fn copy_to(&self, offset: u32, out: &mut [u8]) -> Result {
         let head = self.head();
@@ -155,8 +156,8 @@ impl<'a> XdrBuf<'a> {
             .checked_add(out.len())
             .is_some_and(|end| end <= head.iov_len)
         {
-            // SAFETY: By the type invariants the head is that long, and the range lies within it;
-            // `out` is exclusively borrowed, so it is no part of the head.
+            // SAFETY: The range lies within the head, which by the type invariants is valid memory.
+            // `out` is exclusively borrowed, so it does not overlap the head.
             unsafe {
                 core::ptr::copy_nonoverlapping(
                     head.iov_base.cast::<u8>().add(from),
@@ -169,16 +170,16 @@ impl<'a> XdrBuf<'a> {
         self.copy_scattered(offset, out)
     }
 
-    /// [`Self::copy_to`] beyond the head.
+    /// Implements [`Self::copy_to`] for a range that exceeds the head.
     fn copy_scattered(&self, offset: u32, out: &mut [u8]) -> Result {
         let len = u32::try_from(out.len()).map_err(|_| EINVAL)?;
-        // The C side adds `offset` and lengths without a check, so make sure that they fit.
+        // The C function adds `offset` and lengths without a check, so the sum must not overflow.
         offset
             .checked_add(len)
             .filter(|&end| end <= self.capacity())
             .ok_or(EINVAL)?;
-        // SAFETY: By the type invariants the buffer is well-formed, and the call does not change it;
-        // the range lies within it; `out` has room for `len` bytes.
+        // SAFETY: By the type invariants the buffer is well-formed, and the call does not change
+        // it; the range lies within it; `out` has room for `len` bytes.
         let rc = unsafe {
             raw::read_bytes_from_xdr_buf(self.buf.as_ptr(), offset, out.as_mut_ptr().cast(), len)
         };
@@ -189,24 +190,26 @@ impl<'a> XdrBuf<'a> {
         }
     }
 
-    /// The memory of the `len` bytes from `offset` on, in order, in as few pieces as possible:
-    /// adjacent pages are merged. Ends early where the buffer ends or a page is missing.
+    /// Returns the memory of `len` bytes, starting at `offset`, in order and in as few pieces as
+    /// possible: adjacent pages are merged. Ends early at the end of the buffer or at a missing
+    /// page.
     ///
-    /// How long they may be used is for the transport to see to: [`Transport`], "Memory".
+    /// The user of the pieces guarantees that none is used after SUNRPC may have freed the memory;
+    /// for a client transport see [`Rpc`], section "Memory".
     ///
-    /// [`Transport`]: super::xprt::transport::Transport
+    /// [`Rpc`]: super::xprt::transport::Rpc
     #[inline]
     pub(crate) fn pieces(&self, offset: u32, len: u32) -> Pieces<'_> {
         Pieces::new(self.raw(), offset, len)
     }
 
-    /// Is a page missing?
+    /// Returns whether a page is missing.
     #[inline]
     fn lacks_pages(&self) -> bool {
         self.sparse() && self.page_slots().iter().any(|slot| slot.get().is_null())
     }
 
-    /// The entries of `pages` that the buffer uses.
+    /// Returns the entries of `pages` that the buffer uses.
     fn page_slots(&self) -> &[core::cell::Cell<*mut k::page>] {
         let buf = self.raw();
         if buf.page_len == 0 || buf.pages.is_null() {
@@ -216,8 +219,8 @@ impl<'a> XdrBuf<'a> {
         let base = buf.page_base as usize;
         let within = base % PAGE_SIZE;
         let count = (within + buf.page_len as usize).div_ceil(PAGE_SIZE);
-        // SAFETY: By the type invariants `pages` has so many entries from there on. Only the RPC
-        // that owns the buffer looks at them, in one thread at a time.
+        // SAFETY: By the type invariants `pages` has that many entries from there on. Only the RPC
+        // that owns the buffer accesses them, from one thread at a time.
         unsafe { core::slice::from_raw_parts(buf.pages.add(base >> PAGE_SHIFT).cast(), count) }
     }
 }
@@ -230,7 +233,7 @@ impl<'a> XdrBuf<'a> {
 pub(super) fn fill_sparse(buf: &XdrBuf<'_>) -> Result {
     for slot in buf.page_slots() {
         if slot.get().is_null() {
-            // SAFETY: No preconditions. The mask suits the current task.
+            // SAFETY: The function has no preconditions. The mask is the one for the current task.
             let page = unsafe { k::alloc_pages(raw::rpc_task_gfp_mask(), 0) };
             if page.is_null() {
                 return Err(ENOMEM);

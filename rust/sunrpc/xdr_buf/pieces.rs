@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the bytes of an XDR buffer lie in memory.
+//! The location of the bytes of an XDR buffer in memory.
 
 use core::ptr::NonNull;
 
@@ -14,16 +14,17 @@ use crate::raw;
 /// Size of a page.
 const PAGE: u32 = PAGE_SIZE as u32;
 
-/// Are the page structures of adjacent pages always adjacent, and only those? With classic
-/// sparsemem two sections' maps may happen to touch.
+/// Whether two `struct page`s are adjacent exactly if their pages are. With classic sparsemem the
+/// maps of two sections that are not adjacent may be.
 const ONE_MEMORY_MAP: bool = cfg!(any(CONFIG_SPARSEMEM_VMEMMAP, CONFIG_FLATMEM));
 
 /// Iterator over the memory of a range of an XDR buffer, see [`super::XdrBuf::pieces`].
 ///
-/// The pieces outlive the iterator. That the memory stays for as long as they are used is what whoever
-/// has [registered](super::super::class::register) the transport vouches for: it uses none beyond the
-/// time at which SUNRPC may free the memory. That is the end of the request, or for what an
-/// authentication flavour has made for a call that is encoded anew, when the call was withdrawn.
+/// The pieces may outlive the iterator. The user guarantees that none is used after SUNRPC may have
+/// freed the memory. A client transport guarantees it to the caller of
+/// [`register`](super::super::xprt::class::register): SUNRPC frees the memory at the end of the
+/// request, and the pages that an authentication flavour allocated for a call when the call is
+/// encoded again.
 ///
 /// # Invariants
 ///
@@ -36,10 +37,11 @@ pub(crate) struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// The range of `len` bytes from `offset` on; `buf` must be well-formed.
+    /// Creates an iterator over `len` bytes of `buf`, starting at `offset`. `buf` must be
+    /// well-formed.
     #[inline]
     pub(super) fn new(buf: &'a raw::xdr_buf, offset: u32, len: u32) -> Self {
-        // INVARIANT: `left` is at most what is left of the range of `u32`.
+        // INVARIANT: `left` is at most `u32::MAX - at`.
         Self {
             buf,
             at: offset,
@@ -47,7 +49,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// A piece of the buffer's head or tail, from `skip` on.
+    /// Returns the piece of the buffer's head or tail that starts at `skip`.
     fn of_kvec(&self, vec: &raw::kvec, skip: u32) -> Option<Piece> {
         let len = self.left.min(narrow(vec.iov_len).checked_sub(skip)?);
         // CAST: `usize` has at least 32 bits.
@@ -60,12 +62,12 @@ impl<'a> Pieces<'a> {
         // CAST: Below the size of a page.
         let offset = (start.addr() % PAGE_SIZE) as u32;
         // SAFETY: The direct map is linear, so the range is physically contiguous from `offset` in
-        // `page` on. It stays for as long as the transport has promised to use it at most, as the
-        // type says.
+        // `page` on. The user of the pieces uses none after the memory may have been freed.
         Some(unsafe { Piece::new(NonNull::new(page)?, offset, len) })
     }
 
-    /// A piece of the buffer's pages, from `skip` on: as long as the pages are contiguous.
+    /// Returns the piece of the buffer's pages that starts at `skip` and ends with the last
+    /// contiguous page.
     fn of_pages(&self, skip: u32) -> Option<Piece> {
         let avail = self.left.min(self.buf.page_len.checked_sub(skip)?);
         let start = self.buf.page_base.checked_add(skip)?;
@@ -75,24 +77,23 @@ impl<'a> Pieces<'a> {
         let mut next = index;
         while ONE_MEMORY_MAP && len < avail {
             next += 1;
-            // Compared, never followed.
+            // The pointer is compared, but not dereferenced.
             let expected = first.as_ptr().wrapping_add(next - index);
             if self.page(next).map(NonNull::as_ptr) != Some(expected) {
                 break;
             }
             len += PAGE.min(avail - len);
         }
-        // SAFETY: The loop has found the pages after `first`, up to `len` bytes, to be adjacent to
-        // it. They stay for as long as the transport has promised to use them at most, as the type
-        // says.
+        // SAFETY: The loop has checked that the pages after `first`, up to `len` bytes, are
+        // adjacent to it. The user of the pieces uses none after the memory may have been freed.
         (len != 0).then(|| unsafe { Piece::new(first, offset, len) })
     }
 
-    /// Entry `index` of the array of pages.
+    /// Returns entry `index` of the array of pages.
     #[inline]
     fn page(&self, index: usize) -> Option<NonNull<k::page>> {
-        // SAFETY: By the type invariants the array covers `page_base + page_len` bytes; callers
-        // stay within.
+        // SAFETY: By the type invariants the array covers `page_base + page_len` bytes, and all
+        // callers pass an index below that.
         NonNull::new(unsafe { *self.buf.pages.add(index) })
     }
 }
@@ -110,7 +111,7 @@ impl Iterator for Pieces<'_> {
 }
 
 impl Pieces<'_> {
-    /// The next piece of a range that has not ended.
+    /// Returns the next piece of a range that has not ended.
     fn advance(&mut self) -> Option<Piece> {
         let ([head], [tail]) = (&self.buf.head, &self.buf.tail);
         let head_len = narrow(head.iov_len);
@@ -123,11 +124,11 @@ impl Pieces<'_> {
         };
         match piece {
             Some(piece) => {
-                // INVARIANT: The sum stays the same.
+                // INVARIANT: The sum does not change.
                 self.at += piece.len();
                 self.left -= piece.len();
             }
-            // The end of the buffer, or a missing page: no more after it.
+            // The buffer ends, or a page is missing: the range ends here.
             None => self.left = 0,
         }
         piece

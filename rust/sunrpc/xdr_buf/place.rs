@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Putting a reply where its receiver expects it.
+//! Copying a reply to the buffer in which its receiver expects it.
 //!
-//! SUNRPC keeps two descriptions of a reply's buffer, `rq_rcv_buf` for the decoder and
-//! `rq_private_buf` for the transport, which must agree when the RPC is completed.
+//! SUNRPC has two descriptions of a reply's buffer, `rq_rcv_buf` for the decoder and
+//! `rq_private_buf` for the transport, which must be equal when the RPC is completed.
 
 use core::marker::PhantomData;
 
 use super::XdrBuf;
 use crate::raw;
 
-/// How a reply was placed.
+/// The result of placing a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placed {
-    /// Length of the whole message, chunk and its padding included: what the RPC is completed with.
+    /// Length of the whole message, including a chunk and its padding. The RPC is completed with
+    /// it.
     pub(crate) len: u32,
     /// Bytes copied into the receiver's pages.
     pub(crate) copied: usize,
 }
 
-/// The buffer of a reply, to be filled in.
+/// The buffer of a reply, which the transport fills in.
 ///
 /// # Invariants
 ///
 /// For `'a`: both pointers uphold the invariants of [`XdrBuf`], the two describe the same memory,
-/// and nobody else uses either or that memory.
+/// and no other code accesses either of them or that memory.
 pub(in super::super) struct XdrBufMut<'a> {
     rcv: *mut raw::xdr_buf,
     private: *mut raw::xdr_buf,
@@ -52,20 +53,21 @@ impl XdrBufMut<'_> {
 
     #[inline]
     fn buf(&self) -> XdrBuf<'_> {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the buffer upholds the invariants of `XdrBuf`.
         unsafe { XdrBuf::from_raw(self.rcv) }
     }
 
-    /// Places a reply of which `inline` came in the message and, if that is above 0, `chunk` bytes
-    /// of payload through a write chunk that covers the buffer's pages.
+    /// Places a reply with the inline part `inline` and, if `chunk` is above 0, as many bytes of
+    /// payload that the peer wrote to a write chunk for the buffer's pages.
     ///
-    /// Without a chunk the message fills head, pages and tail in this order. With one, the head is
-    /// cut to what came inline, so that the payload follows where the decoder looks for it; should
-    /// more have come than fits the head, the rest goes behind the payload and its XDR padding.
+    /// Without a chunk the message fills head, pages and tail in this order. With a chunk the head
+    /// is truncated to the length of the inline part, so that the payload follows where the decoder
+    /// expects it; if the inline part is longer than the head, the rest goes behind the payload and
+    /// its XDR padding.
     ///
-    /// What does not fit is dropped: the decoder then finds the message too short.
+    /// Bytes that do not fit are dropped: the decoder then finds the message too short.
     pub(in super::super) fn place(&mut self, inline: &[u8], chunk: u32) -> Placed {
-        // XDR pads to four bytes. No chunk reaches beyond the pages it was offered for.
+        // XDR pads to four bytes. A chunk is not longer than the pages for which it was offered.
         let chunk = chunk.min(self.buf().page_len());
         let payload = chunk.checked_next_multiple_of(4).unwrap_or(chunk);
         let head_len = self.buf().head_len();
@@ -78,7 +80,7 @@ impl XdrBufMut<'_> {
             };
         }
         if chunk != 0 && inline_len < head_len {
-            self.cut_head(inline_len);
+            self.truncate_head(inline_len);
         }
         // CAST: `usize` has at least 32 bits.
         let (first, rest) = inline
@@ -93,30 +95,30 @@ impl XdrBufMut<'_> {
         }
     }
 
-    /// Cuts the head to `len` bytes, in both descriptions.
-    fn cut_head(&mut self, len: u32) {
+    /// Truncates the head to `len` bytes, in both descriptions.
+    fn truncate_head(&mut self, len: u32) {
         for buf in [self.rcv, self.private] {
-            // SAFETY: By the type invariants.
+            // SAFETY: By the type invariants no other code accesses the description.
             let buf = unsafe { &mut *buf };
             let [head] = &mut buf.head;
-            // CAST: `usize` has at least 32 bits; the second one only cuts.
+            // CAST: `usize` has at least 32 bits.
             let delta = head.iov_len.saturating_sub(len as usize);
             head.iov_len -= delta;
             buf.buflen = buf.buflen.saturating_sub(super::narrow(delta));
         }
     }
 
-    /// Copies `bytes`, no more than the head is long, to its beginning.
+    /// Copies `bytes` to the start of the head. `bytes` is not longer than the head.
     #[inline]
     fn fill_head(&mut self, bytes: &[u8]) {
         let base = self.buf().head().iov_base.cast::<u8>();
-        // SAFETY: By the type invariants the head is memory of its own, and `place` has seen to it
-        // that `bytes` is no longer.
+        // SAFETY: By the type invariants no other code accesses the head, so it does not overlap
+        // `bytes`. Both calls in `place` pass at most as many bytes as the head has.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), base, bytes.len()) };
     }
 
-    /// Copies what of `bytes` fits behind the head and `skip` bytes more. Returns how much that was,
-    /// and how much of it went into pages.
+    /// Copies `bytes`, as far as they fit, to the position `skip` bytes behind the head. Returns
+    /// the number of bytes copied, and how many of them went into pages.
     fn fill_rest(&mut self, bytes: &[u8], skip: u32) -> (u32, usize) {
         let buf = self.buf();
         let start = buf.head_len().saturating_add(skip);
@@ -125,8 +127,8 @@ impl XdrBufMut<'_> {
         if len == 0 || buf.lacks_pages() {
             return (0, 0);
         }
-        // SAFETY: By the type invariants the buffer is well-formed and ours, and the range from
-        // `start` on lies within it; `bytes` has `len` bytes, which the call only reads.
+        // SAFETY: By the type invariants the buffer is well-formed and not accessed by other code.
+        // The range lies within it. `bytes` has `len` bytes, which the call only reads.
         let rc = unsafe {
             raw::write_bytes_to_xdr_buf(self.rcv, start, bytes.as_ptr().cast_mut().cast(), len)
         };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! KUnit: XDR buffers made by hand, taken apart and filled in.
+//! KUnit: reading the pieces of XDR buffers, and placing replies in them.
 
 use kernel::bindings as k;
 use kernel::page::{Page, PAGE_SIZE};
@@ -9,7 +9,7 @@ use kernel::prelude::*;
 use super::{Placed, XdrBuf, XdrBufMut};
 use crate::raw;
 
-/// What nothing has written to.
+/// Initial value of all bytes.
 const BLANK: u8 = 0xee;
 
 /// Byte number `at` of the test message.
@@ -18,7 +18,7 @@ fn pattern(at: usize) -> u8 {
     (at % 251) as u8
 }
 
-/// An `xdr_buf` and the memory it describes, twice described as in an `rpc_rqst`.
+/// Two equal `xdr_buf`s, as in an `rpc_rqst`, and the memory that they describe.
 struct Fixture {
     head: KVec<u8>,
     tail: KVec<u8>,
@@ -28,13 +28,14 @@ struct Fixture {
     private: raw::xdr_buf,
 }
 
-/// `len` bytes that nothing has written to.
+/// Allocates `len` bytes with the initial value.
 fn blank(len: usize) -> Result<KVec<u8>> {
     Ok(KVec::from_elem(BLANK, len, GFP_KERNEL)?)
 }
 
 impl Fixture {
-    /// `head` bytes, then `page_len` bytes in pages from byte `page_base` on, then `tail` bytes.
+    /// Creates a buffer of `head` bytes, `page_len` bytes in pages from byte `page_base` on, and
+    /// `tail` bytes.
     fn new(head: usize, page_base: usize, page_len: usize, tail: usize) -> Result<Self> {
         let mut this = Self {
             head: blank(head)?,
@@ -70,22 +71,24 @@ impl Fixture {
         self.private = buf(self);
     }
 
-    /// Bytes in all, as made.
+    /// Returns the total number of bytes.
     fn len(&self) -> usize {
         self.head.len() + self.rcv.page_len as usize + self.tail.len()
     }
 
     fn buf(&mut self) -> XdrBuf<'_> {
-        // SAFETY: The fixture owns what the buffer describes.
+        // SAFETY: The fixture owns the memory that the buffer describes, and does not change the
+        // buffer.
         unsafe { XdrBuf::from_raw(&mut self.rcv) }
     }
 
     fn place(&mut self, inline: &[u8], chunk: u32) -> Placed {
-        // SAFETY: The fixture owns what both describe.
+        // SAFETY: The fixture owns the memory that both buffers describe, and is exclusively
+        // borrowed.
         unsafe { XdrBufMut::from_raw(&mut self.rcv, &mut self.private) }.place(inline, chunk)
     }
 
-    /// Where byte `at` of the pages lies: page, and offset in it.
+    /// Returns the page of byte `at` of the pages, and the offset in it.
     fn spot(&self, at: usize) -> (&Page, usize) {
         let at = self.rcv.page_base as usize + at;
         (&self.pages[at / PAGE_SIZE], at % PAGE_SIZE)
@@ -98,14 +101,14 @@ impl Fixture {
             self.head[at] = byte;
         } else if at < head + pages {
             let (page, offset) = self.spot(at - head);
-            // SAFETY: One byte of a page that nobody else uses.
+            // SAFETY: The fixture owns the page, and the offset is below its size.
             let _ = unsafe { page.write_raw(&byte, offset, 1) };
         } else {
             self.tail[at - head - pages] = byte;
         }
     }
 
-    /// Reads it back.
+    /// Reads byte `at` of head, pages and tail.
     fn peek(&self, at: usize) -> u8 {
         let (head, pages) = (self.head.len(), self.rcv.page_len as usize);
         if at < head {
@@ -116,7 +119,7 @@ impl Fixture {
         }
         let (page, offset) = self.spot(at - head);
         let mut byte = 0;
-        // SAFETY: One byte of a page that nobody else uses.
+        // SAFETY: The fixture owns the page, and the offset is below its size.
         let _ = unsafe { page.read_raw(&mut byte, offset, 1) };
         byte
     }
@@ -127,7 +130,7 @@ impl Fixture {
         }
     }
 
-    /// Do the bytes from `at` on equal `bytes`?
+    /// Returns whether the bytes from `at` on equal `bytes`.
     fn holds(&self, at: usize, bytes: &[u8]) -> bool {
         bytes
             .iter()
@@ -135,12 +138,12 @@ impl Fixture {
             .all(|(i, byte)| self.peek(at + i) == *byte)
     }
 
-    /// Is everything from `at` to `end` untouched?
+    /// Returns whether the bytes from `at` to `end` have the initial value.
     fn untouched(&self, at: usize, end: usize) -> bool {
         (at..end).all(|i| self.peek(i) == BLANK)
     }
 
-    /// Do the two descriptions agree? `call_decode()` warns when they do not.
+    /// Returns whether the two descriptions are equal. `call_decode()` warns if they are not.
     fn agree(&self) -> bool {
         let same =
             |a: &raw::kvec, b: &raw::kvec| a.iov_base == b.iov_base && a.iov_len == b.iov_len;
@@ -150,12 +153,13 @@ impl Fixture {
             && self.rcv.buflen == self.private.buflen
     }
 
-    /// The bytes that the pieces of a range name.
+    /// Returns the bytes to which the pieces of a range refer.
     fn through_pieces(&mut self, offset: usize, len: usize) -> Result<(KVec<u8>, usize)> {
         let (mut bytes, mut count) = (KVec::new(), 0);
         let (offset, len) = (super::narrow(offset), super::narrow(len));
         for piece in self.buf().pieces(offset, len) {
-            // SAFETY: The memory the piece names is the fixture's and in the direct map.
+            // SAFETY: The piece refers to memory that the fixture owns and that lies in the direct
+            // map.
             let found = unsafe {
                 let start = raw::rr_page_to_virt(piece.page().as_ptr()).cast::<u8>();
                 core::slice::from_raw_parts(
@@ -177,7 +181,7 @@ fn kvec(bytes: &mut KVec<u8>) -> raw::kvec {
     }
 }
 
-/// A message of `len` bytes.
+/// Creates a message of `len` bytes.
 fn message(len: usize) -> Result<KVec<u8>> {
     let mut bytes = KVec::with_capacity(len, GFP_KERNEL)?;
     for at in 0..len {
@@ -190,7 +194,7 @@ fn message(len: usize) -> Result<KVec<u8>> {
 mod cases {
     use super::*;
 
-    /// Ranges that begin and end in every combination of head, pages and tail.
+    /// Tests ranges that start and end in every combination of head, pages and tail.
     const RANGES: [(usize, usize); 10] = [
         (0, 0),
         (0, 100),
@@ -259,17 +263,17 @@ mod cases {
     #[test]
     fn pieces_merge_adjacent_pages() -> Result {
         let mut f = Fixture::new(16, 100, 3 * PAGE_SIZE, 0)?;
-        // SAFETY: No preconditions; the pages are freed below.
+        // SAFETY: The function has no preconditions. The pages are freed below.
         let block = unsafe { k::alloc_pages(k::GFP_KERNEL, 2) };
         assert!(!block.is_null());
         for (i, entry) in f.entries.iter_mut().enumerate() {
             *entry = block.wrapping_add(i);
         }
         let pieces = f.buf().pieces(16, 3 * 4096).count();
-        // The other way round there is nothing to merge.
+        // In reverse order the pages cannot be merged.
         f.entries.reverse();
         let reversed = f.buf().pieces(16, 3 * 4096).count();
-        // SAFETY: Allocated above with this order.
+        // SAFETY: The pages were allocated above, with this order.
         unsafe { k::__free_pages(block, 2) };
         assert_eq!(pieces, 1);
         assert_eq!(reversed, 4);
@@ -299,7 +303,7 @@ mod cases {
         let added = [f.entries[0], f.entries[2]];
         assert_eq!(f.place(&message(5016)?, 0).copied, 5000);
         for page in added {
-            // SAFETY: Allocated by `fill_sparse`, and ours.
+            // SAFETY: `fill_sparse` allocated the page, and no other code uses it.
             unsafe { k::__free_pages(page, 0) };
         }
         Ok(())
@@ -347,7 +351,7 @@ mod cases {
 
     #[test]
     fn puts_the_rest_behind_a_chunk() -> Result {
-        // The chunk covers the pages but for its padding, which opens the tail.
+        // The chunk covers the pages; its padding is at the start of the tail.
         let mut f = Fixture::new(100, 0, 4097, 40)?;
         let bytes = message(112)?;
         let placed = f.place(&bytes, 4097);
@@ -357,7 +361,7 @@ mod cases {
         assert!(f.holds(0, &bytes[..100]) && f.holds(100 + 4100, &bytes[100..]));
         assert!(f.untouched(100, 100 + 4100) && f.agree());
 
-        // A short chunk: what follows it is in the pages.
+        // The bytes that follow a short chunk are in the pages.
         let mut f = Fixture::new(100, 0, 8192, 40)?;
         let placed = f.place(&bytes, 1001);
         assert_eq!(placed.len, 112 + 1004);

@@ -2,8 +2,9 @@
 
 //! Memory for the headers of a call and of its reply.
 //!
-//! Follows what `call_allocate()` of `net/sunrpc/clnt.c` asks of `buf_alloc`. Each slot keeps one
-//! buffer for good, in which both parts fit for nearly all RPCs; the others borrow a larger one.
+//! `call_allocate()` of `net/sunrpc/clnt.c` defines what the operation `buf_alloc` has to do. Each
+//! slot has one persistent buffer, which is large enough for both parts of nearly all RPCs. Other
+//! RPCs get a larger buffer until they end.
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
@@ -16,22 +17,22 @@ use super::slot::Slot;
 use super::transport::Rpc;
 use crate::raw;
 
-/// Alignment of call and reply inside a buffer, in bytes: a cache line of any machine. A peer may write
-/// into the one by DMA while the processor works on the other.
+/// Alignment of call and reply inside a buffer, in bytes: the cache line of any machine. A peer may
+/// write to one of them by DMA while the processor accesses the other.
 const ALIGN: usize = 128;
 
-/// Memory from `kmalloc()`: physically contiguous, in the direct map, so that it can be mapped for
-/// DMA page by page. Its contents belong to SUNRPC; nothing here looks at them.
+/// Memory from `kmalloc()`: physically contiguous and in the direct map, so that it can be mapped
+/// for DMA page by page. SUNRPC owns its contents; no Rust code accesses them.
 pub(super) struct Memory {
     start: NonNull<u8>,
     len: usize,
 }
 
 impl Memory {
-    /// `len` bytes, a multiple of [`ALIGN`], which makes `kmalloc()` align them so. Uninitialised
-    /// unless `gfp` has `__GFP_ZERO`. Context according to `gfp`.
+    /// Allocates `len` bytes, a multiple of [`ALIGN`], to which `kmalloc()` then aligns them. They
+    /// are uninitialised unless `gfp` has `__GFP_ZERO`. Context according to `gfp`.
     pub(super) fn new(len: usize, gfp: u32) -> Result<Self> {
-        // SAFETY: With a null pointer this is an allocation, for which any size is fine.
+        // SAFETY: With a null pointer this is an allocation, which accepts any size.
         let p = unsafe {
             k::krealloc_node_align_noprof(core::ptr::null(), len, ALIGN, gfp, k::NUMA_NO_NODE)
         };
@@ -39,7 +40,7 @@ impl Memory {
         Ok(Self { start, len })
     }
 
-    /// Where it begins.
+    /// Returns the address of the first byte.
     pub(super) fn start(&self) -> NonNull<u8> {
         self.start
     }
@@ -47,7 +48,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: Allocated in `new`, and owned by us since.
+        // SAFETY: `new` allocated the memory, and this value has owned it since.
         unsafe { k::kfree(self.start.as_ptr().cast()) };
     }
 }
@@ -56,10 +57,10 @@ impl Drop for Memory {
 ///
 /// # Invariants
 ///
-/// `borrowed` is accessed only by the task that owns the slot's request, and when there is none.
+/// `large` is accessed only by the task that owns the slot's request, or while no task does.
 pub(super) struct Buffers {
-    own: Memory,
-    borrowed: UnsafeCell<Option<Memory>>,
+    persistent: Memory,
+    large: UnsafeCell<Option<Memory>>,
 }
 
 impl Buffers {
@@ -70,48 +71,49 @@ impl Buffers {
     /// `ENOMEM`.
     pub(super) fn new(len: usize) -> Result<Self> {
         Ok(Self {
-            own: Memory::new(aligned(len).ok_or(ENOMEM)?, k::GFP_KERNEL | k::__GFP_ZERO)?,
-            borrowed: UnsafeCell::new(None),
+            persistent: Memory::new(aligned(len).ok_or(ENOMEM)?, k::GFP_KERNEL | k::__GFP_ZERO)?,
+            large: UnsafeCell::new(None),
         })
     }
 
-    /// Finds `len` bytes for the current RPC.
+    /// Returns `len` bytes for the current RPC, which it allocates if the persistent buffer is too
+    /// small.
     ///
     /// # Safety
     ///
     /// The caller runs in the task that owns the slot's request.
     unsafe fn provide(&self, len: usize) -> Result<NonNull<u8>> {
-        if len <= self.own.len {
-            return Ok(self.own.start);
+        if len <= self.persistent.len {
+            return Ok(self.persistent.start);
         }
-        // SAFETY: No preconditions. The mask is the one for the current task: no retries and no
-        // warnings for a worker of rpciod, whose scope forbids recursion into a file system.
+        // SAFETY: The function has no preconditions. It returns the mask for the current task: no
+        // retries and no warnings for a worker of rpciod, whose scope forbids recursion into a file
+        // system.
         let memory = Memory::new(len, unsafe { raw::rpc_task_gfp_mask() })?;
         let start = memory.start;
-        // SAFETY: By the safety requirements and the type invariants nobody else has access.
-        unsafe { *self.borrowed.get() = Some(memory) };
+        // SAFETY: By the safety requirements and the type invariants no other task has access.
+        unsafe { *self.large.get() = Some(memory) };
         Ok(start)
     }
 
-    /// Frees what an RPC had borrowed: `buf_free`, second half, after the transport has released the
-    /// request.
+    /// Frees the large buffer of an RPC, if it had one.
     ///
     /// # Safety
     ///
-    /// The caller runs in the task that owns the slot's request, and neither a device nor anybody
-    /// else uses the buffers any more.
+    /// The caller runs in the task that owns the slot's request, and neither a device nor another
+    /// thread uses the buffers any more.
     pub(super) unsafe fn free_large(&self) {
-        // SAFETY: By the safety requirements and the type invariants nobody else has access.
-        unsafe { *self.borrowed.get() = None };
+        // SAFETY: By the safety requirements and the type invariants no other task has access.
+        unsafe { *self.large.get() = None };
     }
 }
 
-/// `len` rounded up to the alignment of a part; `None` if that is out of range.
+/// Rounds `len` up to the alignment of a part. Returns `None` on overflow.
 fn aligned(len: usize) -> Option<usize> {
     len.checked_next_multiple_of(ALIGN)
 }
 
-/// `buf_alloc`: sets `rq_buffer` and `rq_rbuffer`. Process context; may sleep.
+/// Implements `buf_alloc`: sets `rq_buffer` and `rq_rbuffer`. Process context; may sleep.
 ///
 /// # Errors
 ///
@@ -119,9 +121,10 @@ fn aligned(len: usize) -> Option<usize> {
 ///
 /// # Safety
 ///
-/// `task` is a live task, run by the caller, whose `tk_rqstp` is embedded in a `Slot<T>`.
+/// The caller runs in `task`, a live task whose `tk_rqstp` is null or embedded in a `Slot<T>`.
 pub(super) unsafe fn allocate<T: Rpc>(task: NonNull<raw::rpc_task>) -> Result {
-    // SAFETY: By the safety requirements the request is the caller's. The slot outlives its use.
+    // SAFETY: By the safety requirements the task owns the request, and a slot contains it. Slots
+    // live as long as their transport.
     let (xprt, rqst, slot, call, reply) = unsafe {
         let rqst = NonNull::new((*task.as_ptr()).tk_rqstp).ok_or(EIO)?;
         let slot = Slot::<T>::from_rqst(rqst);
@@ -133,12 +136,12 @@ pub(super) unsafe fn allocate<T: Rpc>(task: NonNull<raw::rpc_task>) -> Result {
     let total = aligned(reply)
         .and_then(|r| r.checked_add(call))
         .ok_or(ENOMEM)?;
-    // SAFETY: By the safety requirements.
+    // SAFETY: By the safety requirements the caller is the task that owns the request.
     let start = unsafe { slot.buffers.provide(total) }?;
     if total > T::BUFFER_SIZE {
         xprt.transport().large_buffer_allocated(total);
     }
-    // SAFETY: The request is the caller's; `start` has room for `call` bytes and then the reply.
+    // SAFETY: The task owns the request. `start` has room for `call` bytes and then the reply.
     unsafe {
         (*rqst).rq_buffer = start.as_ptr().cast();
         (*rqst).rq_rbuffer = start.add(call).as_ptr().cast();

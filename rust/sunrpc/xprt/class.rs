@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Transport classes: how SUNRPC learns of a transport.
+//! Transport classes: registration of a transport with SUNRPC.
 
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
@@ -19,8 +19,8 @@ use super::transport::{Rpc, Transport};
 use crate::raw;
 use crate::work::Queue;
 
-/// Registered classes of this module. SUNRPC's `setup` hook is not told which class it is called
-/// for, so it looks here.
+/// Registered classes of this module. SUNRPC does not tell the `setup` hook for which class it is
+/// called, so the hook looks the class up here.
 static REGISTERED: [Atomic<*mut Class>; 4] = [const { Atomic::new(core::ptr::null_mut()) }; 4];
 
 /// `struct xprt_class` with its netids: the C structure ends in an array of them.
@@ -37,23 +37,25 @@ const _: () = assert!(offset_of!(RawClass, netids) == offset_of!(raw::xprt_class
 ///
 /// # Invariants
 ///
-/// Stays where it is, and alive, from `register` until no transport of the class exists and none
-/// can be made.
+/// The class does not move, and stays alive from `register` until no transport of it exists and
+/// none can be created.
 pub(super) struct Class {
     raw: UnsafeCell<RawClass>,
     module: *mut k::module,
-    /// The `T::Context` of the transport whose class this is; lives as long as the class.
+    /// The `T::Context` of the transport `T` of this class; lives as long as the class.
     context: NonNull<c_void>,
-    /// For [`super::connect`]: with a rescuer, as writeback may wait for a connection.
+    /// For [`super::connect`]. It has a rescuer, because writeback may wait for a connection.
     connect: Queue,
-    /// For [`super::setup`]: without one, as it flushes work of a system queue that has none.
+    /// For [`super::setup`]. It has no rescuer, because its work flushes work of a system queue
+    /// that has none.
     destroy: Queue,
 }
 
-// SAFETY: After registration `raw` belongs to SUNRPC, which has a lock for it; the rest is constant,
-// and work queues may be used from any thread.
+// SAFETY: SUNRPC owns `raw` after registration and accesses it under a lock of its own. The other
+// fields are constant, and workqueues may be used from any thread.
 unsafe impl Send for Class {}
-// SAFETY: As above.
+// SAFETY: SUNRPC accesses `raw` under a lock of its own; Rust code reads only its constant ident.
+// The other fields are constant, and workqueues may be used from any thread.
 unsafe impl Sync for Class {}
 
 impl Class {
@@ -73,22 +75,23 @@ impl Class {
         self.module
     }
 
-    /// What transports of the class are given when they are made.
+    /// Returns the value that is passed to [`Transport::new`].
     ///
     /// # Safety
     ///
     /// The class was registered for `T`.
     pub(super) unsafe fn context<T: Transport>(&self) -> &T::Context {
-        // SAFETY: By the safety requirements and the type invariants.
+        // SAFETY: `register` stored a pointer to the `T::Context`, and the safety requirements say
+        // that the class was registered for `T`. By the type invariants it is alive.
         unsafe { self.context.cast().as_ref() }
     }
 
-    /// The registered class with `ident`.
+    /// Returns the registered class with `ident`.
     pub(super) fn find(ident: i32) -> Option<&'static Self> {
         REGISTERED.iter().find_map(|entry| {
             let class = NonNull::new(entry.load(Acquire))?;
-            // SAFETY: By the type invariants: the caller is about to make a transport of a class, or
-            // has one. The ident is constant.
+            // SAFETY: By the type invariants a registered class is alive as long as a transport of
+            // it exists or can be created, which the caller is about to do. The ident is constant.
             let (class, found) = unsafe {
                 let class = class.as_ref();
                 (class, (*class.as_raw()).ident)
@@ -114,10 +117,11 @@ impl Class {
     }
 }
 
-/// Makes `T` known to SUNRPC. May sleep.
+/// Registers `T` with SUNRPC. May sleep.
 ///
-/// To be done last when a module starts: transports may be created before this returns. The value is
-/// to be dropped only when the module is unloaded; every transport holds a reference to the module.
+/// A module does this last in its initialisation, because transports may be created before this
+/// returns. The value must not be dropped before the module is unloaded; every transport holds a
+/// reference to the module.
 ///
 /// # Errors
 ///
@@ -126,7 +130,16 @@ impl Class {
 ///
 /// # Safety
 ///
-/// `T` keeps what [`Rpc`] promises about memory.
+/// `T` gives the guarantees of [`Rpc`] about memory.
+///
+/// # Examples
+///
+/// ```ignore
+/// let refuse = module_parameters::refuse.value() != 0;
+/// // SAFETY: The transport never uses the address of an RPC's memory.
+/// let class = unsafe { class::register::<Null>(module, refuse) }?;
+/// Ok(Self { _class: class })
+/// ```
 pub(crate) unsafe fn register<T: Rpc>(
     module: &'static ThisModule,
     context: T::Context,
@@ -146,7 +159,7 @@ pub(crate) unsafe fn register<T: Rpc>(
         },
         GFP_KERNEL,
     )?;
-    // Never written through.
+    // The pointer is only used for reading.
     let entry = core::ptr::from_ref(&*class).cast_mut();
     Class::enter(entry)?;
     let registration = ClassRegistration {
@@ -161,14 +174,14 @@ pub(crate) unsafe fn register<T: Rpc>(
                 "RPC transport {} is there already: unload the module that provides it first\n",
                 T::NAME
             );
-            // insmod takes EEXIST for "this module is loaded".
+            // insmod interprets EEXIST as "this module is loaded".
             Err(EBUSY)
         }
         rc => to_result(rc).and(Err(EINVAL)),
     }
 }
 
-/// The C structure for `T`.
+/// Returns the C structure for `T`.
 fn raw_class<T: Rpc>(module: &'static ThisModule) -> RawClass {
     let [netid4, netid6] = T::NETIDS;
     let mut name = [0; 32];
@@ -198,22 +211,23 @@ fn raw_class<T: Rpc>(module: &'static ThisModule) -> RawClass {
 /// `class` is in [`REGISTERED`].
 pub(crate) struct ClassRegistration<T: Transport> {
     class: Pin<KBox<Class>>,
-    /// Referred to by `class`.
+    /// The target of `Class::context`.
     _context: KBox<T::Context>,
 }
 
 impl<T: Transport> Drop for ClassRegistration<T> {
     fn drop(&mut self) {
-        // SAFETY: The class is valid; that it is unknown (registering failed) does no harm. No
-        // transport of it exists: each holds a reference to the module, which is being unloaded. We
-        // may sleep.
+        // SAFETY: The class is valid. Unregistering a class that could not be registered does
+        // nothing. No transport of it exists: each holds a reference to the module, which is being
+        // unloaded. This function may sleep.
         unsafe {
             raw::xprt_unregister_transport(self.class.as_raw());
-            // Whoever gave up the last reference to a transport may still be returning from it through
-            // our code, see `setup`.
+            // The thread that put the last reference to a transport may still be returning through
+            // `backchannel::free`.
             raw::rr_synchronize_rcu_tasks();
         }
         Class::leave(core::ptr::from_ref(&*self.class).cast_mut());
-        // The queues go with `class`: the last destroy worker may still be returning.
+        // Dropping `class` destroys the queues, which waits until the last destroy worker has
+        // returned.
     }
 }

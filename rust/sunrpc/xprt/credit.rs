@@ -2,14 +2,14 @@
 
 //! Credits, kept in SUNRPC's congestion window.
 //!
-//! The window `cwnd` is the peer's grant, `cong` what is in use of it, both in units of
-//! `RPC_CWNDSCALE`. A request that holds a credit has `rq_cong` set. SUNRPC gives the credit back
-//! when the RPC ends, and wakes the next sender.
+//! `cwnd` is the credit grant of the peer, `cong` the number of credits in use, both in units of
+//! `RPC_CWNDSCALE`. A request that holds a credit has `rq_cong` set. SUNRPC returns the credit when
+//! the RPC ends, and wakes the next sender.
 //!
-//! A new connection starts with one credit and none in use, but requests sent over an old one still
-//! have `rq_cong` set. So each credit is marked with the *epoch* it was taken in: a number that
-//! changes with each connection. What was taken in an earlier epoch is worth nothing, and must not
-//! be subtracted from `cong` when it comes back.
+//! A new connection starts with one credit and none in use, but requests that were sent over an
+//! earlier connection still have `rq_cong` set. Each credit is therefore marked with the *epoch* in
+//! which it was taken: a number that changes with each connection. A credit of an earlier epoch is
+//! void, and must not be subtracted from `cong` when it is returned.
 
 use core::ptr::NonNull;
 
@@ -29,57 +29,57 @@ fn scaled(credits: u32) -> usize {
     (credits as usize) << raw::RPC_CWNDSHIFT
 }
 
-/// Runs `f` with `transport_lock` held.
-#[inline]
-fn with_transport_lock<R>(xprt: *mut raw::rpc_xprt, f: impl FnOnce() -> R) -> R {
-    // SAFETY: Callers pass a live transport; all users of the lock are in process context, and ours
-    // do not hold it already.
-    unsafe { k::spin_lock(&raw mut (*xprt).transport_lock) };
-    let result = f();
-    // SAFETY: Locked above.
-    unsafe { k::spin_unlock(&raw mut (*xprt).transport_lock) };
-    result
-}
-
 impl<T: Transport> Xprt<T> {
-    /// A new connection: one credit, none in use, and all credits that anybody still holds are void.
-    ///
-    /// Send lock held, before the connection counts as connected. Takes `transport_lock`.
-    pub(crate) fn reset_congestion(&self) {
+    /// Runs `f` with `transport_lock` held.
+    #[inline]
+    fn with_transport_lock<R>(&self, f: impl FnOnce(*mut raw::rpc_xprt) -> R) -> R {
         let xprt = self.as_raw();
-        with_transport_lock(xprt, || {
-            // The epoch changes only here, one connection at a time.
+        // SAFETY: The transport is alive. All users of the lock run in process context, and no
+        // caller in this module holds it already.
+        unsafe { k::spin_lock(&raw mut (*xprt).transport_lock) };
+        let result = f(xprt);
+        // SAFETY: The lock was taken above.
+        unsafe { k::spin_unlock(&raw mut (*xprt).transport_lock) };
+        result
+    }
+
+    /// Starts the credit accounting of a new connection: one credit, none in use. Credits that
+    /// requests still hold become void.
+    ///
+    /// Send lock held, before the transport counts as connected. Takes `transport_lock`.
+    pub(crate) fn reset_congestion(&self) {
+        self.with_transport_lock(|xprt| {
+            // The epoch changes only here, and connections are made one at a time.
             let epoch = self.state().epoch.load(Relaxed);
             self.state().epoch.store(epoch.wrapping_add(1), Relaxed);
-            // SAFETY: The transport is alive; both fields are protected by the lock we hold.
+            // SAFETY: The transport is alive; `transport_lock` protects both members and is held.
             unsafe {
                 (*xprt).cong = 0;
                 (*xprt).cwnd = scaled(1);
             }
-            // Whoever waits for a credit is woken when the send lock is released.
+            // SUNRPC wakes the tasks that wait for a credit when the send lock is released.
             self.clear_credit_wait();
         });
     }
 
-    /// The peer grants `credits`, at least 1. Those that wait for one are woken if there are more
-    /// than before.
+    /// Sets the peer's grant to `credits`, at least 1. Wakes a task that waits for a credit if the
+    /// grant has grown.
     ///
     /// Process context; does not sleep. Takes `transport_lock` if the number has changed.
     #[inline]
     pub(crate) fn set_credits(&self, credits: u32) {
         let cwnd = scaled(credits.max(1));
-        // SAFETY: The transport is alive. A stale value does no harm: either it differs and is looked
-        // at again under the lock, or somebody else has just set what we want.
+        // SAFETY: The transport is alive. A stale value does no harm: either it differs and is
+        // compared again under the lock, or another thread has just set the same value.
         if unsafe { (&raw const (*self.as_raw()).cwnd).read_volatile() } != cwnd {
             self.change_credits(cwnd);
         }
     }
 
-    /// [`Self::set_credits`] when the number has changed.
+    /// Implements [`Self::set_credits`] for a number that has changed.
     fn change_credits(&self, cwnd: usize) {
-        let xprt = self.as_raw();
-        let wake = with_transport_lock(xprt, || {
-            // SAFETY: The transport is alive; the fields are protected by the lock we hold.
+        let wake = self.with_transport_lock(|xprt| {
+            // SAFETY: The transport is alive; `transport_lock` protects both members and is held.
             let open = unsafe {
                 (*xprt).cwnd = cwnd;
                 (*xprt).cong < cwnd
@@ -91,22 +91,23 @@ impl<T: Transport> Xprt<T> {
         }
     }
 
-    /// Takes a credit for `rqst`, unless it has one. `false`: there is none left; the task will be
-    /// woken when there is, see [`SendError::NoCredit`](super::transport::SendError::NoCredit).
+    /// Takes a credit for `rqst`, unless it has one. Returns `false` if there is none left; SUNRPC
+    /// wakes the task when there is one, see
+    /// [`SendError::NoCredit`](super::transport::SendError::NoCredit).
     ///
     /// Send lock held. Takes `transport_lock` if there is a credit to take.
     #[inline]
     pub(crate) fn take_credit(&self, rqst: &Rqst<'_, T>) -> bool {
         let (slot, raw_rqst) = (rqst.slot(), rqst.as_raw());
         let epoch = self.state().epoch.load(Relaxed);
-        // SAFETY: The request is live. Its `rq_cong` changes under the send lock, which we hold, or
-        // when the RPC ends, which it does not while it is being sent.
+        // SAFETY: The request is live. Its `rq_cong` changes under the send lock, which the caller
+        // holds, or when the RPC ends, which cannot happen while it is being sent.
         unsafe {
             if (*raw_rqst).rq_cong != 0 {
                 if slot.credit_epoch.load(Relaxed) == epoch {
                     return true;
                 }
-                // Of an earlier connection: not part of `cong` any more.
+                // The credit is of an earlier connection, and not part of `cong`.
                 (*raw_rqst).rq_cong = 0;
             }
             // INVARIANT: Set before `rq_cong` is.
@@ -115,41 +116,40 @@ impl<T: Transport> Xprt<T> {
         }
     }
 
-    /// Gives back the credit of a request that ends, unless the peer has not answered it: then the
-    /// transport is to be told first, see [`Self::return_late_credit`]. `transport_lock` held by
-    /// SUNRPC.
+    /// Returns the credit of a request that ends. If the peer has not replied,
+    /// [`Self::return_late_credit`] does so instead, after the transport has released the request.
     ///
     /// # Safety
     ///
-    /// `task` is a live task with a request in a `Slot<T>`, and `transport_lock` of its transport
-    /// is held.
+    /// `task` is a live task with a request in a `Slot<T>` of this transport, which has left all
+    /// queues, and the caller holds `transport_lock`.
     pub(super) unsafe fn return_credit(&self, task: NonNull<raw::rpc_task>) {
-        // SAFETY: By the safety requirements.
-        let Some(rqst) = NonNull::new(unsafe { (*task.as_ptr()).tk_rqstp }) else {
-            return;
+        // SAFETY: By the safety requirements the task is alive and has a request in a slot.
+        let (rqst, slot) = unsafe {
+            let rqst = (*task.as_ptr()).tk_rqstp;
+            (rqst, Slot::<T>::from_rqst(NonNull::new_unchecked(rqst)))
         };
-        // SAFETY: By the safety requirements.
-        let slot = unsafe { Slot::<T>::from_rqst(rqst) };
         if slot.credit_epoch.load(Relaxed) != self.state().epoch.load(Relaxed) {
-            // SAFETY: The request has left all queues, so it is its task's alone.
-            unsafe { (*rqst.as_ptr()).rq_cong = 0 };
+            // SAFETY: The request has left all queues, so only its task accesses it.
+            unsafe { (*rqst).rq_cong = 0 };
             return;
         }
-        // SAFETY: By the safety requirements. Without a buffer, `buf_free` is not called.
-        let unanswered = unsafe {
-            (*rqst.as_ptr()).rq_reply_bytes_recvd == 0 && !(*rqst.as_ptr()).rq_buffer.is_null()
-        };
+        // SAFETY: The request is alive. SUNRPC calls `buf_free`, and with it `return_late_credit`,
+        // only for a request that has a buffer.
+        let unanswered =
+            unsafe { (*rqst).rq_reply_bytes_recvd == 0 && !(*rqst).rq_buffer.is_null() };
         if unanswered {
             return;
         }
-        // SAFETY: By the safety requirements. Does nothing if no credit is held; otherwise it is
-        // part of `cong`, for it was taken in this epoch.
+        // SAFETY: By the safety requirements the task is alive and the lock is held. The call does
+        // nothing if the request holds no credit; otherwise the credit is part of `cong`, because
+        // it was taken in the current epoch.
         unsafe { raw::xprt_release_rqst_cong(task.as_ptr()) };
     }
 
-    /// Gives back the credit of a request that ends without an answer, once the transport knows. It
-    /// may have shrunk the window, and nobody is let in before that. Takes `transport_lock` if a
-    /// credit is held.
+    /// Returns the credit of a request that ends without a reply, after the transport has released
+    /// the request. The transport may have shrunk the window meanwhile, and no task may use the
+    /// credit before that. Takes `transport_lock` if the request holds a credit.
     ///
     /// # Safety
     ///
@@ -157,36 +157,38 @@ impl<T: Transport> Xprt<T> {
     /// queues.
     #[inline]
     pub(super) unsafe fn return_late_credit(&self, task: NonNull<raw::rpc_task>) {
-        // SAFETY: By the safety requirements; the request is its task's alone.
-        let rqst = unsafe { (*task.as_ptr()).tk_rqstp };
-        // SAFETY: As above.
-        if unsafe { (*rqst).rq_cong } == 0 {
+        // SAFETY: By the safety requirements the task is alive, and only it accesses the request.
+        let (rqst, cong) = unsafe {
+            let rqst = (*task.as_ptr()).tk_rqstp;
+            (rqst, (*rqst).rq_cong)
+        };
+        if cong == 0 {
             return;
         }
-        with_transport_lock(self.as_raw(), || {
-            // SAFETY: By the safety requirements; requests are not null.
-            let slot = unsafe { Slot::<T>::from_rqst(NonNull::new_unchecked(rqst)) };
-            if slot.credit_epoch.load(Relaxed) == self.state().epoch.load(Relaxed) {
-                // SAFETY: By the safety requirements; the credit is part of `cong`, for it was taken
-                // in this epoch.
-                unsafe { raw::xprt_release_rqst_cong(task.as_ptr()) };
-            } else {
-                // SAFETY: As above.
-                unsafe { (*rqst).rq_cong = 0 };
+        self.with_transport_lock(|_| {
+            // SAFETY: By the safety requirements the request is embedded in a slot, and only its
+            // task accesses it. A credit of the current epoch is part of `cong`.
+            unsafe {
+                let slot = Slot::<T>::from_rqst(NonNull::new_unchecked(rqst));
+                if slot.credit_epoch.load(Relaxed) == self.state().epoch.load(Relaxed) {
+                    raw::xprt_release_rqst_cong(task.as_ptr());
+                } else {
+                    (*rqst).rq_cong = 0;
+                }
             }
         });
     }
 
-    /// Clears `XPRT_CWND_WAIT`; was it set? `transport_lock` held.
+    /// Clears `XPRT_CWND_WAIT`. Returns whether it was set. `transport_lock` held.
     fn clear_credit_wait(&self) -> bool {
         self.test_and_clear(raw::XPRT_CWND_WAIT)
     }
 
-    /// Wakes the first task that waits to send, unless somebody is sending, who will do so when done.
+    /// Wakes the first task that waits to send. If a task is sending, it wakes the next one itself.
     ///
-    /// SUNRPC exports no function that does just this. Waiting for "write space", and announcing it
-    /// at once, comes to the same: whoever goes to sleep in between does so under
-    /// `transport_lock`, which the announcement takes before it looks for sleepers.
+    /// SUNRPC exports no function for this alone. Setting `XPRT_WRITE_SPACE` and announcing write
+    /// space at once has the same effect: a task that goes to sleep in between does so under
+    /// `transport_lock`, which the announcement takes before it looks for sleeping tasks.
     fn wake_sender(&self) {
         self.wait_for_buffer_space();
         self.wake_write_space();

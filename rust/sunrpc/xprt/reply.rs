@@ -10,9 +10,9 @@
 //!             Parked
 //! ```
 //!
-//! A pinned request stays what and where it is: SUNRPC waits, uninterruptibly, before it ends the
-//! RPC or encodes it anew. So nobody may keep a pin for long, and [`Transport::close`] must leave
-//! none behind.
+//! SUNRPC waits uninterruptibly for a pinned request before it ends the RPC or encodes it again, so
+//! a pinned request neither moves nor changes. A pin must therefore be short-lived, and
+//! [`Transport::close`] must leave none behind.
 
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
@@ -30,44 +30,56 @@ use super::transport::Transport;
 use crate::raw;
 
 impl<T: Transport> Xprt<T> {
-    /// Finds the request that waits for the reply with `xid` (host order), and pins it. `None` if
-    /// there is none, or if somebody has pinned it already: a reply comes once.
+    /// Finds the request that waits for the reply with `xid` (host order), and pins it. Returns
+    /// `None` if there is none, or if it is pinned already: each call gets one reply.
     ///
     /// Process context; does not sleep. Takes `queue_lock`.
+    ///
+    /// # Examples
+    ///
+    /// ```ignore
+    /// if let Some(mut pending) = xprt.find(rqst.xid()) {
+    ///     let placed = pending.place_reply(&answer(&call), None);
+    ///     pending.complete(placed.len);
+    /// }
+    /// ```
     #[inline]
     pub(crate) fn find(&self, xid: u32) -> Option<Pinned<'_, T>> {
         let xprt = self.as_raw();
         let _guard = QueueLock::new(self);
-        // SAFETY: The transport is alive, and we hold its `queue_lock`.
+        // SAFETY: The transport is alive, and `_guard` holds its `queue_lock`.
         let rqst = NonNull::new(unsafe { raw::xprt_lookup_rqst(xprt, xid.to_be()) })?;
-        // SAFETY: All requests that wait for a reply come from the transport's slots, see `setup`.
+        // SAFETY: By the type invariants of `Xprt` a request that waits for a reply is embedded in
+        // one of the transport's slots.
         let slot = unsafe { Slot::<T>::from_rqst(rqst) };
         if slot.claimed.load(Relaxed) {
-            // A second reply is one too many, like a reply to nothing.
+            // A second reply is counted like a reply that matches no call.
             // SAFETY: The transport is alive; SUNRPC counts these under `queue_lock`.
             unsafe { (*xprt).stat.bad_xids += 1 };
             return None;
         }
-        // INVARIANT: Under `queue_lock`, together with the pin that comes into being.
+        // INVARIANT: Set under `queue_lock`, together with the pin.
         slot.claimed.store(true, Relaxed);
-        // SAFETY: Found under `queue_lock`, which we still hold.
+        // SAFETY: The request was found under `queue_lock`, which is still held.
         unsafe { raw::xprt_pin_rqst(rqst.as_ptr()) };
         Some(Pinned {
             xprt: self,
-            // SAFETY: On the receive queue, so it is initialised and has a task; pinned, so it stays.
+            // SAFETY: A request on the receive queue is initialised and has a task. The pin keeps
+            // it there.
             rqst: unsafe { Rqst::from_raw(rqst) },
         })
     }
 }
 
-/// A hold of a transport's `queue_lock`.
+/// Holds a transport's `queue_lock`.
 struct QueueLock(*mut k::spinlock_t);
 
 impl QueueLock {
+    /// Takes the lock. The transport must outlive the value.
     #[inline]
     fn new<T: Transport>(xprt: &Xprt<T>) -> Self {
-        // SAFETY: The transport is alive, and its lock initialised. All users are in process context,
-        // and none of ours holds it already.
+        // SAFETY: The transport is alive, and its lock initialised. All users of the lock run in
+        // process context. No function of this module that creates a `QueueLock` holds another one.
         unsafe {
             let lock = &raw mut (*xprt.as_raw()).queue_lock;
             k::spin_lock(lock);
@@ -79,40 +91,43 @@ impl QueueLock {
 impl Drop for QueueLock {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: Locked in `new`; whoever made this value borrows the transport.
+        // SAFETY: `new` took the lock; every user of this type borrows the transport for as long.
         unsafe { k::spin_unlock(self.0) };
     }
 }
 
-/// A request whose reply has come; nobody else works on it. Dropping it lets go of the request
-/// without a reply: it stays pending.
+/// A request whose reply was received, and on which no other thread works. If it is dropped, the
+/// request stays pending.
 ///
 /// # Invariants
 ///
-/// We own one pin of the request and the slot's claim.
+/// The value owns one pin of the request, and the slot's `claimed` flag.
 pub(crate) struct Pinned<'a, T: Transport> {
     xprt: &'a Xprt<T>,
     rqst: Rqst<'a, T>,
 }
 
 impl<'a, T: Transport> Pinned<'a, T> {
-    /// Puts the message of a reply into the request's buffers. `chunk` is the number of bytes that
-    /// came through a write chunk for the reply's pages, if one was used.
-    /// The result goes to [`Self::complete`]. Does not sleep.
+    /// Copies the message of a reply to the request's buffers. `chunk` is the number of bytes that
+    /// the peer wrote to a write chunk for the reply's pages, if there was one.
+    ///
+    /// The caller passes the resulting length to [`Self::complete`]. Does not sleep.
     #[inline]
     pub(crate) fn place_reply(&mut self, inline: &[u8], chunk: Option<u32>) -> Placed {
         let rqst = self.rqst.as_raw();
-        // SAFETY: The request is pinned and claimed by us, and its buffers are set up; SUNRPC has made
-        // both descriptions equal, and looks at them again when the request is completed.
+        // SAFETY: By the type invariants the request is pinned and claimed, and its buffers are set
+        // up. SUNRPC has made both descriptions equal, and does not read them before the request is
+        // completed.
         let mut buf = unsafe {
             XdrBufMut::from_raw(&raw mut (*rqst).rq_rcv_buf, &raw mut (*rqst).rq_private_buf)
         };
         buf.place(inline, chunk.unwrap_or(0))
     }
 
-    /// The reply, of `len` bytes, is in place: the RPC goes on. Does not sleep. Takes `queue_lock`.
+    /// Completes the RPC with a reply of `len` bytes, which is in place. Does not sleep. Takes
+    /// `queue_lock`.
     ///
-    /// A length of 0 would look as if nothing had come: it fails the RPC instead.
+    /// SUNRPC takes a length of 0 for a missing reply, so the RPC fails if `len` is 0.
     #[inline]
     pub(crate) fn complete(self, len: u32) {
         match i32::try_from(len) {
@@ -121,20 +136,21 @@ impl<'a, T: Transport> Pinned<'a, T> {
         }
     }
 
-    /// There is no acceptable reply, and there will not be one: the RPC fails with `error`.
+    /// Fails the RPC with `error`: its reply is not acceptable, and there will be no other one.
     /// Does not sleep. Takes `queue_lock`.
     pub(crate) fn fail(self, error: Error) {
-        // SAFETY: The request is pinned, so its task is alive. SUNRPC, too, has any thread set the
-        // status of an RPC, if it has none yet (`rpc_task_set_rpc_status()`, not exported): the task
-        // ends with it at its next step. `tk_status` would last only if it waits for a reply already.
+        // SAFETY: The request is pinned, so its task is alive. SUNRPC sets the status from any
+        // thread, too, if it is 0 (`rpc_task_set_rpc_status()`, which is not exported). The task
+        // ends with it at its next step. `tk_status` would be overwritten unless the task waits for
+        // a reply already.
         let status =
             unsafe { Atomic::from_ptr(&raw mut (*(*self.rqst.as_raw()).rq_task).tk_rpc_status) };
         let _ = status.cmpxchg(0, error.to_errno(), Full);
         self.finish(0);
     }
 
-    /// The message was no reply to the request as it stands, which stays pending. It counts like one
-    /// to no request. Does not sleep. Takes `queue_lock`.
+    /// Leaves the request pending, because the message is not a reply to it, and counts the message
+    /// like one that matches no call. Does not sleep. Takes `queue_lock`.
     pub(crate) fn disown(self) {
         {
             let _guard = QueueLock::new(self.xprt);
@@ -150,8 +166,8 @@ impl<'a, T: Transport> Pinned<'a, T> {
         this.xprt.reset_backoff();
         let rqst = this.rqst.as_raw();
         let _guard = QueueLock::new(this.xprt);
-        // SAFETY: We hold `queue_lock`; the request is pinned, so its task is alive. The pin is given
-        // up after that, and with it goes our right to touch the request.
+        // SAFETY: `_guard` holds `queue_lock`. The request is pinned, so its task is alive. It is
+        // not accessed after it was unpinned.
         unsafe {
             raw::xprt_complete_rqst((*rqst).rq_task, copied);
             this.rqst.slot().claimed.store(false, Relaxed);
@@ -159,14 +175,14 @@ impl<'a, T: Transport> Pinned<'a, T> {
         }
     }
 
-    /// Keeps the pin for later, without borrowing the transport.
+    /// Keeps the pin without borrowing the transport.
     #[inline]
     pub(crate) fn park(self) -> Parked<T> {
         let this = ManuallyDrop::new(self);
-        // INVARIANT: The pin and the claim move over.
+        // INVARIANT: `this` is not dropped, so the pin and the claim pass to the new value.
         Parked {
             xprt: NonNull::from(this.xprt),
-            // SAFETY: The pointer of a request is not null.
+            // SAFETY: By its type invariants a `Rqst` holds a pointer to a request.
             rqst: unsafe { NonNull::new_unchecked(this.rqst.as_raw()) },
         }
     }
@@ -185,40 +201,40 @@ impl<T: Transport> Drop for Pinned<'_, T> {
     fn drop(&mut self) {
         let _guard = QueueLock::new(self.xprt);
         self.rqst.slot().claimed.store(false, Relaxed);
-        // SAFETY: We hold `queue_lock` and own a pin.
+        // SAFETY: `_guard` holds `queue_lock`. By the type invariants this value owns a pin.
         unsafe { raw::xprt_unpin_rqst(self.rqst.as_raw()) };
     }
 }
 
-/// A [`Pinned`] put aside. Dropping it lets go of the request.
+/// A [`Pinned`] that does not borrow the transport. If it is dropped, the request stays pending.
 ///
 /// # Invariants
 ///
-/// - We own one pin of the request and the slot's claim.
+/// - The value owns one pin of the request, and the slot's `claimed` flag.
 /// - `xprt` is alive: a pinned request has a task, which holds a reference to its transport and
-///   cannot end before the pin is gone.
+///   cannot end before it is unpinned.
 pub(crate) struct Parked<T: Transport> {
     xprt: NonNull<Xprt<T>>,
     rqst: NonNull<raw::rpc_rqst>,
 }
 
-// SAFETY: A pin may be given up by any thread.
+// SAFETY: Any thread may unpin a request.
 unsafe impl<T: Transport> Send for Parked<T> {}
-// SAFETY: There is nothing to do with a shared reference.
+// SAFETY: No operation takes a shared reference.
 unsafe impl<T: Transport> Sync for Parked<T> {}
 
 impl<T: Transport> Parked<T> {
-    /// Takes up the work on the request again. `xprt` is the transport it belongs to: it must outlive
-    /// the pin, as its lock is released after the pin is gone.
+    /// Returns the pinned request. `xprt` is the transport it belongs to; it must outlive the pin,
+    /// because its lock is released after the request was unpinned.
     #[inline]
     pub(crate) fn resume(self, xprt: &Xprt<T>) -> Pinned<'_, T> {
-        // PANIC: Only if a transport mixes up its requests with those of another.
+        // PANIC: Only if a transport confuses its requests with those of another transport.
         assert!(core::ptr::eq(self.xprt.as_ptr(), xprt));
         let this = ManuallyDrop::new(self);
-        // INVARIANT: The pin and the claim move over.
+        // INVARIANT: `this` is not dropped, so the pin and the claim pass to the new value.
         Pinned {
             xprt,
-            // SAFETY: Pinned by us.
+            // SAFETY: By the type invariants the request is pinned.
             rqst: unsafe { Rqst::from_raw(this.rqst) },
         }
     }
@@ -226,12 +242,13 @@ impl<T: Transport> Parked<T> {
 
 impl<T: Transport> Drop for Parked<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants, as long as the pin exists. When it is gone the handle keeps
-        // the transport until its lock is released.
+        // SAFETY: By the type invariants the transport is alive while the request is pinned. After
+        // that `handle` keeps it until its lock is released.
         let handle = unsafe { self.xprt.as_ref() }.handle();
         drop(Pinned {
             xprt: &*handle,
-            // SAFETY: Pinned by us. The pin moves over, and is given up there.
+            // SAFETY: By the type invariants the request is pinned. The new value takes over the
+            // pin.
             rqst: unsafe { Rqst::from_raw(self.rqst) },
         });
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Request slots: what serves one RPC at a time, for as long as the transport lives.
+//! Request slots. A slot serves one RPC at a time, and lives as long as its transport.
 //!
-//! A slot is handed to SUNRPC as its `rpc_rqst`. SUNRPC's own `xprt->free` list and backlog do the
-//! bookkeeping (`xprt_alloc_slot`, `xprt_free_slot`); with as many slots as `min_reqs` and
-//! `max_reqs` say they neither allocate nor free one.
+//! SUNRPC sees a slot as its `rpc_rqst`, and keeps free slots on `xprt->free` and waiting RPCs in a
+//! backlog (`xprt_alloc_slot`, `xprt_free_slot`). Because the number of slots equals `min_reqs` and
+//! `max_reqs`, SUNRPC neither allocates nor frees one.
 
 use core::marker::PhantomPinned;
 use core::pin::Pin;
@@ -28,6 +28,7 @@ use crate::raw;
 /// - `claimed` is accessed under the transport's `queue_lock` only, and set while a
 ///   [`Pinned`](super::reply::Pinned) or [`Parked`](super::reply::Parked) of this slot exists.
 /// - `credit_epoch` is meaningful while `rqst.rq_cong` is set.
+/// - Only the task that owns the request accesses `buffers` and `hook`.
 #[repr(C)]
 #[pin_data]
 pub(crate) struct Slot<T: Transport> {
@@ -43,14 +44,15 @@ pub(crate) struct Slot<T: Transport> {
     _pin: PhantomPinned,
 }
 
-// SAFETY: SUNRPC uses an `rpc_rqst` from any thread; the rest is `Send` by itself.
+// SAFETY: SUNRPC uses an `rpc_rqst` from any thread; the other fields are `Send` or, by the type
+// invariants, accessed by one task at a time.
 unsafe impl<T: Transport> Send for Slot<T> {}
-// SAFETY: Shared references reach `rqst` only through raw pointers, under SUNRPC's rules; `buffers`
-// and `hook` are touched only by the task that owns the request; the rest is `Sync` by itself.
+// SAFETY: Shared references reach `rqst` only through raw pointers, under SUNRPC's rules. By the
+// type invariants one task at a time accesses `buffers` and `hook`. The other fields are `Sync`.
 unsafe impl<T: Transport> Sync for Slot<T> {}
 
 impl<T: Rpc> Slot<T> {
-    /// Makes slot number `index`. May sleep.
+    /// Creates slot number `index`. May sleep.
     ///
     /// # Errors
     ///
@@ -74,25 +76,25 @@ impl<T: Rpc> Slot<T> {
 }
 
 impl<T: Transport> Slot<T> {
-    /// Number of the slot: below [`Transport::slots`], unique in the transport.
+    /// Returns the number of the slot: below [`Transport::slots`], unique in the transport.
     #[inline]
     pub(crate) fn index(&self) -> u32 {
         self.index
     }
 
-    /// The transport's part.
+    /// Returns the transport's part of the slot.
     #[inline]
     pub(crate) fn data(&self) -> &T::Slot {
         &self.data
     }
 
-    /// The request, for calls into C.
+    /// Returns the C structure.
     #[inline]
     pub(super) fn as_rqst(&self) -> *mut raw::rpc_rqst {
         self.rqst.get()
     }
 
-    /// The slot that `rqst` is the first field of.
+    /// Returns the slot whose first field is `rqst`.
     ///
     /// # Safety
     ///
@@ -100,16 +102,18 @@ impl<T: Transport> Slot<T> {
     /// - That slot outlives `'a`.
     #[inline]
     pub(super) unsafe fn from_rqst<'a>(rqst: NonNull<raw::rpc_rqst>) -> &'a Self {
-        // SAFETY: By the safety requirements there is a slot, and by the type invariants it begins
-        // where its `rqst` does.
+        // SAFETY: By the safety requirements there is a slot, and by the type invariants it starts
+        // at its `rqst`.
         unsafe { rqst.cast::<Self>().as_ref() }
     }
 
-    /// Gives the slot to the next RPC in the backlog, or puts it on the free list. To be called when
-    /// SUNRPC has let go of it, and before it is handed out for the first time. Process context.
+    /// Assigns the slot to the next RPC in the backlog, or puts it on the free list. Process
+    /// context.
+    ///
+    /// Called when SUNRPC does not use the slot any more, and once for a new slot.
     pub(super) fn free(&self, xprt: &Xprt<T>) {
-        // SAFETY: Both belong to the same live transport. SUNRPC has given up the request (or has
-        // never had it), so nobody else uses it; the call zeroes or hands it on under `reserve_lock`.
+        // SAFETY: Slot and transport are alive and belong together. No task uses the request; the
+        // call clears it or passes it on under `reserve_lock`.
         unsafe { raw::xprt_free_slot(xprt.as_raw(), self.as_rqst()) };
     }
 }
