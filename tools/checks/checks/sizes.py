@@ -30,7 +30,6 @@ WIDE = (
     "rust/client.rs",
     "rust/proto",
     "rust/rpcrdma.rs",
-    "rust/sunrpc",
     "rust/wire",
     "samples/rpc_null_main.rs",
     "tools/checks/rfc_map.py",

@@ -19,7 +19,7 @@ BUDGET: dict[str, int] = {
     "mem": 7,
     "work": 9,
     "rdma": 155,
-    "sunrpc": 267,
+    "sunrpc": 260,
     "observe": 3,
     # Vouches for the client, which may not do so itself.
     "rpcrdma": 1,

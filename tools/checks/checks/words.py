@@ -22,7 +22,7 @@ EVERYWHERE = {
 }
 
 # Rooms whose input comes from peers, or whose callers cannot handle a panic.
-_NO_PANIC = ("client", "server", "conn", "rdma", "sunrpc", "mem", "work", "observe")
+_NO_PANIC = ("client", "server", "conn", "rdma", "sunrpc", "mem", "text", "work", "observe")
 _NO_PANIC += ("wire", "proto")
 _PANICS = re.compile(r"\.unwrap\(\)|\.expect\(|\b(?:panic|unreachable)!\s*[({\[]")
 
