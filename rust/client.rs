@@ -10,7 +10,7 @@
 //! | [`connect`] | makes a connection |
 //! | [`reconnect`] | when to connect again, and when RPCs learn of the failure |
 //! | [`endpoint`] | a connection with the requester's memory regions |
-//! | [`requester`], [`role`] | the requester's part of a connection; what it does with a completion |
+//! | [`requester`], [`role`] | the requester's part of a connection; how it takes a completion |
 //! | [`request`], [`tags`] | a request slot and its phases; the tags of its work requests |
 //! | [`marshal`], [`register`] | plans, registers and encodes a call, outside the send lock |
 //! | [`send`] | posts a prepared call, under the send lock |
@@ -20,7 +20,8 @@
 //! | [`backward`] | calls of the server, and the replies to them |
 //! | [`pools`], [`replenish`] | the memory regions of a connection; more when they run low |
 //! | [`liveness`], [`probe`] | whether a server that owes replies is still there |
-//! | [`owner`], [`traced`], [`shape`] | the transport as a connection sees it; names for traces; lengths |
+//! | [`owner`] | the transport as its connection sees it |
+//! | [`traced`], [`shape`] | names for trace events; lengths of buffers |
 //!
 //! The way of one RPC: SUNRPC calls [`marshal`] while it prepares the request, and [`send`] once
 //! the request holds the send lock and a credit. [`role`] hands the reply to [`reply`], which

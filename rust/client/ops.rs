@@ -130,8 +130,8 @@ impl Reconnect for Client {
             slot.data().set_endpoint(ep.clone());
         }
         ep.shared().begin_use();
-        // ORDERING: either `backchannel_setup` finds this connection, or it has looked for one before
-        // `set_endpoint`, whose lock then makes the flag visible here.
+        // ORDERING: either `backchannel_setup` finds this connection, or it has looked for one
+        // before `set_endpoint`, whose lock then makes the flag visible here.
         if self.serves_backward() {
             ep.serve_backward().map_err(|_| ConnectError::NoResources)?;
         }
