@@ -7,7 +7,6 @@ use core::fmt::Write;
 
 use kernel::ffi::c_char;
 use kernel::fmt;
-use kernel::prelude::*;
 use kernel::str::BStr;
 
 /// A NUL-terminated string of at most `SIZE - 1` bytes.
@@ -83,6 +82,7 @@ impl<const SIZE: usize> fmt::Display for Text<SIZE> {
 #[kernel::prelude::kunit_tests(rpcrdma_text)]
 mod tests {
     use super::*;
+    use kernel::prelude::*;
 
     /// Returns whether the byte after the string, and all following ones, are NUL.
     fn is_terminated<const SIZE: usize>(text: &Text<SIZE>) -> bool {

@@ -17,8 +17,8 @@ use super::endpoint::Endpoint;
 use super::requester::Conn;
 use super::send::retry_when_full;
 use super::tags::BACKWARD_TAG;
+use super::traced;
 use super::transport::Client;
-use crate::conn::traced;
 use crate::observe::stats::{breach, Breach};
 use crate::observe::trace::{self, Task};
 use crate::proto::backward::{self, Refusal, CREDITS};
@@ -88,7 +88,7 @@ pub(super) fn send(
         return Ok(());
     }
     retry_when_full(client, xprt, &SendError::Again, || post(&ep, reply))?;
-    trace::cb_reply(traced::peer(&xprt.handle()), reply.xid());
+    trace::cb_reply(traced::peer(xprt), reply.xid());
     Ok(())
 }
 

@@ -9,8 +9,7 @@ use super::config::{self, Config, MAX_PAYLOAD};
 use super::marshal::{self, MarshalError};
 use super::request::{Locked, Request};
 use super::transport::Client;
-use super::{backward, connect, fence, probe, reconnect, release, send};
-use crate::conn::traced;
+use super::{backward, connect, fence, probe, reconnect, release, send, traced};
 use crate::observe::stats::write_xprt_line;
 use crate::observe::trace;
 use crate::proto::backward::CREDITS;
@@ -57,7 +56,7 @@ impl Transport for Client {
         let Some(ep) = self.take_endpoint() else {
             return;
         };
-        trace::disconnect(traced::peer(&xprt.handle()), 0, 1);
+        trace::disconnect(traced::peer(xprt), 0, 1);
         ep.close();
         fence::sweep(xprt, ep.epoch());
     }
@@ -72,7 +71,7 @@ impl Transport for Client {
     }
 
     fn inject_disconnect(&self, xprt: &Xprt<Self>) {
-        trace::op_inject_dsc(traced::peer(&xprt.handle()));
+        trace::op_inject_dsc(traced::peer(xprt));
         xprt.force_disconnect();
     }
 }
@@ -120,7 +119,7 @@ impl Reconnect for Client {
         let made = connect::connect(self, xprt, self.next_epoch());
         let rc = made.as_ref().err().map_or(0, |error| error.to_errno());
         let status = if rc == 0 { 1 } else { rc };
-        trace::connect(traced::peer(&xprt.handle()), rc, status);
+        trace::connect(traced::peer(xprt), rc, status);
         let ep = made?;
         // The credits of the last connection are void before a call is sent on this one.
         xprt.reset_congestion();
@@ -159,11 +158,11 @@ impl Reconnect for Client {
     }
 
     fn connect_scheduled(&self, xprt: &Xprt<Self>, delay: usize) {
-        trace::op_connect(traced::peer(&xprt.handle()), delay);
+        trace::op_connect(traced::peer(xprt), delay);
     }
 
     fn timeouts_changed(&self, xprt: &Xprt<Self>, connect: usize, reconnect: usize) {
-        trace::op_set_cto(traced::peer(&xprt.handle()), connect, reconnect);
+        trace::op_set_cto(traced::peer(xprt), connect, reconnect);
     }
 }
 
@@ -172,7 +171,7 @@ impl Backchannel for Client {
     const BACKCHANNEL_REQUESTS: u32 = 2 * CREDITS;
 
     fn backchannel_setup(&self, xprt: &Xprt<Self>, count: u32) -> Result {
-        trace::cb_setup(traced::peer(&xprt.handle()), count);
+        trace::cb_setup(traced::peer(xprt), count);
         // ORDERING: `connect` says how this flag and the connection become visible.
         self.set_serves_backward();
         self.endpoint().map_or(Ok(()), |ep| ep.serve_backward())

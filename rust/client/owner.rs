@@ -2,6 +2,7 @@
 
 //! SUNRPC's transport as the connection sees it.
 
+use super::traced;
 use super::transport::Client;
 use crate::conn::owner::Owner;
 use crate::mem::SockAddr;
@@ -9,10 +10,8 @@ use crate::observe::trace::Peer;
 use crate::sunrpc::xprt::XprtHandle;
 
 impl Owner for XprtHandle<Client> {
-    #[cold]
     fn peer(&self) -> Peer {
-        let shown = self.shown();
-        Peer::new(&shown.addr, shown.port)
+        traced::shown(self)
     }
 
     fn address(&self) -> SockAddr {
