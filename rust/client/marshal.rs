@@ -223,7 +223,7 @@ fn encode_reply_room(
 /// Returns the position of the read chunk, if there is one.
 fn read_position(plan: &Plan) -> Option<u32> {
     match plan.call() {
-        CallKind::InlineCopied | CallKind::InlineGathered => None,
+        CallKind::Inline => None,
         CallKind::ReadChunk { position } => Some(position),
         CallKind::PositionZero => Some(0),
     }
@@ -240,7 +240,7 @@ fn copy_inline(
         .get_mut(header..)
         .ok_or(MarshalError::Impossible(EMSGSIZE))?;
     let whole = match plan.call() {
-        CallKind::InlineCopied | CallKind::InlineGathered => Some(plan.inline_call().len()),
+        CallKind::Inline => Some(plan.inline_call().len()),
         CallKind::PositionZero => Some(0),
         CallKind::ReadChunk { .. } => None,
     };
@@ -283,7 +283,7 @@ fn account(
 ) {
     let offered = state.offered.len();
     match plan.call() {
-        CallKind::InlineCopied | CallKind::InlineGathered => {}
+        CallKind::Inline => {}
         CallKind::ReadChunk { .. } => stats.read_chunk(state.regions.len() - offered),
         CallKind::PositionZero => {
             stats.read_chunk(state.regions.len() - offered);

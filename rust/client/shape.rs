@@ -13,10 +13,6 @@ pub(super) fn call(buf: &XdrBuf<'_>) -> CallShape {
         page_len: buf.page_len(),
         tail_len: buf.tail_len(),
         payload_in_pages: buf.may_write(),
-        // The inline part is copied, and is not longer than the inline threshold.
-        pullup_max: u32::MAX,
-        sges_needed: 1,
-        sges_max: 1,
     }
 }
 

@@ -11,7 +11,6 @@ use crate::wire::{ReadSegment, Segment};
 mod form {
     pub(super) const INLINE: u32 = 0;
     pub(super) const COPIED: u32 = 1;
-    pub(super) const GATHERED: u32 = 2;
     pub(super) const READ_CHUNK: u32 = 3;
     pub(super) const POSITION_ZERO: u32 = 4;
     pub(super) const WRITE_CHUNK: u32 = 5;
@@ -145,8 +144,7 @@ events! {
 
 fn call_form(call: CallKind) -> u32 {
     match call {
-        CallKind::InlineCopied => form::COPIED,
-        CallKind::InlineGathered => form::GATHERED,
+        CallKind::Inline => form::COPIED,
         CallKind::ReadChunk { .. } => form::READ_CHUNK,
         CallKind::PositionZero => form::POSITION_ZERO,
     }

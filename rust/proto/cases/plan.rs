@@ -36,9 +36,6 @@ const SMALL_CALL: CallShape = CallShape {
     page_len: 0,
     tail_len: 0,
     payload_in_pages: false,
-    pullup_max: 4000,
-    sges_needed: 2,
-    sges_max: 30,
 };
 
 const SMALL_REPLY: ReplyShape = ReplyShape {
@@ -102,7 +99,7 @@ pub fn check() -> Check {
 fn check_inline() -> Check {
     let p = plan(&SMALL_CALL, &SMALL_REPLY, &COND)?;
     ensure!(p.is_inline() && p.proc() == ListProc::Msg, "small call");
-    ensure!(p.call() == CallKind::InlineCopied, "small call is copied");
+    ensure!(p.call() == CallKind::Inline, "small call is inline");
     ensure!(
         p.read_chunk().is_empty() && p.write_chunk().is_empty(),
         "no chunks"
@@ -111,18 +108,6 @@ fn check_inline() -> Check {
         p.reply_chunk().is_empty() && p.inline_call().len() == 120,
         "no chunk"
     );
-    let gathered = CallShape {
-        pullup_max: 119,
-        ..SMALL_CALL
-    };
-    let p = plan(&gathered, &SMALL_REPLY, &COND)?;
-    ensure!(p.call() == CallKind::InlineGathered, "too long to copy");
-    let sges = CallShape {
-        sges_max: 1,
-        ..gathered
-    };
-    let p = plan(&sges, &SMALL_REPLY, &COND)?;
-    ensure!(p.call() == CallKind::PositionZero, "too few SGEs");
     Ok(())
 }
 
@@ -131,7 +116,7 @@ fn check_calls() -> Check {
     let inline = ReplyKind::Inline;
     let read = CallKind::ReadChunk { position: 148 };
     let zero = CallKind::PositionZero;
-    let copied = CallKind::InlineCopied;
+    let copied = CallKind::Inline;
     let large = write_call(1 << 20, 0);
     ensure!(
         kinds(&large, &SMALL_REPLY, &COND) == Some((read, inline)),
@@ -179,7 +164,7 @@ fn check_calls() -> Check {
 
 //~ 5666-3.4-2 5666-3.4-8 5666-3.8-6 5666-5.2-1 8166-3.4-1
 fn check_replies() -> Check {
-    let copied = CallKind::InlineCopied;
+    let copied = CallKind::Inline;
     let write = ReplyKind::WriteChunk { pad: false };
     let padded = ReplyKind::WriteChunk { pad: true };
     let reply = ReplyKind::ReplyChunk;
@@ -240,7 +225,6 @@ fn check_replies() -> Check {
 fn check_edges() -> Check {
     let call = |head_len| CallShape {
         head_len,
-        pullup_max: u32::MAX,
         ..SMALL_CALL
     };
     let reply = |buflen| ReplyShape {
@@ -248,9 +232,8 @@ fn check_edges() -> Check {
         buflen,
         ..SMALL_REPLY
     };
-    let copied = |n, r: &ReplyShape| {
-        kinds(&call(n), r, &COND).is_some_and(|(c, _)| c == CallKind::InlineCopied)
-    };
+    let copied =
+        |n, r: &ReplyShape| kinds(&call(n), r, &COND).is_some_and(|(c, _)| c == CallKind::Inline);
     let inline =
         |n| kinds(&SMALL_CALL, &reply(n), &COND).is_some_and(|(_, r)| r == ReplyKind::Inline);
     ensure!(copied(4096 - 28, &SMALL_REPLY), "longest inline call");

@@ -33,13 +33,6 @@ pub struct CallShape {
     pub tail_len: u32,
     /// The pages hold one argument that may be a read chunk (`XDRBUF_WRITE`).
     pub payload_in_pages: bool,
-    /// Longest message that may be copied into the persistent send buffer rather than
-    /// gathered from where it lies, header not counted.
-    pub pullup_max: u32,
-    /// SGEs that gathering the message would take, the header's included.
-    pub sges_needed: u32,
-    /// SGEs that one Send may have.
-    pub sges_max: u32,
 }
 
 /// Where the reply is to go: lengths in bytes of the receive `struct xdr_buf`.
@@ -76,9 +69,7 @@ pub struct Conditions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
     /// Inline, copied into the send buffer.
-    InlineCopied,
-    /// Inline, gathered by the HCA from head, pages and tail.
-    InlineGathered,
+    Inline,
     /// Pages as a read chunk, head and tail inline.
     ReadChunk {
         /// Position of the chunk in the XDR stream, in bytes.
@@ -171,8 +162,10 @@ impl Plan {
     /// Whether no memory has to be registered.
     #[inline]
     pub const fn is_inline(&self) -> bool {
-        let call = matches!(self.call, CallKind::InlineCopied | CallKind::InlineGathered);
-        call && matches!(self.reply, ReplyKind::Inline)
+        matches!(
+            (self.call, self.reply),
+            (CallKind::Inline, ReplyKind::Inline)
+        )
     }
 
     /// What the read chunk covers, in order. Empty when the call is inline.
@@ -180,7 +173,7 @@ impl Plan {
     pub const fn read_chunk(&self) -> Extents {
         let s = &self.call_shape;
         match self.call {
-            CallKind::InlineCopied | CallKind::InlineGathered => Extents::EMPTY,
+            CallKind::Inline => Extents::EMPTY,
             // The pages alone: the tail starts with their XDR padding, which stays behind.
             CallKind::ReadChunk { .. } => Extents::of(0, s.page_len, 0),
             CallKind::PositionZero => Extents::of(s.head_len, s.page_len, s.tail_len),
@@ -191,9 +184,7 @@ impl Plan {
     pub const fn inline_call(&self) -> Extents {
         let s = &self.call_shape;
         match self.call {
-            CallKind::InlineCopied | CallKind::InlineGathered => {
-                Extents::of(s.head_len, s.page_len, s.tail_len)
-            }
+            CallKind::Inline => Extents::of(s.head_len, s.page_len, s.tail_len),
             CallKind::ReadChunk { .. } => {
                 Extents::of(s.head_len, 0, s.tail_len).skip_in_tail(pad_of(s.page_len))
             }
@@ -249,12 +240,7 @@ fn plan_call(s: &CallShape, reply: ReplyKind, cond: &Conditions) -> Result<CallK
     let threshold = cond.thresholds.client_to_server;
     let total = sum([s.head_len, s.page_len, s.tail_len])?;
     if fits(threshold, header_len(0, reply, cond), total) {
-        if total <= s.pullup_max {
-            return Ok(CallKind::InlineCopied);
-        }
-        if s.sges_needed <= s.sges_max {
-            return Ok(CallKind::InlineGathered);
-        }
+        return Ok(CallKind::Inline);
     }
     // CAST: lossless where `usize` has 32 bits or more.
     let header = header_len(cond.max_segs as usize, reply, cond);

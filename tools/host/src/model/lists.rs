@@ -110,9 +110,6 @@ pub fn plan(data: &[u8]) {
         page_len: i.number(),
         tail_len: i.number(),
         payload_in_pages: i.byte() % 2 == 0,
-        pullup_max: i.number(),
-        sges_needed: i.number(),
-        sges_max: i.number(),
     };
     let reply = ReplyShape {
         head_len: i.number(),
@@ -176,6 +173,5 @@ fn check_plan(plan: &Plan, call: &CallShape, reply: &ReplyShape, cond: &Conditio
     assert!(w.is_empty() || (r.is_empty() && w.len() == reply.page_len));
     let data = matches!(plan.call(), CallKind::ReadChunk { .. }) || !w.is_empty();
     assert!(!(data && cond.data_touch));
-    let copied = plan.call() == CallKind::InlineCopied;
-    assert!(!copied || total <= call.pullup_max);
+    assert!(plan.call() != CallKind::Inline || inline == total);
 }

@@ -24,17 +24,12 @@ fn length() -> impl Strategy<Value = u32> {
 
 fn call_shape() -> impl Strategy<Value = CallShape> {
     let lens = (length(), length(), length());
-    (lens, any::<bool>(), length(), 0..8u32, 0..8u32).prop_map(
-        |((head_len, page_len, tail_len), payload_in_pages, pullup_max, sges_needed, sges_max)| {
-            CallShape {
-                head_len,
-                page_len,
-                tail_len,
-                payload_in_pages,
-                pullup_max,
-                sges_needed,
-                sges_max,
-            }
+    (lens, any::<bool>()).prop_map(
+        |((head_len, page_len, tail_len), payload_in_pages)| CallShape {
+            head_len,
+            page_len,
+            tail_len,
+            payload_in_pages,
         },
     )
 }
