@@ -2,6 +2,8 @@
 
 //! Decisions of the protocol, without I/O, clock, allocation or randomness.
 //!
+//! State: live.
+//!
 //! Each module answers one question of a requester or responder from plain values. Time, limits
 //! and random numbers come in as arguments; what to do comes out as a value. All functions may
 //! be called in any context. Locking is the caller's: a type that changes takes `&mut self`.
@@ -26,20 +28,19 @@
     clippy::unwrap_used
 )]
 #![allow(unreachable_pub)]
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "the room is complete; not all of it has a user in the module yet"
-)]
 
 pub mod backward;
 pub mod conn;
 pub mod credits;
 pub mod inline;
+#[allow(dead_code, unused_imports, reason = "RFC 5666 only")]
 pub mod legacy;
 pub mod requester;
+#[allow(dead_code, unused_imports, reason = "for the server")]
 pub mod responder;
+#[allow(dead_code, unused_imports, reason = "for version two")]
 pub mod version;
+#[allow(dead_code, unused_imports, reason = "for version two")]
 pub mod xchar;
 
 #[cfg(any(test, RPCRDMA_KUNIT))]

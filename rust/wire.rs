@@ -2,6 +2,8 @@
 
 //! Codecs for RPC-over-RDMA: what is on the wire, and nothing else.
 //!
+//! State: live.
+//!
 //! Everything here works on byte slices with `core` alone: no allocation, no panic, no `unsafe`,
 //! no clock and no kernel name. All functions may be called in any context, softirq included.
 //!
@@ -27,17 +29,15 @@
     clippy::unwrap_used
 )]
 #![allow(unreachable_pub)]
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "the room is complete; not all of it has a user in the module yet"
-)]
 
 pub mod cm_private;
+#[allow(dead_code, unused_imports, reason = "RFC 5666 only")]
 pub mod conf_rdma;
 pub mod message;
 pub mod v1;
+#[allow(dead_code, unused_imports, reason = "for version two")]
 pub mod v2;
+#[allow(dead_code, unused_imports, reason = "for version two")]
 pub mod xchar;
 
 mod cursor;
@@ -54,13 +54,16 @@ mod version;
 #[cfg(any(test, RPCRDMA_KUNIT))]
 pub mod vectors;
 
+#[allow(unused_imports, reason = "named by the host tests")]
 pub use encode::{
     EncodeError, ListProc, ReadListWriter, ReplyChunkWriter, ReplyStage, WriteChunkWriter,
     WriteListWriter,
 };
 pub use error::{DecodeError, What};
 pub use limits::Limits;
+#[allow(unused_imports, reason = "named by the host tests")]
 pub use lists::{Lists, ReadSegments, Segments, WriteChunk, WriteChunks};
+#[allow(unused_imports, reason = "named by the host tests")]
 pub use message::{Message, Proc};
 pub use prefix::{peek, Prefix};
 pub use segment::{ReadSegment, Segment};

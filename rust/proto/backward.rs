@@ -2,6 +2,8 @@
 
 //! Calls in the backward direction: the responder of a connection asks, its requester answers.
 //!
+//! State: live.
+//!
 //! RFC 8167. A backward message travels as RDMA_MSG with everything inline. Its direction shows
 //! in the RPC message alone, and XIDs and credits of the two directions have nothing to do with
 //! each other. The peer asks for backward credits with its calls; how many it has is told in our
@@ -41,7 +43,7 @@ impl Refusal {
 
     /// Whether the connection has to go. A peer that does not count its credits would fill
     /// the Receives that replies in the other direction need; what is merely malformed is dropped.
-    //= 8167-4-3
+    //= 8167-4-3 each direction has its own credits
     pub const fn ends_connection(self) -> bool {
         matches!(self, Self::Overflow)
     }
@@ -50,7 +52,7 @@ impl Refusal {
 /// Whether a message is a call, and so belongs to the backward direction when a requester
 /// receives it. XIDs do not tell: the two directions may use the same.
 #[inline]
-//= 8167-4-2
+//= 8167-4-2 direction told by RPC message type
 pub const fn is_call(message: &Message<'_>) -> bool {
     matches!(Direction::of_rpc(message.payload()), Some(Direction::Call))
 }
@@ -60,7 +62,7 @@ pub const fn is_call(message: &Message<'_>) -> bool {
 /// # Errors
 ///
 /// See [`Refusal`].
-//= 8167-4-1
+//= 8167-4-1 no chunks and fit inline
 pub fn message<'a>(call: &Message<'a>, max: u32) -> Result<&'a [u8], Refusal> {
     let Body::Msg { lists, payload } = *call.body() else {
         return Err(Refusal::Form);
@@ -81,7 +83,7 @@ pub fn message<'a>(call: &Message<'a>, max: u32) -> Result<&'a [u8], Refusal> {
 /// Longest RPC message, call or reply, that a connection carries in the backward direction and
 /// that fits a buffer together with its header of `buffer` bytes at most. In a reply the client
 /// is the sender.
-//= 8167-4-1
+//= 8167-4-1 no chunks and fit inline
 pub fn max_message(thresholds: &Thresholds, buffer: u32) -> u32 {
     // CAST: a header without chunks is a few dozen bytes.
     let header = thresholds.version.min_header() as u32;

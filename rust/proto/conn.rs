@@ -2,6 +2,8 @@
 
 //! The life of one connection, as states and events.
 //!
+//! State: live.
+//!
 //! ```text
 //!             start       addr_resolved   route_resolved    established
 //!   Idle ────────► Resolving ──────► Routing ───────► Connecting ───────► Up
@@ -137,6 +139,7 @@ impl State {
     }
 
     /// All states.
+    #[allow(dead_code, reason = "for tests")]
     pub const ALL: [Self; 7] = [
         Self::Idle,
         Self::Resolving,
@@ -147,17 +150,13 @@ impl State {
         Self::Dead,
     ];
 
-    /// Whether an attempt to connect is under way.
-    pub const fn is_pending(self) -> bool {
-        matches!(self, Self::Resolving | Self::Routing | Self::Connecting)
-    }
-
     /// Whether Sends may be posted.
     pub const fn is_up(self) -> bool {
         matches!(self, Self::Up)
     }
 
     /// Whether the connection is over, or nearly so.
+    #[allow(dead_code, reason = "for tests")]
     pub const fn is_ended(self) -> bool {
         matches!(self, Self::Draining | Self::Dead)
     }
@@ -165,6 +164,7 @@ impl State {
 
 impl Event {
     /// All events.
+    #[allow(dead_code, reason = "for tests")]
     pub const ALL: [Self; 16] = [
         Self::Start,
         Self::AddrResolved,

@@ -2,6 +2,8 @@
 
 //! Credits: how many RPCs a requester may have in flight.
 //!
+//! State: live.
+//!
 //! RFC 8166 section 3.3.1 (RFC 5666 section 3.3). A requester has one credit until the first
 //! reply of a connection; afterwards the latest reply's grant counts. A responder never grants
 //! zero; a peer that does is taken to have granted one, since zero would stop the connection for
@@ -18,7 +20,7 @@ pub struct Credits {
     limit: u32,
 }
 
-//= 8166-3.3.1-1
+//= 8166-3.3.1-1 one credit before the first reply
 impl Credits {
     /// A new connection: one credit until the first reply.
     pub const fn new() -> Self {
@@ -29,7 +31,8 @@ impl Credits {
     /// what the local side has prepared Receives for, at least one. Returns whether the limit
     /// changed.
     #[inline]
-    //= 5666-3.3-2 5666-3.3-7
+    //= 5666-3.3-2 does not get stuck on zero
+    //= 5666-3.3-7 grant may be larger or smaller
     pub fn on_reply(&mut self, grant: u32, max: u32) -> bool {
         let max = if max == 0 { 1 } else { max };
         // INVARIANT: the result lies within `1..=max`.
@@ -39,23 +42,10 @@ impl Credits {
         changed
     }
 
-    /// Back to one credit: the connection was replaced.
-    pub fn reset(&mut self) {
-        *self = Self::new();
-    }
-
     /// The current limit of RPCs in flight, at least one.
     #[inline]
     pub const fn limit(&self) -> u32 {
         self.limit
-    }
-
-    /// The limit as a SUNRPC congestion window, which counts 256 for each RPC
-    /// (`RPC_CWNDSHIFT` in `include/linux/sunrpc/xprt.h`).
-    #[inline]
-    pub const fn cwnd(&self) -> u64 {
-        // CAST: widening; `From` is not const.
-        (self.limit as u64) << 8
     }
 }
 

@@ -2,6 +2,8 @@
 
 //! Inline thresholds: the longest message that one Send can carry, in each direction.
 //!
+//! State: live.
+//!
 //! RFC 8797 section 4.2: the sender's send size or the receiver's receive size, whichever is less,
 //! as the peers announced them in their private data. Settings may differ at every connection.
 
@@ -23,11 +25,12 @@ pub struct Thresholds {
 
 impl Thresholds {
     /// What holds before or without private data: 1024 bytes each way.
-    //= 8166-3.3.3-1
+    //= 8166-3.3.3-1 threshold is 1024 bytes each way
     pub const DEFAULT: Self = Self::agree(&Settings::DEFAULT, &Settings::DEFAULT);
 
     /// What holds in version two without characteristics: 4096 bytes each way (its section 2.3).
-    //= V2-2.3-2
+    //= V2-2.3-2 assume a threshold of 4096 bytes
+    #[allow(dead_code, reason = "for version two")]
     pub const VERSION_TWO: Self = Self {
         client_to_server: Version::Two.default_inline(),
         server_to_client: Version::Two.default_inline(),
@@ -37,18 +40,21 @@ impl Thresholds {
 
     /// A client that announced `local` and found `peer`, if anything, in the server's
     /// private data.
-    //= 8797-1-1 8797-4-1
+    //= 8797-1-1 without them the defaults hold
+    //= 8797-4-1 settings may change at every reconnect
     pub fn for_client(local: &Settings, peer: Option<Settings>) -> Self {
         Self::agree(local, &peer.unwrap_or_default())
     }
 
     /// A server that announced `local` and found `peer`, if anything, in the client's private
     /// data.
+    #[allow(dead_code, reason = "for the server")]
     pub fn for_server(local: &Settings, peer: Option<Settings>) -> Self {
         Self::agree(&peer.unwrap_or_default(), local)
     }
 
-    //= 8797-4.2-2 8797-4.2-3
+    //= 8797-4.2-2 lesser of client's send, server's receive
+    //= 8797-4.2-3 lesser of server's send, client's receive
     const fn agree(client: &Settings, server: &Settings) -> Self {
         Self {
             client_to_server: min(client.send.bytes(), server.receive.bytes()),
@@ -91,7 +97,7 @@ impl Thresholds {
 
     /// Longest backward-direction call in bytes, for which the server is the sender: it must fit
     /// inline without chunks (RFC 8167 section 4.1).
-    //= 8167-4-1
+    //= 8167-4-1 no chunks and fit inline
     pub fn max_backward_call(&self) -> u32 {
         less(self.server_to_client, self.version.min_header())
     }

@@ -2,6 +2,8 @@
 
 //! Decisions that only RFC 5666 asks for; RFC 8166 has withdrawn the messages that they concern.
 //!
+//! State: RFC 5666 only.
+//!
 //! | module | question | state |
 //! | --- | --- | --- |
 //! | [`done`] | When may RDMA_DONE be sent, and what does it cost? | RFC 5666 only |

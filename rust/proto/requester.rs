@@ -2,6 +2,8 @@
 
 //! Decisions that only a requester takes.
 //!
+//! State: live.
+//!
 //! | module | question | state |
 //! | --- | --- | --- |
 //! | [`plan`] | Which chunks does this call need? | live |

@@ -2,6 +2,8 @@
 
 //! Decisions that only a responder takes.
 //!
+//! State: for the server.
+//!
 //! | module | question | state |
 //! | --- | --- | --- |
 //! | [`reassembly`] | In which order do inline data and read chunks make up the call? | for the server |

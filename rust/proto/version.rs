@@ -2,6 +2,8 @@
 
 //! Which version of the protocol to speak with a peer: version two, section 5.
 //!
+//! State: for version two.
+//!
 //! ```text
 //!                    sent            reply in version two
 //!   new ──► Probe ─────────► Probing ─────────────────────► Settled(Two)
@@ -135,7 +137,8 @@ impl Negotiation {
     /// # Errors
     ///
     /// See [`Hold`].
-    //= V2-5-1 V2-5-2
+    //= V2-5-1 one message at a time
+    //= V2-5-2 first message at most 1024 bytes
     pub fn may_send(&self, len: usize) -> Result<(), Hold> {
         match self.state {
             State::Settled(_) => Ok(()),
@@ -154,7 +157,7 @@ impl Negotiation {
     }
 
     /// A message has come.
-    //= V2-5.1-1
+    //= V2-5.1-1 non-error reply settles version two
     pub fn on_message(&mut self, m: &Message<'_>, memory: &mut PeerMemory, now: u64) -> Progress {
         let State::Probing { xid } = self.state else {
             self.on_settled_message(m);
@@ -185,7 +188,7 @@ impl Negotiation {
     }
 
     /// The peer has refused version two, and speaks `low` to `high`.
-    //= V2-5.2-6
+    //= V2-5.2-6 requester picks a version of the range
     fn on_range(&mut self, low: u32, high: u32, memory: &mut PeerMemory, now: u64) -> Progress {
         if !(low..=high).contains(&Version::One.number()) {
             return self.fail();
@@ -209,7 +212,8 @@ impl Negotiation {
     /// The connection was lost, or its first message was not answered in time: if that
     /// happened during the negotiation or right after a refusal, the peer is taken to speak version
     /// one only. The next connection starts with [`Negotiation::new`].
-    //= V2-5.2-1 V2-5.2-2
+    //= V2-5.2-1 connection lost right after refusing
+    //= V2-5.2-2 drops the first message
     pub fn on_lost(&mut self, memory: &mut PeerMemory, now: u64) {
         if matches!(self.state, State::Probing { .. }) || self.refused {
             memory.assume_one(now);
@@ -221,7 +225,9 @@ impl Negotiation {
     /// The thresholds that hold in this state: before the negotiation ends those that every
     /// version-one peer supports, then the default of version two or what the private data of
     /// version one say, `agreed`. They change without the connection being lost (section 5.2).
-    //= V2-5.1-2 V2-5.2-3 V2-5.2-4
+    //= V2-5.1-2 default threshold of version two
+    //= V2-5.2-3 threshold is that of the version
+    //= V2-5.2-4 thresholds change without connection being lost
     pub const fn thresholds(&self, agreed: &Thresholds) -> Thresholds {
         match self.state {
             State::Settled(Version::One) => *agreed,
@@ -240,7 +246,9 @@ impl Negotiation {
 /// # Errors
 ///
 /// The error to answer with.
-//= 5666-4.2-3 V2-5.2-5 V2-5.3-1
+//= 5666-4.2-3 inclusive range of supported versions
+//= V2-5.2-5 not spoken, answered by ERR_VERS
+//= V2-5.3-1 replies use version of their calls
 pub fn answer(asked: u32, low: Version, high: Version) -> Result<Version, ErrorBody> {
     match Version::from_u32(asked) {
         Some(version) if low <= version && version <= high => Ok(version),

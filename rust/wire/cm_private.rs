@@ -2,6 +2,8 @@
 
 //! CM Private Data for RPC-over-RDMA version one: RFC 8797.
 //!
+//! State: live.
+//!
 //! ```text
 //! byte  0 1 2 3      4        5                    6          7
 //!       f6 ab 0e 18  version  reserved (7), R (1)  send size  receive size
@@ -18,14 +20,8 @@ pub const MAGIC: u32 = 0xf6ab_0e18;
 pub const FORMAT_VERSION: u8 = 1;
 
 /// Length of the message in bytes.
-//= 8797-4-4
+//= 8797-4-4 exactly eight octets
 pub const LEN: usize = 8;
-
-/// Smallest size that can be announced, and the one of a silent peer, in bytes.
-pub const MIN_SIZE: u32 = 1024;
-
-/// Largest size that can be announced, in bytes (section 4.2).
-pub const MAX_SIZE: u32 = 262_144;
 
 const FLAG_REMOTE_INVALIDATION: u8 = 1;
 
@@ -42,7 +38,7 @@ pub struct Settings {
 
 impl Settings {
     /// What must be assumed of a peer that sends no valid message (section 5.1).
-    //= 8797-5.1-1
+    //= 8797-5.1-1 without a valid message both 1024
     pub const DEFAULT: Self = Self {
         remote_invalidation: false,
         send: Size::MIN,
@@ -69,7 +65,7 @@ impl Size {
 
     /// The largest expressible size not above `bytes`, but at least [`Size::MIN`], which every
     /// version-one peer must support.
-    //= 8797-4.2-1
+    //= 8797-4.2-1 sizes from 1024 to 262144
     pub const fn from_bytes(bytes: u32) -> Self {
         let kilo = bytes / 1024;
         if kilo == 0 {
@@ -100,7 +96,8 @@ impl Size {
 }
 
 /// Encodes a version-one message.
-//= 8797-4-2 8797-4-5
+//= 8797-4-2 senders set reserved bits to zero
+//= 8797-4-5 takes up the first eight octets
 pub const fn encode(settings: Settings) -> [u8; LEN] {
     let [m0, m1, m2, m3] = MAGIC.to_be_bytes();
     let flags = if settings.remote_invalidation {
@@ -118,12 +115,17 @@ pub const fn encode(settings: Settings) -> [u8; LEN] {
 /// `private_data` counts; an identifier that occurs by accident in other layers' data in front
 /// of it, followed by another version, is passed over (sections 5.2 and 7). Reserved
 /// flags are ignored. `None` means that [`Settings::DEFAULT`] applies.
-//= 8797-4-6 8797-5-1 8797-5.2-1 8797-5.2-2 8797-6-1
+//= 8797-4-6 field too short for message
+//= 8797-5-1 other layers are passed over
+//= 8797-5.2-1 format identifier at any offset
+//= 8797-5.2-2 without the identifier no private data
+//= 8797-6-1 later formats are passed over
 pub fn decode(private_data: &[u8]) -> Option<Settings> {
     private_data.windows(LEN).find_map(decode_here)
 }
 
-//= 8797-4-3 8797-5.2-3
+//= 8797-4-3 receivers ignore reserved bits
+//= 8797-5.2-3 version number and length are checked
 fn decode_here(window: &[u8]) -> Option<Settings> {
     let &[m0, m1, m2, m3, version, flags, send, receive] = window else {
         return None;

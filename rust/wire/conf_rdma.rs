@@ -2,6 +2,8 @@
 
 //! Connection Configuration Protocol: RFC 5666 section 6.
 //!
+//! State: RFC 5666 only.
+//!
 //! An RPC program of its own with one procedure, CONF_RDMA. RFC 8166 has dropped it; private data
 //! ([`super::cm_private`]) took its place. Here are the arguments and the results; the RPC call and
 //! reply around them are the RPC layer's.
@@ -10,7 +12,7 @@ use super::cursor::Cursor;
 use super::DecodeError;
 
 /// RPC program number, CONFIG_RDMA_PROG.
-//= 5666-6-2
+//= 5666-6-2 may use Connection Configuration Protocol
 pub const PROGRAM: u32 = 100_417;
 
 /// Version of the program.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A reader of XDR words that cannot run past its input.
+//!
+//! State: live.
 
 use super::{DecodeError, What};
 
@@ -114,7 +116,7 @@ impl<'a> Cursor<'a> {
     /// The next counted opaque data, without its padding. What the padding holds is not
     /// checked; it is nobody's data.
     #[inline]
-    //= XC-2.1-1
+    //= XC-2.1-1 length beyond the message
     pub(super) fn opaque(&mut self) -> Result<&'a [u8], DecodeError> {
         // CAST: as in `lists::segments`: any length beyond the input is refused.
         let len = self.word()? as usize;
@@ -124,6 +126,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Nothing may be left.
+    #[allow(dead_code, reason = "for version two")]
     pub(super) const fn end(&self) -> Result<(), DecodeError> {
         if self.rest.is_empty() {
             Ok(())

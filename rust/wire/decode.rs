@@ -2,6 +2,8 @@
 
 //! Decoding a received message. The versions share this code; [`VersionDecoder`] has the parts in
 //! which they differ.
+//!
+//! State: live.
 
 use super::cursor::Cursor;
 use super::message::{Body, ErrorBody, HeaderKind, Message, Proc};
@@ -57,6 +59,7 @@ impl<'a> Message<'a> {
     ///
     /// See [`Message::decode_as`]; [`What::Version`] for a version that is not spoken.
     #[inline]
+    #[allow(dead_code, reason = "for the server")]
     pub fn decode(bytes: &'a [u8], limits: &Limits) -> Result<Self, DecodeError> {
         let version = peek(bytes)?.version;
         match Version::from_u32(version) {
@@ -76,7 +79,7 @@ impl<'a> Message<'a> {
     /// A [`DecodeError`] that names the first item that is cut short, unknown, malformed or beyond
     /// `limits`.
     #[inline]
-    //= 5666-4.2-1
+    //= 5666-4.2-1 header and chunks are checked
     pub fn decode_as(
         version: Version,
         bytes: &'a [u8],
@@ -156,7 +159,7 @@ fn decode_rare<'a, D: VersionDecoder<MIN>, const MIN: usize>(
 }
 
 /// Decodes what RDMA_ERROR says; the versions number their errors alike.
-//= 5666-4.3-1
+//= 5666-4.3-1 eight words of padding
 fn error(c: &mut Cursor<'_>, version: Version) -> Result<ErrorBody, DecodeError> {
     match c.word()? {
         ERR_VERS => Ok(ErrorBody::Vers {

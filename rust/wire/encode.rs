@@ -2,6 +2,8 @@
 
 //! Writing the three chunk lists (RFC 8166 section 4.3), in their order, one segment at a time.
 //!
+//! State: live.
+//!
 //! The types below follow one another as the lists do in the header:
 //!
 //! ```text
@@ -94,6 +96,7 @@ impl<'b> Writer<'b> {
     }
 
     /// Appends any number of bytes.
+    #[allow(dead_code, reason = "for version two")]
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result {
         match mem::take(&mut self.rest).split_at_mut_checked(bytes.len()) {
             Some((head, rest)) => {
@@ -306,6 +309,7 @@ impl<'b> ReplyStage<'b> {
     ///
     /// [`EncodeError::NoRoom`].
     #[inline]
+    #[allow(dead_code, reason = "for the server")]
     pub fn finish(mut self) -> Result<usize> {
         self.writer.put(ABSENT)?;
         Ok(self.writer.written())

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Why a message was refused.
+//!
+//! State: live.
 
 use core::fmt;
 
@@ -49,12 +51,15 @@ pub enum What {
     /// A direction that is neither CALL nor REPLY (version two).
     Direction(u32),
     /// Bytes after the end of an optional operation's data.
+    #[allow(dead_code, reason = "for version two")]
     Trailing,
     /// More transport characteristics than [`super::Limits::characteristics`].
+    #[allow(dead_code, reason = "for version two")]
     Characteristics(u32),
     /// A known characteristic, of this id, with data that are not of its type.
     Characteristic(u32),
     /// A subset names an element, with this index, that its list lacks.
+    #[allow(dead_code, reason = "for version two")]
     Element(u32),
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Writing what stands before the chunk lists, and the messages without any.
+//!
+//! State: live.
 
 use super::decode::{ERR_BAD_HEADER, ERR_INVAL_OPTION, ERR_VERS};
 use super::encode::Writer;
@@ -16,7 +18,7 @@ impl Version {
     ///
     /// [`EncodeError::NoRoom`].
     #[inline]
-    //= 5666-3.3-1
+    //= 5666-3.3-1 call requests any number of credits
     pub fn begin(
         self,
         buf: &mut [u8],
@@ -59,7 +61,9 @@ impl Version {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    //= 5666-4.2-4 8166-4.5-1 V2-4.2.1-2
+    //= 5666-4.2-4 version otherwise valid at its receiver
+    //= 8166-4.5-1 ERR_CHUNK has nothing behind
+    //= V2-4.2.1-2 no RPC message follows RDMA2_ERROR
     pub fn error(
         self,
         buf: &mut [u8],

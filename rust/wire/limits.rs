@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Bounds on what a peer may make us walk through.
+//!
+//! State: live.
 
 /// How many list elements a decoder accepts. A message with more is refused, whatever its length.
 ///
@@ -20,6 +22,7 @@ pub struct Limits {
 
 impl Limits {
     /// No bound but the message's own length.
+    #[allow(dead_code, reason = "for tests")]
     pub const NONE: Self = Self {
         read_segments: u32::MAX,
         write_chunks: u32::MAX,

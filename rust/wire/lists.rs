@@ -2,6 +2,8 @@
 
 //! Read list, write list and reply chunk: checked once, then read without failure.
 //!
+//! State: live.
+//!
 //! RFC 8166 section 4.3; `rdma_reads`, `rdma_writes`, `rdma_reply` in the XDR. The three lists are
 //! the same in version one and version two.
 
@@ -58,6 +60,7 @@ impl<'a> Lists<'a> {
     }
 
     /// Every R_key the lists mention, in the order of the header, repetitions included.
+    #[allow(dead_code, reason = "for the server")]
     pub fn handles(&self) -> impl Iterator<Item = u32> + 'a {
         let reads = self.read_list().map(|r| r.segment);
         let writes = self.write_list().flat_map(|c| c.segments());
@@ -103,7 +106,7 @@ impl<'a> Lists<'a> {
 }
 
 /// Walks a read list and returns its entries, without the closing word.
-//= 5666-3.4-6
+//= 5666-3.4-6 any object may be a chunk
 #[inline(always)]
 fn read_list<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<&'a [u8], DecodeError> {
     let start = c.rest();
@@ -246,6 +249,7 @@ impl<'a> WriteChunk<'a> {
 
     /// Number of segments, possibly none.
     #[inline]
+    #[allow(dead_code, reason = "for tests")]
     pub const fn count(&self) -> usize {
         self.segments.len() / Segment::LEN
     }
@@ -253,6 +257,7 @@ impl<'a> WriteChunk<'a> {
     /// Sum of the segments' lengths in bytes. It cannot overflow: a chunk has fewer than 2^32
     /// segments of fewer than 2^32 bytes.
     #[inline]
+    #[allow(dead_code, reason = "for the server")]
     pub fn total_len(&self) -> u64 {
         self.segments()
             .fold(0, |sum: u64, s| sum.saturating_add(u64::from(s.length)))

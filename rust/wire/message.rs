@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! One message type for both versions, so that callers do not branch on them.
+//!
+//! State: live.
 
 use super::{DecodeError, Direction, Lists, Prefix, Version, What};
 
@@ -47,7 +49,8 @@ pub enum Proc {
 // message without chunks then takes 43 instructions instead of 51.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-//= 5666-4.1-8 V2-4.2.1-3
+//= 5666-4.1-8 depends on the message type
+//= V2-4.2.1-3 all, part or nothing
 pub enum Body<'a> {
     /// An RPC message, inline: RDMA_MSG, RDMA2_MSG.
     Msg {
@@ -125,6 +128,7 @@ impl<'a> Message<'a> {
 
     /// The version of the message.
     #[inline]
+    #[allow(dead_code, reason = "for version two")]
     pub const fn version(&self) -> Version {
         match self.kind {
             HeaderKind::One => Version::One,
@@ -146,6 +150,7 @@ impl<'a> Message<'a> {
 
     /// The direction that the header names, or that follows from the message type. `None` for
     /// version-one messages with chunk lists: there the RPC message tells.
+    #[allow(dead_code, reason = "for version two")]
     pub const fn direction(&self) -> Option<Direction> {
         match (self.kind, &self.body) {
             (HeaderKind::Two(direction), _) => Some(direction),
@@ -157,6 +162,7 @@ impl<'a> Message<'a> {
 
     /// Length of the header in bytes: where the RPC message starts, if one follows.
     #[inline]
+    #[allow(dead_code, reason = "for the server")]
     pub const fn header_len(&self) -> usize {
         self.header_len
     }
@@ -169,6 +175,7 @@ impl<'a> Message<'a> {
 
     /// Message type.
     #[inline]
+    #[allow(dead_code, reason = "for the server")]
     pub const fn proc(&self) -> Proc {
         match self.body {
             Body::Msg { .. } => Proc::Msg,
@@ -209,7 +216,11 @@ impl<'a> Message<'a> {
     /// [`Mismatch`] when header and RPC message disagree (version two, section 4.2.2), or
     /// when the XID of an inline RPC message differs from the header's (RFC 5666 section 4.1), or when
     /// a message that must carry an RPC message carries none (section 4.2.1).
-    //= 5666-4.1-1 5666-4.1-6 V2-4.2.1-1 V2-4.2.2-2
+    //= 5666-4.1-1 header's XID that of message
+    //= 5666-4.1-6 followed by an RPC message
+    //= V2-4.2.1-1 RPC message follows RDMA2_MSG
+    //= V2-4.2.2-2 direction is that of RPC message
+    #[allow(dead_code, reason = "for version two")]
     pub fn check_direction(&self) -> Result<Option<Direction>, Mismatch> {
         let rpc = match self.body {
             Body::Msg { payload, .. } | Body::Msgp { payload, .. } => payload,
@@ -231,7 +242,8 @@ impl<'a> Message<'a> {
 impl Message<'_> {
     /// Direction of an optional operation, behind which there may be the beginning of an RPC
     /// message, or any other part of one. It is a beginning if it starts with the same XID.
-    //= V2-4.2.2-4
+    //= V2-4.2.2-4 direction of an optional operation
+    #[allow(dead_code, reason = "for version two")]
     fn check_partial(&self, rpc: &[u8]) -> Result<Option<Direction>, Mismatch> {
         let begins = rpc.first_chunk().map(|xid| u32::from_be_bytes(*xid)) == Some(self.xid);
         match (self.direction(), Direction::of_rpc(rpc)) {
@@ -243,6 +255,7 @@ impl Message<'_> {
 
 /// How a header and the RPC message behind it can disagree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code, reason = "for version two")]
 pub enum Mismatch {
     /// There is no RPC message where there must be one.
     NoMessage,
@@ -255,7 +268,10 @@ pub enum Mismatch {
 impl DecodeError {
     /// What a responder answers to a message that it could not decode. `versions` is the
     /// inclusive range it supports.
-    //= 5666-4.2-2 5666-4.2-5 V2-4.2.3-1
+    //= 5666-4.2-2 errors are answered by RDMA_ERROR
+    //= 5666-4.2-5 other errors answered by ERR_CHUNK
+    //= V2-4.2.3-1 errors are handled as in version
+    #[allow(dead_code, reason = "for the server")]
     pub const fn answer(&self, versions: (u32, u32)) -> ErrorBody {
         match self.what {
             What::Version(_) => ErrorBody::Vers {

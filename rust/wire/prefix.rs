@@ -2,6 +2,8 @@
 
 //! The four words that every version of the protocol begins with.
 //!
+//! State: live.
+//!
 //! RFC 5666 section 4.1: "these first four fields and the start of the following message body
 //! MUST always remain aligned at these fixed offsets for all versions".
 
@@ -10,7 +12,7 @@ use super::{DecodeError, What};
 
 /// `rdma_xid`, `rdma_vers`, `rdma_credit`, `rdma_proc`, unchecked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-//= 5666-4.1-5
+//= 5666-4.1-5 first four words have same place
 pub struct Prefix {
     /// Transaction ID of the RPC.
     pub xid: u32,
@@ -71,7 +73,7 @@ impl Prefix {
 ///
 /// [`What::Truncated`] when there are fewer than sixteen bytes.
 #[inline]
-//= 5666-4.1-2
+//= 5666-4.1-2 header's XID alone
 pub const fn peek(bytes: &[u8]) -> Result<Prefix, DecodeError> {
     match bytes.first_chunk() {
         Some(words) => Ok(Prefix::from_bytes(words)),

@@ -2,12 +2,14 @@
 
 //! RDMA segments, the unit in which memory is described to the peer.
 //!
+//! State: live.
+//!
 //! `struct xdr_rdma_segment` and `struct xdr_read_chunk`, RFC 5666 section 4.3 (unchanged in
 //! RFC 8166 section 4.1 and in version two).
 
 /// A stretch of registered memory: `struct xdr_rdma_segment`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-//= 5666-2-1
+//= 5666-2-1 steering tag of at most 32 bits
 pub struct Segment {
     /// Steering tag (R_key) of the registration.
     pub handle: u32,

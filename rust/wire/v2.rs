@@ -2,6 +2,8 @@
 
 //! RPC-over-RDMA version two: draft-cel-nfsv4-rpcrdma-version-two-01, section 4.
 //!
+//! State: for version two.
+//!
 //! ```text
 //! word  0    1       2        3
 //!      xid  vers=2  credits  proc

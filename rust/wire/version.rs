@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Protocol versions and message directions.
+//!
+//! State: live.
 
 /// A version of the protocol that this crate speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,6 +16,7 @@ pub enum Version {
 
 impl Version {
     /// The version with this number, if it is spoken.
+    #[allow(dead_code, reason = "for the server")]
     pub const fn from_u32(n: u32) -> Option<Self> {
         match n {
             1 => Some(Self::One),
@@ -29,6 +32,7 @@ impl Version {
     }
 
     /// Inline threshold in bytes of a peer that has announced none.
+    #[allow(dead_code, reason = "for version two")]
     pub const fn default_inline(self) -> u32 {
         match self {
             Self::One => super::v1::DEFAULT_INLINE,
@@ -82,7 +86,7 @@ impl Direction {
 
     /// The direction of an RPC message, from its second word; `None` if it is too short or no RPC
     /// message.
-    //= 8167-4-2
+    //= 8167-4-2 direction told by RPC message type
     pub const fn of_rpc(message: &[u8]) -> Option<Self> {
         match message.first_chunk() {
             Some(&[_, _, _, _, m0, m1, m2, m3]) => {

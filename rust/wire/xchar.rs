@@ -2,6 +2,8 @@
 
 //! Transport characteristics, an extension to version two: draft-dnoveck-nfsv4-rpcrdma-xcharext-01.
 //!
+//! State: for version two.
+//!
 //! Four optional operations ([`super::v2`]) carry them. Their data:
 //!
 //! | opttype | operation | data |

@@ -37,7 +37,8 @@ fn judge(bytes: &[u8], max: u32) -> Option<Result<usize, Refusal>> {
 /// # Errors
 ///
 /// The name of the first case that fails.
-//~ 8167-4-1 8167-4-2
+//~ 8167-4-1 no chunks and fit inline
+//~ 8167-4-2 direction told by RPC message type
 pub fn check() -> Result<(), &'static str> {
     // XID and direction in the RPC message, its length, the longest one; verdict.
     type Case = (

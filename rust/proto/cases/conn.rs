@@ -120,9 +120,8 @@ fn check_reasons() -> Result<(), &'static str> {
     }
     for state in State::ALL {
         let ended = matches!(state, State::Draining | State::Dead);
-        let busy = !ended && state != State::Idle;
         ensure!(state.is_ended() == ended, "ended");
-        ensure!((state.is_up() || state.is_pending()) == busy, "busy");
+        ensure!(state.is_up() == (state == State::Up), "up");
     }
     Ok(())
 }

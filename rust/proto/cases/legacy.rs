@@ -15,7 +15,10 @@ type Check = Result<(), &'static str>;
 /// # Errors
 ///
 /// The name of the first case that fails.
-//~ 5666-3.3-5 5666-3.5-1 5666-3.8-1 5666-3.8-4
+//~ 5666-3.3-5 always has at least one credit
+//~ 5666-3.5-1 after reading client sends RDMA_DONE
+//~ 5666-3.8-1 client accounts for RDMA_DONE
+//~ 5666-3.8-4 replenishes the credit RDMA_DONE took
 pub fn check_done() -> Check {
     let mut w = Window::new();
     let first = w.try_call().ok_or("first call")?;
@@ -40,7 +43,12 @@ pub fn check_done() -> Check {
     check_exposure()
 }
 
-//~ 5666-3.8-2 5666-3.8-3 5666-11-1 5666-11-2 5666-11-3 5666-11-4
+//~ 5666-3.8-2 server takes its memory back
+//~ 5666-3.8-3 credits enough for RDMA_DONE
+//~ 5666-11-1 protect themselves against missing RDMA_DONEs
+//~ 5666-11-2 may lower the grant
+//~ 5666-11-3 grant does not fall to zero
+//~ 5666-11-4 resources are recovered after time
 fn check_exposure() -> Check {
     let mut e = Exposure::new(2);
     ensure!(e.grant(32) == 32, "full grant");
@@ -58,7 +66,8 @@ fn check_exposure() -> Check {
 /// # Errors
 ///
 /// The name of the first case that fails.
-//~ 5666-3.9-1 5666-3.9-2
+//~ 5666-3.9-1 alignment and threshold of RDMA_MSGP
+//~ 5666-3.9-2 skips the padding before opaque data
 pub fn check_padding() -> Check {
     const BAD: [u32; 5] = [0, 1, 2, 12, u32::MAX];
     for align in BAD {
@@ -98,7 +107,14 @@ const REPLY: Reply = Reply {
 /// # Errors
 ///
 /// The name of the first case that fails.
-//~ 5666-6.1-1 5666-6.1-2 5666-6.1-4 5666-6.2-1 5666-6.2-2 5666-6.2-3 5666-6.2-4 5666-6.2-6
+//~ 5666-6.1-1 before any other RPC program
+//~ 5666-6.1-2 assumes one receive of 1 KB
+//~ 5666-6.1-4 sends nothing else until answered
+//~ 5666-6.2-1 no call longer than server accepts
+//~ 5666-6.2-2 server may accept more or less
+//~ 5666-6.2-3 announces no RDMA Reads
+//~ 5666-6.2-4 pad as the server recommends
+//~ 5666-6.2-6 client and server have agreed
 pub fn check_conf() -> Check {
     let mut x = Exchange::Initial;
     ensure!(x.may_send(1024) && !x.may_send(1025), "basic level");

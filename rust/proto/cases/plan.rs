@@ -111,7 +111,9 @@ fn check_inline() -> Check {
     Ok(())
 }
 
-//~ 5666-3.4-1 5666-4-1 8267-2-1
+//~ 5666-3.4-1 upper layer decides which data
+//~ 5666-4-1 too long moves as a chunk
+//~ 8267-2-1 data chunks; none under integrity
 fn check_calls() -> Check {
     let inline = ReplyKind::Inline;
     let read = CallKind::ReadChunk { position: 148 };
@@ -162,7 +164,11 @@ fn check_calls() -> Check {
     Ok(())
 }
 
-//~ 5666-3.4-2 5666-3.4-8 5666-3.8-6 5666-5.2-1 8166-3.4-1
+//~ 5666-3.4-2 call may offer write chunks
+//~ 5666-3.4-8 calls do not leave out write list
+//~ 5666-3.8-6 replies have no read chunks
+//~ 5666-5.2-1 reply chunk for the whole reply
+//~ 8166-3.4-1 XDR padding into write chunks
 fn check_replies() -> Check {
     let copied = CallKind::Inline;
     let write = ReplyKind::WriteChunk { pad: false };
@@ -221,7 +227,7 @@ fn check_replies() -> Check {
 }
 
 /// The longest message that is still inline, and the next byte.
-//~ 8166-3.5-1
+//~ 8166-3.5-1 does not fit inline
 fn check_edges() -> Check {
     let call = |head_len| CallShape {
         head_len,
@@ -278,7 +284,8 @@ fn check_rest_of_a_call() -> Check {
 }
 
 /// Which bytes go where.
-//~ 5666-3.6-2 5666-3.7-2
+//~ 5666-3.6-2 one chunk, for the pages
+//~ 5666-3.7-2 round-up not in a read chunk
 fn check_parts() -> Check {
     // 4097 bytes of payload: the tail begins with three bytes of padding.
     let p = plan(&write_call(4097, 11), &SMALL_REPLY, &COND)?;

@@ -95,7 +95,9 @@ fn encode(buf: &mut [u8], proc: ListProc, reads: &[(u32, u32)]) -> Result<usize,
 /// # Errors
 ///
 /// The name of the first case that fails.
-//~ 5666-3.7-1 8166-3.4-2 8166-4.3-3
+//~ 5666-3.7-1 round-up that was not transferred
+//~ 8166-3.4-2 round-up bytes present, and absent
+//~ 8166-4.3-3 equal positions are one chunk
 pub fn check() -> Check {
     for (reads, base, want) in INLINE {
         run(ListProc::Msg, reads, base, want)?;
@@ -137,7 +139,7 @@ fn violation(v: Violation) -> u32 {
     v as u32
 }
 
-//~ 5666-5.1-1
+//~ 5666-5.1-1 message is in first read chunk
 fn check_starts() -> Check {
     type Start = (ListProc, &'static [(u32, u32)], Violation);
     const BAD: [Start; 6] = [

@@ -55,7 +55,10 @@ const fn segment(length: u32) -> Segment {
     }
 }
 
-//~ 5666-3.4-3 5666-3.4-9 8166-4.3-1 8166-4.3-4
+//~ 5666-3.4-3 byte counts agree with chunk lengths
+//~ 5666-3.4-9 filled in part, or not filled
+//~ 8166-4.3-1 returns lengths written, never more
+//~ 8166-4.3-4 not used: lengths of zero
 fn check_chunks() -> Check {
     for (offered, returned, want) in CHUNKS {
         let offered = offered.iter().map(|&n| segment(n));
@@ -164,7 +167,9 @@ const BODIES: [BodyCase; 12] = [
     ),
 ];
 
-//~ 5666-3.4-4 8166-4.2-1 8166-4.3-2
+//~ 5666-3.4-4 server returns the data inline
+//~ 8166-4.2-1 RDMA_MSGP and RDMA_DONE not accepted
+//~ 8166-4.3-2 reply has no read list
 fn check_bodies() -> Check {
     const WRITE: [Segment; 2] = [segment(4096), segment(4)];
     const REPLY: [Segment; 1] = [segment(8192)];
@@ -247,7 +252,10 @@ fn check_whole_lists() -> Check {
 /// # Errors
 ///
 /// The name of the first case that fails.
-//~ 8797-3.2-1 8797-4.1-1 8797-4.1-2 8797-4.1-3
+//~ 8797-3.2-1 only if both ends support it
+//~ 8797-4.1-1 invalidate remotely if both set R
+//~ 8797-4.1-2 STag that belongs to the XID
+//~ 8797-4.1-3 replies use plain Send
 pub fn check_invalidate() -> Check {
     let own = [5, 6, 7];
     ensure!(

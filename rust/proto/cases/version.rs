@@ -72,7 +72,8 @@ const CASES: [(Answer, Progress); 10] = [
 /// # Errors
 ///
 /// The name of the first case that fails.
-//~ V2-5.1-1 V2-5.2-6
+//~ V2-5.1-1 non-error reply settles version two
+//~ V2-5.2-6 requester picks a version of the range
 pub fn check() -> Check {
     for (answer, want) in CASES {
         let mut memory = PeerMemory::new(60);
@@ -112,7 +113,8 @@ fn hear(
     Ok(n.on_message(&message, memory, 100))
 }
 
-//~ V2-5-1 V2-5-2
+//~ V2-5-1 one message at a time
+//~ V2-5-2 first message at most 1024 bytes
 fn check_first_message() -> Check {
     let mut memory = PeerMemory::new(60);
     let mut n = Negotiation::new(&memory, 100);
@@ -136,7 +138,11 @@ fn check_first_message() -> Check {
     Ok(())
 }
 
-//~ V2-2.3-1 V2-2.3-2 V2-5.1-2 V2-5.2-3 V2-5.2-4
+//~ V2-2.3-1 inline threshold of 4096 bytes
+//~ V2-2.3-2 assume a threshold of 4096 bytes
+//~ V2-5.1-2 default threshold of version two
+//~ V2-5.2-3 threshold is that of the version
+//~ V2-5.2-4 thresholds change without connection being lost
 fn check_thresholds() -> Check {
     let mut memory = PeerMemory::new(60);
     let agreed = Thresholds {
@@ -160,7 +166,8 @@ fn check_thresholds() -> Check {
     Ok(())
 }
 
-//~ V2-5.2-1 V2-5.2-2
+//~ V2-5.2-1 connection lost right after refusing
+//~ V2-5.2-2 drops the first message
 fn check_loss() -> Check {
     let mut memory = PeerMemory::new(60);
     let mut n = probing(&memory)?;
@@ -191,7 +198,9 @@ fn check_loss() -> Check {
     Ok(())
 }
 
-//~ 5666-4.2-3 V2-5.2-5 V2-5.3-1
+//~ 5666-4.2-3 inclusive range of supported versions
+//~ V2-5.2-5 not spoken, answered by ERR_VERS
+//~ V2-5.3-1 replies use version of their calls
 fn check_responder() -> Check {
     let (one, two) = (Version::One, Version::Two);
     ensure!(answer(1, one, two) == Ok(one), "asked in one");

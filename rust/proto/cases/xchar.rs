@@ -64,7 +64,9 @@ pub fn check_peer() -> Check {
     check_backward()
 }
 
-//~ V2-3.1-1 V2-3.3-1 XC-4-1
+//~ V2-3.1-1 unknown operation answered by INVAL_OPTION
+//~ V2-3.3-1 all are known, or none
+//~ XC-4-1 unsupported operations are answered by INVAL_OPTION
 fn check_answers() -> Check {
     let answer = |op, data| answer_option(&Operation::decode(op, data, &Limits::NONE));
     ensure!(answer(2, &[0, 0, 0, 0]).is_none(), "known operation");
@@ -80,7 +82,7 @@ fn check_answers() -> Check {
     Ok(())
 }
 
-//~ XC-3-1
+//~ XC-3-1 defaults assumed of a peer
 fn check_defaults() -> Check {
     let p = Peer::default();
     ensure!(p.send_limit() == 4096, "default size");
@@ -93,7 +95,12 @@ fn check_defaults() -> Check {
     Ok(())
 }
 
-//~ XC-2.1-4 XC-2.1-7 XC-3.2-1 XC-3.2-2 XC-4-3 XC-4.1-3
+//~ XC-2.1-4 unknown characteristics are skipped without error
+//~ XC-2.1-7 elements may be in any order
+//~ XC-3.2-1 requester not ready sent plain Sends
+//~ XC-3.2-2 may be sent Send With Invalidate
+//~ XC-4-3 supports RESP_XCHAR or UPD_XCHAR
+//~ XC-4.1-3 unknown characteristics are ignored
 fn check_init() -> Check {
     let mut p = Peer::new();
     let start = [
@@ -124,7 +131,15 @@ fn check_init() -> Check {
     Ok(())
 }
 
-//~ XC-3-3 XC-3.1-3 XC-4-2 XC-4-4 XC-4.1-1 XC-4.3-3 XC-4.4-1 XC-4.4-3 XC-4.4-4
+//~ XC-3-3 peer does not support REQ_XCHAR
+//~ XC-3.1-3 asks for a smaller size
+//~ XC-4-2 sends REQ_XCHAR supports RESP_XCHAR
+//~ XC-4-4 each operation may be unsupported
+//~ XC-4.1-1 does not assume characteristics were noted
+//~ XC-4.3-3 change done counts from then
+//~ XC-4.4-1 UPD_XCHAR may clear pending request
+//~ XC-4.4-3 XID unrelated to any request
+//~ XC-4.4-4 clear a request without a change
 fn check_requests() -> Check {
     let mut p = Peer::new();
     let (less, more) = (
@@ -172,7 +187,8 @@ fn check_requests() -> Check {
     Ok(())
 }
 
-//~ XC-4.3-1 XC-4.3-4
+//~ XC-4.3-1 XID is that of the request
+//~ XC-4.3-4 pending change is announced later
 fn check_responses() -> Check {
     let mut p = Peer::new();
     let unasked = Err(BadResponse::Unasked);
@@ -202,7 +218,8 @@ fn check_responses() -> Check {
     Ok(())
 }
 
-//~ XC-3.3-1 XC-3.3-2
+//~ XC-3.3-1 UNKNOWN means no backward support
+//~ XC-3.3-2 backward request shows support
 fn check_backward() -> Check {
     let mut p = Peer::new();
     let unknown = Characteristic::BackwardSupport(BackwardSupport::Unknown);
@@ -240,7 +257,11 @@ pub fn check_receives() -> Check {
     check_thresholds()
 }
 
-//~ V2-2.3-3 XC-3-4 XC-3.1-1 XC-3.1-2 XC-4.4-2
+//~ V2-2.3-3 larger thresholds may be supported
+//~ XC-3-4 unrequested change does not disturb
+//~ XC-3.1-1 until all smaller receives are gone
+//~ XC-3.1-2 not reduced before the partner knows
+//~ XC-4.4-2 unrequested change may be announced
 fn check_growth() -> Check {
     let mut r = Receives::new(4096);
     ensure!(r.grow(4096, 0) == Err(Refused::NotLarger), "not larger");
@@ -263,7 +284,9 @@ fn check_growth() -> Check {
     Ok(())
 }
 
-//~ XC-3-2 XC-3.1-4 XC-4.2-1
+//~ XC-3-2 any request may be rejected
+//~ XC-3.1-4 size is reduced only on request
+//~ XC-4.2-1 REQ_XCHAR is answered by RESP_XCHAR
 fn check_asked() -> Check {
     const RANGE: (u32, u32) = (2048, 16384);
     let mut r = Receives::new(4096);
@@ -292,7 +315,7 @@ fn check_asked() -> Check {
     Ok(())
 }
 
-//~ XC-4.3-5
+//~ XC-4.3-5 unknown are rejected
 fn check_wanted() -> Check {
     const RANGE: (u32, u32) = (2048, 16384);
     let mut r = Receives::new(4096);
@@ -316,7 +339,8 @@ fn check_wanted() -> Check {
     Ok(())
 }
 
-//~ XC-3.1-6 XC-4.1-1
+//~ XC-3.1-6 size decides when chunks are needed
+//~ XC-4.1-1 does not assume characteristics were noted
 fn check_thresholds() -> Check {
     let (mut peer, own) = (Peer::new(), Receives::new(16384));
     says(&mut peer, Characteristic::ReceiveBufferSize(8192), false)?;

@@ -2,6 +2,8 @@
 
 //! Applying the Connection Configuration Protocol: RFC 5666 section 6.
 //!
+//! State: RFC 5666 only.
+//!
 //! Before the server has answered, a client may send one message at a time, of at most 1024
 //! bytes. The server's answer bounds the client's calls and its use of RDMA Read.
 
@@ -38,7 +40,8 @@ impl Configuration {
     ///
     /// The server's `maxcall_sendsize` may be more than was asked for; the client does not send
     /// more than it can, which is what it asked for. Below the basic level neither falls.
-    //= 5666-6.2-2 5666-6.2-4
+    //= 5666-6.2-2 server may accept more or less
+    //= 5666-6.2-4 pad as the server recommends
     pub fn agree(request: &Request, reply: &Reply) -> Self {
         let max_call = reply.maxcall_sendsize.min(request.maxcall_sendsize);
         Self {
@@ -55,7 +58,7 @@ impl Configuration {
     /// announced that no RDMA Read can be active at it (section 6.2). The text leaves open whether
     /// the number bounds the Reads issued by a side or those it serves; either way, a transfer
     /// takes both.
-    //= 5666-6.2-3
+    //= 5666-6.2-3 announces no RDMA Reads
     pub const fn may_offer_read_chunks(&self) -> bool {
         self.max_reads_here != 0 && self.max_reads_there != 0
     }
@@ -83,7 +86,10 @@ impl Exchange {
 
     /// Whether a call of `len` bytes, header included, may be sent inline now. Credits are another
     /// question.
-    //= 5666-6.1-2 5666-6.1-4 5666-6.2-1 5666-6.2-6
+    //= 5666-6.1-2 assumes one receive of 1 KB
+    //= 5666-6.1-4 sends nothing else until answered
+    //= 5666-6.2-1 no call longer than server accepts
+    //= 5666-6.2-6 client and server have agreed
     pub fn may_send(&self, len: u32) -> bool {
         match self {
             Self::Initial => len <= DEFAULT_INLINE,
@@ -93,7 +99,7 @@ impl Exchange {
     }
 
     /// The request was sent. A second one on the same connection replaces the first.
-    //= 5666-6.1-1
+    //= 5666-6.1-1 before any other RPC program
     pub fn on_request(&mut self, request: Request) {
         *self = Self::Asked(request);
     }

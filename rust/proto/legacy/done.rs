@@ -2,6 +2,8 @@
 
 //! RDMA_DONE and its credits: RFC 5666 sections 3.8 and 11. RFC 8166 has no such message.
 //!
+//! State: RFC 5666 only.
+//!
 //! A requester that has read the read chunks of a reply says so by RDMA_DONE, which takes up
 //! a Receive at the responder like a call but is never answered. Its credit comes back with the
 //! reply to any call that was sent after it: Sends arrive in order.
@@ -47,7 +49,7 @@ impl Window {
     /// A responder always keeps a Receive for a requester of whom no call is outstanding
     /// (section 3.3), so with no call in flight there is at least one credit, whatever became of
     /// the RDMA_DONEs: otherwise both would wait for ever.
-    //= 5666-3.3-5
+    //= 5666-3.3-5 always has at least one credit
     pub fn available(&self) -> u32 {
         let used = self.calls.saturating_add(self.unheard());
         let left = self.credits.limit().saturating_sub(used);
@@ -70,14 +72,14 @@ impl Window {
     }
 
     /// A reply whose read chunks have been read: an RDMA_DONE is due.
-    //= 5666-3.5-1
+    //= 5666-3.5-1 after reading client sends RDMA_DONE
     pub fn done_due(&mut self) {
         self.dones_due = self.dones_due.saturating_add(1);
     }
 
     /// Takes a credit for a due RDMA_DONE. `false`: none is due, or wait.
     #[must_use]
-    //= 5666-3.8-1
+    //= 5666-3.8-1 client accounts for RDMA_DONE
     pub fn try_done(&mut self) -> bool {
         if self.dones_due == 0 || self.available() == 0 {
             return false;
@@ -89,7 +91,7 @@ impl Window {
 
     /// The reply to the call with this stamp: its grant counts, bounded by `max`, and the
     /// responder has received every RDMA_DONE sent before the call.
-    //= 5666-3.8-4
+    //= 5666-3.8-4 replenishes the credit RDMA_DONE took
     pub fn on_reply(&mut self, stamp: Stamp, grant: u32, max: u32) {
         self.calls = self.calls.saturating_sub(1);
         self.credits.on_reply(grant, max);
@@ -134,7 +136,7 @@ impl Exposure {
     /// Takes a place for a reply with read chunks. `false`: send the reply some other way, or
     /// withhold it until an RDMA_DONE has come.
     #[must_use]
-    //= 5666-11-1
+    //= 5666-11-1 protect themselves against missing RDMA_DONEs
     pub fn try_expose(&mut self) -> bool {
         if self.outstanding >= self.max {
             return false;
@@ -145,7 +147,8 @@ impl Exposure {
 
     /// An RDMA_DONE has come, or the time that the requester was given is over: the memory may be
     /// taken back. `false`: nothing was exposed, which for an RDMA_DONE is a protocol violation.
-    //= 5666-3.8-2 5666-11-4
+    //= 5666-3.8-2 server takes its memory back
+    //= 5666-11-4 resources are recovered after time
     pub fn release(&mut self) -> bool {
         let any = self.outstanding > 0;
         self.outstanding = self.outstanding.saturating_sub(1);
@@ -154,7 +157,9 @@ impl Exposure {
 
     /// The grant for the next reply when `credits` would be given otherwise: less one for each
     /// RDMA_DONE that is to come, and never zero (section 11).
-    //= 5666-3.8-3 5666-11-2 5666-11-3
+    //= 5666-3.8-3 credits enough for RDMA_DONE
+    //= 5666-11-2 may lower the grant
+    //= 5666-11-3 grant does not fall to zero
     pub fn grant(&self, credits: u32) -> u32 {
         credits.saturating_sub(self.outstanding).max(1)
     }

@@ -2,6 +2,8 @@
 
 //! Padding of opaque data in RDMA_MSGP: RFC 5666 section 3.9.
 //!
+//! State: RFC 5666 only.
+//!
 //! The sender inserts bytes before opaque data of at least `thresh` bytes, so that the data begin
 //! at a multiple of `align` and fall into a Receive buffer of their own. The receiver, who
 //! finds the same two numbers in the header, skips as many.
@@ -31,7 +33,7 @@ impl Padding {
     /// # Errors
     ///
     /// [`BadAlign`]: XDR data lie at multiples of four, and buffers are powers of two long.
-    //= 5666-3.9-1
+    //= 5666-3.9-1 alignment and threshold of RDMA_MSGP
     pub const fn new(align: u32, thresh: u32) -> Result<Self, BadAlign> {
         if align >= 4 && align.is_power_of_two() {
             Ok(Self { align, thresh })
@@ -52,7 +54,7 @@ impl Padding {
 
     /// Bytes of padding before opaque data of `len` bytes which would begin at `position` in
     /// the message as sent, padding so far included. Less than the alignment.
-    //= 5666-3.9-2
+    //= 5666-3.9-2 skips the padding before opaque data
     pub const fn before(&self, position: u32, len: u32) -> u32 {
         if len < self.thresh {
             return 0;

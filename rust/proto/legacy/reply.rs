@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Replies of a responder of RFC 5666, which may put read chunks into them.
+//!
+//! State: RFC 5666 only.
 
 use super::super::super::wire::Lists;
 use super::super::requester::reply::{check_written, Lengths, Violation};
@@ -13,7 +15,9 @@ use super::super::requester::reply::{check_written, Lengths, Violation};
 /// # Errors
 ///
 /// The first [`Violation`] found.
-//= 5666-3.4-7 5666-3.8-5 5666-5.2-2
+//= 5666-3.4-7 results may come as read chunks
+//= 5666-3.8-5 replies may carry read chunks
+//= 5666-5.2-2 long reply may come as read chunk
 pub fn check_lists(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths, Violation> {
     check_written(returned, offered)
 }

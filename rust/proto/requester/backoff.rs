@@ -2,6 +2,8 @@
 
 //! When to look again for a peer that is gone.
 //!
+//! State: live.
+//!
 //! Most peers that go come back within seconds, and an attempt to connect that is refused costs
 //! little: so the first attempts follow each other quickly. Later the pause grows with the time that
 //! the peer has been gone, so that a peer that returns is found within an eighth of that time, and

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What a requester counts against its [`Credits`].
+//!
+//! State: live.
 
 use super::super::credits::Credits;
 
 /// What is left of the credits for new RPCs when some were sent and then given up: these occupy
 /// credits until the responder answers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-//= 8166-3.3.1-2
+//= 8166-3.3.1-2 calls do not exceed latest grant
 pub struct Account {
     limit: u32,
     /// RPCs given up and not answered.
@@ -54,12 +56,14 @@ impl Default for Account {
 /// Credits together with the number of messages in flight, for users without a congestion
 /// window of their own: the backward direction, and version two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-//= 8167-4-3
+//= 8167-4-3 each direction has its own credits
+#[allow(dead_code, reason = "for the server")]
 pub struct Flow {
     credits: Credits,
     in_flight: u32,
 }
 
+#[allow(dead_code, reason = "for the server")]
 impl Flow {
     /// A new connection: nothing in flight, one credit.
     pub const fn new() -> Self {
@@ -74,7 +78,8 @@ impl Flow {
     /// RDMA_DONE takes a credit too, and returns it with [`Flow::on_unanswered`] when the
     /// responder has shown by a later reply that it has received it (RFC 5666 section 3.8).
     #[must_use]
-    //= 5666-3.3-3 8166-3.3.1-2
+    //= 5666-3.3-3 unanswered calls do not exceed granted
+    //= 8166-3.3.1-2 calls do not exceed latest grant
     pub fn try_take(&mut self) -> bool {
         if self.in_flight >= self.credits.limit() {
             return false;
@@ -98,7 +103,7 @@ impl Flow {
     }
 
     /// Messages that may be sent now. Zero also while a lowered limit is being worked off.
-    //= 5666-4.1-4
+    //= 5666-4.1-4 not in excess of granted limit
     pub const fn available(&self) -> u32 {
         self.credits.limit().saturating_sub(self.in_flight)
     }
@@ -111,10 +116,5 @@ impl Flow {
     /// The limit itself.
     pub const fn credits(&self) -> &Credits {
         &self.credits
-    }
-
-    /// The connection was replaced: what was in flight is lost.
-    pub fn reset(&mut self) {
-        *self = Self::new();
     }
 }

@@ -2,6 +2,8 @@
 
 //! Remote invalidation: whose R_key a responder has invalidated.
 //!
+//! State: live.
+//!
 //! RFC 8797 section 4.1: a responder invalidates only when both peers have set R, and only an STag
 //! that belongs to the XID in the header of the very message that carries the invalidation.
 
@@ -25,7 +27,7 @@ pub enum Invalidated {
 /// - `invalidated`: the R_key in the completion of the Receive, if it has one.
 /// - `allowed`: both peers support remote invalidation.
 #[inline]
-//= 8797-4.1-2
+//= 8797-4.1-2 STag that belongs to the XID
 pub fn match_rkey(
     handles: impl IntoIterator<Item = u32>,
     invalidated: Option<u32>,

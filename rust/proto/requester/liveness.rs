@@ -2,6 +2,8 @@
 
 //! When to doubt that a peer which owes replies is still there.
 //!
+//! State: live.
+//!
 //! A requester that only waits for replies sends nothing, and so learns nothing of a responder
 //! whose end of the connection is gone and whose word of that was lost. Somebody looks at the
 //! connection at regular intervals; after [`PATIENCE`] whole intervals of silence the peer has to

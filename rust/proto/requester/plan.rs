@@ -2,6 +2,8 @@
 
 //! Which chunks a call needs.
 //!
+//! State: live.
+//!
 //! RFC 8166 section 3.5 has the choices, RFC 8267 says which arguments and results NFS allows
 //! in data chunks; the upper layer has marked those in its buffers. The cheapest form that fits
 //! is taken:
@@ -20,6 +22,7 @@ use super::super::inline::Thresholds;
 
 mod extent;
 
+#[allow(unused_imports, reason = "named by the tests")]
 pub use extent::{Extent, Extents, Section};
 
 /// The RPC call as XDR has encoded it: lengths in bytes of a `struct xdr_buf`.
@@ -56,7 +59,7 @@ pub struct Conditions {
     /// The connection's inline thresholds.
     pub thresholds: Thresholds,
     /// RPCSEC_GSS integrity or privacy is in use (`RPCAUTH_AUTH_DATATOUCH`).
-    //= 8267-2-1
+    //= 8267-2-1 data chunks; none under integrity
     pub data_touch: bool,
     /// Most segments that registering any one chunk of this call may take.
     pub max_segs: u32,
@@ -85,7 +88,7 @@ pub enum ReplyKind {
     /// None: the reply comes inline.
     Inline,
     /// A write chunk for the pages; head and tail come inline.
-    //= 8166-3.4-1
+    //= 8166-3.4-1 XDR padding into write chunks
     WriteChunk {
         /// A further segment of four bytes must take XDR padding.
         pad: bool,
@@ -125,7 +128,7 @@ impl Plan {
     ///
     /// See [`PlanError`]. Neither occurs with thresholds of at least 1024 bytes, at most 16
     /// segments, and messages below 4 GiB.
-    //= 8166-3.5-1
+    //= 8166-3.5-1 does not fit inline
     pub fn new(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Result<Self, PlanError> {
         let reply_kind = plan_reply(reply, cond)?;
         let call_kind = plan_call(call, reply_kind, cond)?;
@@ -151,7 +154,7 @@ impl Plan {
 
     /// The message type that follows.
     #[inline]
-    //= 5666-4-1
+    //= 5666-4-1 too long moves as a chunk
     pub const fn proc(&self) -> ListProc {
         match self.call {
             CallKind::PositionZero => ListProc::Nomsg,
@@ -161,6 +164,7 @@ impl Plan {
 
     /// Whether no memory has to be registered.
     #[inline]
+    #[allow(dead_code, reason = "for tests")]
     pub const fn is_inline(&self) -> bool {
         matches!(
             (self.call, self.reply),
@@ -169,7 +173,7 @@ impl Plan {
     }
 
     /// What the read chunk covers, in order. Empty when the call is inline.
-    //= 5666-3.7-2
+    //= 5666-3.7-2 round-up not in a read chunk
     pub const fn read_chunk(&self) -> Extents {
         let s = &self.call_shape;
         match self.call {
@@ -193,7 +197,7 @@ impl Plan {
     }
 
     /// What of the receive buffer is offered as a write chunk. Empty unless there is one.
-    //= 5666-3.6-2
+    //= 5666-3.6-2 one chunk, for the pages
     pub const fn write_chunk(&self) -> Extents {
         match self.reply {
             ReplyKind::WriteChunk { .. } => Extents::of(0, self.reply_shape.page_len, 0),
@@ -203,7 +207,7 @@ impl Plan {
 
     /// What of the receive buffer is offered as the reply chunk, in order. Empty unless there is
     /// one.
-    //= 5666-5.2-1
+    //= 5666-5.2-1 reply chunk for the whole reply
     pub const fn reply_chunk(&self) -> Extents {
         let s = &self.reply_shape;
         match self.reply {
@@ -213,7 +217,9 @@ impl Plan {
     }
 }
 
-//= 5666-3.4-2 5666-3.4-8 5666-3.8-6
+//= 5666-3.4-2 call may offer write chunks
+//= 5666-3.4-8 calls do not leave out write list
+//= 5666-3.8-6 replies have no read chunks
 fn plan_reply(s: &ReplyShape, cond: &Conditions) -> Result<ReplyKind, PlanError> {
     let threshold = cond.thresholds.server_to_client;
     let total = sum([s.head_len, s.page_len, s.tail_len])?;
@@ -235,7 +241,7 @@ fn plan_reply(s: &ReplyShape, cond: &Conditions) -> Result<ReplyKind, PlanError>
     Ok(ReplyKind::ReplyChunk)
 }
 
-//= 5666-3.4-1
+//= 5666-3.4-1 upper layer decides which data
 fn plan_call(s: &CallShape, reply: ReplyKind, cond: &Conditions) -> Result<CallKind, PlanError> {
     let threshold = cond.thresholds.client_to_server;
     let total = sum([s.head_len, s.page_len, s.tail_len])?;

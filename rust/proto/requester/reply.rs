@@ -2,6 +2,8 @@
 
 //! Does a reply claim no more than the call had offered?
 //!
+//! State: live.
+//!
 //! A responder returns the write list and the reply chunk with each length replaced by what it
 //! has written (RFC 8166 sections 4.3.2 and 4.3.3). It fills segments in order and without gaps. The
 //! lengths decide how many bytes of registered memory are handed to the upper layer, so each is
@@ -46,6 +48,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Bytes written into the write chunk and into the reply chunk.
+    #[allow(dead_code, reason = "for tests")]
     pub const fn lengths(&self) -> (u32, u32) {
         match *self {
             Self::Inline { write_len, .. } => (write_len, 0),
@@ -90,7 +93,7 @@ pub enum Violation {
 ///
 /// The first [`Violation`] found. Nothing of such a reply may be used.
 #[inline]
-//= 8166-4.2-1
+//= 8166-4.2-1 RDMA_MSGP and RDMA_DONE not accepted
 pub fn check(body: &Body<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
     match body {
         Body::Msg { lists, payload } => inline(lists, payload, offer),
@@ -103,7 +106,7 @@ pub fn check(body: &Body<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
 }
 
 #[inline]
-//= 5666-3.4-4
+//= 5666-3.4-4 server returns the data inline
 fn inline(lists: &Lists<'_>, payload: &[u8], offer: &Offer<'_>) -> Result<Outcome, Violation> {
     let lens = check_offer(lists, offer)?;
     Ok(Outcome::Inline {
@@ -151,7 +154,8 @@ fn check_offer(lists: &Lists<'_>, offer: &Offer<'_>) -> Result<Lengths, Violatio
 /// # Errors
 ///
 /// The first [`Violation`] found.
-//= 8166-4.3-2
+//= 8166-4.3-2 reply has no read list
+#[allow(dead_code, reason = "for tests")]
 pub fn check_lists(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths, Violation> {
     if returned.read_list().next().is_some() {
         return Err(Violation::ReadList);
@@ -160,6 +164,7 @@ pub fn check_lists(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths,
 }
 
 /// Checks the write list and the reply chunk of a reply against the lists of its call.
+#[allow(dead_code, reason = "RFC 5666 only")]
 pub(in super::super) fn check_written(
     returned: &Lists<'_>,
     offered: &Lists<'_>,
@@ -201,7 +206,10 @@ fn check_against<C: Iterator<Item = Segment>>(
 /// [`Violation::SegmentCount`], [`Violation::SegmentLength`], [`Violation::Gap`] or
 /// [`Violation::Overflow`].
 #[inline]
-//= 5666-3.4-3 5666-3.4-9 8166-4.3-1 8166-4.3-4
+//= 5666-3.4-3 byte counts agree with chunk lengths
+//= 5666-3.4-9 filled in part, or not filled
+//= 8166-4.3-1 returns lengths written, never more
+//= 8166-4.3-4 not used: lengths of zero
 pub fn check_chunk(
     returned: impl Iterator<Item = Segment>,
     mut offered: impl Iterator<Item = Segment>,

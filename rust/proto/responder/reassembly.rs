@@ -2,6 +2,8 @@
 
 //! Putting a message together from its inline part and its read chunks.
 //!
+//! State: for the server.
+//!
 //! Each read chunk stands for bytes that were taken out of the XDR stream at its position (RFC 8166
 //! section 3.4.5, RFC 5666 section 3.4). With RDMA_NOMSG the chunk at position zero takes the place
 //! of the inline part. For a receiver of calls, and of 5666 replies with read chunks.
@@ -82,7 +84,7 @@ impl<'a> Reassembly<'a> {
     /// # Errors
     ///
     /// [`Violation::NoMessage`], [`Violation::TooLong`].
-    //= 5666-5.1-1
+    //= 5666-5.1-1 message is in first read chunk
     pub fn long(lists: &Lists<'a>, max_len: u32) -> Result<Self, Violation> {
         let mut len: u64 = 0;
         for r in position_zero(lists) {
@@ -114,7 +116,9 @@ impl<'a> Reassembly<'a> {
         })
     }
 
-    //= 5666-3.7-1 8166-3.4-2 8166-4.3-3
+    //= 5666-3.7-1 round-up that was not transferred
+    //= 8166-3.4-2 round-up bytes present, and absent
+    //= 8166-4.3-3 equal positions are one chunk
     fn step(&mut self) -> Result<Option<Piece>, Violation> {
         let next = self.reads.clone().next();
         match (self.chunk, next) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The peer's characteristics, and our requests to change them: sections 3 and 4.
+//!
+//! State: for version two.
 
 use super::super::super::wire::v2::{DEFAULT_INLINE, FIRST_MESSAGE_MAX};
 use super::super::super::wire::xchar::{
@@ -25,7 +27,7 @@ impl Known {
     }
 
     /// The known characteristic in a decoded value; `None` for any other, which is skipped.
-    //= XC-2.1-4
+    //= XC-2.1-4 unknown characteristics are skipped without error
     pub const fn from_value(value: &Characteristic<'_>) -> Option<Self> {
         match *value {
             Characteristic::ReceiveBufferSize(n) => Some(Self::ReceiveBufferSize(n)),
@@ -82,7 +84,7 @@ pub struct Peer {
 
 impl Peer {
     /// A peer that has said nothing: the defaults of Table 1.
-    //= XC-3-1
+    //= XC-3-1 defaults assumed of a peer
     pub const fn new() -> Self {
         Self {
             receive_size: DEFAULT_INLINE,
@@ -100,7 +102,9 @@ impl Peer {
     /// # Errors
     ///
     /// [`BadResponse`] for a RESP_XCHAR that does not fit.
-    //= XC-4-2 XC-4-3 XC-4.1-3
+    //= XC-4-2 sends REQ_XCHAR supports RESP_XCHAR
+    //= XC-4-3 supports RESP_XCHAR or UPD_XCHAR
+    //= XC-4.1-3 unknown characteristics are ignored
     pub fn on_operation(&mut self, xid: u32, op: &Operation<'_>) -> Result<(), BadResponse> {
         match op {
             Operation::Init { start, .. } => {
@@ -123,7 +127,7 @@ impl Peer {
         }
     }
 
-    //= XC-4.3-3
+    //= XC-4.3-3 change done counts from then
     fn set(&mut self, known: Known) {
         match known {
             // Every peer can receive what it could before the version was settled.
@@ -133,7 +137,9 @@ impl Peer {
         }
     }
 
-    //= XC-4.4-1 XC-4.4-3 XC-4.4-4
+    //= XC-4.4-1 UPD_XCHAR may clear pending request
+    //= XC-4.4-3 XID unrelated to any request
+    //= XC-4.4-4 clear a request without a change
     fn on_update(&mut self, known: Known, pending_cleared: bool) {
         self.set(known);
         let cleared = |r: &Request| pending_cleared && r.pending && r.want.same_kind(&known);
@@ -142,7 +148,8 @@ impl Peer {
         }
     }
 
-    //= XC-4.3-1 XC-4.3-4
+    //= XC-4.3-1 XID is that of the request
+    //= XC-4.3-4 pending change is announced later
     fn on_response(&mut self, xid: u32, response: &Response<'_>) -> Result<(), BadResponse> {
         let asked = self.request.filter(|r| r.xid == xid && !r.pending);
         let request = asked.ok_or(BadResponse::Unasked)?;
@@ -180,7 +187,9 @@ impl Peer {
 
     /// The peer has answered an operation of this extension with INVAL_OPTION: as if every request
     /// were rejected (section 3), and every value ignored.
-    //= XC-3-3 XC-4-4 XC-4.1-1
+    //= XC-3-3 peer does not support REQ_XCHAR
+    //= XC-4-4 each operation may be unsupported
+    //= XC-4.1-1 does not assume characteristics were noted
     pub fn on_unsupported(&mut self) {
         self.unsupported = true;
         self.request = None;
@@ -193,7 +202,7 @@ impl Peer {
 
     /// Most bytes that may be sent in one message. While the peer was asked for smaller
     /// Receives, that smaller size counts, until it refuses or has changed it (section 3.1).
-    //= XC-3.1-3
+    //= XC-3.1-3 asks for a smaller size
     pub fn send_limit(&self) -> u32 {
         match self.request.map(|r| r.want) {
             Some(Known::ReceiveBufferSize(want)) => self.receive_size.min(want),
@@ -203,14 +212,15 @@ impl Peer {
 
     /// Whether a reply to the peer may be sent with Send With Invalidate; if not, plain Send must be
     /// used (section 3.2). The request must have had chunks, too.
-    //= XC-3.2-1 XC-3.2-2
+    //= XC-3.2-1 requester not ready sent plain Sends
+    //= XC-3.2-2 may be sent Send With Invalidate
     pub const fn may_invalidate(&self) -> bool {
         self.remote_invalidation
     }
 
     /// A backward-direction request has come from this peer: it surely can receive the
     /// reply (section 3.3). One with chunks shows general support.
-    //= XC-3.3-2
+    //= XC-3.3-2 backward request shows support
     pub fn on_backward_request(&mut self, has_chunks: bool) {
         let general = has_chunks || self.shown == Some(BackwardSupport::General);
         self.shown = Some(if general {
@@ -223,7 +233,7 @@ impl Peer {
     /// What backward-direction messages may be sent to the peer. UNKNOWN means what the peer's own
     /// requests have shown, and none until they have, unless the upper layer presumes
     /// support (`presumed`), as NFSv4.1 does.
-    //= XC-3.3-1
+    //= XC-3.3-1 UNKNOWN means no backward support
     pub const fn backward_support(&self, presumed: bool) -> BackwardSupport {
         match (self.backward, self.shown) {
             (BackwardSupport::Unknown, Some(shown)) => shown,

@@ -2,6 +2,8 @@
 
 //! Changing the size of posted Receives under a peer that relies on it: section 3.1.
 //!
+//! State: for version two.
+//!
 //! ```text
 //!            grow(to)                        last smaller Receive is gone
 //!   Steady ───────────► Growing{to, smaller} ───────────────────────────► Steady(to), announce
@@ -65,7 +67,7 @@ pub struct Receives {
 impl Receives {
     /// A new connection on which the peer relies on Receives of `announced` bytes: the version's
     /// default, or what INIT_XCHAR says.
-    //= V2-2.3-1
+    //= V2-2.3-1 inline threshold of 4096 bytes
     pub const fn new(announced: u32) -> Self {
         Self {
             announced,
@@ -79,7 +81,8 @@ impl Receives {
     }
 
     /// The smallest size that a new Receive may have.
-    //= XC-3.1-2 XC-3.1-5
+    //= XC-3.1-2 not reduced before the partner knows
+    //= XC-3.1-5 at least of the announced size
     pub const fn floor(&self) -> u32 {
         match self.state {
             State::Steady => self.announced,
@@ -93,7 +96,9 @@ impl Receives {
     /// # Errors
     ///
     /// See [`Refused`].
-    //= V2-2.3-3 XC-3-4 XC-4.4-2
+    //= V2-2.3-3 larger thresholds may be supported
+    //= XC-3-4 unrequested change does not disturb
+    //= XC-4.4-2 unrequested change may be announced
     pub fn grow(&mut self, to: u32, smaller: u32) -> Result<Option<Announce>, Refused> {
         self.start_growing(to, smaller, false)
     }
@@ -117,7 +122,7 @@ impl Receives {
 
     /// `count` of the smaller Receives have completed or were flushed. Returns what to announce
     /// when they are all gone.
-    //= XC-3.1-1
+    //= XC-3.1-1 until all smaller receives are gone
     pub fn on_consumed(&mut self, count: u32) -> Option<Announce> {
         let State::Growing { to, smaller, asked } = self.state else {
             return None;
@@ -139,7 +144,7 @@ impl Receives {
     /// The peer wants a characteristic of ours to change, by REQ_XCHAR. This module changes
     /// nothing but the size of Receives; see [`Receives::on_request`] for the arguments and the
     /// result. All else is rejected, unknown characteristics included (section 4.3).
-    //= XC-4.3-5
+    //= XC-4.3-5 unknown are rejected
     pub fn on_wanted(
         &mut self,
         want: &Characteristic<'_>,
@@ -156,7 +161,9 @@ impl Receives {
     /// is willing to do, and `smaller` the number of posted Receives with less than `want` bytes.
     ///
     /// Returns what to answer in RESP_XCHAR, and an announcement to follow it if need be.
-    //= XC-3-2 XC-3.1-4 XC-4.2-1
+    //= XC-3-2 any request may be rejected
+    //= XC-3.1-4 size is reduced only on request
+    //= XC-4.2-1 REQ_XCHAR is answered by RESP_XCHAR
     pub fn on_request(
         &mut self,
         want: u32,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Decoding what only version one has.
+//!
+//! State: live.
 
 use super::super::cursor::Cursor;
 use super::super::decode::VersionDecoder;

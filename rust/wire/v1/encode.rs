@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Encoding the message types that only RFC 5666 has.
+//!
+//! State: RFC 5666 only.
 
 use super::super::message::Proc;
 use super::super::{EncodeError, ReadListWriter, Version};
@@ -29,7 +31,7 @@ pub fn begin_padded(
 /// # Errors
 ///
 /// [`EncodeError::NoRoom`].
-//= 5666-4.1-7
+//= 5666-4.1-7 nothing follows RDMA_DONE and RDMA_ERROR
 pub fn done(buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeError> {
     let w = Version::One.start(buf, xid, credits, Proc::Done as u32)?;
     Ok(w.written())

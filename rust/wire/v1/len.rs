@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Lengths in bytes of version-one headers, before they are written.
+//!
+//! State: live.
 
 use super::super::{ReadSegment, Segment};
 
@@ -8,15 +10,19 @@ use super::super::{ReadSegment, Segment};
 pub const MIN: usize = 28;
 
 /// The words `align` and `thresh` that RDMA_MSGP adds.
+#[allow(dead_code, reason = "RFC 5666 only")]
 pub const PADDING: usize = 8;
 
 /// RDMA_DONE.
+#[allow(dead_code, reason = "RFC 5666 only")]
 pub const DONE: usize = 16;
 
 /// RDMA_ERROR with ERR_VERS.
+#[allow(dead_code, reason = "for the server")]
 pub const ERR_VERS: usize = 28;
 
 /// RDMA_ERROR with ERR_CHUNK as in RFC 8166.
+#[allow(dead_code, reason = "for the server")]
 pub const ERR_CHUNK: usize = 20;
 
 /// What `segments` entries of the read list add to [`MIN`].

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Decoding what only version two has.
+//!
+//! State: for version two.
 
 use super::super::cursor::Cursor;
 use super::super::decode::VersionDecoder;
@@ -16,7 +18,8 @@ pub(in super::super) struct Decoder;
 
 impl VersionDecoder<{ len::MIN }> for Decoder {
     const VERSION: Version = Version::Two;
-    //= V2-3.2-1 V2-4.2.2-3
+    //= V2-3.2-1 XID and credits of the direction
+    //= V2-4.2.2-3 direction of error is REPLY
     const ERROR_KIND: HeaderKind = HeaderKind::Two(Direction::Reply);
 
     #[inline(always)]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Encoding RDMA2_OPTIONAL.
+//!
+//! State: for version two.
 
 use super::super::encode::Writer;
 use super::super::message::Proc;
@@ -11,7 +13,8 @@ use super::super::{Direction, EncodeError, Version};
 /// # Errors
 ///
 /// [`EncodeError::NoRoom`].
-//= V2-3.1-2 V2-4.2.2-6
+//= V2-3.1-2 optional operations may be supported
+//= V2-4.2.2-6 XID and credits of optional operation
 pub fn optional(
     buf: &mut [u8],
     xid: u32,
@@ -76,7 +79,7 @@ impl OptionalWriter<'_> {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    //= XC-4-5
+    //= XC-4-5 no RPC message follows these operations
     pub fn finish(mut self) -> Result<usize, EncodeError> {
         let len = self.w.written().wrapping_sub(self.start);
         pad(&mut self.w, len)?;

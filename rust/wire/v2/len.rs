@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Lengths in bytes of version-two headers, before they are written.
+//!
+//! State: for version two.
 
 use super::super::v1;
 

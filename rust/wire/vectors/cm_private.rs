@@ -35,7 +35,11 @@ const TWO_FORMATS: [u8; 16] = [
 /// # Errors
 ///
 /// The name of the first vector that fails.
-//~ 8797-4-2 8797-4-3 8797-4-5 8797-5-1 8797-6-1
+//~ 8797-4-2 senders set reserved bits to zero
+//~ 8797-4-3 receivers ignore reserved bits
+//~ 8797-4-5 takes up the first eight octets
+//~ 8797-5-1 other layers are passed over
+//~ 8797-6-1 later formats are passed over
 pub fn check() -> Result<(), &'static str> {
     ensure!(encode(SETTINGS) == PLAIN, "encode");
     ensure!(decode(&PLAIN) == Some(SETTINGS), "plain");
@@ -55,7 +59,10 @@ pub fn check() -> Result<(), &'static str> {
     check_sizes()
 }
 
-//~ 8797-4-4 8797-4-6 8797-5.1-1 8797-5.2-3
+//~ 8797-4-4 exactly eight octets
+//~ 8797-4-6 field too short for message
+//~ 8797-5.1-1 without a valid message both 1024
+//~ 8797-5.2-3 version number and length are checked
 fn check_absent() -> Result<(), &'static str> {
     ensure!(decode(&[]).is_none(), "no private data");
     ensure!(decode(&[0; 56]).is_none(), "only padding");
@@ -69,7 +76,7 @@ fn check_absent() -> Result<(), &'static str> {
     Ok(())
 }
 
-//~ 8797-4.2-1
+//~ 8797-4.2-1 sizes from 1024 to 262144
 fn check_sizes() -> Result<(), &'static str> {
     const CASES: [(u32, u8, u32); 9] = [
         (0, 0, 1024),

@@ -17,7 +17,7 @@ const REPLY: [u8; 12] = [0, 0, 8, 0, 0, 0, 0x10, 0, 0, 0, 0, 0];
 /// # Errors
 ///
 /// The name of the first vector that fails.
-//~ 5666-6-2
+//~ 5666-6-2 may use Connection Configuration Protocol
 pub fn check() -> Result<(), &'static str> {
     let request = Request {
         maxcall_sendsize: 4096,

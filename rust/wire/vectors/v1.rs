@@ -135,7 +135,7 @@ pub fn check_decode() -> Check {
     decode_errors()
 }
 
-//~ 5666-4.1-2
+//~ 5666-4.1-2 header's XID alone
 fn decode_inline() -> Check {
     let h = decode(&MSG_INLINE)?;
     let prefix = Prefix {
@@ -156,7 +156,7 @@ fn decode_inline() -> Check {
     Ok(())
 }
 
-//~ 5666-3.4-6
+//~ 5666-3.4-6 any object may be a chunk
 fn decode_reads() -> Check {
     let h = decode(&MSG_READ)?;
     let lists = h.lists().ok_or("read lists")?;
@@ -171,7 +171,7 @@ fn decode_reads() -> Check {
     Ok(())
 }
 
-//~ 5666-2-1
+//~ 5666-2-1 steering tag of at most 32 bits
 fn decode_writes() -> Check {
     let h = decode(&MSG_WRITE)?;
     let lists = h.lists().ok_or("write lists")?;
@@ -211,7 +211,8 @@ fn decode_long() -> Check {
     Ok(())
 }
 
-//~ 5666-4.1-7 5666-4.1-8
+//~ 5666-4.1-7 nothing follows RDMA_DONE and RDMA_ERROR
+//~ 5666-4.1-8 depends on the message type
 fn decode_others() -> Check {
     let h = decode(&MSGP)?;
     ensure!(h.proc() == Proc::Msgp && h.header_len() == 36, "msgp");
@@ -230,7 +231,7 @@ fn decode_others() -> Check {
     Ok(())
 }
 
-//~ 5666-4.3-1
+//~ 5666-4.3-1 eight words of padding
 fn decode_errors() -> Check {
     let vers = Body::Error(ErrorBody::Vers { low: 1, high: 2 });
     let chunk = Body::Error(ErrorBody::BadHeader);
@@ -248,7 +249,8 @@ fn decode_errors() -> Check {
 /// # Errors
 ///
 /// The name of the first vector that fails.
-//~ 5666-3.3-1 8166-4.5-1
+//~ 5666-3.3-1 call requests any number of credits
+//~ 8166-4.5-1 ERR_CHUNK has nothing behind
 pub fn check_encode() -> Check {
     encode_one(&MSG_INLINE, 28, |b| {
         Version::One.inline(b, 0x1234_5678, 32, Direction::Call)
@@ -316,7 +318,7 @@ fn encode_one(
 /// # Errors
 ///
 /// The name of the first vector that is accepted or refused for another reason.
-//~ 5666-4.2-1
+//~ 5666-4.2-1 header and chunks are checked
 pub fn check_refuse() -> Check {
     const HEADERS: [(&[u8], usize); 8] = [
         (&MSG_INLINE, 28),

@@ -82,7 +82,12 @@ pub fn check() -> Check {
 /// # Errors
 ///
 /// The name of the first vector that fails.
-//~ V2-3.1-2 V2-3.2-1 V2-4.2.1-2 V2-4.2.1-3 V2-4.2.2-3 V2-4.2.2-6
+//~ V2-3.1-2 optional operations may be supported
+//~ V2-3.2-1 XID and credits of the direction
+//~ V2-4.2.1-2 no RPC message follows RDMA2_ERROR
+//~ V2-4.2.1-3 all, part or nothing
+//~ V2-4.2.2-3 direction of error is REPLY
+//~ V2-4.2.2-6 XID and credits of optional operation
 pub fn check_decode() -> Check {
     let h = decode(&MSG_INLINE)?;
     ensure!(h.xid() == 0x1234_5678 && h.credits() == 32, "v2 prefix");
@@ -235,7 +240,10 @@ fn any(bytes: &[u8]) -> Result<Message<'_>, &'static str> {
 /// # Errors
 ///
 /// The name of the first vector that fails.
-//~ 5666-4.1-5 5666-4.2-2 5666-4.2-5 V2-4.2.3-1
+//~ 5666-4.1-5 first four words have same place
+//~ 5666-4.2-2 errors are answered by RDMA_ERROR
+//~ 5666-4.2-5 other errors answered by ERR_CHUNK
+//~ V2-4.2.3-1 errors are handled as in version
 pub fn check_message() -> Check {
     let (a, b) = (any(&one::MSG_INLINE)?, any(&MSG_INLINE)?);
     ensure!(
@@ -287,7 +295,7 @@ pub fn check_message() -> Check {
     check_neutral_encode()
 }
 
-//~ 5666-4.2-4
+//~ 5666-4.2-4 version otherwise valid at its receiver
 fn check_neutral_encode() -> Check {
     let mut buf = [0; 64];
     for (version, golden) in [
@@ -331,7 +339,12 @@ fn check_neutral_encode() -> Check {
 }
 
 /// Headers that disagree with the RPC message behind them.
-//~ 5666-4.1-1 5666-4.1-6 8167-4-2 V2-4.2.1-1 V2-4.2.2-2 V2-4.2.2-4
+//~ 5666-4.1-1 header's XID that of message
+//~ 5666-4.1-6 followed by an RPC message
+//~ 8167-4-2 direction told by RPC message type
+//~ V2-4.2.1-1 RPC message follows RDMA2_MSG
+//~ V2-4.2.2-2 direction is that of RPC message
+//~ V2-4.2.2-4 direction of an optional operation
 fn check_mismatch() -> Check {
     ensure!(
         any(&MSG_INLINE)?.check_direction() == Ok(Some(Direction::Call)),

@@ -100,7 +100,10 @@ pub fn check() -> Check {
     check_refuse()
 }
 
-//~ XC-2.1-6 XC-4-5 XC-4.1-5 XC-6.1-1
+//~ XC-2.1-6 words beyond last are zero
+//~ XC-4-5 no RPC message follows these operations
+//~ XC-4.1-5 not expected to change
+//~ XC-6.1-1 not taken to be small
 fn check_decode() -> Check {
     let Operation::Init { start, no_change } = operation(&INIT)? else {
         return Err("xchar: init");
@@ -148,7 +151,8 @@ fn check_decode() -> Check {
     Ok(())
 }
 
-//~ V2-4.2.2-5 XC-4.1-2
+//~ V2-4.2.2-5 without an RPC message
+//~ XC-4.1-2 first message fits smallest receive buffer
 fn check_encode() -> Check {
     let start = VALUES.map(|value| Initial { value, fixed: true });
     ensure!(init_len(&start) == INIT_OURS.len(), "xchar: init length");
@@ -225,7 +229,9 @@ const BAD: [(u32, &[u8]); 7] = [
 ];
 
 /// One UPD_XCHAR for every kind of value.
-//~ XC-2.1-2 XC-2.1-3 XC-6.2-1
+//~ XC-2.1-2 data not of its type
+//~ XC-2.1-3 known characteristic with too few data
+//~ XC-6.2-1 never taken for known ones
 fn check_values() -> Check {
     for (id, data, value) in GOOD {
         let update = Operation::Update {
@@ -290,7 +296,8 @@ fn own(op: Operation<'_>, data: &'static [u8]) -> Operation<'static> {
 }
 
 /// Responses to requests of several lengths: subsets, elements requested, first bad element.
-//~ XC-2.1-5 XC-4.3-2
+//~ XC-2.1-5 bit N mod 32 of word
+//~ XC-4.3-2 three subsets do not overlap
 fn check_subsets() -> Check {
     type Case = ([&'static [u32]; 3], u32, Result<(), u32>);
     const CASES: [Case; 10] = [
@@ -331,7 +338,7 @@ fn check_subsets() -> Check {
     Ok(())
 }
 
-//~ XC-2.1-1
+//~ XC-2.1-1 length beyond the message
 fn check_refuse() -> Check {
     for (op, message) in [
         (1, &INIT_OURS[..]),

@@ -2,6 +2,8 @@
 
 //! Encoding the four operations.
 //!
+//! State: for version two.
+//!
 //! Subsets are not written as such: each element says itself whether it belongs to one. A
 //! subset can thus not name an element that its list lacks, and the three subsets of a response
 //! cannot overlap or leave an element out.
@@ -13,7 +15,7 @@ use super::{Characteristic, Disposition, OpType};
 
 /// An element of INIT_XCHAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-//= XC-4.1-5
+//= XC-4.1-5 not expected to change
 pub struct Initial<'a> {
     /// The characteristic.
     pub value: Characteristic<'a>,
@@ -45,7 +47,7 @@ pub fn init(
 /// # Errors
 ///
 /// [`EncodeError::NoRoom`].
-//= V2-4.2.2-5
+//= V2-4.2.2-5 without an RPC message
 pub fn request(
     buf: &mut [u8],
     xid: u32,
@@ -113,7 +115,7 @@ pub const fn value_len(value: &Characteristic<'_>) -> usize {
 }
 
 /// Length in bytes of an INIT_XCHAR message.
-//= XC-4.1-2
+//= XC-4.1-2 first message fits smallest receive buffer
 pub fn init_len(start: &[Initial<'_>]) -> usize {
     let values = start
         .iter()

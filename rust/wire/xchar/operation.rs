@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The four operations, section 4.
+//!
+//! State: for version two.
 
 use super::super::cursor::Cursor;
 use super::super::{DecodeError, Limits};
@@ -23,7 +25,7 @@ pub enum OpType {
 impl OpType {
     /// The operation with this code. Any other is answered by RDMA2_ERR_INVAL_OPTION (version
     /// two, section 3.1).
-    //= V2-3.3-1
+    //= V2-3.3-1 all are known, or none
     pub const fn from_u32(n: u32) -> Option<Self> {
         match n {
             1 => Some(Self::Init),

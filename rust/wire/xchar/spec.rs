@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A list of characteristics: `xcharspec`, section 2.1.
+//!
+//! State: for version two.
 
 use super::super::cursor::Cursor;
 use super::super::{DecodeError, Limits, What};
@@ -12,7 +14,7 @@ use super::Characteristic;
 ///
 /// `bytes` is `count` well-formed `xcharval`, whose known ids have data of their type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-//= XC-2.1-7
+//= XC-2.1-7 elements may be in any order
 pub struct Spec<'a> {
     count: u32,
     bytes: &'a [u8],

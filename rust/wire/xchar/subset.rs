@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Subsets of a list of characteristics: `xcharsubset`, section 2.1.
+//!
+//! State: for version two.
 
 use super::super::cursor::Cursor;
 use super::super::{DecodeError, What};
@@ -33,7 +35,8 @@ impl<'a> Subset<'a> {
     }
 
     /// Whether the subset has element `n`.
-    //= XC-2.1-5 XC-2.1-6
+    //= XC-2.1-5 bit N mod 32 of word
+    //= XC-2.1-6 words beyond last are zero
     pub fn contains(&self, n: u32) -> bool {
         // CAST: lossless where `usize` has 32 bits or more.
         let word = self.masks().nth((n / 32) as usize).unwrap_or(0);
@@ -99,7 +102,7 @@ impl Response<'_> {
     /// # Errors
     ///
     /// The first element that is named twice, not at all, or that the request lacks.
-    //= XC-4.3-2
+    //= XC-4.3-2 three subsets do not overlap
     pub fn check(&self, count: u32) -> Result<(), u32> {
         let subsets = [&self.done, &self.rejected, &self.pending];
         if let Some(n) = subsets.iter().find_map(|s| s.beyond(count)) {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! One characteristic: `struct xcharval`, section 3.
+//!
+//! State: for version two.
 
 use super::super::cursor::Cursor;
 use super::super::{DecodeError, What};
 
 /// Number of a characteristic: `xcharid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-//= XC-6.1-1
+//= XC-6.1-1 not taken to be small
 pub struct Id(pub u32);
 
 impl Id {
@@ -19,7 +21,7 @@ impl Id {
     pub const BACKWARD_SUPPORT: Self = Self(3);
 
     /// Whether the id lies in the range for experiments (section 6.2).
-    //= XC-6.2-1
+    //= XC-6.2-1 never taken for known ones
     pub const fn is_experimental(self) -> bool {
         self.0 >= 4_294_967_040
     }
@@ -92,7 +94,8 @@ impl<'a> Characteristic<'a> {
 
     /// Interprets opaque data by the type that belongs to the id; `None` if they are too short, too
     /// long, or not a value of that type.
-    //= XC-2.1-2 XC-2.1-3
+    //= XC-2.1-2 data not of its type
+    //= XC-2.1-3 known characteristic with too few data
     fn interpret(id: Id, data: &'a [u8]) -> Option<Self> {
         let word = || data.try_into().ok().map(u32::from_be_bytes);
         match id {

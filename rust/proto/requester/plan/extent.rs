@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Parts of an `xdr_buf`, without the `xdr_buf`.
+//!
+//! State: live.
 
 /// The three parts of a `struct xdr_buf` (`include/linux/sunrpc/xdr.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +83,7 @@ impl Extents {
     }
 
     /// Whether there is nothing.
+    #[allow(dead_code, reason = "for tests")]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }

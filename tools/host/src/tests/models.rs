@@ -48,7 +48,7 @@ proptest! {
     }
 
     #[test]
-    //~ XC-3.1-5
+    //~ XC-3.1-5 at least of the announced size
     fn characteristics(data in prop::collection::vec(any::<u8>(), 0..400)) {
         model::characteristics(&data);
     }

@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    //~ 8797-5.2-1
+    //~ 8797-5.2-1 format identifier at any offset
     fn private_data_anywhere(
         mut front in prop::collection::vec(any::<u8>(), 0..60),
         back in prop::collection::vec(any::<u8>(), 0..60),
@@ -192,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    //~ 8797-5.2-2
+    //~ 8797-5.2-2 without the identifier no private data
     fn private_data_arbitrary(data in prop::collection::vec(any::<u8>(), 0..200)) {
         model::private_data(&data);
         let found = cm_private::decode(&data);
