@@ -4,22 +4,24 @@
 //!
 //! State: live.
 //!
-//! Everything here works on byte slices with `core` alone: no allocation, no panic, no `unsafe`,
-//! no clock and no kernel name. All functions may be called in any context, softirq included.
+//! Everything in this room works on byte slices with `core` alone: no allocation, no panic, no
+//! `unsafe`, no clock and no kernel name. All functions may be called in any context, softirq
+//! included.
 //!
 //! Vocabulary, as in RFC 8166:
 //!
 //! - A *segment* names registered memory of the requester: R_key (*handle*), length, offset.
-//! - A *read chunk* is a run of read segments with equal *position*; position zero carries a
+//! - A *read chunk* is a run of read segments with equal *position*. At position zero it carries a
 //!   whole RPC message (long call).
 //! - A *write chunk* is an array of segments for one result; the *reply chunk* takes a whole reply.
 //!
-//! Decoding checks once and yields a view whose accessors cannot fail. Encoding goes through
-//! types that follow one another in the order of the header, so that lists cannot be written out
-//! of order, and an error message cannot carry a list.
+//! Decoding checks once and yields a view whose accessors cannot fail. Encoding uses types that
+//! follow each other in the order of the header. Lists therefore cannot be written out of order,
+//! and an error message cannot carry a list.
 //!
-//! Bytes from a peer are hostile: a message that is cut short, or counts more than the caller's
-//! [`Limits`], is refused with a [`DecodeError`] that says what was wrong at which offset.
+//! Bytes from a peer are hostile. A message that is cut short, or that counts more elements than
+//! the caller's [`Limits`] allow, is refused with a [`DecodeError`] that names the error and its
+//! offset.
 #![forbid(unsafe_code)]
 #![deny(
     clippy::arithmetic_side_effects,
@@ -42,6 +44,7 @@ pub mod xchar;
 
 mod cursor;
 mod decode;
+mod dispatch;
 mod encode;
 mod error;
 mod header;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Decoding a received message. The versions share this code; [`VersionDecoder`] has the parts in
+//! Decodes a received message. Both versions share this code. [`VersionDecoder`] has the parts in
 //! which they differ.
 //!
 //! State: live.
 
 use super::cursor::Cursor;
 use super::message::{Body, ErrorBody, HeaderKind, Message, Proc};
-use super::{peek, v1, v2, DecodeError, Limits, Lists, Prefix, Version, What};
+use super::{DecodeError, Limits, Lists, Prefix, Version, What};
 
-// CAST: the discriminants of a `repr(u32)` enum, here and in `v1` and `v2`.
+// CAST: reads the discriminants of a `repr(u32)` enum.
 const MSG: u32 = Proc::Msg as u32;
 const NOMSG: u32 = Proc::Nomsg as u32;
 const ERROR: u32 = Proc::Error as u32;
@@ -30,21 +30,22 @@ pub(super) trait VersionDecoder<const MIN: usize> {
     /// The kind of an RDMA_ERROR header.
     const ERROR_KIND: HeaderKind;
 
-    /// Reads what stands between the four fixed words and the chunk lists.
+    /// Reads the words between the four fixed words and the chunk lists.
     ///
     /// # Errors
     ///
     /// [`What::Truncated`], [`What::Direction`].
     fn kind(c: &mut Cursor<'_>) -> Result<HeaderKind, DecodeError>;
 
-    /// Reads the same from a header with three absent lists; `None` if it is malformed.
+    /// Reads those words from a header with three absent lists. Returns `None` if they are
+    /// malformed.
     fn kind_of_inline(header: &[u8; MIN]) -> Option<HeaderKind>;
 
     /// Decodes a message type that only this version has.
     ///
     /// # Errors
     ///
-    /// As for [`Message::decode_as`].
+    /// The errors of [`Message::decode_as`].
     fn decode_own<'a>(
         prefix: &Prefix,
         c: &mut Cursor<'a>,
@@ -52,48 +53,13 @@ pub(super) trait VersionDecoder<const MIN: usize> {
     ) -> Result<Message<'a>, DecodeError>;
 }
 
-impl<'a> Message<'a> {
-    /// Decodes a message of any version.
-    ///
-    /// # Errors
-    ///
-    /// See [`Message::decode_as`]; [`What::Version`] for a version that is not spoken.
-    #[inline]
-    #[allow(dead_code, reason = "for the server")]
-    pub fn decode(bytes: &'a [u8], limits: &Limits) -> Result<Self, DecodeError> {
-        let version = peek(bytes)?.version;
-        match Version::from_u32(version) {
-            Some(version) => Self::decode_as(version, bytes, limits),
-            None => Err(DecodeError::new(What::Version(version), 4)),
-        }
-    }
-
-    /// Decodes a message that must be of this version.
-    ///
-    /// Bytes after an RDMA_NOMSG, RDMA_DONE or RDMA_ERROR header are ignored: RFC 5666 pads
-    /// ERR_CHUNK with eight words, RFC 8166 does not. The RPC message is not looked at;
-    /// [`Message::check_direction`] compares its direction with the header's.
-    ///
-    /// # Errors
-    ///
-    /// A [`DecodeError`] that names the first item that is cut short, unknown, malformed or beyond
-    /// `limits`.
-    #[inline]
-    //= 5666-4.2-1 header and chunks are checked
-    pub fn decode_as(
-        version: Version,
-        bytes: &'a [u8],
-        limits: &Limits,
-    ) -> Result<Self, DecodeError> {
-        match version {
-            Version::One => decode::<v1::Decoder, { v1::len::MIN }>(bytes, limits),
-            Version::Two => decode::<v2::Decoder, { v2::len::MIN }>(bytes, limits),
-        }
-    }
-}
-
+/// Decodes a message that must be of the version of `D`.
+///
+/// # Errors
+///
+/// The errors of [`Message::decode_as`].
 #[inline]
-fn decode<'a, D: VersionDecoder<MIN>, const MIN: usize>(
+pub(super) fn decode<'a, D: VersionDecoder<MIN>, const MIN: usize>(
     bytes: &'a [u8],
     limits: &Limits,
 ) -> Result<Message<'a>, DecodeError> {
@@ -107,8 +73,8 @@ fn decode<'a, D: VersionDecoder<MIN>, const MIN: usize>(
     Ok(Message::new(&prefix, kind, MIN, body))
 }
 
-/// Takes an RDMA_MSG with three absent lists apart, the most common message by far, at the price of
-/// a few comparisons. `None` for any other message, well-formed or not.
+/// Splits an RDMA_MSG with three absent lists, by far the most common message, with a few
+/// comparisons. Returns `None` for any other message, well-formed or not.
 #[inline(always)]
 fn split_inline<D: VersionDecoder<MIN>, const MIN: usize>(
     bytes: &[u8],
@@ -158,7 +124,7 @@ fn decode_rare<'a, D: VersionDecoder<MIN>, const MIN: usize>(
     Ok(Message::new(&prefix, D::ERROR_KIND, c.offset(), body))
 }
 
-/// Decodes what RDMA_ERROR says; the versions number their errors alike.
+/// Decodes the body of RDMA_ERROR. Both versions number their errors alike.
 //= 5666-4.3-1 eight words of padding
 fn error(c: &mut Cursor<'_>, version: Version) -> Result<ErrorBody, DecodeError> {
     match c.word()? {

@@ -19,8 +19,6 @@ CIRCLES: dict[str, int] = {
     # A queue pair and its buffers: a message returns its Receive to the queue, and what was posted
     # refers to the progress of its queue pair.
     "rust/rdma": 7,
-    # The decoder, and what each version adds to it.
-    "rust/wire": 3,
     # One C structure, `rpc_xprt`, whose operations lead to all of these.
     "rust/sunrpc/xprt": 14,
 }

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Chooses the decoder by the version of a message.
+//!
+//! State: live.
+
+use super::decode::decode;
+use super::{peek, v1, v2, DecodeError, Limits, Message, Version, What};
+
+impl<'a> Message<'a> {
+    /// Decodes a message of any version.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Message::decode_as`], and [`What::Version`] for an unsupported version.
+    #[inline]
+    #[allow(dead_code, reason = "for the server")]
+    pub fn decode(bytes: &'a [u8], limits: &Limits) -> Result<Self, DecodeError> {
+        let version = peek(bytes)?.version;
+        match Version::from_u32(version) {
+            Some(version) => Self::decode_as(version, bytes, limits),
+            None => Err(DecodeError::new(What::Version(version), 4)),
+        }
+    }
+
+    /// Decodes a message that must be of this version.
+    ///
+    /// Bytes after an RDMA_NOMSG, RDMA_DONE or RDMA_ERROR header are ignored: RFC 5666 pads
+    /// ERR_CHUNK with eight words, RFC 8166 does not. The RPC message is not decoded;
+    /// [`Message::check_direction`] compares its direction with the header's.
+    ///
+    /// # Errors
+    ///
+    /// A [`DecodeError`] that names the first item that is truncated, unknown, malformed or beyond
+    /// `limits`.
+    #[inline]
+    //= 5666-4.2-1 header and chunks are checked
+    pub fn decode_as(
+        version: Version,
+        bytes: &'a [u8],
+        limits: &Limits,
+    ) -> Result<Self, DecodeError> {
+        match version {
+            Version::One => decode::<v1::Decoder, { v1::len::MIN }>(bytes, limits),
+            Version::Two => decode::<v2::Decoder, { v2::len::MIN }>(bytes, limits),
+        }
+    }
+}
