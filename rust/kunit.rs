@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! KUnit suites of the rooms that know nothing of the kernel.
+//! KUnit suites of the rooms that do not use the kernel.
 //!
-//! The same cases run on the host (tools/host); here they run as compiled for the kernel. Built
-//! with `make RPCRDMA_KUNIT=y` only; results go to the console as KTAP at every insmod.
+//! The host tests (tools/host) run the same cases; this module runs them as compiled for the
+//! kernel. It is built with `make RPCRDMA_KUNIT=y` only. Every insmod prints the results to the
+//! console as KTAP.
 
 use kernel::prelude::*;
 
-/// Says which case failed, and fails the test.
+/// Prints the name of the failed case, and fails the test.
 fn report(outcome: core::result::Result<(), &'static str>) -> Result {
     outcome.map_err(|case| {
         pr_err!("{}\n", case);
@@ -86,8 +87,8 @@ mod proto {
     }
 
     #[test]
-    fn silence() -> Result {
-        report(flow::check_silence())
+    fn liveness() -> Result {
+        report(flow::check_liveness())
     }
 
     #[test]
@@ -131,7 +132,7 @@ mod proto {
     }
 
     #[test]
-    fn read_chunks_put_back() -> Result {
+    fn reassembly() -> Result {
         report(reassembly::check())
     }
 

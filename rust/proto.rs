@@ -4,9 +4,9 @@
 //!
 //! State: live.
 //!
-//! Each module answers one question of a requester or responder from plain values. Time, limits
-//! and random numbers come in as arguments; what to do comes out as a value. All functions may
-//! be called in any context. Locking is the caller's: a type that changes takes `&mut self`.
+//! Each module answers one question of a requester or responder from plain values. Time, limits and
+//! random numbers are arguments; the decision is the returned value. All functions may be called in
+//! any context. The caller locks: a type that changes takes `&mut self`.
 //!
 //! | module | question |
 //! | --- | --- |
@@ -14,11 +14,11 @@
 //! | [`inline`] | How long may a Send be, and may R_keys be invalidated remotely? |
 //! | [`credits`] | How many RPCs may be in flight? |
 //! | [`backward`] | Is this message a call of the peer, and may it be served? |
-//! | [`version`] | Which version does this connection speak? |
-//! | [`xchar`] | What may be sent, given the peer's characteristics, and what may ours become? |
-//! | [`requester`] | what only a requester decides: chunks, replies, reconnecting |
-//! | [`responder`] | what only a responder decides: how a call is put together |
-//! | [`legacy`] | what only RFC 5666 knows: RDMA_DONE, RDMA_MSGP, CONF_RDMA |
+//! | [`version`] | Which version does this connection use? |
+//! | [`xchar`] | What may be sent, by the peer's characteristics, and how may ours change? |
+//! | [`requester`] | decisions of a requester only: chunks, replies, reconnecting |
+//! | [`responder`] | decisions of a responder only: reassembly of calls, invalidation |
+//! | [`legacy`] | decisions for RFC 5666 only: RDMA_DONE, RDMA_MSGP, CONF_RDMA |
 #![forbid(unsafe_code)]
 #![deny(
     clippy::arithmetic_side_effects,

@@ -82,12 +82,12 @@ impl CallCredits {
 
     /// Notes that a call was given up which was sent and not answered. The peer still works on it.
     pub(crate) fn given_up<R, O: Owner>(&self, conn: &Shared<R, O>) {
-        self.change(conn, Account::orphaned);
+        self.change(conn, Account::given_up);
     }
 
     /// Notes that an answer to no call has come. If calls were given up, it answers one of them.
     pub(crate) fn unmatched_answer<R, O: Owner>(&self, conn: &Shared<R, O>) {
-        self.change(conn, Account::unclaimed);
+        self.change(conn, Account::unmatched_reply);
     }
 
     /// Changes the account, and tells the transport how many calls may be in flight, if that has

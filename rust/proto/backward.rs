@@ -1,63 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls in the backward direction: the responder of a connection asks, its requester answers.
+//! Calls in the backward direction: the server of a connection calls, its client answers.
 //!
 //! State: live.
 //!
-//! RFC 8167. A backward message travels as RDMA_MSG with everything inline. Its direction shows
-//! in the RPC message alone, and XIDs and credits of the two directions have nothing to do with
-//! each other. The peer asks for backward credits with its calls; how many it has is told in our
-//! replies.
+//! RFC 8167. A backward message is an RDMA_MSG with everything inline. Only the RPC message shows
+//! its direction. XIDs and credits of the two directions are independent of each other. The peer
+//! requests backward credits with its calls, and our replies grant them.
 
 use super::super::wire::message::Body;
 use super::super::wire::{Direction, Message};
 use super::inline::Thresholds;
 
-/// Credits granted in the backward direction, and with them the calls that a peer may have
-/// outstanding.
+/// Credits granted in the backward direction: the number of calls that a peer may have outstanding.
 pub const CREDITS: u32 = 16;
 
 /// Why a call is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It came in another form than RDMA_MSG.
+    /// It is not an RDMA_MSG.
     Form,
     /// It has chunks.
     Chunks,
     /// The RPC message's XID is not that of the transport header.
     Xid,
-    /// It is longer than there is room for.
+    /// It is longer than the room for it.
     TooLong,
     /// More calls are outstanding than were ever granted.
     Overflow,
-    /// There is nobody to serve it, not yet or not any more.
+    /// No service takes calls, not yet or not any more.
     NotServed,
 }
 
 impl Refusal {
-    /// Whether the peer has broken the protocol. That nobody serves a call is a matter of moments
-    /// while a service starts or ends.
+    /// Returns whether the peer has broken the protocol. A call may find no service for a moment
+    /// while the service starts or ends; this is no breach.
     pub const fn is_breach(self) -> bool {
         !matches!(self, Self::NotServed)
     }
 
-    /// Whether the connection has to go. A peer that does not count its credits would fill
-    /// the Receives that replies in the other direction need; what is merely malformed is dropped.
+    /// Returns whether the connection has to be closed. A peer that exceeds its credits would use
+    /// up the Receives that replies in the other direction need. A malformed call is only dropped.
     //= 8167-4-3 each direction has its own credits
     pub const fn ends_connection(self) -> bool {
         matches!(self, Self::Overflow)
     }
 }
 
-/// Whether a message is a call, and so belongs to the backward direction when a requester
-/// receives it. XIDs do not tell: the two directions may use the same.
+/// Returns whether a message is a call. A call that a requester receives belongs to the backward
+/// direction. The XID does not show this, since the two directions may use the same XIDs.
 #[inline]
 //= 8167-4-2 direction told by RPC message type
 pub const fn is_call(message: &Message<'_>) -> bool {
     matches!(Direction::of_rpc(message.payload()), Some(Direction::Call))
 }
 
-/// The RPC message of a call, of `max` bytes at most.
+/// Returns the RPC message of a call, of `max` bytes at most.
 ///
 /// # Errors
 ///
@@ -80,9 +78,9 @@ pub fn message<'a>(call: &Message<'a>, max: u32) -> Result<&'a [u8], Refusal> {
     Ok(payload)
 }
 
-/// Longest RPC message, call or reply, that a connection carries in the backward direction and
-/// that fits a buffer together with its header of `buffer` bytes at most. In a reply the client
-/// is the sender.
+/// Returns the length of the longest RPC message, call or reply, in the backward direction. With
+/// its header it fits both the thresholds and a buffer of `buffer` bytes. The client is the sender
+/// of a reply.
 //= 8167-4-1 no chunks and fit inline
 pub fn max_message(thresholds: &Thresholds, buffer: u32) -> u32 {
     // CAST: a header without chunks is a few dozen bytes.

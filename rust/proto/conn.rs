@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The life of one connection, as states and events.
+//! The states of one connection, and the events that change them.
 //!
 //! State: live.
 //!
@@ -14,11 +14,11 @@
 //!                     Dead ◄──────────────── Draining
 //! ```
 //!
-//! A connection is used once: a reconnect makes a new one. Draining lasts until no work request
-//! is outstanding; only then may memory be unmapped and objects be destroyed. Events that arrive
-//! late, in Draining or Dead, are ignored.
+//! A connection is used once: a reconnect makes a new one. Draining lasts until no work request is
+//! outstanding. Memory may be unmapped and objects may be destroyed only after that. Events that
+//! arrive in Draining or Dead are late, and are ignored.
 
-/// Where a connection stands.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Made, not started.
@@ -31,14 +31,14 @@ pub enum State {
     Connecting,
     /// Usable.
     Up,
-    /// Given up; outstanding work is being flushed.
+    /// Ended; outstanding work requests are being flushed.
     Draining,
     /// Nothing is outstanding. Final.
     Dead,
 }
 
-/// What can happen to a connection. The names follow `enum rdma_cm_event_type` in
-/// `include/rdma/rdma_cm.h`, where there is a counterpart.
+/// An event of a connection. Where `enum rdma_cm_event_type` in `include/rdma/rdma_cm.h` has a
+/// counterpart, the name follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Local: begin to connect.
@@ -55,13 +55,13 @@ pub enum Event {
     Established,
     /// The attempt failed for a local or protocol reason.
     ConnectError,
-    /// The peer's host did not answer; or, once the connection is up, has another Ethernet address
-    /// now than the one that it is bound to (RoCE).
+    /// The peer's host did not answer. Once the connection is up: the Ethernet address of the
+    /// peer's host is no longer the one that the connection is bound to (RoCE).
     Unreachable,
-    /// The peer has refused: nobody listens, or it has had enough. Once the connection is up: it
-    /// has gone before our last word of the handshake reached it.
+    /// The peer has refused: it does not listen, or accepts no more connections. Once the
+    /// connection is up: the peer has left before our last message of the handshake reached it.
     Rejected,
-    /// The peer has refused since it still holds an earlier connection of ours.
+    /// The peer has refused since it still keeps an earlier connection of ours.
     RejectedStale,
     /// Local: a step took too long.
     Timeout,
@@ -80,24 +80,24 @@ pub enum Event {
 /// Why a connection ended, in the classes that callers of SUNRPC distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// `ECONNREFUSED`: the peer said no.
+    /// `ECONNREFUSED`: the peer has refused.
     Refused,
-    /// `ENETUNREACH`: no way to the peer, or the device is gone.
+    /// `ENETUNREACH`: there is no route to the peer, or the device was removed.
     Unreachable,
-    /// `ENOTCONN`: the connection was lost, or is worth another attempt at once.
+    /// `ENOTCONN`: the connection was lost, or another attempt should follow at once.
     NotConnected,
     /// `ETIMEDOUT`: no answer in time.
     TimedOut,
-    /// `EPROTO`: the address is none that RDMA can use.
+    /// `EPROTO`: RDMA cannot use the address.
     Protocol,
 }
 
-/// What an event does to a state.
+/// The effect of an event on a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Go to another state.
     To(State),
-    /// The event comes late; nothing changes.
+    /// The event is late; nothing changes.
     Ignore,
     /// The event cannot happen in this state: a bug here or in the CM. Nothing changes.
     Invalid,
@@ -106,7 +106,7 @@ pub enum Step {
 /// The transition table: `event: states => state`.
 macro_rules! transitions {
     ($($event:ident: $($from:ident)|+ => $to:ident;)+) => {
-        /// What `event` does in state `self`.
+        /// Returns the effect of `event` in state `self`.
         #[inline]
         pub const fn on(self, event: Event) -> Step {
             match (event, self) {
@@ -150,12 +150,12 @@ impl State {
         Self::Dead,
     ];
 
-    /// Whether Sends may be posted.
+    /// Returns whether Sends may be posted.
     pub const fn is_up(self) -> bool {
         matches!(self, Self::Up)
     }
 
-    /// Whether the connection is over, or nearly so.
+    /// Returns whether the connection is over, or nearly so.
     #[allow(dead_code, reason = "for tests")]
     pub const fn is_ended(self) -> bool {
         matches!(self, Self::Draining | Self::Dead)
@@ -184,7 +184,8 @@ impl Event {
         Self::Drained,
     ];
 
-    /// The failure this event means for RPCs that wait for the connection, if it is one.
+    /// Returns the failure that this event means for RPCs that wait for the connection, if it is
+    /// one.
     pub const fn failure(self) -> Option<Failure> {
         match self {
             Self::Rejected => Some(Failure::Refused),
@@ -219,7 +220,7 @@ pub struct Conn {
 }
 
 impl Conn {
-    /// A connection that was not started yet.
+    /// Makes a connection that was not started yet.
     pub const fn new() -> Self {
         Self {
             state: State::Idle,
@@ -227,23 +228,24 @@ impl Conn {
         }
     }
 
-    /// Lets an event happen.
+    /// Changes the state by an event.
     pub fn on(&mut self, event: Event) -> Step {
         let step = self.state.on(event);
         if let Step::To(state) = step {
-            // INVARIANT: one event alone leads to Draining, and no event with a failure leaves it.
+            // INVARIANT: `failure` is set by the event that leads to Draining, and no event with a
+            // failure leaves that state.
             self.failure = self.failure.or(event.failure());
             self.state = state;
         }
         step
     }
 
-    /// Where the connection stands.
+    /// Returns the state of the connection.
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// Why the connection ended, once it has.
+    /// Returns why the connection ended, once it has.
     pub const fn failure(&self) -> Option<Failure> {
         self.failure
     }

@@ -4,11 +4,11 @@
 //!
 //! State: live.
 //!
-//! RFC 8166 section 3.3.1 (RFC 5666 section 3.3). A requester has one credit until the first
-//! reply of a connection; afterwards the latest reply's grant counts. A responder never grants
-//! zero; a peer that does is taken to have granted one, since zero would stop the connection for
-//! ever. Each direction of a connection has its own credits. What a requester counts against them
-//! is in [`super::requester::credits`].
+//! RFC 8166 section 3.3.1 (RFC 5666 section 3.3). A requester has one credit until the first reply
+//! of a connection. Afterwards the grant of the latest reply counts. A responder must not grant
+//! zero. A grant of zero counts as one, since zero would stop the connection for ever. Each
+//! direction of a connection has its own credits. [`super::requester::credits`] counts the calls of
+//! a requester against them.
 
 /// The credit limit of one direction of one connection, as the requester sees it.
 ///
@@ -22,14 +22,14 @@ pub struct Credits {
 
 //= 8166-3.3.1-1 one credit before the first reply
 impl Credits {
-    /// A new connection: one credit until the first reply.
+    /// Makes the credits of a new connection: one until the first reply.
     pub const fn new() -> Self {
         Self { limit: 1 }
     }
 
-    /// Takes the grant of a reply, any number the peer likes, and bounds it to `1..=max`; `max` is
-    /// what the local side has prepared Receives for, at least one. Returns whether the limit
-    /// changed.
+    /// Takes the grant of a reply, which may be any number, and bounds it to `1..=max`. `max` is
+    /// the number of replies for which the local side has posted Receives, at least one. Returns
+    /// whether the limit changed.
     #[inline]
     //= 5666-3.3-2 does not get stuck on zero
     //= 5666-3.3-7 grant may be larger or smaller
@@ -42,7 +42,7 @@ impl Credits {
         changed
     }
 
-    /// The current limit of RPCs in flight, at least one.
+    /// Returns the current limit of RPCs in flight, at least one.
     #[inline]
     pub const fn limit(&self) -> u32 {
         self.limit

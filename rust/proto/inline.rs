@@ -10,7 +10,7 @@
 use super::super::wire::cm_private::Settings;
 use super::super::wire::Version;
 
-/// What the two peers of a connection have agreed on by announcing their settings.
+/// The terms that follow from the settings which the two peers of a connection have announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
     /// Longest message from client to server in bytes, transport header included.
@@ -24,11 +24,12 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    /// What holds before or without private data: 1024 bytes each way.
+    /// The thresholds before or without private data: 1024 bytes each way.
     //= 8166-3.3.3-1 threshold is 1024 bytes each way
     pub const DEFAULT: Self = Self::agree(&Settings::DEFAULT, &Settings::DEFAULT);
 
-    /// What holds in version two without characteristics: 4096 bytes each way (its section 2.3).
+    /// The thresholds of version two without characteristics: 4096 bytes each way (its section
+    /// 2.3).
     //= V2-2.3-2 assume a threshold of 4096 bytes
     #[allow(dead_code, reason = "for version two")]
     pub const VERSION_TWO: Self = Self {
@@ -38,16 +39,16 @@ impl Thresholds {
         version: Version::Two,
     };
 
-    /// A client that announced `local` and found `peer`, if anything, in the server's
-    /// private data.
+    /// Returns the thresholds of a client that announced `local` and found `peer`, if anything, in
+    /// the server's private data.
     //= 8797-1-1 without them the defaults hold
     //= 8797-4-1 settings may change at every reconnect
     pub fn for_client(local: &Settings, peer: Option<Settings>) -> Self {
         Self::agree(local, &peer.unwrap_or_default())
     }
 
-    /// A server that announced `local` and found `peer`, if anything, in the client's private
-    /// data.
+    /// Returns the thresholds of a server that announced `local` and found `peer`, if anything, in
+    /// the client's private data.
     #[allow(dead_code, reason = "for the server")]
     pub fn for_server(local: &Settings, peer: Option<Settings>) -> Self {
         Self::agree(&peer.unwrap_or_default(), local)
@@ -64,8 +65,8 @@ impl Thresholds {
         }
     }
 
-    /// Length of a header with `reads` read segments and the given write chunk and reply chunk, in
-    /// the version in use; arguments as for [`Version::header_len`].
+    /// Returns the length of a header in the version in use. The arguments are those of
+    /// [`Version::header_len`].
     pub const fn header_len(
         &self,
         reads: usize,
@@ -75,41 +76,42 @@ impl Thresholds {
         self.version.header_len(reads, write, reply)
     }
 
-    /// Longest RPC call in bytes that fits inline beside any header whose chunks have at
-    /// most `max_segs` segments each: a read chunk, and a write chunk or a reply chunk.
-    /// [`super::plan`] computes the exact header instead and may fit more.
+    /// Returns the length in bytes of the longest RPC call that fits inline beside any header whose
+    /// chunks have at most `max_segs` segments each: a read chunk, and a write chunk or a reply
+    /// chunk. [`super::plan`] computes the exact header instead and may fit more.
     pub fn max_inline_call(&self, max_segs: u32) -> u32 {
         // CAST: lossless where `usize` has 32 bits or more.
         let segs = max_segs as usize;
-        less(
+        subtract(
             self.client_to_server,
             self.header_len(segs, Some(segs), None),
         )
     }
 
-    /// Longest RPC reply in bytes that fits inline beside a header that returns one
-    /// write chunk of at most `max_segs` segments.
+    /// Returns the length in bytes of the longest RPC reply that fits inline beside a header that
+    /// returns one write chunk of at most `max_segs` segments.
     pub fn max_inline_reply(&self, max_segs: u32) -> u32 {
-        // CAST: as above.
+        // CAST: lossless where `usize` has 32 bits or more.
         let segs = max_segs as usize;
-        less(self.server_to_client, self.header_len(0, Some(segs), None))
+        subtract(self.server_to_client, self.header_len(0, Some(segs), None))
     }
 
-    /// Longest backward-direction call in bytes, for which the server is the sender: it must fit
-    /// inline without chunks (RFC 8167 section 4.1).
+    /// Returns the length in bytes of the longest backward-direction call. The server is its
+    /// sender. It must fit inline without chunks (RFC 8167 section 4.1).
     //= 8167-4-1 no chunks and fit inline
     pub fn max_backward_call(&self) -> u32 {
-        less(self.server_to_client, self.version.min_header())
+        subtract(self.server_to_client, self.version.min_header())
     }
 
-    /// Longest backward-direction reply in bytes, for which the client is the sender.
+    /// Returns the length in bytes of the longest backward-direction reply. The client is its
+    /// sender.
     pub fn max_backward_reply(&self) -> u32 {
-        less(self.client_to_server, self.version.min_header())
+        subtract(self.client_to_server, self.version.min_header())
     }
 }
 
-/// `threshold - header`, or zero.
-fn less(threshold: u32, header: usize) -> u32 {
+/// Returns `threshold - header`, or zero if the header is longer.
+fn subtract(threshold: u32, header: usize) -> u32 {
     threshold.saturating_sub(u32::try_from(header).unwrap_or(u32::MAX))
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Decisions that only RFC 5666 asks for; RFC 8166 has withdrawn the messages that they concern.
+//! Decisions about messages that only RFC 5666 has. RFC 8166 has withdrawn these messages.
 //!
 //! State: RFC 5666 only.
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Decisions that only a requester takes.
+//! Decisions that only a requester makes.
 //!
 //! State: live.
 //!
@@ -9,8 +9,8 @@
 //! | [`plan`] | Which chunks does this call need? | live |
 //! | [`reply`] | Does this reply claim no more than the call offered? | live |
 //! | [`credits`] | How many credits are left for new RPCs? | live |
-//! | [`invalidate`] | Whose R_key did the peer invalidate? | live |
-//! | [`liveness`] | Is it time to ask whether the peer is still there? | live |
+//! | [`invalidate`] | Which R_key did the peer invalidate? | live |
+//! | [`liveness`] | Has the peer been silent so long that it has to be probed? | live |
 //! | [`backoff`] | How long does the next attempt to connect wait? | live |
 
 pub mod backoff;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which version of the protocol to speak with a peer: version two, section 5.
+//! Which version of the protocol to use with a peer: version two, section 5.
 //!
 //! State: for version two.
 //!
@@ -12,22 +12,23 @@
 //!    │          any other error    │                            ▲
 //!    │                             └──► Failed                  │
 //!    └──────────────────────────────────────────────────────────┘
-//!       the peer is remembered as one that speaks version one only
+//!       the memory says that the peer supports version one only
 //! ```
 //!
-//! The requester's first message is in version two, at most 1024 bytes long since the peer may
-//! know version one only, and alone until it is answered. A connection that is lost before that, or an
-//! answer that does not come, means version one for this peer for a while: a peer of version one
-//! may well drop what it does not understand, and trying again would go on for ever.
+//! The requester's first message is in version two. It has at most 1024 bytes, since the peer may
+//! support version one only, and no other message follows until it is answered. If the connection
+//! is lost before the answer, or no answer comes, version one is used with this peer for a while: a
+//! peer of version one may drop a message that it does not understand, and further attempts would
+//! not end.
 
 use super::super::wire::message::{Body, ErrorBody};
 use super::super::wire::v2::FIRST_MESSAGE_MAX;
 use super::super::wire::{Direction, Message, Version};
 use super::inline::Thresholds;
 
-/// What is known of one peer from earlier connections.
+/// Knowledge of one peer from earlier connections.
 ///
-/// Times are the caller's: any monotonic count of any unit.
+/// The caller chooses the clock and its unit; it has to be monotonic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerMemory {
     ttl: u64,
@@ -35,7 +36,7 @@ pub struct PeerMemory {
 }
 
 impl PeerMemory {
-    /// Nothing is known yet; what will be learnt is believed for `ttl`.
+    /// Makes an empty memory. Later knowledge is valid for `ttl`.
     pub const fn new(ttl: u64) -> Self {
         Self {
             ttl,
@@ -43,7 +44,7 @@ impl PeerMemory {
         }
     }
 
-    /// Whether the peer is taken to speak version one only.
+    /// Returns whether version one has to be used with the peer.
     pub fn is_one_only(&self, now: u64) -> bool {
         self.one_only_until.is_some_and(|until| now < until)
     }
@@ -65,27 +66,28 @@ enum State {
     Probing { xid: u32 },
     /// The version for the rest of the connection.
     Settled(Version),
-    /// There is no version in common, or the peer has answered in one it was not asked in.
+    /// There is no version in common, or the peer has answered in another version than the call's.
     Failed,
 }
 
 /// Why a message may not be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
-    /// The first message has not been answered yet.
+pub enum Blocked {
+    /// The first message was not answered yet.
     Unanswered,
     /// The first message must not be longer than 1024 bytes.
     TooLong,
-    /// There is no version in common: give the connection up.
+    /// There is no version in common: close the connection.
     NoVersion,
 }
 
-/// What a received message means for the negotiation.
+/// The effect of a received message on the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The negotiation was over already, or the message does not answer the first one.
+    /// None: the negotiation has ended already, or the message does not answer the first one.
     Unrelated,
-    /// The version is settled. After ERR_VERS the first message has to be sent again in it.
+    /// The version is settled. After ERR_VERS the first message has to be sent again in this
+    /// version.
     Settled(Version),
     /// The first message was refused for another reason; one more may be sent in version two.
     Again,
@@ -97,12 +99,13 @@ pub enum Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiation {
     state: State,
-    /// Version one was settled on by ERR_VERS, and the peer has not answered in it yet.
+    /// ERR_VERS has settled version one, and the peer has not answered in version one yet.
     refused: bool,
 }
 
 impl Negotiation {
-    /// A new connection to a peer that speaks version two, unless it is known not to.
+    /// Starts the negotiation on a new connection. It begins with version two, unless the peer is
+    /// known to support version one only.
     pub fn new(memory: &PeerMemory, now: u64) -> Self {
         let state = if memory.is_one_only(now) {
             State::Settled(Version::One)
@@ -115,7 +118,7 @@ impl Negotiation {
         }
     }
 
-    /// The version of the next message to be sent.
+    /// Returns the version of the next message to be sent.
     pub const fn version(&self) -> Version {
         match self.state {
             State::Settled(version) => version,
@@ -123,7 +126,7 @@ impl Negotiation {
         }
     }
 
-    /// The version for the rest of the connection, once it is known.
+    /// Returns the version for the rest of the connection, once it is settled.
     pub const fn settled(&self) -> Option<Version> {
         match self.state {
             State::Settled(version) => Some(version),
@@ -131,32 +134,32 @@ impl Negotiation {
         }
     }
 
-    /// Whether a message of `len` bytes, header included, may be sent now. Credits are another
-    /// question.
+    /// Checks whether a message of `len` bytes, header included, may be sent now. Credits are not
+    /// considered.
     ///
     /// # Errors
     ///
-    /// See [`Hold`].
+    /// See [`Blocked`].
     //= V2-5-1 one message at a time
     //= V2-5-2 first message at most 1024 bytes
-    pub fn may_send(&self, len: usize) -> Result<(), Hold> {
+    pub fn may_send(&self, len: usize) -> Result<(), Blocked> {
         match self.state {
             State::Settled(_) => Ok(()),
-            State::Probing { .. } => Err(Hold::Unanswered),
-            State::Failed => Err(Hold::NoVersion),
+            State::Probing { .. } => Err(Blocked::Unanswered),
+            State::Failed => Err(Blocked::NoVersion),
             State::Probe if u32::try_from(len).is_ok_and(|n| n <= FIRST_MESSAGE_MAX) => Ok(()),
-            State::Probe => Err(Hold::TooLong),
+            State::Probe => Err(Blocked::TooLong),
         }
     }
 
-    /// A message was sent that [`Negotiation::may_send`] had let pass.
+    /// Notes that a message was sent which [`Negotiation::may_send`] has allowed.
     pub fn on_sent(&mut self, xid: u32) {
         if self.state == State::Probe {
             self.state = State::Probing { xid };
         }
     }
 
-    /// A message has come.
+    /// Handles a received message.
     //= V2-5.1-1 non-error reply settles version two
     pub fn on_message(&mut self, m: &Message<'_>, memory: &mut PeerMemory, now: u64) -> Progress {
         let State::Probing { xid } = self.state else {
@@ -172,7 +175,7 @@ impl Negotiation {
                 self.state = State::Probe;
                 Progress::Again
             }
-            // A responder answers in the version it was asked in.
+            // A responder answers in the version of the call.
             _ if m.version() != Version::Two => self.fail(),
             _ => {
                 memory.forget();
@@ -187,13 +190,13 @@ impl Negotiation {
         }
     }
 
-    /// The peer has refused version two, and speaks `low` to `high`.
+    /// Handles ERR_VERS: the peer supports `low` to `high`.
     //= V2-5.2-6 requester picks a version of the range
     fn on_range(&mut self, low: u32, high: u32, memory: &mut PeerMemory, now: u64) -> Progress {
         if !(low..=high).contains(&Version::One.number()) {
             return self.fail();
         }
-        // Certain for as long as the peer's software stays what it is.
+        // This knowledge is certain until the peer's software changes.
         memory.assume_one(now);
         self.refused = true;
         self.settle(Version::One)
@@ -209,9 +212,9 @@ impl Negotiation {
         Progress::Failed
     }
 
-    /// The connection was lost, or its first message was not answered in time: if that
-    /// happened during the negotiation or right after a refusal, the peer is taken to speak version
-    /// one only. The next connection starts with [`Negotiation::new`].
+    /// Handles the loss of the connection, or a first message that was not answered in time. If
+    /// that happens during the negotiation or right after ERR_VERS, version one is used with the
+    /// peer for a while. The next connection starts with [`Negotiation::new`].
     //= V2-5.2-1 connection lost right after refusing
     //= V2-5.2-2 drops the first message
     pub fn on_lost(&mut self, memory: &mut PeerMemory, now: u64) {
@@ -222,9 +225,10 @@ impl Negotiation {
         self.refused = false;
     }
 
-    /// The thresholds that hold in this state: before the negotiation ends those that every
-    /// version-one peer supports, then the default of version two or what the private data of
-    /// version one say, `agreed`. They change without the connection being lost (section 5.2).
+    /// Returns the thresholds in this state. During the negotiation they are those that every
+    /// version-one peer supports. Then they are the default of version two, or `agreed`, the
+    /// thresholds of version one by private data. They change without the connection being lost
+    /// (section 5.2).
     //= V2-5.1-2 default threshold of version two
     //= V2-5.2-3 threshold is that of the version
     //= V2-5.2-4 thresholds change without connection being lost
@@ -240,8 +244,9 @@ impl Negotiation {
     }
 }
 
-/// What a responder does with a message of version `asked` when it supports `low` to `high`:
-/// process it and answer in the same version (section 5.3), or refuse it (RFC 8166 section 4.5.1).
+/// Decides what a responder that supports `low` to `high` does with a message of version `asked`:
+/// it processes the message and answers in the same version (section 5.3), or refuses it (RFC 8166
+/// section 4.5.1).
 ///
 /// # Errors
 ///

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Transport characteristics: what a peer's mean for us, and what ours may become.
+//! Transport characteristics: the effect of the peer's, and changes of our own.
 //!
 //! State: for version two.
 //!
-//! draft-dnoveck-nfsv4-rpcrdma-xcharext-01. [`Peer`] keeps what the peer has said, and what
-//! was asked of it; [`Receives`] keeps our own receive buffers' size from changing at the wrong
-//! moment. Both live as long as one connection.
+//! draft-dnoveck-nfsv4-rpcrdma-xcharext-01. [`Peer`] has the characteristics of the peer and the
+//! requests to it. [`Receives`] decides when the size of our own Receives may change. Both live as
+//! long as one connection.
 
 use super::super::wire::message::ErrorBody;
 use super::super::wire::v2::DEFAULT_INLINE;
@@ -20,8 +20,8 @@ mod receives;
 pub use peer::{BadResponse, Known, Peer, Request};
 pub use receives::{Announce, Receives, Refused};
 
-/// The error to answer an optional operation with, given what [`Operation::decode`] made of it;
-/// `None` if it can be processed. The answer carries the operation's XID.
+/// Returns the error that answers an optional operation, given the result of [`Operation::decode`].
+/// `None` if the operation can be processed. The answer carries the operation's XID.
 //= V2-3.1-1 unknown operation answered by INVAL_OPTION
 //= XC-4-1 unsupported operations are answered by INVAL_OPTION
 pub const fn answer_option(
@@ -34,12 +34,12 @@ pub const fn answer_option(
     }
 }
 
-/// Thresholds of a version-two connection as its client sees them, from what the server has said
-/// and what the client itself has (`own`, and `invalidation`: it has announced Requester Remote
-/// Invalidation).
+/// Returns the thresholds of a version-two connection for its client, from the server's
+/// characteristics and its own (`own`; `invalidation` says whether it has announced Requester
+/// Remote Invalidation).
 ///
-/// The server need not take note of what the client announces (section 4.1), so a reply longer
-/// than the default is not relied on to come inline, though it may.
+/// The server may ignore the client's announcements (section 4.1). The client therefore does not
+/// rely on an inline reply that is longer than the default.
 //= XC-3.1-6 size decides when chunks are needed
 //= XC-4.1-1 does not assume characteristics were noted
 pub fn client_thresholds(server: &Peer, own: &Receives, invalidation: bool) -> Thresholds {
@@ -51,7 +51,8 @@ pub fn client_thresholds(server: &Peer, own: &Receives, invalidation: bool) -> T
     }
 }
 
-/// The same as the server sees them: its replies may be as long as the client has said.
+/// Returns the thresholds of a version-two connection for its server. Its replies may be as long as
+/// the client has announced.
 //= XC-3.1-6 size decides when chunks are needed
 pub fn server_thresholds(client: &Peer, own: &Receives) -> Thresholds {
     Thresholds {

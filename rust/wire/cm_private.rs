@@ -9,9 +9,9 @@
 //!       f6 ab 0e 18  version  reserved (7), R (1)  send size  receive size
 //! ```
 //!
-//! A size byte `b` stands for `(b + 1) * 1024` bytes. The eight bytes may lie at any offset
-//! within the private data, and other layers' data may surround them: some transports put their own
-//! in front, and all pad behind.
+//! A size byte `b` stands for `(b + 1) * 1024` bytes. The eight bytes may lie at any offset within
+//! the private data. Other layers' data may surround them: some transports put their own data in
+//! front, and all append padding.
 
 /// Format identifier, first word of the message (section 4).
 pub const MAGIC: u32 = 0xf6ab_0e18;
@@ -25,7 +25,7 @@ pub const LEN: usize = 8;
 
 const FLAG_REMOTE_INVALIDATION: u8 = 1;
 
-/// What a peer tells of itself when a connection is made.
+/// The settings that a peer announces when a connection is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// R: the peer supports remote invalidation (section 4.1).
@@ -37,7 +37,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What must be assumed of a peer that sends no valid message (section 5.1).
+    /// The settings to assume for a peer that sends no valid message (section 5.1).
     //= 8797-5.1-1 without a valid message both 1024
     pub const DEFAULT: Self = Self {
         remote_invalidation: false,
@@ -63,8 +63,8 @@ impl Size {
     /// 262144 bytes.
     pub const MAX: Self = Self(u8::MAX);
 
-    /// The largest expressible size not above `bytes`, but at least [`Size::MIN`], which every
-    /// version-one peer must support.
+    /// Returns the largest expressible size not above `bytes`, but at least [`Size::MIN`], which
+    /// every version-one peer must support.
     //= 8797-4.2-1 sizes from 1024 to 262144
     pub const fn from_bytes(bytes: u32) -> Self {
         let kilo = bytes / 1024;
@@ -78,17 +78,17 @@ impl Size {
         }
     }
 
-    /// The size with this encoding (section 4.2).
+    /// Returns the size with this encoding (section 4.2).
     pub const fn from_code(code: u8) -> Self {
         Self(code)
     }
 
-    /// The encoding of this size.
+    /// Returns the encoding of this size.
     pub const fn code(self) -> u8 {
         self.0
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub const fn bytes(self) -> u32 {
         // CAST: widening; `From` is not const. 256 * 1024 fits.
         (self.0 as u32).wrapping_add(1).wrapping_mul(1024)
@@ -111,10 +111,9 @@ pub const fn encode(settings: Settings) -> [u8; LEN] {
 
 /// Finds and decodes the message in a connection's private data.
 ///
-/// The first place where the whole message, with a known version, fits before the end of
-/// `private_data` counts; an identifier that occurs by accident in other layers' data in front
-/// of it, followed by another version, is passed over (sections 5.2 and 7). Reserved
-/// flags are ignored. `None` means that [`Settings::DEFAULT`] applies.
+/// Takes the first place where the whole message fits and has a known version. An identifier that
+/// is followed by another version is passed over, since it may be other layers' data (sections 5.2
+/// and 7). Reserved flags are ignored. `None` means that [`Settings::DEFAULT`] applies.
 //= 8797-4-6 field too short for message
 //= 8797-5-1 other layers are passed over
 //= 8797-5.2-1 format identifier at any offset

@@ -4,9 +4,9 @@
 //!
 //! State: RFC 5666 only.
 //!
-//! An RPC program of its own with one procedure, CONF_RDMA. RFC 8166 has dropped it; private data
-//! ([`super::cm_private`]) took its place. Here are the arguments and the results; the RPC call and
-//! reply around them are the RPC layer's.
+//! A separate RPC program with one procedure, CONF_RDMA. RFC 8166 has dropped it in favour of
+//! private data ([`super::cm_private`]). This module encodes and decodes the arguments and the
+//! results. The RPC layer handles the RPC call and reply around them.
 
 use super::cursor::Cursor;
 use super::DecodeError;
@@ -27,7 +27,7 @@ pub const LEN: usize = 12;
 /// Arguments: `struct config_rdma_req`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Longest inline call in bytes that the client would like to send.
+    /// Longest inline call in bytes that the client asks to send.
     pub maxcall_sendsize: u32,
     /// Longest inline reply in bytes that the client accepts.
     pub maxreply_sendsize: u32,
@@ -47,11 +47,11 @@ pub struct Reply {
 }
 
 impl Request {
-    /// Reads the arguments.
+    /// Decodes the arguments.
     ///
     /// # Errors
     ///
-    /// [`super::What::Truncated`], or [`super::What::Trailing`] if bytes are left over.
+    /// [`super::What::Truncated`], or [`super::What::Trailing`] if bytes follow.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let [maxcall_sendsize, maxreply_sendsize, maxrdmaread] = words(bytes)?;
         Ok(Self {
@@ -61,7 +61,7 @@ impl Request {
         })
     }
 
-    /// The arguments on the wire.
+    /// Encodes the arguments.
     pub const fn encode(&self) -> [u8; LEN] {
         bytes([
             self.maxcall_sendsize,
@@ -72,11 +72,11 @@ impl Request {
 }
 
 impl Reply {
-    /// Reads the results.
+    /// Decodes the results.
     ///
     /// # Errors
     ///
-    /// [`super::What::Truncated`], or [`super::What::Trailing`] if bytes are left over.
+    /// [`super::What::Truncated`], or [`super::What::Trailing`] if bytes follow.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let [maxcall_sendsize, align, maxrdmaread] = words(bytes)?;
         Ok(Self {
@@ -86,7 +86,7 @@ impl Reply {
         })
     }
 
-    /// The results on the wire.
+    /// Encodes the results.
     pub const fn encode(&self) -> [u8; LEN] {
         bytes([self.maxcall_sendsize, self.align, self.maxrdmaread])
     }

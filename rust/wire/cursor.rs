@@ -6,7 +6,7 @@
 
 use super::{DecodeError, What};
 
-/// What is left of a message.
+/// The part of a message that was not read yet.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],
@@ -24,31 +24,31 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Everything not read yet.
+    /// Returns the bytes that were not read yet.
     #[inline]
     pub(super) const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     #[inline]
     pub(super) const fn offset(&self) -> usize {
         self.len.wrapping_sub(self.rest.len())
     }
 
-    /// An error about the next item.
+    /// Returns an error about the next item.
     #[inline(always)]
     pub(super) const fn error(&self, what: What) -> DecodeError {
         DecodeError::new(what, self.offset())
     }
 
-    /// An error about the word read last.
+    /// Returns an error about the word that was read last.
     #[inline(always)]
     pub(super) const fn error_before(&self, what: What) -> DecodeError {
         DecodeError::new(what, self.offset().wrapping_sub(4))
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     #[inline(always)]
     pub(super) fn array<const N: usize>(&mut self) -> Result<&'a [u8; N], DecodeError> {
         match self.rest.split_first_chunk() {
@@ -60,7 +60,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next `n` bytes.
+    /// Reads the next `n` bytes.
     #[inline(always)]
     pub(super) fn bytes(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
         match self.rest.split_at_checked(n) {
@@ -72,8 +72,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next list entry of `N` bytes, the word that announces it included; `None` if the list
-    /// ends here, or is not well-formed.
+    /// Reads the next list entry of `N` bytes, including the word that announces it. Returns `None`
+    /// if the list ends here or is malformed.
     #[inline(always)]
     pub(super) fn entry<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
         match self.rest.split_first_chunk::<N>() {
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes over two words if both are zero: two absent lists.
+    /// Skips two words if both are zero, which means two absent lists.
     #[inline(always)]
     pub(super) fn absent_pair(&mut self) -> bool {
         match self.rest.split_first_chunk() {
@@ -97,13 +97,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next 32-bit word.
+    /// Reads the next 32-bit word.
     #[inline(always)]
     pub(super) fn word(&mut self) -> Result<u32, DecodeError> {
         self.array().map(|b| u32::from_be_bytes(*b))
     }
 
-    /// The next boolean: exactly 0 or 1 (RFC 4506 section 4.4).
+    /// Reads the next boolean: exactly 0 or 1 (RFC 4506 section 4.4).
     #[inline(always)]
     pub(super) fn boolean(&mut self) -> Result<bool, DecodeError> {
         match self.word()? {
@@ -113,19 +113,19 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next counted opaque data, without its padding. What the padding holds is not
-    /// checked; it is nobody's data.
+    /// Reads the next counted opaque data, and skips its padding. The bytes of the padding are not
+    /// checked, since they carry no data.
     #[inline]
     //= XC-2.1-1 length beyond the message
     pub(super) fn opaque(&mut self) -> Result<&'a [u8], DecodeError> {
-        // CAST: as in `lists::segments`: any length beyond the input is refused.
+        // CAST: `usize` has at least 32 bits. A length beyond the input is refused.
         let len = self.word()? as usize;
         let data = self.bytes(len)?;
         self.bytes(len.wrapping_neg() % 4)?;
         Ok(data)
     }
 
-    /// Nothing may be left.
+    /// Checks that all bytes were read.
     #[allow(dead_code, reason = "for version two")]
     pub(super) const fn end(&self) -> Result<(), DecodeError> {
         if self.rest.is_empty() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writing the three chunk lists (RFC 8166 section 4.3), in their order, one segment at a time.
+//! Writes the three chunk lists (RFC 8166 section 4.3), in their order, one segment at a time.
 //!
 //! State: live.
 //!
-//! The types below follow one another as the lists do in the header:
+//! The types below follow each other as the lists do in the header:
 //!
 //! ```text
 //! Version::begin ─► ReadListWriter ─► WriteListWriter ─────────────► ReplyStage ─► length
@@ -14,9 +14,9 @@
 //!                                         segment()*                    segment()*
 //! ```
 //!
-//! A requester registers memory between the calls. When it has to give up half way it drops the
-//! writer; the buffer then holds no valid message, since an unfinished chunk has an impossible
-//! segment count.
+//! A requester registers memory between the calls. When it has to stop half way it drops the
+//! writer. The buffer then has no valid message, since the segment count of an unfinished chunk is
+//! impossible.
 
 use core::mem;
 
@@ -25,7 +25,7 @@ use super::{Prefix, ReadSegment, Segment};
 /// Why a message could not be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodeError {
-    /// The buffer is too small. Further calls on the same writer fail likewise.
+    /// The buffer is too small. All further calls on this writer fail with this error too.
     NoRoom,
 }
 
@@ -40,12 +40,12 @@ pub enum ListProc {
     Nomsg = 1,
 }
 
-/// A result of encoding.
+/// The result of a step of encoding.
 type Result<T = ()> = core::result::Result<T, EncodeError>;
 
 const ABSENT: [u8; 4] = 0u32.to_be_bytes();
 const PRESENT: [u8; 4] = 1u32.to_be_bytes();
-/// Count of an unfinished chunk: no message is long enough for it.
+/// Count of an unfinished chunk. No message is long enough for so many segments.
 const UNFINISHED: [u8; 4] = [0xff; 4];
 
 /// Appends to a caller's buffer.
@@ -76,7 +76,7 @@ impl<'b> Writer<'b> {
         Ok(writer)
     }
 
-    /// Takes the next `N` bytes.
+    /// Returns the next `N` bytes of the buffer for writing.
     #[inline]
     pub(super) fn array<const N: usize>(&mut self) -> Result<&'b mut [u8; N]> {
         match mem::take(&mut self.rest).split_first_chunk_mut() {
@@ -114,7 +114,7 @@ impl<'b> Writer<'b> {
         self.put(word.to_be_bytes())
     }
 
-    /// Bytes written, provided nothing has failed.
+    /// Returns the number of bytes written. Meaningless after a failure.
     #[inline]
     pub(super) fn written(&self) -> usize {
         self.total.wrapping_sub(self.rest.len())
@@ -135,8 +135,8 @@ pub struct ReadListWriter<'b> {
 }
 
 impl<'b> ReadListWriter<'b> {
-    /// Appends an entry. `position` is in bytes and a multiple of four; entries of one chunk
-    /// share it and follow one another.
+    /// Appends an entry. `position` is in bytes and a multiple of four. Entries of one chunk have
+    /// the same position and are appended one after the other.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl<'b> ReadListWriter<'b> {
         Ok(())
     }
 
-    /// Ends the read list and goes on to the write list.
+    /// Ends the read list and begins the write list.
     ///
     /// # Errors
     ///
@@ -164,8 +164,8 @@ impl<'b> ReadListWriter<'b> {
         })
     }
 
-    /// Ends the read list; there is no write list and no reply chunk. Returns the header's
-    /// length in bytes.
+    /// Ends the read list and writes that there is neither write list nor reply chunk. Returns the
+    /// header's length in bytes.
     ///
     /// # Errors
     ///
@@ -199,7 +199,7 @@ impl<'b> WriteListWriter<'b> {
         })
     }
 
-    /// Ends the write list and goes on to the reply chunk.
+    /// Ends the write list and begins the reply chunk.
     ///
     /// # Errors
     ///
@@ -212,7 +212,8 @@ impl<'b> WriteListWriter<'b> {
         })
     }
 
-    /// Ends the write list; there is no reply chunk. Returns the header's length in bytes.
+    /// Ends the write list and writes that there is no reply chunk. Returns the header's length in
+    /// bytes.
     ///
     /// # Errors
     ///
@@ -281,7 +282,7 @@ impl<'b> WriteChunkWriter<'b> {
     }
 }
 
-/// The write list is written; the reply chunk is next.
+/// Writes the reply chunk, or that there is none. The write list is complete.
 #[derive(Debug)]
 #[must_use = "a header without its lists is not a message"]
 pub struct ReplyStage<'b> {
@@ -303,7 +304,7 @@ impl<'b> ReplyStage<'b> {
         })
     }
 
-    /// There is no reply chunk. Returns the header's length in bytes.
+    /// Writes that there is no reply chunk. Returns the header's length in bytes.
     ///
     /// # Errors
     ///

@@ -6,39 +6,40 @@
 
 use core::fmt;
 
-/// A refused message: what was wrong, and where.
+/// Why and where a message was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// What was wrong.
+    /// The error.
     pub what: What,
     /// Offset in bytes, from the start of the input, of the item that was refused.
     pub offset: usize,
 }
 
 impl DecodeError {
-    /// An item `what` at byte `offset` is refused.
+    /// Makes the error `what` about the item at byte `offset`.
     #[cold]
     pub(super) const fn new(what: What, offset: usize) -> Self {
         Self { what, offset }
     }
 }
 
-/// What was wrong with a message.
+/// The error in a message.
 ///
-/// A responder answers [`What::Version`] with `ERR_VERS` and everything else with `ERR_CHUNK`
-/// (RFC 8166 section 4.5); a requester drops the message.
+/// A responder answers [`What::Version`] with `ERR_VERS` and every other error with `ERR_CHUNK`
+/// (RFC 8166 section 4.5). A requester drops the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
     /// The message ends inside an item.
     Truncated,
-    /// A version this decoder does not speak.
+    /// A version that this decoder does not support.
     Version(u32),
     /// A message type (`rdma_proc`) that the version does not define.
     Proc(u32),
     /// A list or boolean discriminator that is neither 0 nor 1.
     Bool(u32),
-    /// A read chunk's position is not a multiple of four, so it is no position in an XDR stream.
+    /// The position of a read chunk is not a multiple of four, so it is no position in an XDR
+    /// stream.
     Position(u32),
     /// The read list has more entries than [`super::Limits::read_segments`].
     ReadSegments,
@@ -56,9 +57,9 @@ pub enum What {
     /// More transport characteristics than [`super::Limits::characteristics`].
     #[allow(dead_code, reason = "for version two")]
     Characteristics(u32),
-    /// A known characteristic, of this id, with data that are not of its type.
+    /// The data of the known characteristic with this id are not of its type.
     Characteristic(u32),
-    /// A subset names an element, with this index, that its list lacks.
+    /// A subset names the element with this index, but its list is shorter.
     #[allow(dead_code, reason = "for version two")]
     Element(u32),
 }

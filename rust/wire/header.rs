@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writing what stands before the chunk lists, and the messages without any.
+//! Writes the words before the chunk lists, and the messages without chunk lists.
 //!
 //! State: live.
 
@@ -11,8 +11,8 @@ use super::{Direction, EncodeError, ListProc, Prefix, ReadListWriter, Version};
 
 impl Version {
     /// Starts a header with chunk lists. `credits` is the number requested (call) or granted
-    /// (reply, never zero). Version one has no place for the direction, which is then that of the
-    /// RPC message alone.
+    /// (reply, never zero). The header of version one has no direction; only the RPC message shows
+    /// it.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl Version {
         direction: Direction,
         proc: ListProc,
     ) -> Result<ReadListWriter<'_>, EncodeError> {
-        // CAST: the discriminants of `repr(u32)` enums, here and below.
+        // CAST: reads the discriminant of a `repr(u32)` enum.
         let mut w = self.start(buf, xid, credits, proc as u32)?;
         if self == Self::Two {
             w.word(direction as u32)?;
@@ -35,8 +35,8 @@ impl Version {
         Ok(w.lists())
     }
 
-    /// Writes the whole header of an RPC message that is inline and has no chunks. Returns its
-    /// length, [`Version::min_header`].
+    /// Writes the whole header of an inline RPC message without chunks. Returns its length,
+    /// [`Version::min_header`].
     ///
     /// # Errors
     ///
@@ -53,10 +53,10 @@ impl Version {
             .finish()
     }
 
-    /// Writes an error. `xid` is that of the message complained about. ERR_CHUNK of version one
-    /// takes the form of RFC 8166 section 4.5, which RFC 5666 peers understand too, and stands for
-    /// [`ErrorBody::InvalidOption`] as well, since version one has no optional operations. Returns
-    /// the length.
+    /// Writes an error about the message with this `xid`. ERR_CHUNK of version one has the form of
+    /// RFC 8166 section 4.5, which RFC 5666 peers understand too. In version one it also stands for
+    /// [`ErrorBody::InvalidOption`], since version one has no optional operations. Returns the
+    /// length.
     ///
     /// # Errors
     ///

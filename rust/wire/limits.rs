@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bounds on what a peer may make us walk through.
+//! Bounds on the list elements of a peer's message.
 //!
 //! State: live.
 
-/// How many list elements a decoder accepts. A message with more is refused, whatever its length.
+/// The number of list elements that a decoder accepts. It refuses a message with more elements.
 ///
-/// The lists are bounded by the receive buffer in any case; these limits express what the local
-/// side is prepared to act upon.
+/// The receive buffer bounds the lists in any case. These limits say how many elements the local
+/// side is prepared to process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most entries of the read list.
@@ -21,7 +21,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// No bound but the message's own length.
+    /// No bound except the length of the message.
     #[allow(dead_code, reason = "for tests")]
     pub const NONE: Self = Self {
         read_segments: u32::MAX,
@@ -30,8 +30,8 @@ impl Limits {
         characteristics: u32::MAX,
     };
 
-    /// A requester that offers at most `chunks` write chunks of at most `segments` segments
-    /// each, and never accepts read chunks in a reply (RFC 8166 section 4.3).
+    /// Returns the limits of a requester that offers at most `chunks` write chunks of at most
+    /// `segments` segments each. It accepts no read chunks in a reply (RFC 8166 section 4.3).
     pub const fn requester(chunks: u32, segments: u32) -> Self {
         Self {
             read_segments: 0,

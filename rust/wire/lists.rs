@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Read list, write list and reply chunk: checked once, then read without failure.
+//! Read list, write list and reply chunk: checked once, then read by iterators that cannot fail.
 //!
 //! State: live.
 //!
@@ -32,25 +32,25 @@ impl<'a> Lists<'a> {
         reply: None,
     };
 
-    /// Whether all three lists are absent: a message with everything inline.
+    /// Returns whether all three lists are absent: a message with everything inline.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.reads.is_empty() && self.writes.is_empty() && self.reply.is_none()
     }
 
-    /// The entries of the read list, in order.
+    /// Iterates over the entries of the read list, in order.
     #[inline]
     pub const fn read_list(&self) -> ReadSegments<'a> {
         ReadSegments { rest: self.reads }
     }
 
-    /// The chunks of the write list, in order.
+    /// Iterates over the chunks of the write list, in order.
     #[inline]
     pub const fn write_list(&self) -> WriteChunks<'a> {
         WriteChunks { rest: self.writes }
     }
 
-    /// The reply chunk, if there is one.
+    /// Returns the reply chunk, if there is one.
     #[inline]
     pub const fn reply_chunk(&self) -> Option<WriteChunk<'a>> {
         match self.reply {
@@ -59,7 +59,7 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// Every R_key the lists mention, in the order of the header, repetitions included.
+    /// Iterates over every R_key in the lists, in the order of the header, repetitions included.
     #[allow(dead_code, reason = "for the server")]
     pub fn handles(&self) -> impl Iterator<Item = u32> + 'a {
         let reads = self.read_list().map(|r| r.segment);
@@ -68,7 +68,7 @@ impl<'a> Lists<'a> {
         reads.chain(writes).chain(reply).map(|s| s.handle)
     }
 
-    /// Whether twelve encoded bytes are three absent lists.
+    /// Returns whether twelve encoded bytes are three absent lists.
     #[inline]
     pub(super) const fn are_absent(words: &[u8; 12]) -> bool {
         let [a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3] = *words;
@@ -76,18 +76,19 @@ impl<'a> Lists<'a> {
         first == 0 && u32::from_ne_bytes([b0, b1, b2, b3]) == 0
     }
 
-    /// Decodes the three lists at the cursor. Inlined with all it calls: the checks of one word are
-    /// a few instructions, handing their results on in memory would be as many again.
+    /// Decodes the three lists at the cursor. It is inlined with the functions it calls: the checks
+    /// of one word take a few instructions, and returning their results in memory would take as
+    /// many again.
     #[inline(always)]
     pub(super) fn decode(c: &mut Cursor<'a>, limits: &Limits) -> Result<Self, DecodeError> {
-        // Most messages have one list only; the other two are passed over in one step.
+        // Most messages have one list only. The other two are skipped in one step.
         if c.absent_pair() {
             return Ok(Self {
                 reply: reply_chunk(c, limits)?,
                 ..Self::EMPTY
             });
         }
-        // INVARIANT: each function below hands out exactly what it has walked through.
+        // INVARIANT: each of these functions returns exactly the bytes that it has checked.
         let reads = read_list(c, limits)?;
         if c.absent_pair() {
             return Ok(Self {
@@ -105,7 +106,7 @@ impl<'a> Lists<'a> {
     }
 }
 
-/// Walks a read list and returns its entries, without the closing word.
+/// Checks a read list and returns its entries, without the closing word.
 //= 5666-3.4-6 any object may be a chunk
 #[inline(always)]
 fn read_list<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<&'a [u8], DecodeError> {
@@ -118,7 +119,7 @@ fn read_list<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<&'a [u8], Decode
         }
         left = left.wrapping_sub(1);
     }
-    // Here the list ends, or is not well-formed.
+    // The list ends here, or is malformed.
     if c.boolean()? {
         return Err(match left {
             0 => c.error_before(What::ReadSegments),
@@ -128,8 +129,8 @@ fn read_list<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<&'a [u8], Decode
     Ok(walked(start, c))
 }
 
-/// The read list has an entry too many, or one that cannot have its position. The entry ends at
-/// byte `end`.
+/// Returns the error about a read list entry that is one too many, or that has a bad position. The
+/// entry ends at byte `end`.
 #[cold]
 fn bad_entry(end: usize, left: u32, position: u32) -> DecodeError {
     let at = end.wrapping_sub(ReadSegment::LEN);
@@ -139,14 +140,14 @@ fn bad_entry(end: usize, left: u32, position: u32) -> DecodeError {
     }
 }
 
-/// What lies between `start` and the word before the cursor, which closes a list.
+/// Returns the bytes from `start` to the word before the cursor, which closes a list.
 #[inline(always)]
 fn walked<'a>(start: &'a [u8], c: &Cursor<'a>) -> &'a [u8] {
     let len = start.len().wrapping_sub(c.rest().len()).wrapping_sub(4);
     start.get(..len).unwrap_or_default()
 }
 
-/// Walks a write list and returns its chunks, without the closing word.
+/// Checks a write list and returns its chunks, without the closing word.
 #[inline(always)]
 fn write_list<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<&'a [u8], DecodeError> {
     let start = c.rest();
@@ -177,8 +178,8 @@ fn segments<'a>(c: &mut Cursor<'a>, limits: &Limits) -> Result<&'a [u8], DecodeE
     if count > limits.chunk_segments {
         return Err(c.error_before(What::ChunkSegments(count)));
     }
-    // CAST: `usize` has at least 32 bits; on such a machine the product saturates, and then
-    // exceeds any input.
+    // CAST: `usize` has at least 32 bits. With 32 bits the product may saturate, and then exceeds
+    // any input.
     c.bytes((count as usize).saturating_mul(Segment::LEN))
 }
 
@@ -220,7 +221,7 @@ impl<'a> Iterator for WriteChunks<'a> {
     fn next(&mut self) -> Option<WriteChunk<'a>> {
         let (head, rest) = self.rest.split_first_chunk::<8>()?;
         let [_, _, _, _, count @ ..] = *head;
-        // CAST: as in `segments`, which has accepted this count.
+        // CAST: `usize` has at least 32 bits. `segments` has accepted this count.
         let len = (u32::from_be_bytes(count) as usize).saturating_mul(Segment::LEN);
         let (segments, rest) = rest.split_at_checked(len)?;
         self.rest = rest;
@@ -239,7 +240,7 @@ pub struct WriteChunk<'a> {
 }
 
 impl<'a> WriteChunk<'a> {
-    /// The segments in order.
+    /// Iterates over the segments in order.
     #[inline]
     pub const fn segments(&self) -> Segments<'a> {
         Segments {
@@ -247,15 +248,15 @@ impl<'a> WriteChunk<'a> {
         }
     }
 
-    /// Number of segments, possibly none.
+    /// Returns the number of segments, possibly none.
     #[inline]
     #[allow(dead_code, reason = "for tests")]
     pub const fn count(&self) -> usize {
         self.segments.len() / Segment::LEN
     }
 
-    /// Sum of the segments' lengths in bytes. It cannot overflow: a chunk has fewer than 2^32
-    /// segments of fewer than 2^32 bytes.
+    /// Returns the sum of the segments' lengths in bytes. It cannot overflow: a chunk has fewer
+    /// than 2^32 segments of fewer than 2^32 bytes.
     #[inline]
     #[allow(dead_code, reason = "for the server")]
     pub fn total_len(&self) -> u64 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One message type for both versions, so that callers do not branch on them.
+//! One message type for both versions, so that callers do not branch on the version.
 //!
 //! State: live.
 
 use super::{DecodeError, Direction, Lists, Prefix, Version, What};
 
-/// A decoded message of either version. All accessors are infallible.
+/// A decoded message of either version. Its accessors cannot fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     kind: HeaderKind,
@@ -25,8 +25,8 @@ pub(super) enum HeaderKind {
     Two(Direction),
 }
 
-/// Message types, `enum rdma_proc` (RFC 8166 section 4.2.4) and `enum rpcrdma2_proc`. The versions
-/// number them alike.
+/// Message types, `enum rdma_proc` (RFC 8166 section 4.2.4) and `enum rpcrdma2_proc`. Both versions
+/// use the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Proc {
@@ -44,8 +44,8 @@ pub enum Proc {
     Optional = 5,
 }
 
-/// What a message is for.
-// The tag takes a whole word, so that the compiler builds and moves a body by words: decoding a
+/// The content of a message, by its type.
+// The tag takes a whole word, so that the compiler builds and moves a body word by word. Decoding a
 // message without chunks then takes 43 instructions instead of 51.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
@@ -56,7 +56,7 @@ pub enum Body<'a> {
     Msg {
         /// The chunk lists.
         lists: Lists<'a>,
-        /// The RPC message, less what the read chunks stand for.
+        /// The RPC message, without the parts that are in read chunks.
         payload: &'a [u8],
     },
     /// An RPC message in a chunk: RDMA_NOMSG, RDMA2_NOMSG.
@@ -93,23 +93,23 @@ pub enum Body<'a> {
 /// Why the peer could not process a message. Version two has every error that version one has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorBody {
-    /// ERR_VERS: the inclusive range of versions the peer supports. Not checked for order.
+    /// ERR_VERS: the inclusive range of versions that the peer supports. The order is not checked.
     Vers {
         /// Lowest version.
         low: u32,
         /// Highest version.
         high: u32,
     },
-    /// The header or its chunks: ERR_CHUNK, with or without the eight words of padding of
-    /// RFC 5666; RDMA2_ERR_BAD_HEADER.
+    /// An error in the header or its chunks: ERR_CHUNK, with or without the eight words of padding
+    /// of RFC 5666, or RDMA2_ERR_BAD_HEADER.
     BadHeader,
-    /// RDMA2_ERR_INVAL_OPTION: the operation of an RDMA2_OPTIONAL is not known or supported. No
-    /// such error in version one.
+    /// RDMA2_ERR_INVAL_OPTION: the operation of an RDMA2_OPTIONAL is not known or supported.
+    /// Version one has no such error.
     InvalidOption,
 }
 
 impl<'a> Message<'a> {
-    /// Puts together what was decoded.
+    /// Makes a message of its decoded parts.
     #[inline(always)]
     pub(super) const fn new(
         prefix: &Prefix,
@@ -126,7 +126,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The version of the message.
+    /// Returns the version of the message.
     #[inline]
     #[allow(dead_code, reason = "for version two")]
     pub const fn version(&self) -> Version {
@@ -136,20 +136,20 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Transaction ID, in the XID space of the message's direction.
+    /// Returns the transaction ID, in the XID space of the message's direction.
     #[inline]
     pub const fn xid(&self) -> u32 {
         self.xid
     }
 
-    /// Credits requested (call) or granted (reply), as sent: clamp before use.
+    /// Returns the credits requested (call) or granted (reply), as sent. Clamp them before use.
     #[inline]
     pub const fn credits(&self) -> u32 {
         self.credits
     }
 
-    /// The direction that the header names, or that follows from the message type. `None` for
-    /// version-one messages with chunk lists: there the RPC message tells.
+    /// Returns the direction that the header names, or that follows from the message type. `None`
+    /// for version-one messages with chunk lists: there only the RPC message shows it.
     #[allow(dead_code, reason = "for version two")]
     pub const fn direction(&self) -> Option<Direction> {
         match (self.kind, &self.body) {
@@ -160,20 +160,20 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Length of the header in bytes: where the RPC message starts, if one follows.
+    /// Returns the length of the header in bytes. An RPC message, if there is one, starts there.
     #[inline]
     #[allow(dead_code, reason = "for the server")]
     pub const fn header_len(&self) -> usize {
         self.header_len
     }
 
-    /// What the message is for.
+    /// Returns the content of the message.
     #[inline]
     pub const fn body(&self) -> &Body<'a> {
         &self.body
     }
 
-    /// Message type.
+    /// Returns the message type.
     #[inline]
     #[allow(dead_code, reason = "for the server")]
     pub const fn proc(&self) -> Proc {
@@ -187,7 +187,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The chunk lists, if the message has any.
+    /// Returns the chunk lists, if the message has any.
     #[inline]
     pub const fn lists(&self) -> Option<&Lists<'a>> {
         match &self.body {
@@ -198,7 +198,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The inline part of the RPC message; empty when there is none.
+    /// Returns the inline part of the RPC message. It is empty when there is none.
     #[inline]
     pub const fn payload(&self) -> &'a [u8] {
         match self.body {
@@ -209,13 +209,14 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The direction of the message, from the header or else from the RPC message behind it.
+    /// Returns the direction of the message, from the header or else from the RPC message behind
+    /// it.
     ///
     /// # Errors
     ///
-    /// [`Mismatch`] when header and RPC message disagree (version two, section 4.2.2), or
-    /// when the XID of an inline RPC message differs from the header's (RFC 5666 section 4.1), or when
-    /// a message that must carry an RPC message carries none (section 4.2.1).
+    /// [`Mismatch`] in three cases: header and RPC message disagree (version two, section 4.2.2);
+    /// the XID of an inline RPC message differs from the header's (RFC 5666 section 4.1); a message
+    /// that must carry an RPC message carries none (version two, section 4.2.1).
     //= 5666-4.1-1 header's XID that of message
     //= 5666-4.1-6 followed by an RPC message
     //= V2-4.2.1-1 RPC message follows RDMA2_MSG
@@ -240,8 +241,8 @@ impl<'a> Message<'a> {
 }
 
 impl Message<'_> {
-    /// Direction of an optional operation, behind which there may be the beginning of an RPC
-    /// message, or any other part of one. It is a beginning if it starts with the same XID.
+    /// Returns the direction of an optional operation. Any part of an RPC message may follow the
+    /// operation; the part is its beginning if it starts with the same XID.
     //= V2-4.2.2-4 direction of an optional operation
     #[allow(dead_code, reason = "for version two")]
     fn check_partial(&self, rpc: &[u8]) -> Result<Option<Direction>, Mismatch> {
@@ -253,7 +254,7 @@ impl Message<'_> {
     }
 }
 
-/// How a header and the RPC message behind it can disagree.
+/// How a header can disagree with the RPC message behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(dead_code, reason = "for version two")]
 pub enum Mismatch {
@@ -266,8 +267,8 @@ pub enum Mismatch {
 }
 
 impl DecodeError {
-    /// What a responder answers to a message that it could not decode. `versions` is the
-    /// inclusive range it supports.
+    /// Returns the error with which a responder answers a message that it could not decode.
+    /// `versions` is the inclusive range it supports.
     //= 5666-4.2-2 errors are answered by RDMA_ERROR
     //= 5666-4.2-5 other errors answered by ERR_CHUNK
     //= V2-4.2.3-1 errors are handled as in version

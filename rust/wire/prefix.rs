@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The four words that every version of the protocol begins with.
+//! The four words with which a header of any version begins.
 //!
 //! State: live.
 //!
@@ -50,23 +50,23 @@ impl Prefix {
         Ok(prefix)
     }
 
-    /// The refusal of a message type that the version lacks.
+    /// Returns the error about a message type that the version does not have.
     #[cold]
     pub(super) const fn unknown_proc(proc: u32) -> DecodeError {
         DecodeError::new(What::Proc(proc), 12)
     }
 
-    /// The four words on the wire.
+    /// Encodes the four words.
     #[inline]
     pub const fn to_bytes(self) -> [u8; Self::LEN] {
-        // One number, which the compiler stores at once. CAST: widening; `From` is not const.
+        // The compiler stores one number with one instruction. CAST: widening; `From` is not const.
         let call = (self.xid as u128) << 96 | (self.version as u128) << 64;
         let words = call | (self.credits as u128) << 32 | self.proc as u128;
         words.to_be_bytes()
     }
 }
 
-/// Reads the four fixed words without looking at the rest: enough to find the request a message
+/// Reads the four fixed words and nothing else. This is enough to find the request that a message
 /// belongs to, or to log a message that is about to be dropped.
 ///
 /// # Errors

@@ -34,10 +34,10 @@ impl Segment {
         }
     }
 
-    /// The sixteen bytes of this segment on the wire.
+    /// Encodes this segment in its sixteen bytes.
     #[inline]
     pub const fn to_bytes(self) -> [u8; Self::LEN] {
-        // One number, which the compiler stores at once. CAST: widening; `From` is not const.
+        // The compiler stores one number with one instruction. CAST: widening; `From` is not const.
         let words = (self.handle as u128) << 96 | (self.length as u128) << 64 | self.offset as u128;
         words.to_be_bytes()
     }
@@ -46,8 +46,8 @@ impl Segment {
 /// One entry of a read list: `struct xdr_read_chunk`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadSegment {
-    /// Where the chunk's first byte belongs in the XDR stream, in bytes. Entries of equal
-    /// position form one chunk, in order. Zero stands for the whole RPC message.
+    /// Offset of the chunk's first byte in the XDR stream. Entries with equal positions form one
+    /// chunk, in order. The chunk at position zero is the whole RPC message.
     pub position: u32,
     /// The memory to read.
     pub segment: Segment,

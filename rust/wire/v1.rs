@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RPC-over-RDMA version one: RFC 8166, and RFC 5666 where a peer can only be of that age.
+//! RPC-over-RDMA version one: RFC 8166, and the messages that only RFC 5666 has.
 //!
 //! State: live.
 //!

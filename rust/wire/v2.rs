@@ -13,9 +13,9 @@
 //!       5  RDMA2_OPTIONAL  direction, opttype, optinfo<>, any part of an RPC message
 //! ```
 //!
-//! The text says in section 3.2 that the error structure has got a direction field; the XDR of
-//! section 4.2 has none, and section 4.2.2 makes the direction of an error a matter of course. The
-//! XDR decides.
+//! Section 3.2 says that the error structure has a direction field. The XDR of section 4.2 has
+//! none, and by section 4.2.2 the direction of an error is always REPLY. This module follows the
+//! XDR.
 
 mod decode;
 mod encode;
@@ -27,5 +27,6 @@ pub use encode::{optional, OptionalWriter};
 /// Inline threshold in bytes of a peer that has announced none (section 2.3).
 pub const DEFAULT_INLINE: u32 = 4096;
 
-/// Most bytes of a connection's first message: the peer may speak version one only (section 5).
+/// Most bytes of a connection's first message, since the peer may support version one only (section
+/// 5).
 pub const FIRST_MESSAGE_MAX: u32 = super::v1::DEFAULT_INLINE;

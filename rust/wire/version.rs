@@ -4,7 +4,7 @@
 //!
 //! State: live.
 
-/// A version of the protocol that this crate speaks.
+/// A version of the protocol that this module supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Version {
@@ -15,7 +15,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The version with this number, if it is spoken.
+    /// Returns the version with this number, if it is supported.
     #[allow(dead_code, reason = "for the server")]
     pub const fn from_u32(n: u32) -> Option<Self> {
         match n {
@@ -25,13 +25,13 @@ impl Version {
         }
     }
 
-    /// The number in `rdma_vers`.
+    /// Returns the number in `rdma_vers`.
     pub const fn number(self) -> u32 {
         // CAST: the discriminants of a `repr(u32)` enum.
         self as u32
     }
 
-    /// Inline threshold in bytes of a peer that has announced none.
+    /// Returns the inline threshold in bytes of a peer that has announced none.
     #[allow(dead_code, reason = "for version two")]
     pub const fn default_inline(self) -> u32 {
         match self {
@@ -40,7 +40,7 @@ impl Version {
         }
     }
 
-    /// Length in bytes of the header of a message with everything inline.
+    /// Returns the length in bytes of the header of a message with everything inline.
     pub const fn min_header(self) -> usize {
         match self {
             Self::One => super::v1::len::MIN,
@@ -48,8 +48,8 @@ impl Version {
         }
     }
 
-    /// Length in bytes of a header with `reads` read segments, one write chunk of `write` segments
-    /// unless `None`, and a reply chunk of `reply` segments unless `None`.
+    /// Returns the length in bytes of a header with `reads` read segments, one write chunk of
+    /// `write` segments unless `None`, and a reply chunk of `reply` segments unless `None`.
     #[inline]
     pub const fn header_len(
         self,
@@ -75,7 +75,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// The direction with this number.
+    /// Returns the direction with this number.
     pub const fn from_u32(n: u32) -> Option<Self> {
         match n {
             0 => Some(Self::Call),
@@ -84,8 +84,8 @@ impl Direction {
         }
     }
 
-    /// The direction of an RPC message, from its second word; `None` if it is too short or no RPC
-    /// message.
+    /// Returns the direction of an RPC message, from its second word. `None` if the message is too
+    /// short, or if the word is no direction.
     //= 8167-4-2 direction told by RPC message type
     pub const fn of_rpc(message: &[u8]) -> Option<Self> {
         match message.first_chunk() {

@@ -14,8 +14,8 @@
 //! | 4 | UPD_XCHAR | `now: xcharval, pendclr: bool` |
 //!
 //! An `xcharspec` is an array of characteristics, a characteristic an id with opaque data, an
-//! `xcharsubset` a bit mask over the elements of an earlier `xcharspec`. Unknown ids are data like
-//! any other; known ids with data that are not of their type are refused (section 2.1).
+//! `xcharsubset` a bit mask over the elements of an earlier `xcharspec`. Unknown ids are accepted.
+//! A known id with data that are not of its type is refused (section 2.1).
 
 mod encode;
 mod operation;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Instructions per codec operation, by callgrind: exact, and the same on every run.
+"""Counts instructions per codec operation with callgrind. The counts are the same on every run.
 
-Each operation runs LOW and HIGH times; the difference, less that of doing nothing, is its cost.
-Goals are those of the project: decode of an inline header in under 60 instructions, of one with a
-single chunk under 150. Exits 1 if one is missed.
+Each operation runs LOW and HIGH times. Its cost is the difference, less that of the empty loop.
+The project's goals are less than 60 instructions to decode an inline header, and less than 150 with
+a single chunk. Exits 1 if a goal is missed.
 """
 
 import os
@@ -18,7 +18,7 @@ GOALS = {f"{version} {shape}": goal for version in ("v1", "v2") for shape, goal 
 
 
 def collected(program: str, operation: str, count: int) -> int:
-    """Instructions of the whole program."""
+    """Returns the instructions of the whole program."""
     command = [
         "valgrind",
         "--tool=callgrind",
@@ -35,7 +35,7 @@ def collected(program: str, operation: str, count: int) -> int:
 
 
 def per_operation(program: str, operation: str) -> float:
-    """Instructions of one operation, the loop around it included."""
+    """Returns the instructions of one operation, including the loop around it."""
     return (collected(program, operation, HIGH) - collected(program, operation, LOW)) / (HIGH - LOW)
 
 

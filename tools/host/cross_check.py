@@ -5,9 +5,9 @@
 Reads what `cargo run --example messages` prints, wraps each item in a packet, has tshark dissect
 the capture, and compares field by field. Exits 1 on the first difference, 77 if there is no tshark.
 
-tshark decodes version-one headers field by field. Of private data it shows where they are, not what
-they say: it has no dissector for them. So the bytes that it finds are compared with those that we
-have encoded, and read once more here, by the layout in RFC 8797 section 4.
+tshark decodes version-one headers field by field. It has no dissector for private data and shows
+only their bytes. This script compares these bytes with the ones that we have encoded, and decodes
+them a second time, by the layout in RFC 8797 section 4.
 """
 
 import re
@@ -28,11 +28,11 @@ MAGIC = 0xF6AB0E18
 
 
 class MismatchError(Exception):
-    """We and tshark see different things."""
+    """Our decoding differs from tshark's."""
 
 
 def ours(fields: dict[str, str]) -> dict[str, list[int]]:
-    """The fields of a header that we have decoded."""
+    """Returns the fields of a header that we have decoded."""
 
     def listed(name: str) -> list[str]:
         return [v for v in fields.get(name, "").split(",") if v]
@@ -79,7 +79,7 @@ def check_headers(items: list[list[str]]) -> str:
 
 
 def private_frame(kind: str, number: int, field: bytes) -> bytes:
-    """A packet of the handshake with a field of private data."""
+    """Returns a packet of the handshake with a field of private data."""
     if kind == "req":
         return packets.cm_req(number, field)
     if kind == "rep":
@@ -88,7 +88,7 @@ def private_frame(kind: str, number: int, field: bytes) -> bytes:
 
 
 def read_private(field: bytes) -> dict[str, str]:
-    """The message in private data, as RFC 8797 lays it out; nothing if there is none."""
+    """Returns the message in private data, by the layout of RFC 8797, or nothing."""
     for at in range(len(field) - 7):
         magic, version, flags, send, receive = struct.unpack_from("!IBBBB", field, at)
         if magic == MAGIC and version == 1:
@@ -98,7 +98,7 @@ def read_private(field: bytes) -> dict[str, str]:
 
 
 def check_private(items: list[list[str]]) -> str:
-    """Compares private data: the bytes that tshark finds, and what they say."""
+    """Compares private data: the bytes that tshark finds, and the decoded settings."""
     frames = [
         private_frame(item[0], number // 2, bytes.fromhex(item[1]))
         for number, item in enumerate(items)
@@ -109,17 +109,17 @@ def check_private(items: list[list[str]]) -> str:
         if theirs != [item[1]] or any(row.values()):
             raise MismatchError(f"{item[0]}: tshark {theirs}, we {item[1]}")
         if read_private(bytes.fromhex(theirs[0])) != fields(item):
-            raise MismatchError(f"{item[0]}: read otherwise: {' '.join(item)}")
+            raise MismatchError(f"{item[0]}: decoded differently: {' '.join(item)}")
     return f"{len(items)} fields of private data"
 
 
 def fields(item: list[str]) -> dict[str, str]:
-    """What we have decoded."""
+    """Returns the items that we have decoded."""
     return dict(re.findall(r"(\w+)=(\S*)", " ".join(item[2:])))
 
 
 def main() -> int:
-    """Compares all there is."""
+    """Compares all items."""
     if not shutil.which("tshark"):
         print("cross-check: no tshark", file=sys.stderr)
         return 77
@@ -127,7 +127,7 @@ def main() -> int:
     headers = [item for item in items if item[0] == "header"]
     private = [item for item in items if item[0] in PRIVATE]
     if not headers or not private or len(headers) + len(private) != len(items):
-        print("cross-check: not what there is to compare", file=sys.stderr)
+        print("cross-check: unexpected items to compare", file=sys.stderr)
         return 1
     try:
         agreed = [check_headers(headers), check_private(private)]

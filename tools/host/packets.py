@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Packets for tshark to dissect, and what it makes of them.
+"""Packets for tshark to dissect, and the fields that it finds.
 
 RoCEv2 Sends carry transport headers. Private data travel in the REQ and REP of the InfiniBand
 communication manager, which are datagrams to queue pair 1, or in the MPA frames of iWARP, over TCP.
@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 CLIENT, SERVER = bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])
-# NFS/RDMA's port, here and as the end of its service ID.
+# The port of NFS/RDMA. Its service ID ends with this number, too.
 PORT = 20049
 
 RC_SEND_ONLY, UD_SEND_ONLY = 0x04, 0x64
@@ -21,7 +21,7 @@ CM_CLASS, CM_REQ, CM_REP = 0x07, 0x0010, 0x0013
 
 
 def ethernet(protocol: int, data: bytes, to_server: bool = True) -> bytes:
-    """An Ethernet frame with an IPv4 packet."""
+    """Returns an Ethernet frame with an IPv4 packet."""
     ends = (CLIENT, SERVER) if to_server else (SERVER, CLIENT)
     head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(data), 0, 0, 64, protocol, 0, *ends)
     return bytes(12) + b"\x08\x00" + head + data
@@ -30,7 +30,7 @@ def ethernet(protocol: int, data: bytes, to_server: bool = True) -> bytes:
 def roce(
     opcode: int, qp: int, psn: int, payload: bytes, extended: bytes = b"", to_server: bool = True
 ) -> bytes:
-    """A RoCEv2 packet: base transport header, extended header, payload, padding, ICRC."""
+    """Returns a RoCEv2 packet: base transport header, extended header, payload, padding, ICRC."""
     pad = -len(payload) % 4
     bth = struct.pack("!BBHII", opcode, pad << 4, 0xFFFF, qp, psn)
     data = bth + extended + payload + bytes(pad) + bytes(4)
@@ -38,12 +38,12 @@ def roce(
 
 
 def send(message: bytes, psn: int) -> bytes:
-    """A Send of a reliable connection."""
+    """Returns a Send of a reliable connection."""
     return roce(RC_SEND_ONLY, 0x11, psn, message)
 
 
 def cm_req(number: int, private: bytes) -> bytes:
-    """A connection request with RDMA IP CM header, and 56 bytes of private data behind it."""
+    """Returns a connection request with RDMA IP CM header and 56 bytes of private data."""
     assert len(private) == 56
     service = struct.pack("!IBBH", 0, 1, 6, PORT)
     body = struct.pack("!II8sQII", number, 0, service, 1, 0, 0)
@@ -54,14 +54,14 @@ def cm_req(number: int, private: bytes) -> bytes:
 
 
 def cm_rep(number: int, private: bytes) -> bytes:
-    """The reply to a connection request, with 196 bytes of private data."""
+    """Returns the reply to a connection request, with 196 bytes of private data."""
     assert len(private) == 196
     body = struct.pack("!IIIIIIIQ", number + 1, number, 0, 0x1200, 0, 0, 0, 2)
     return _mad(number, CM_REP, body + private, to_server=False)
 
 
 def _mad(number: int, attribute: int, data: bytes, *, to_server: bool) -> bytes:
-    """A management datagram of 256 bytes, between queue pairs 1."""
+    """Returns a management datagram of 256 bytes, between queue pairs 1."""
     assert len(data) == 232
     mad = struct.pack("!BBBBHHQHHI", 1, CM_CLASS, 2, 3, 0, 0, number, attribute, 0, 0)
     deth = struct.pack("!II", 0x80010000, 1)
@@ -69,7 +69,7 @@ def _mad(number: int, attribute: int, data: bytes, *, to_server: bool) -> bytes:
 
 
 def mpa(number: int, private: bytes, *, to_server: bool) -> bytes:
-    """An MPA request or reply of revision 1 with private data, in a TCP segment."""
+    """Returns an MPA request or reply of revision 1 with private data, in a TCP segment."""
     key = b"MPA ID Req Frame" if to_server else b"MPA ID Rep Frame"
     frame = key + struct.pack("!BBH", 0x40, 1, len(private)) + private
     client = 1024 + number
@@ -82,7 +82,7 @@ def mpa(number: int, private: bytes, *, to_server: bool) -> bytes:
 
 
 def dissect(frames: list[bytes], fields: list[str], *options: str) -> list[dict[str, list[str]]]:
-    """Has tshark dissect frames: a dictionary of the fields' values for each."""
+    """Lets tshark dissect frames. Returns a dictionary of field values for each frame."""
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / "frames.pcap"
         with path.open("wb") as out:

@@ -3,14 +3,14 @@
 # Targets for the rooms that need no kernel: wire and proto, on plain stable cargo.
 
 CARGO ?= cargo
-# With its own compiler: that of the kernel, which all targets are told of, may be older.
+# Cargo with its own compiler. RUSTC names that of the kernel, which may be older.
 HOST_CARGO = env -u RUSTC $(CARGO)
 # Seconds for each fuzz target.
 FUZZ_TIME ?= 60
 FUZZ_TARGETS ?= limits message xchar cm_private reassembly reply plan characteristics negotiation \
 	windows connections
 
-# What libFuzzer wants to know of a run; ordinary codegen options, so that stable will do.
+# The instrumentation that libFuzzer needs. These are codegen options of stable Rust.
 FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 	-Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares
@@ -27,7 +27,7 @@ check-host:
 check-rfc-map:
 	@PYTHONDONTWRITEBYTECODE=1 python3 tools/checks/rfc_map.py
 
-## check-wire: our decoding agrees with that of tshark, where there is one
+## check-wire: our decoding agrees with that of tshark, if tshark is installed
 check-wire:
 	@cd tools/host && $(HOST_CARGO) run --quiet --locked --example messages | ./cross_check.py || \
 		[ $$? -eq 77 ]
@@ -50,7 +50,7 @@ fuzz: fuzz-build
 		grep number_of_executed tools/fuzz/artifacts/$$target.log; \
 	done
 
-## bench-wire: codecs: instructions (callgrind) and time (criterion)
+## bench-wire: instructions (callgrind) and time (criterion) of the codecs
 bench-wire:
 	@cd tools/bench && $(HOST_CARGO) build --quiet --locked --release && \
 		./count.py target/release/instructions

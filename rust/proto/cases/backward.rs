@@ -16,7 +16,7 @@ const PLAIN: [u8; 28] = [
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // no lists
 ];
 
-/// A transport header and an RPC message of `len` bytes, of which the first two words count.
+/// Makes a transport header and an RPC message of `len` bytes with the given first two words.
 fn with_message(header: &[u8], xid: u32, direction: u32, len: usize) -> ([u8; 96], usize) {
     let mut out = [0; 96];
     let words = [xid.to_be_bytes(), direction.to_be_bytes()];
@@ -32,7 +32,7 @@ fn judge(bytes: &[u8], max: u32) -> Option<Result<usize, Refusal>> {
     is_call(&call).then(|| message(&call, max).map(<[u8]>::len))
 }
 
-/// What is a call, and which ones are served.
+/// Checks which messages are calls, and which calls are served.
 ///
 /// # Errors
 ///
@@ -53,8 +53,8 @@ pub fn check() -> Result<(), &'static str> {
         (XID, 0, 40, 4096, Some(Ok(40)), "call"),
         (XID, 0, 8, 8, Some(Ok(8)), "shortest call"),
         (XID, 1, 40, 4096, None, "reply"),
-        (XID, 2, 40, 4096, None, "no direction at all"),
-        (XID, 0, 7, 4096, None, "too short to tell"),
+        (XID, 2, 40, 4096, None, "bad direction"),
+        (XID, 0, 7, 4096, None, "too short for a direction"),
         (XID, 0, 0, 4096, None, "empty"),
         (
             XID,
@@ -70,7 +70,7 @@ pub fn check() -> Result<(), &'static str> {
             40,
             4096,
             Some(Err(Refusal::Xid)),
-            "another XID inside",
+            "another XID in the RPC message",
         ),
     ];
     for (xid, direction, len, max, verdict, name) in CASES {
@@ -105,7 +105,7 @@ fn check_forms() -> Result<(), &'static str> {
     }
     let (bytes, end) = with_message(&padded, XID, 0, 40);
     let verdict = judge(bytes.get(..end).unwrap_or(&[]), 4096);
-    ensure!(verdict == Some(Err(Refusal::Form)), "another form");
+    ensure!(verdict == Some(Err(Refusal::Form)), "RDMA_MSGP");
     Ok(())
 }
 
@@ -121,7 +121,7 @@ fn check_consequences() -> Result<(), &'static str> {
     );
     ensure!(
         !NotServed.is_breach() && !NotServed.ends_connection(),
-        "nobody's fault"
+        "no service is no breach"
     );
     Ok(())
 }

@@ -5,9 +5,9 @@
 use super::super::conn::{Conn, Event, Failure, State, Step};
 use super::ensure;
 
-/// What each event (row) does in each state (column), written out independently of the
-/// transition table: `R`esolving, r`O`uting, `C`onnecting, `U`p, `D`raining, dea`X`; `.` late
-/// and ignored; `!` impossible.
+/// The effect of each event (row) in each state (column), written independently of the transition
+/// table: `R`esolving, r`O`uting, `C`onnecting, `U`p, `D`raining, dea`X`; `.` late and ignored; `!`
+/// impossible.
 ///
 /// Columns: Idle, Resolving, Routing, Connecting, Up, Draining, Dead.
 const TABLE: [(Event, &[u8; 7]); 16] = [
@@ -29,7 +29,7 @@ const TABLE: [(Event, &[u8; 7]); 16] = [
     (Event::Drained, b"!!!!!X."),
 ];
 
-/// Compares all pairs with the table, and the reasons given.
+/// Compares all pairs with the table, and checks the reasons of failures.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Credits, inline thresholds, back-off and silence.
+//! Credits, inline thresholds, back-off and liveness.
 
 use super::super::super::wire::cm_private::{Settings, Size};
 use super::super::credits::Credits;
@@ -10,7 +10,7 @@ use super::super::requester::credits::{Account, Flow};
 use super::super::requester::liveness;
 use super::ensure;
 
-/// One credit at first, never above grant or maximum, never zero.
+/// Checks that the limit is one at first, never above grant or maximum, and never zero.
 ///
 /// # Errors
 ///
@@ -43,23 +43,26 @@ pub fn check_credits() -> Result<(), &'static str> {
 //~ 8166-3.3.1-2 calls do not exceed latest grant
 fn check_account() -> Result<(), &'static str> {
     let mut a = Account::new();
-    ensure!(a == Account::default() && a.left() == 1, "one at first");
+    ensure!(
+        a == Account::default() && a.left() == 1,
+        "one credit at first"
+    );
     a.set_limit(4);
-    a.orphaned();
-    a.orphaned();
+    a.given_up();
+    a.given_up();
     ensure!(a.left() == 2, "two given up");
-    a.unclaimed();
-    ensure!(a.left() == 3, "one of them answered");
+    a.unmatched_reply();
+    ensure!(a.left() == 3, "one of two answered");
     a.set_limit(1);
-    ensure!(a.left() == 0, "the last credit is an orphan's");
-    a.unclaimed();
-    ensure!(a.left() == 1, "and answered");
-    // What answers nothing counts for nothing, now and later.
+    ensure!(a.left() == 0, "an unanswered RPC has the last credit");
+    a.unmatched_reply();
+    ensure!(a.left() == 1, "the last one answered");
+    // A reply that answers no call does not change the account, now or later.
     a.set_limit(4);
-    a.unclaimed();
+    a.unmatched_reply();
     ensure!(a.left() == 4, "no more than granted");
-    a.orphaned();
-    ensure!(a.left() == 3, "no answer ahead");
+    a.given_up();
+    ensure!(a.left() == 3, "an unmatched reply is not counted ahead");
     Ok(())
 }
 
@@ -73,11 +76,14 @@ fn check_flow() -> Result<(), &'static str> {
     ensure!(f.try_take() && !f.try_take(), "one before the first reply");
     ensure!(f.on_reply(3, 8) && f.available() == 3, "grant of three");
     ensure!(f.try_take() && f.try_take() && f.try_take(), "three taken");
-    ensure!(!f.try_take() && f.in_flight() == 3, "no fourth");
-    // The limit falls below what is in flight: nothing may be sent until two are back.
-    ensure!(!f.on_reply(1, 8) && f.available() == 0, "lowered");
-    ensure!(!f.on_reply(1, 8), "worked off");
-    ensure!(f.on_reply(0, 8) && f.available() == 1, "never stuck");
+    ensure!(!f.try_take() && f.in_flight() == 3, "fourth refused");
+    // The limit falls below the number in flight: no message may be sent until two are answered.
+    ensure!(!f.on_reply(1, 8) && f.available() == 0, "lowered limit");
+    ensure!(!f.on_reply(1, 8), "still at the lowered limit");
+    ensure!(
+        f.on_reply(0, 8) && f.available() == 1,
+        "zero grant counts as one"
+    );
     ensure!(f.try_take(), "sent after zero grant");
     f.on_unanswered();
     ensure!(f.available() == 1 && f.in_flight() == 0, "unanswered");
@@ -88,7 +94,7 @@ fn check_flow() -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Thresholds are the lesser of the two ends' sizes.
+/// Checks that a threshold is the lesser of the sizes of the two ends.
 ///
 /// # Errors
 ///
@@ -137,7 +143,7 @@ fn check_room(t: &Thresholds) -> Result<(), &'static str> {
         "call, sixteen"
     );
     ensure!(t.max_inline_call(1000) == 0, "call, no room");
-    ensure!(t.max_inline_call(u32::MAX) == 0, "call, absurd");
+    ensure!(t.max_inline_call(u32::MAX) == 0, "call, most segments");
     ensure!(
         t.max_inline_reply(1) == 1024 - 28 - 24,
         "reply, one segment"
@@ -147,13 +153,13 @@ fn check_room(t: &Thresholds) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Pauses between attempts grow with the outage, within bounds, and RPCs are not kept for ever.
+/// Checks that pauses grow with the outage within bounds, and that RPCs do not wait for ever.
 ///
 /// # Errors
 ///
 /// The name of the first case that fails.
 pub fn check_backoff() -> Result<(), &'static str> {
-    // How long the peer has been gone, and the pauses that may be drawn then.
+    // Length of the outage, and the shortest and longest pause at that time.
     for (now, least, most) in [
         (0, 250, 500),
         (4_000, 250, 500),
@@ -183,7 +189,7 @@ pub fn check_backoff() -> Result<(), &'static str> {
     check_again()
 }
 
-/// When RPCs are told of a failure.
+/// Checks when a failure is reported to RPCs.
 fn check_again() -> Result<(), &'static str> {
     let at = |attempt| Outage {
         now: attempt,
@@ -193,42 +199,48 @@ fn check_again() -> Result<(), &'static str> {
     ensure!(at(0).again(3_000, 0) == Some(500), "half a second later");
     ensure!(
         at(2_700).again(3_000, 0) == Some(3_000),
-        "the last one at the end"
+        "last attempt at the end of the wait"
     );
     ensure!(
         at(2_751).again(3_000, 0).is_none(),
-        "not in quick succession"
+        "attempts too close together"
     );
     ensure!(
         at(2_751).again(3_000, 499 << 16).is_some(),
-        "the end varies"
+        "random end of the wait"
     );
-    ensure!(at(3_500).again(3_000, u32::MAX).is_none(), "long enough");
-    ensure!(at(0).again(0, 0).is_none(), "not at all");
-    // An attempt that took long itself.
+    ensure!(
+        at(3_500).again(3_000, u32::MAX).is_none(),
+        "end of the wait"
+    );
+    ensure!(at(0).again(0, 0).is_none(), "no wait");
+    // An attempt that took a long time.
     let slow = Outage {
         now: 5_000,
         attempt: 0,
         asked: 0,
     };
-    ensure!(slow.again(3_000, 0).is_none(), "waited already");
-    // A pause that is longer than RPCs are kept waiting.
+    ensure!(
+        slow.again(3_000, 0).is_none(),
+        "wait ended during the attempt"
+    );
+    // A pause that is longer than the time for which RPCs wait.
     let old = Outage {
         now: 600_000,
         attempt: 600_000,
         asked: 599_000,
     };
-    ensure!(old.again(3_000, 77).is_none(), "told at once");
+    ensure!(old.again(3_000, 77).is_none(), "reported at once");
     Ok(())
 }
 
-/// Only silence of a peer that owes something counts, and any message ends it.
+/// Checks that only silence of a peer that owes replies counts, and that any message ends it.
 ///
 /// # Errors
 ///
 /// The name of the first case that fails.
-pub fn check_silence() -> Result<(), &'static str> {
-    // Heard, owed, looks after it, and whether that is suspicious.
+pub fn check_liveness() -> Result<(), &'static str> {
+    // Heard, owed, the count after this check, and whether to probe the peer.
     const LOOKS: [(bool, bool, u32, bool); 13] = [
         (false, false, 0, false),
         (true, true, 1, false),
@@ -238,7 +250,7 @@ pub fn check_silence() -> Result<(), &'static str> {
         (true, true, 1, false),
         (false, true, 2, false),
         (false, false, 0, false),
-        // A call after a long time without any: two whole intervals are still to come.
+        // A call after a long time without calls: two whole intervals have to pass first.
         (false, true, 1, false),
         (false, true, 2, false),
         (false, true, 3, true),
@@ -248,8 +260,8 @@ pub fn check_silence() -> Result<(), &'static str> {
     let mut looks = 0;
     for (heard, owed, want, suspicious) in LOOKS {
         looks = liveness::after(looks, heard, owed);
-        ensure!(looks == want, "looks");
-        ensure!(liveness::is_suspicious(looks) == suspicious, "suspicion");
+        ensure!(looks == want, "count of checks");
+        ensure!(liveness::is_suspicious(looks) == suspicious, "probe");
     }
     ensure!(
         liveness::after(u32::MAX, false, true) == u32::MAX,

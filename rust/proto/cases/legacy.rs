@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What only RFC 5666 has: RDMA_DONE, padding, CONF_RDMA.
+//! Cases of RFC 5666 only: RDMA_DONE, padding, CONF_RDMA.
 
 use super::super::super::wire::conf_rdma::{Reply, Request};
 use super::super::legacy::conf::{Configuration, Exchange};
@@ -10,7 +10,7 @@ use super::ensure;
 
 type Check = Result<(), &'static str>;
 
-/// RDMA_DONE takes a credit, and gets it back by the order of Sends.
+/// Checks that RDMA_DONE takes a credit, and that a reply to a later call returns it.
 ///
 /// # Errors
 ///
@@ -26,20 +26,29 @@ pub fn check_done() -> Check {
     w.on_reply(first, 3, 8);
     let early = w.try_call().ok_or("early call")?;
     w.done_due();
-    ensure!(w.try_call().is_none(), "a due RDMA_DONE goes first");
-    ensure!(w.try_done() && !w.try_done(), "one is due");
-    ensure!(w.available() == 1 && w.unheard() == 1, "it takes a credit");
+    ensure!(w.try_call().is_none(), "RDMA_DONE before a call");
+    ensure!(w.try_done() && !w.try_done(), "one RDMA_DONE");
+    ensure!(
+        w.available() == 1 && w.unconfirmed() == 1,
+        "RDMA_DONE takes a credit"
+    );
     let late = w.try_call().ok_or("late call")?;
-    ensure!(w.available() == 0, "three of three");
+    ensure!(w.available() == 0, "all credits taken");
     w.on_reply(early, 3, 8);
-    ensure!(w.unheard() == 1, "the early call shows nothing");
+    ensure!(w.unconfirmed() == 1, "reply to a call before RDMA_DONE");
     w.on_reply(late, 3, 8);
-    ensure!(w.unheard() == 0 && w.available() == 3, "the late call does");
-    // Even a grant of one does not get stuck on an RDMA_DONE that is never answered.
+    ensure!(
+        w.unconfirmed() == 0 && w.available() == 3,
+        "reply to a call after RDMA_DONE"
+    );
+    // With a grant of one, an RDMA_DONE, which is never answered, does not block further messages.
     let last = w.try_call().ok_or("last call")?;
     w.on_reply(last, 1, 8);
     w.done_due();
-    ensure!(w.try_done() && w.available() == 1, "never stuck");
+    ensure!(
+        w.try_done() && w.available() == 1,
+        "RDMA_DONE with a grant of one"
+    );
     check_exposure()
 }
 
@@ -57,11 +66,11 @@ fn check_exposure() -> Check {
     ensure!(e.grant(32) == 30 && e.grant(2) == 1, "less, never zero");
     ensure!(e.grant(0) == 1, "never zero");
     ensure!(e.release() && e.release(), "released");
-    ensure!(!e.release() && e.grant(2) == 2, "no more than that");
+    ensure!(!e.release() && e.grant(2) == 2, "nothing left to release");
     Ok(())
 }
 
-/// Bytes of padding, for positions and lengths around the threshold.
+/// Checks the padding for positions and lengths around the threshold.
 ///
 /// # Errors
 ///
@@ -102,7 +111,7 @@ const REPLY: Reply = Reply {
     maxrdmaread: 8,
 };
 
-/// What CONF_RDMA changes, and what may be sent meanwhile.
+/// Checks the effect of CONF_RDMA, and what may be sent before the answer.
 ///
 /// # Errors
 ///
@@ -118,10 +127,13 @@ const REPLY: Reply = Reply {
 pub fn check_conf() -> Check {
     let mut x = Exchange::Initial;
     ensure!(x.may_send(1024) && !x.may_send(1025), "basic level");
-    ensure!(!x.on_reply(&REPLY), "nothing was asked");
+    ensure!(!x.on_reply(&REPLY), "reply without a request");
     x.on_request(REQUEST);
     ensure!(!x.may_send(0), "one message at a time");
-    ensure!(x.configuration() == Configuration::INITIAL, "not yet");
+    ensure!(
+        x.configuration() == Configuration::INITIAL,
+        "basic level before the answer"
+    );
     ensure!(x.on_reply(&REPLY), "answered");
     let c = x.configuration();
     ensure!(
@@ -140,7 +152,7 @@ pub fn check_conf() -> Check {
     let c = Configuration::agree(&REQUEST, &modest);
     ensure!(
         c.max_call == 1024 && c.padding.is_none(),
-        "never below basic"
+        "never below the basic level"
     );
     ensure!(!c.may_offer_read_chunks(), "no reads at the server");
     let generous = Reply {
@@ -148,7 +160,7 @@ pub fn check_conf() -> Check {
         ..REPLY
     };
     let c = Configuration::agree(&REQUEST, &generous);
-    ensure!(c.max_call == 8192, "no more than the client can");
+    ensure!(c.max_call == 8192, "no more than requested");
     let mut x = Exchange::Asked(REQUEST);
     x.on_error();
     ensure!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Plans for typical calls of NFS, and for those at the edge.
+//! Plans for typical calls of NFS, and for calls at the limits.
 
 use super::super::super::wire::ListProc;
 use super::super::super::wire::Version;
@@ -52,7 +52,6 @@ const fn write_call(page_len: u32, tail_len: u32) -> CallShape {
         page_len,
         tail_len,
         payload_in_pages: true,
-        ..SMALL_CALL
     }
 }
 
@@ -82,7 +81,7 @@ fn kinds(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Option<(Cal
     Some((plan.call(), plan.reply()))
 }
 
-/// Goes through the cases.
+/// Runs the cases.
 ///
 /// # Errors
 ///
@@ -143,7 +142,7 @@ fn check_calls() -> Check {
     };
     ensure!(
         kinds(&symlink, &SMALL_REPLY, &COND) == Some((zero, inline)),
-        "no ddp"
+        "payload not marked"
     );
     let odd = CallShape {
         head_len: 149,
@@ -226,7 +225,7 @@ fn check_replies() -> Check {
     Ok(())
 }
 
-/// The longest message that is still inline, and the next byte.
+/// Checks that the longest inline message is inline, and that one more byte makes it a chunk.
 //~ 8166-3.5-1 does not fit inline
 fn check_edges() -> Check {
     let call = |head_len| CallShape {
@@ -243,7 +242,7 @@ fn check_edges() -> Check {
     let inline =
         |n| kinds(&SMALL_CALL, &reply(n), &COND).is_some_and(|(_, r)| r == ReplyKind::Inline);
     ensure!(copied(4096 - 28, &SMALL_REPLY), "longest inline call");
-    ensure!(!copied(4096 - 27, &SMALL_REPLY), "a byte too many");
+    ensure!(!copied(4096 - 27, &SMALL_REPLY), "one byte too many");
     ensure!(
         inline(4096 - 28) && !inline(4096 - 27),
         "longest inline reply"
@@ -264,7 +263,7 @@ fn check_edges() -> Check {
     check_rest_of_a_call()
 }
 
-/// What stays inline beside a read chunk of sixteen segments: the padding does not count.
+/// Checks the inline part beside a read chunk of sixteen segments. The padding does not count.
 fn check_rest_of_a_call() -> Check {
     let call = |tail_len| CallShape {
         head_len: 4096 - 28 - 384 - 12,
@@ -283,7 +282,7 @@ fn check_rest_of_a_call() -> Check {
     Ok(())
 }
 
-/// Which bytes go where.
+/// Checks which bytes are inline and which are in chunks.
 //~ 5666-3.6-2 one chunk, for the pages
 //~ 5666-3.7-2 round-up not in a read chunk
 fn check_parts() -> Check {
@@ -298,7 +297,7 @@ fn check_parts() -> Check {
     let p = plan(&write_call(4097, 3), &SMALL_REPLY, &COND)?;
     ensure!(
         is(&p.inline_call(), &[(Section::Head, 0, 148)]),
-        "only padding"
+        "tail of padding only"
     );
     let p = plan(&write_call(4097, 11), &SMALL_REPLY, &GSS)?;
     let all = [
@@ -309,10 +308,10 @@ fn check_parts() -> Check {
     ensure!(is(&p.read_chunk(), &all), "position zero");
     ensure!(
         p.inline_call().is_empty() && p.proc() == ListProc::Nomsg,
-        "nothing inline"
+        "long call with inline data"
     );
     ensure!(p.read_chunk().len() == 4256, "length of a long call");
-    ensure!(!p.read_chunk().is_payload(), "more than a payload");
+    ensure!(!p.read_chunk().is_payload(), "long call is no payload");
     ensure!(
         p.read_chunk().begins() == Section::Head,
         "start of a long call"
@@ -330,7 +329,7 @@ fn check_parts() -> Check {
         (Section::Tail, 0, 4),
     ];
     ensure!(is(&p.reply_chunk(), &all), "reply chunk");
-    ensure!(p.write_chunk().is_empty(), "never both");
+    ensure!(p.write_chunk().is_empty(), "write chunk and reply chunk");
     Ok(())
 }
 
@@ -375,7 +374,7 @@ fn check_errors() -> Check {
     let got = Plan::new(&write_call(1 << 20, 0), &read_reply(1 << 20), &absurd);
     ensure!(
         got == Err(PlanError::HeaderTooLong),
-        "absurdly many segments"
+        "largest number of segments"
     );
     Ok(())
 }

@@ -32,19 +32,19 @@ type Case = (&'static [(u32, u32)], u32, &'static [Want]);
 const INLINE: [Case; 13] = [
     (&[], 0, &[]),
     (&[], 100, &[B(0, 100)]),
-    // In the middle, with its round-up and without.
+    // A chunk in the middle, with round-up and without.
     (&[(148, 4096)], 160, &[B(0, 148), R(148, 4096), B(148, 12)]),
     (&[(148, 5)], 160, &[B(0, 148), R(148, 5), U(3), B(148, 12)]),
     (&[(148, 8)], 160, &[B(0, 148), R(148, 8), B(148, 12)]),
-    // At the end.
+    // A chunk at the end.
     (&[(148, 5)], 148, &[B(0, 148), R(148, 5), U(3)]),
-    // One chunk of several segments, round-up only after the last.
+    // One chunk of several segments. Only the last is followed by round-up.
     (
         &[(4, 5), (4, 6)],
         8,
         &[B(0, 4), R(4, 5), R(4, 6), U(1), B(4, 4)],
     ),
-    // Two chunks, one behind the other.
+    // Two chunks without inline data between them.
     (
         &[(4, 5), (12, 4), (20, 1)],
         8,
@@ -90,7 +90,7 @@ fn encode(buf: &mut [u8], proc: ListProc, reads: &[(u32, u32)]) -> Result<usize,
     w.finish()
 }
 
-/// Goes through the cases.
+/// Runs the cases.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Replies that keep to the offer, and replies that do not.
+//! Replies that claim no more than the offer, and replies that claim more.
 
 use super::super::super::wire::message::{Body, ErrorBody};
 use super::super::super::wire::{
@@ -16,7 +16,7 @@ use super::ensure;
 
 type Check = Result<(), &'static str>;
 
-/// Goes through the cases.
+/// Runs the cases.
 ///
 /// # Errors
 ///
@@ -186,7 +186,7 @@ fn check_bodies() -> Check {
         let nothing = check_reply(message.body(), &Offer::default());
         let lists = message.lists().ok_or("lists")?;
         let any = !lists.is_empty() || proc == ListProc::Nomsg;
-        ensure!(nothing.is_err() == any, "nothing offered");
+        ensure!(nothing.is_err() == any, "chunks without an offer");
     }
     let error = Body::Error(ErrorBody::BadHeader);
     let want = Ok(Outcome::Error(ErrorBody::BadHeader));
@@ -194,7 +194,7 @@ fn check_bodies() -> Check {
     check_types(&OFFER)
 }
 
-/// Messages that are no reply to a call.
+/// Checks messages that are no reply to a call.
 fn check_types(offer: &Offer<'_>) -> Check {
     let optional = Body::Optional {
         opttype: 1,
@@ -247,7 +247,7 @@ fn check_whole_lists() -> Check {
     Ok(())
 }
 
-/// Whose R_key was invalidated, and which one to invalidate.
+/// Checks which R_key a peer has invalidated, and which one a reply invalidates.
 ///
 /// # Errors
 ///
@@ -264,23 +264,26 @@ pub fn check_invalidate() -> Check {
     );
     ensure!(
         match_rkey(own, Some(6), true) == Invalidated::Match(1),
-        "own"
+        "R_key of the request"
     );
     ensure!(
         match_rkey(own, Some(8), true) == Invalidated::Foreign(8),
-        "foreign"
+        "R_key of another request"
     );
     ensure!(
         match_rkey([], Some(8), true) == Invalidated::Foreign(8),
-        "none exposed"
+        "request without R_keys"
     );
     ensure!(
         match_rkey(own, Some(6), false) == Invalidated::Foreign(6),
-        "not allowed"
+        "invalidation not allowed"
     );
     ensure!(choose_rkey([5, 5], true) == Some(5), "one R_key");
     ensure!(choose_rkey([5, 6], true).is_none(), "two R_keys");
-    ensure!(choose_rkey([5], false).is_none(), "not to be used");
+    ensure!(
+        choose_rkey([5], false).is_none(),
+        "choice: invalidation not allowed"
+    );
     ensure!(choose_rkey([], true).is_none(), "no chunk");
     Ok(())
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Negotiations, good and bad.
+//! Version negotiations that succeed and that fail.
 
 use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::{Direction, EncodeError, Limits, ListProc, Message, Version};
 use super::super::inline::Thresholds;
-use super::super::version::{answer, Hold, Negotiation, PeerMemory, Progress};
+use super::super::version::{answer, Blocked, Negotiation, PeerMemory, Progress};
 use super::ensure;
 
 type Check = Result<(), &'static str>;
@@ -15,7 +15,7 @@ type Check = Result<(), &'static str>;
 enum Answer {
     /// A reply in this version, with this XID.
     Reply(Version, u32),
-    /// A call from the other side with the same XID.
+    /// A call of the peer with the same XID.
     Call,
     /// An error.
     Error(Version, ErrorBody),
@@ -38,7 +38,7 @@ impl Answer {
     }
 }
 
-/// Answers to the message with XID 7, and what they lead to.
+/// Answers to the message with XID 7, and their effects.
 const CASES: [(Answer, Progress); 10] = [
     (
         Answer::Reply(Version::Two, 7),
@@ -67,7 +67,7 @@ const CASES: [(Answer, Progress); 10] = [
     (Answer::Call, Progress::Unrelated),
 ];
 
-/// Goes through the cases.
+/// Runs the cases.
 ///
 /// # Errors
 ///
@@ -80,12 +80,12 @@ pub fn check() -> Check {
         let mut n = probing(&memory)?;
         ensure!(hear(&mut n, answer, &mut memory)? == want, "answer");
         let one = want == Progress::Settled(Version::One);
-        ensure!(memory.is_one_only(100) == one, "remembered");
+        ensure!(memory.is_one_only(100) == one, "memory of version one");
         let settled = match want {
             Progress::Settled(version) => Some(version),
             _ => None,
         };
-        ensure!(n.settled() == settled, "settled");
+        ensure!(n.settled() == settled, "any length once settled");
     }
     check_first_message()?;
     check_thresholds()?;
@@ -96,7 +96,7 @@ pub fn check() -> Check {
 /// A negotiation at time 100 whose first message was sent.
 fn probing(memory: &PeerMemory) -> Result<Negotiation, &'static str> {
     let mut n = Negotiation::new(memory, 100);
-    ensure!(n.version() == Version::Two, "starts with version two");
+    ensure!(n.version() == Version::Two, "first version is two");
     n.on_sent(7);
     Ok(n)
 }
@@ -119,22 +119,34 @@ fn check_first_message() -> Check {
     let mut memory = PeerMemory::new(60);
     let mut n = Negotiation::new(&memory, 100);
     ensure!(n.may_send(1024) == Ok(()), "first message");
-    ensure!(n.may_send(1025) == Err(Hold::TooLong), "first, too long");
-    ensure!(n.may_send(usize::MAX) == Err(Hold::TooLong), "absurd");
+    ensure!(
+        n.may_send(1025) == Err(Blocked::TooLong),
+        "first message, too long"
+    );
+    ensure!(
+        n.may_send(usize::MAX) == Err(Blocked::TooLong),
+        "first message, far too long"
+    );
     n.on_sent(7);
-    ensure!(n.may_send(100) == Err(Hold::Unanswered), "one message only");
+    ensure!(
+        n.may_send(100) == Err(Blocked::Unanswered),
+        "second message before the answer"
+    );
     hear(
         &mut n,
         Answer::Error(Version::Two, ErrorBody::BadHeader),
         &mut memory,
     )?;
-    ensure!(n.may_send(1025) == Err(Hold::TooLong), "still the first");
-    ensure!(n.may_send(1024) == Ok(()), "once more");
+    ensure!(
+        n.may_send(1025) == Err(Blocked::TooLong),
+        "too long after another error"
+    );
+    ensure!(n.may_send(1024) == Ok(()), "again after another error");
     n.on_sent(7);
     hear(&mut n, Answer::Reply(Version::Two, 7), &mut memory)?;
-    ensure!(n.may_send(4096) == Ok(()), "settled");
+    ensure!(n.may_send(4096) == Ok(()), "any length once settled");
     hear(&mut n, Answer::Error(Version::One, vers(1, 1)), &mut memory)?;
-    ensure!(n.settled() == Some(Version::Two), "stays settled");
+    ensure!(n.settled() == Some(Version::Two), "settled version stays");
     Ok(())
 }
 
@@ -150,19 +162,31 @@ fn check_thresholds() -> Check {
         ..Thresholds::DEFAULT
     };
     let mut two = probing(&memory)?;
-    ensure!(two.thresholds(&agreed).client_to_server == 1024, "during");
+    ensure!(
+        two.thresholds(&agreed).client_to_server == 1024,
+        "thresholds during the negotiation"
+    );
     hear(&mut two, Answer::Reply(Version::Two, 7), &mut memory)?;
     let t = two.thresholds(&agreed);
     let size = (t.client_to_server, t.server_to_client);
-    ensure!(size == (4096, 4096) && t.version == Version::Two, "in two");
+    ensure!(
+        size == (4096, 4096) && t.version == Version::Two,
+        "thresholds of version two"
+    );
     let mut one = probing(&memory)?;
     hear(
         &mut one,
         Answer::Error(Version::One, vers(1, 1)),
         &mut memory,
     )?;
-    ensure!(one.thresholds(&agreed) == agreed, "in one");
-    ensure!(one.version() == Version::One, "goes on in one");
+    ensure!(
+        one.thresholds(&agreed) == agreed,
+        "thresholds of version one"
+    );
+    ensure!(
+        one.version() == Version::One,
+        "version one without negotiation"
+    );
     Ok(())
 }
 
@@ -172,29 +196,41 @@ fn check_loss() -> Check {
     let mut memory = PeerMemory::new(60);
     let mut n = probing(&memory)?;
     n.on_lost(&mut memory, 100);
-    ensure!(n.may_send(0) == Err(Hold::NoVersion), "lost");
+    ensure!(
+        n.may_send(0) == Err(Blocked::NoVersion),
+        "nothing is sent after a loss"
+    );
     let next = Negotiation::new(&memory, 159);
-    ensure!(next.settled() == Some(Version::One), "not tried again");
+    ensure!(
+        next.settled() == Some(Version::One),
+        "version two is not tried again"
+    );
     let later = Negotiation::new(&memory, 160);
-    ensure!(later.settled().is_none(), "forgotten in time");
-    // A connection lost right after ERR_VERS: the memory is renewed.
+    ensure!(later.settled().is_none(), "memory expires");
+    // A connection that is lost right after ERR_VERS renews the memory.
     let mut memory = PeerMemory::new(60);
     let mut n = probing(&memory)?;
     hear(&mut n, Answer::Error(Version::One, vers(1, 1)), &mut memory)?;
     n.on_lost(&mut memory, 130);
-    ensure!(memory.is_one_only(189), "lost after refusal");
-    // One that was lost later is no news.
+    ensure!(
+        memory.is_one_only(189),
+        "memory renewed by a loss after ERR_VERS"
+    );
+    // A connection that is lost later does not change the memory.
     let mut memory = PeerMemory::new(60);
     let mut n = probing(&memory)?;
     hear(&mut n, Answer::Error(Version::One, vers(1, 1)), &mut memory)?;
     hear(&mut n, Answer::Reply(Version::One, 7), &mut memory)?;
     n.on_lost(&mut memory, 130);
-    ensure!(!memory.is_one_only(160), "lost in use");
-    // A peer that speaks version two after all, on another connection.
-    ensure!(memory.is_one_only(101), "still believed");
+    ensure!(
+        !memory.is_one_only(160),
+        "memory not renewed by a later loss"
+    );
+    // On another connection, the peer supports version two.
+    ensure!(memory.is_one_only(101), "memory is valid");
     let mut n = probing(&PeerMemory::new(60))?;
     hear(&mut n, Answer::Reply(Version::Two, 7), &mut memory)?;
-    ensure!(!memory.is_one_only(101), "forgotten by a reply");
+    ensure!(!memory.is_one_only(101), "memory cleared by a reply");
     Ok(())
 }
 

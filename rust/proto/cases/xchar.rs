@@ -16,7 +16,7 @@ use super::ensure;
 
 type Check = Result<(), &'static str>;
 
-/// Encodes an operation, decodes it, and lets the peer's record take it.
+/// Encodes an operation, decodes it, and applies it to the peer's record.
 fn hear(
     peer: &mut Peer,
     xid: u32,
@@ -50,7 +50,7 @@ fn answers(
     hear(peer, xid, |b| respond(b, xid, 1, what))
 }
 
-/// What a peer says, and what is asked of it.
+/// Checks the effect of a peer's characteristics and of requests to it.
 ///
 /// # Errors
 ///
@@ -123,11 +123,11 @@ fn check_init() -> Check {
     let ok = hear(&mut other, 1, |b| {
         init(b, 1, 1, Direction::Reply, &reversed)
     })?;
-    ensure!(ok.is_ok() && other == p, "init: in any order");
+    ensure!(ok.is_ok() && other == p, "init: another order");
     says(&mut p, Characteristic::RemoteInvalidation(false), false)?;
     ensure!(!p.may_invalidate(), "update: plain Send");
     says(&mut p, Characteristic::ReceiveBufferSize(3), false)?;
-    ensure!(p.send_limit() == 1024, "update: absurd size");
+    ensure!(p.send_limit() == 1024, "update: size below the minimum");
     Ok(())
 }
 
@@ -146,15 +146,21 @@ fn check_requests() -> Check {
         Known::ReceiveBufferSize(2048),
         Known::ReceiveBufferSize(9000),
     );
-    ensure!(p.try_request(5, less) && p.send_limit() == 2048, "at once");
-    ensure!(!p.try_request(6, more), "one at a time");
+    ensure!(
+        p.try_request(5, less) && p.send_limit() == 2048,
+        "requested smaller size counts at once"
+    );
+    ensure!(
+        !p.try_request(6, more),
+        "second request while one is pending"
+    );
     ensure!(
         answers(&mut p, 5, &[Disposition::Rejected])? == Ok(()),
         "rejected"
     );
     ensure!(
         p.send_limit() == 4096 && p.request().is_none(),
-        "until rejected"
+        "old size after the rejection"
     );
     ensure!(p.try_request(6, less), "asked again");
     ensure!(
@@ -165,11 +171,14 @@ fn check_requests() -> Check {
     says(&mut p, Characteristic::ReceiveBufferSize(8192), false)?;
     ensure!(p.send_limit() == 2048, "larger, still pending");
     says(&mut p, Characteristic::RemoteInvalidation(true), true)?;
-    ensure!(p.send_limit() == 2048, "cleared another");
+    ensure!(p.send_limit() == 2048, "update of another characteristic");
     says(&mut p, Characteristic::ReceiveBufferSize(8192), true)?;
     ensure!(p.send_limit() == 8192 && p.request().is_none(), "cleared");
     ensure!(p.try_request(7, more), "asked for more");
-    ensure!(p.send_limit() == 8192, "not before it is done");
+    ensure!(
+        p.send_limit() == 8192,
+        "larger size does not count before the answer"
+    );
     says(&mut p, Characteristic::ReceiveBufferSize(8192), true)?;
     ensure!(p.request().is_some(), "unanswered is not pending");
     ensure!(answers(&mut p, 7, &[Disposition::Done])? == Ok(()), "done");
@@ -178,11 +187,11 @@ fn check_requests() -> Check {
     let asked = hear(&mut p, 8, |b| request(b, 8, 1, &[less.value()]))?;
     ensure!(
         asked.is_ok() && p == unchanged,
-        "its requests change nothing"
+        "requests of the peer change nothing"
     );
     ensure!(p.try_request(9, less) && p.send_limit() == 2048, "asked");
     p.on_unsupported();
-    ensure!(p.send_limit() == 9000, "as if rejected");
+    ensure!(p.send_limit() == 9000, "unsupported counts as rejected");
     ensure!(!p.try_request(10, less), "unsupported");
     Ok(())
 }
@@ -194,7 +203,7 @@ fn check_responses() -> Check {
     let unasked = Err(BadResponse::Unasked);
     ensure!(
         answers(&mut p, 5, &[Disposition::Done])? == unasked,
-        "unasked"
+        "response without a request"
     );
     ensure!(p.try_request(5, Known::RemoteInvalidation(true)), "asked");
     ensure!(
@@ -205,7 +214,10 @@ fn check_responses() -> Check {
     ensure!(answers(&mut p, 5, &[])? == uncovered, "not covered");
     let two = [Disposition::Done, Disposition::Done];
     let exceeding = Err(BadResponse::Coverage(1));
-    ensure!(answers(&mut p, 5, &two)? == exceeding, "more than asked");
+    ensure!(
+        answers(&mut p, 5, &two)? == exceeding,
+        "response with too many elements"
+    );
     ensure!(!p.may_invalidate(), "nothing changed");
     ensure!(
         answers(&mut p, 5, &[Disposition::Pending])? == Ok(()),
@@ -241,11 +253,14 @@ fn check_backward() -> Check {
     );
     let none = Characteristic::BackwardSupport(BackwardSupport::None);
     says(&mut p, none, false)?;
-    ensure!(p.backward_support(true) == BackwardSupport::None, "said so");
+    ensure!(
+        p.backward_support(true) == BackwardSupport::None,
+        "announced: none"
+    );
     Ok(())
 }
 
-/// Our own Receives.
+/// Checks the changes of our own Receives.
 ///
 /// # Errors
 ///
@@ -266,21 +281,24 @@ fn check_growth() -> Check {
     let mut r = Receives::new(4096);
     ensure!(r.grow(4096, 0) == Err(Refused::NotLarger), "not larger");
     ensure!(r.grow(2048, 0) == Err(Refused::NotLarger), "never shrinks");
-    ensure!(r.grow(8192, 2) == Ok(None), "begins to grow");
+    ensure!(r.grow(8192, 2) == Ok(None), "growth begins");
     ensure!(r.announced() == 4096 && r.floor() == 8192, "not announced");
-    ensure!(r.grow(16384, 1) == Err(Refused::Busy), "one at a time");
-    ensure!(r.on_consumed(1).is_none(), "one is left");
-    let told = Some(Announce {
+    ensure!(
+        r.grow(16384, 1) == Err(Refused::Busy),
+        "second request while one is pending"
+    );
+    ensure!(r.on_consumed(1).is_none(), "one smaller Receive is left");
+    let announce = Some(Announce {
         size: 8192,
         pending_cleared: false,
     });
     ensure!(
-        r.on_consumed(1) == told && r.announced() == 8192,
+        r.on_consumed(1) == announce && r.announced() == 8192,
         "announced"
     );
     ensure!(r.on_consumed(1).is_none(), "announced once");
     let value = Characteristic::ReceiveBufferSize(8192);
-    ensure!(told.map(|a| a.value()) == Some(value), "value");
+    ensure!(announce.map(|a| a.value()) == Some(value), "value");
     Ok(())
 }
 
@@ -297,21 +315,27 @@ fn check_asked() -> Check {
     ensure!(r.on_request(2048, 0, RANGE) == done, "smaller on request");
     ensure!(r.announced() == 2048 && r.floor() == 2048, "smaller");
     let pending = (Disposition::Pending, None);
-    ensure!(r.on_request(8192, 3, RANGE) == pending, "larger, in time");
+    ensure!(r.on_request(8192, 3, RANGE) == pending, "larger size later");
     ensure!(r.on_request(9216, 3, RANGE) == rejected, "busy");
-    let told = Some(Announce {
+    let announce = Some(Announce {
         size: 8192,
         pending_cleared: true,
     });
-    ensure!(r.on_consumed(5) == told, "no longer pending");
-    ensure!(r.on_request(8192, 0, RANGE) == done, "as it is");
+    ensure!(r.on_consumed(5) == announce, "no longer pending");
+    ensure!(r.on_request(8192, 0, RANGE) == done, "size in force");
     ensure!(r.on_request(16384, 0, RANGE) == done, "larger at once");
     ensure!(r.announced() == 16384, "larger");
-    // A request for less while a growth of our own is under way.
+    // The peer requests less while a growth is in progress.
     let mut r = Receives::new(4096);
     ensure!(r.grow(8192, 3) == Ok(None), "grows");
-    ensure!(r.on_request(2048, 0, RANGE) == done, "gives it up");
-    ensure!(r.on_consumed(3).is_none() && r.floor() == 2048, "given up");
+    ensure!(
+        r.on_request(2048, 0, RANGE) == done,
+        "smaller request cancels the growth"
+    );
+    ensure!(
+        r.on_consumed(3).is_none() && r.floor() == 2048,
+        "cancelled growth"
+    );
     Ok(())
 }
 
@@ -345,14 +369,26 @@ fn check_thresholds() -> Check {
     let (mut peer, own) = (Peer::new(), Receives::new(16384));
     says(&mut peer, Characteristic::ReceiveBufferSize(8192), false)?;
     let t = client_thresholds(&peer, &own, true);
-    ensure!(t.client_to_server == 8192, "calls as the server has said");
-    ensure!(t.server_to_client == 4096, "replies without its help");
-    ensure!(t.remote_invalidation, "the client's to say");
+    ensure!(t.client_to_server == 8192, "calls: announced by the server");
+    ensure!(
+        t.server_to_client == 4096,
+        "replies: default without announcement"
+    );
+    ensure!(
+        t.remote_invalidation,
+        "remote invalidation by the client's announcement"
+    );
     let t = server_thresholds(&peer, &own);
-    ensure!(t.server_to_client == 8192, "replies as the client has said");
-    ensure!(t.client_to_server == 4096, "calls without its help");
-    ensure!(!t.remote_invalidation, "the client has not said so");
-    ensure!(t.version == Version::Two, "of version two");
+    ensure!(
+        t.server_to_client == 8192,
+        "replies: announced by the client"
+    );
+    ensure!(
+        t.client_to_server == 4096,
+        "calls: default without announcement"
+    );
+    ensure!(!t.remote_invalidation, "no remote invalidation by default");
+    ensure!(t.version == Version::Two, "version two");
     let small = Receives::new(2048);
     let t = client_thresholds(&peer, &small, false);
     ensure!(t.server_to_client == 2048, "smaller receives");

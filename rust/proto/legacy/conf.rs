@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Applying the Connection Configuration Protocol: RFC 5666 section 6.
+//! The effect of the Connection Configuration Protocol: RFC 5666 section 6.
 //!
 //! State: RFC 5666 only.
 //!
@@ -11,7 +11,7 @@ use super::super::super::wire::conf_rdma::{Reply, Request};
 use super::super::super::wire::v1::DEFAULT_INLINE;
 use super::padding::Padding;
 
-/// What a client may do on a connection whose configuration is negotiated in band.
+/// What a client may send on a connection after the exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Configuration {
     /// Longest inline call in bytes that may be sent.
@@ -36,10 +36,10 @@ impl Configuration {
         padding: None,
     };
 
-    /// What client and server have agreed on by `request` and its `reply`.
+    /// Returns the configuration that follows from `request` and its `reply`.
     ///
-    /// The server's `maxcall_sendsize` may be more than was asked for; the client does not send
-    /// more than it can, which is what it asked for. Below the basic level neither falls.
+    /// The server's `maxcall_sendsize` may be larger than requested; the client does not send
+    /// longer calls than it has requested. Neither size falls below the basic level.
     //= 5666-6.2-2 server may accept more or less
     //= 5666-6.2-4 pad as the server recommends
     pub fn agree(request: &Request, reply: &Reply) -> Self {
@@ -49,34 +49,35 @@ impl Configuration {
             max_reply: request.maxreply_sendsize.max(DEFAULT_INLINE),
             max_reads_here: request.maxrdmaread,
             max_reads_there: reply.maxrdmaread,
-            // The server recommends an alignment, but no threshold: pad what is longer than it.
+            // The server recommends an alignment, but no threshold. The alignment serves as the
+            // threshold.
             padding: Padding::new(reply.align, reply.align).ok(),
         }
     }
 
-    /// Whether read chunks may be offered, in calls or in replies: not if either side has
-    /// announced that no RDMA Read can be active at it (section 6.2). The text leaves open whether
-    /// the number bounds the Reads issued by a side or those it serves; either way, a transfer
-    /// takes both.
+    /// Returns whether read chunks may be offered, in calls or in replies. They may not if either
+    /// side has announced that it can have no active RDMA Read (section 6.2). The text does not say
+    /// whether the number bounds the Reads that a side issues or those that it serves. A transfer
+    /// needs both.
     //= 5666-6.2-3 announces no RDMA Reads
     pub const fn may_offer_read_chunks(&self) -> bool {
         self.max_reads_here != 0 && self.max_reads_there != 0
     }
 }
 
-/// The exchange itself, as the client sees it.
+/// The exchange, as the client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
-    /// Nothing was asked: the basic level holds.
+    /// No request was sent: the basic level applies.
     Initial,
-    /// The request is unanswered; nothing else may be sent.
+    /// The request was not answered; nothing else may be sent.
     Asked(Request),
     /// The server has answered.
     Agreed(Configuration),
 }
 
 impl Exchange {
-    /// What holds now.
+    /// Returns the configuration in force.
     pub const fn configuration(&self) -> Configuration {
         match self {
             Self::Initial | Self::Asked(_) => Configuration::INITIAL,
@@ -84,8 +85,8 @@ impl Exchange {
         }
     }
 
-    /// Whether a call of `len` bytes, header included, may be sent inline now. Credits are another
-    /// question.
+    /// Returns whether a call of `len` bytes, header included, may be sent inline now. Credits are
+    /// not considered.
     //= 5666-6.1-2 assumes one receive of 1 KB
     //= 5666-6.1-4 sends nothing else until answered
     //= 5666-6.2-1 no call longer than server accepts
@@ -98,13 +99,13 @@ impl Exchange {
         }
     }
 
-    /// The request was sent. A second one on the same connection replaces the first.
+    /// Notes that the request was sent. A second one on the same connection replaces the first.
     //= 5666-6.1-1 before any other RPC program
     pub fn on_request(&mut self, request: Request) {
         *self = Self::Asked(request);
     }
 
-    /// The server has answered. `false`: nothing was asked.
+    /// Handles the server's answer. Returns `false` if no request was sent.
     pub fn on_reply(&mut self, reply: &Reply) -> bool {
         let Self::Asked(request) = *self else {
             return false;
@@ -113,7 +114,8 @@ impl Exchange {
         true
     }
 
-    /// The server does not know the program, or refuses it: the basic level stays.
+    /// Handles an error: the server does not know the program, or refuses it. The basic level
+    /// stays.
     pub fn on_error(&mut self) {
         *self = Self::Initial;
     }

@@ -4,13 +4,13 @@
 //!
 //! State: RFC 5666 only.
 //!
-//! A requester that has read the read chunks of a reply says so by RDMA_DONE, which takes up
-//! a Receive at the responder like a call but is never answered. Its credit comes back with the
-//! reply to any call that was sent after it: Sends arrive in order.
+//! A requester that has read the read chunks of a reply sends RDMA_DONE. It uses up a Receive at
+//! the responder like a call, but is never answered. Its credit comes back with the reply to any
+//! call that was sent after it, since Sends arrive in order.
 
 use super::super::credits::Credits;
 
-/// Marks the moment at which a call was sent; goes back in with its reply.
+/// The RDMA_DONEs that were sent before a call. The caller passes it back with the call's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(u32);
 
@@ -18,7 +18,7 @@ pub struct Stamp(u32);
 ///
 /// # Invariants
 ///
-/// `dones_heard <= dones_sent`, counted modulo 2^32.
+/// `dones_received <= dones_sent`, counted modulo 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     credits: Credits,
@@ -26,32 +26,32 @@ pub struct Window {
     calls: u32,
     /// RDMA_DONEs sent so far.
     dones_sent: u32,
-    /// How many of them the responder is known to have received.
-    dones_heard: u32,
-    /// RDMA_DONEs that are due and wait for a credit.
+    /// How many RDMA_DONEs the responder is known to have received.
+    dones_received: u32,
+    /// RDMA_DONEs that wait for a credit.
     dones_due: u32,
 }
 
 impl Window {
-    /// A new connection.
+    /// Makes the account of a new connection.
     pub const fn new() -> Self {
         Self {
             credits: Credits::new(),
             calls: 0,
             dones_sent: 0,
-            dones_heard: 0,
+            dones_received: 0,
             dones_due: 0,
         }
     }
 
-    /// Messages that may be sent now.
+    /// Returns how many messages may be sent now.
     ///
-    /// A responder always keeps a Receive for a requester of whom no call is outstanding
-    /// (section 3.3), so with no call in flight there is at least one credit, whatever became of
-    /// the RDMA_DONEs: otherwise both would wait for ever.
+    /// A responder always keeps a Receive for a requester without an outstanding call (section
+    /// 3.3). With no call in flight there is therefore at least one credit, whether the RDMA_DONEs
+    /// have arrived or not. Otherwise both would wait for ever.
     //= 5666-3.3-5 always has at least one credit
     pub fn available(&self) -> u32 {
-        let used = self.calls.saturating_add(self.unheard());
+        let used = self.calls.saturating_add(self.unconfirmed());
         let left = self.credits.limit().saturating_sub(used);
         if self.calls == 0 {
             left.max(1)
@@ -60,8 +60,8 @@ impl Window {
         }
     }
 
-    /// Takes a credit for a call. `None`: wait. Due RDMA_DONEs go first, since they free memory
-    /// at the responder.
+    /// Takes a credit for a call. Returns `None` if the caller has to wait. RDMA_DONEs go first,
+    /// since they free memory at the responder.
     #[must_use]
     pub fn try_call(&mut self) -> Option<Stamp> {
         if self.dones_due > 0 || self.available() == 0 {
@@ -71,13 +71,14 @@ impl Window {
         Some(Stamp(self.dones_sent))
     }
 
-    /// A reply whose read chunks have been read: an RDMA_DONE is due.
+    /// Notes that the read chunks of a reply have been read, so that an RDMA_DONE has to be sent.
     //= 5666-3.5-1 after reading client sends RDMA_DONE
     pub fn done_due(&mut self) {
         self.dones_due = self.dones_due.saturating_add(1);
     }
 
-    /// Takes a credit for a due RDMA_DONE. `false`: none is due, or wait.
+    /// Takes a credit for an RDMA_DONE. Returns `false` if none has to be sent, or if the caller
+    /// has to wait.
     #[must_use]
     //= 5666-3.8-1 client accounts for RDMA_DONE
     pub fn try_done(&mut self) -> bool {
@@ -89,31 +90,31 @@ impl Window {
         true
     }
 
-    /// The reply to the call with this stamp: its grant counts, bounded by `max`, and the
-    /// responder has received every RDMA_DONE sent before the call.
+    /// Handles the reply to the call with this stamp. Its grant, bounded by `max`, is the new
+    /// limit. The responder has received every RDMA_DONE that was sent before the call.
     //= 5666-3.8-4 replenishes the credit RDMA_DONE took
     pub fn on_reply(&mut self, stamp: Stamp, grant: u32, max: u32) {
         self.calls = self.calls.saturating_sub(1);
         self.credits.on_reply(grant, max);
-        let news = stamp.0.wrapping_sub(self.dones_heard);
-        if news <= self.unheard() {
+        let news = stamp.0.wrapping_sub(self.dones_received);
+        if news <= self.unconfirmed() {
             // INVARIANT: at most `dones_sent`, by the comparison.
-            self.dones_heard = stamp.0;
+            self.dones_received = stamp.0;
         }
     }
 
-    /// RDMA_DONEs that the responder may not have received yet.
-    pub const fn unheard(&self) -> u32 {
-        self.dones_sent.wrapping_sub(self.dones_heard)
+    /// Returns how many RDMA_DONEs the responder may not have received yet.
+    pub const fn unconfirmed(&self) -> u32 {
+        self.dones_sent.wrapping_sub(self.dones_received)
     }
 
-    /// Calls in flight.
+    /// Returns the calls in flight.
     pub const fn calls(&self) -> u32 {
         self.calls
     }
 }
 
-/// A responder's memory that waits for RDMA_DONEs of one requester.
+/// A responder's memory that is exposed until RDMA_DONEs of one requester arrive.
 ///
 /// # Invariants
 ///
@@ -125,7 +126,7 @@ pub struct Exposure {
 }
 
 impl Exposure {
-    /// Nothing is exposed; at most `max` replies with read chunks may be at a time.
+    /// Makes an empty record that allows at most `max` replies with read chunks at a time.
     pub const fn new(max: u32) -> Self {
         Self {
             outstanding: 0,
@@ -133,8 +134,8 @@ impl Exposure {
         }
     }
 
-    /// Takes a place for a reply with read chunks. `false`: send the reply some other way, or
-    /// withhold it until an RDMA_DONE has come.
+    /// Counts a reply with read chunks. Returns `false` if there are too many: the caller sends the
+    /// reply in another way, or withholds it until an RDMA_DONE has come.
     #[must_use]
     //= 5666-11-1 protect themselves against missing RDMA_DONEs
     pub fn try_expose(&mut self) -> bool {
@@ -145,8 +146,9 @@ impl Exposure {
         true
     }
 
-    /// An RDMA_DONE has come, or the time that the requester was given is over: the memory may be
-    /// taken back. `false`: nothing was exposed, which for an RDMA_DONE is a protocol violation.
+    /// Handles an RDMA_DONE, or the end of the time that the requester has for it: the memory may
+    /// be taken back. Returns `false` if nothing was exposed. An RDMA_DONE then violates the
+    /// protocol.
     //= 5666-3.8-2 server takes its memory back
     //= 5666-11-4 resources are recovered after time
     pub fn release(&mut self) -> bool {
@@ -155,8 +157,8 @@ impl Exposure {
         any
     }
 
-    /// The grant for the next reply when `credits` would be given otherwise: less one for each
-    /// RDMA_DONE that is to come, and never zero (section 11).
+    /// Returns the grant for the next reply: `credits` less one for each RDMA_DONE that is
+    /// expected, and never zero (section 11).
     //= 5666-3.8-3 credits enough for RDMA_DONE
     //= 5666-11-2 may lower the grant
     //= 5666-11-3 grant does not fall to zero

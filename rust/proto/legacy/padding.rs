@@ -5,12 +5,12 @@
 //! State: RFC 5666 only.
 //!
 //! The sender inserts bytes before opaque data of at least `thresh` bytes, so that the data begin
-//! at a multiple of `align` and fall into a Receive buffer of their own. The receiver, who
-//! finds the same two numbers in the header, skips as many.
+//! at a multiple of `align` and fall into a Receive buffer of their own. The receiver finds the
+//! same two numbers in the header and skips the padding.
 //!
-//! The text pads at sizes "at or above" the threshold, and skips where the length "exceeds" it.
-//! Taken literally, data of exactly `thresh` bytes are padded and not skipped; here both
-//! sides use the first reading.
+//! The text pads at sizes "at or above" the threshold, and skips where the length "exceeds" it. By
+//! these words, padding of data of exactly `thresh` bytes is inserted and not skipped. In this
+//! module both sides use the first reading.
 
 /// The two numbers of an RDMA_MSGP header.
 ///
@@ -52,8 +52,9 @@ impl Padding {
         self.thresh
     }
 
-    /// Bytes of padding before opaque data of `len` bytes which would begin at `position` in
-    /// the message as sent, padding so far included. Less than the alignment.
+    /// Returns the bytes of padding before opaque data of `len` bytes. Without padding the data
+    /// would begin at `position` in the message as sent, earlier padding included. The result is
+    /// less than the alignment.
     //= 5666-3.9-2 skips the padding before opaque data
     pub const fn before(&self, position: u32, len: u32) -> u32 {
         if len < self.thresh {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Replies of a responder of RFC 5666, which may put read chunks into them.
+//! Replies of a responder of RFC 5666, which may have read chunks.
 //!
 //! State: RFC 5666 only.
 
@@ -9,8 +9,8 @@ use super::super::requester::reply::{check_written, Lengths, Violation};
 
 /// Checks a reply's lists against the lists of its call, as
 /// [`check_lists`](super::super::requester::reply::check_lists) does, but accepts read chunks. Once
-/// they have been read, RDMA_DONE is due ([`super::done`]); how they fit into the message,
-/// [`super::super::responder::reassembly`] finds out.
+/// they have been read, RDMA_DONE has to be sent ([`super::done`]).
+/// [`super::super::responder::reassembly`] inserts them into the message.
 ///
 /// # Errors
 ///

@@ -1,41 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! When to look again for a peer that is gone.
+//! When to try again to connect to a peer that is unreachable.
 //!
 //! State: live.
 //!
-//! Most peers that go come back within seconds, and an attempt to connect that is refused costs
-//! little: so the first attempts follow each other quickly. Later the pause grows with the time that
-//! the peer has been gone, so that a peer that returns is found within an eighth of that time, and
-//! after [`LONGEST_MS`] at most. Up to half of each pause is left to chance: the clients of one server
-//! lose it at the same time, and are not to come back at the same time.
+//! Most peers return within seconds, and a refused attempt to connect costs little. The first
+//! attempts therefore follow each other quickly. Later the pause grows with the length of the
+//! outage: a peer that returns is found within an eighth of that length, and within [`LONGEST_MS`]
+//! at most. Up to half of each pause is random: all clients of a server lose it at the same time,
+//! and should not reconnect at the same time.
 //!
-//! RPCs that wait are told of a failure, and come back when SUNRPC lets them, which is three seconds
-//! later (`call_connect_status()`). Nobody looks for the peer in the meantime. So for a while after
-//! they have asked, a failure is kept from them and the attempt repeated.
+//! When a failure is reported to RPCs that wait, SUNRPC makes them wait for three seconds before
+//! they ask for a connection again (`call_connect_status()`). No attempt is made in that time. For
+//! a while after RPCs have asked, a failure is therefore not reported, and the attempt is repeated.
 
-/// Longest time from one attempt to the next while a peer has just gone, in milliseconds.
+/// Longest time from one attempt to the next at the beginning of an outage, in milliseconds.
 pub const SHORTEST_MS: u32 = 500;
-/// The same when it has been gone for long.
+/// Longest time from one attempt to the next in a long outage, in milliseconds.
 pub const LONGEST_MS: u32 = 15_000;
-/// The pause is at most this part of the time that the peer has been gone.
+/// The pause is at most the length of the outage divided by this number.
 const PART: u32 = 8;
-/// Share of the time for which RPCs are kept waiting that is left to chance, in milliseconds.
+/// Random part of the time for which RPCs wait, in milliseconds.
 const SPREAD_MS: u32 = 500;
 
-/// A peer that is gone. All times are in milliseconds since the first attempt to reach it began.
+/// The time for which a peer has been unreachable. All times are in milliseconds since the first
+/// attempt to reach it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// The present.
+    /// The current time.
     pub now: u32,
     /// When the latest attempt began.
     pub attempt: u32,
-    /// When RPCs asked for it.
+    /// When RPCs asked for the latest attempt.
     pub asked: u32,
 }
 
 impl Outage {
-    /// Longest pause at present. The shortest is half of it.
+    /// Returns the longest pause at this time. The shortest is half of it.
     const fn pause(&self) -> u32 {
         let part = self.now / PART;
         if part < SHORTEST_MS {
@@ -47,11 +48,11 @@ impl Outage {
         }
     }
 
-    /// When the next attempt is to begin; that may have passed. `random` is any number that the
-    /// caller has drawn.
+    /// Returns when the next attempt should begin, which may be in the past. `random` is a random
+    /// number.
     pub const fn next(&self, random: u32) -> u32 {
         let most = self.pause();
-        // At most half, and never a division by 0.
+        // The result is at most half of the pause. The divisor is never 0.
         let off = match random.checked_rem((most / 2).saturating_add(1)) {
             Some(off) => off,
             None => 0,
@@ -59,12 +60,12 @@ impl Outage {
         self.attempt.saturating_add(most.saturating_sub(off))
     }
 
-    /// After an attempt that has failed: when to make another one before RPCs are told. `None`: they
-    /// are to be told now. They are kept waiting for `hold` milliseconds, and up to 500 more, and
-    /// attempts come no closer together than half the longest pause.
-    pub const fn again(&self, hold: u32, random: u32) -> Option<u32> {
+    /// Returns, after a failed attempt, when to make another one before the failure is reported to
+    /// RPCs. `None` means that it has to be reported now. RPCs wait for `wait` milliseconds, and up
+    /// to 500 more. Attempts are at least half the longest pause apart.
+    pub const fn again(&self, wait: u32, random: u32) -> Option<u32> {
         let spread = (random >> 16) % SPREAD_MS;
-        let end = self.asked.saturating_add(hold).saturating_add(spread);
+        let end = self.asked.saturating_add(wait).saturating_add(spread);
         let (next, first) = (
             self.next(random),
             self.attempt.saturating_add(self.pause() / 2),

@@ -1,49 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a requester counts against its [`Credits`].
+//! The calls that a requester counts against its [`Credits`].
 //!
 //! State: live.
 
 use super::super::credits::Credits;
 
-/// What is left of the credits for new RPCs when some were sent and then given up: these occupy
-/// credits until the responder answers them.
+/// The credits that are left for new RPCs. An RPC that was sent and then given up occupies a credit
+/// until the responder answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 //= 8166-3.3.1-2 calls do not exceed latest grant
 pub struct Account {
     limit: u32,
-    /// RPCs given up and not answered.
-    orphans: u32,
+    /// Number of RPCs that were given up and not answered.
+    unanswered: u32,
 }
 
 impl Account {
-    /// A new connection.
+    /// Makes the account of a new connection.
     pub const fn new() -> Self {
         Self {
             limit: Credits::new().limit(),
-            orphans: 0,
+            unanswered: 0,
         }
     }
 
-    /// The limit of RPCs in flight has changed.
+    /// Sets the limit of RPCs in flight.
     pub fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
     }
 
-    /// An RPC that was sent is given up.
-    pub fn orphaned(&mut self) {
-        self.orphans = self.orphans.saturating_add(1);
+    /// Notes that an RPC is given up which was sent and not answered.
+    pub fn given_up(&mut self) {
+        self.unanswered = self.unanswered.saturating_add(1);
     }
 
-    /// A reply has come for which there is no RPC any more: an orphan's, if there are any. The reply
-    /// to an RPC that is being given up is not to be told here, since [`Self::orphaned`] will not be.
-    pub fn unclaimed(&mut self) {
-        self.orphans = self.orphans.saturating_sub(1);
+    /// Notes a reply that matches no RPC. If RPCs were given up, it answers one of them. The caller
+    /// must not pass the reply to an RPC that is just being given up: no [`Self::given_up`] follows
+    /// for it.
+    pub fn unmatched_reply(&mut self) {
+        self.unanswered = self.unanswered.saturating_sub(1);
     }
 
-    /// RPCs of which nothing was given up that may be in flight. Zero: only a new connection helps.
+    /// Returns how many RPCs may be in flight besides those that were given up. If it is zero, only
+    /// a new connection helps.
     pub const fn left(&self) -> u32 {
-        self.limit.saturating_sub(self.orphans)
+        self.limit.saturating_sub(self.unanswered)
     }
 }
 
@@ -53,8 +55,8 @@ impl Default for Account {
     }
 }
 
-/// Credits together with the number of messages in flight, for users without a congestion
-/// window of their own: the backward direction, and version two.
+/// Credits together with the number of messages in flight, for users without a congestion window:
+/// the server's backward direction, and version two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 //= 8167-4-3 each direction has its own credits
 #[allow(dead_code, reason = "for the server")]
@@ -65,7 +67,7 @@ pub struct Flow {
 
 #[allow(dead_code, reason = "for the server")]
 impl Flow {
-    /// A new connection: nothing in flight, one credit.
+    /// Makes the flow of a new connection: nothing in flight, one credit.
     pub const fn new() -> Self {
         Self {
             credits: Credits::new(),
@@ -73,7 +75,7 @@ impl Flow {
         }
     }
 
-    /// Takes a credit for one message. `false`: wait for a reply first.
+    /// Takes a credit for one message. Returns `false` if the caller has to wait for a reply first.
     ///
     /// RDMA_DONE takes a credit too, and returns it with [`Flow::on_unanswered`] when the
     /// responder has shown by a later reply that it has received it (RFC 5666 section 3.8).
@@ -88,8 +90,8 @@ impl Flow {
         true
     }
 
-    /// A reply has come: one message fewer in flight, and a new limit, bounded by `max`.
-    /// Returns whether a message may now be sent that had to wait before.
+    /// Handles a reply: one message fewer is in flight, and the grant, bounded by `max`, is the new
+    /// limit. Returns whether a message that had to wait may now be sent.
     pub fn on_reply(&mut self, grant: u32, max: u32) -> bool {
         let was_full = self.available() == 0;
         self.in_flight = self.in_flight.saturating_sub(1);
@@ -97,23 +99,24 @@ impl Flow {
         was_full && self.available() > 0
     }
 
-    /// A message in flight will never be answered, but no longer occupies the peer.
+    /// Returns the credit of a message that will never be answered and no longer occupies the peer.
     pub fn on_unanswered(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// Messages that may be sent now. Zero also while a lowered limit is being worked off.
+    /// Returns how many messages may be sent now. It is zero while more messages are in flight than
+    /// a lowered limit allows.
     //= 5666-4.1-4 not in excess of granted limit
     pub const fn available(&self) -> u32 {
         self.credits.limit().saturating_sub(self.in_flight)
     }
 
-    /// Messages sent and not answered.
+    /// Returns how many messages were sent and not answered.
     pub const fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
-    /// The limit itself.
+    /// Returns the credits.
     pub const fn credits(&self) -> &Credits {
         &self.credits
     }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Remote invalidation: whose R_key a responder has invalidated.
+//! Remote invalidation: which R_key a responder has invalidated.
 //!
 //! State: live.
 //!
-//! RFC 8797 section 4.1: a responder invalidates only when both peers have set R, and only an STag
-//! that belongs to the XID in the header of the very message that carries the invalidation.
+//! RFC 8797 section 4.1: a responder invalidates only when both peers have set R. It invalidates
+//! only an STag that belongs to the XID in the header of the message that carries the invalidation.
 
-/// What a Receive completion's invalidated R_key means for the request that the message answers.
+/// The meaning of a Receive completion's invalidated R_key for the request that the message
+/// answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalidated {
     /// The message was a plain Send.
@@ -15,12 +16,12 @@ pub enum Invalidated {
     /// The peer invalidated the request's registration with this index: it needs no LOCAL_INV.
     Match(usize),
     /// The peer invalidated an R_key that the request did not expose, or invalidated without
-    /// having been allowed to. Memory of another request may have been fenced: a protocol violation,
-    /// after which the connection cannot be trusted.
+    /// permission. This violates the protocol. It may have invalidated memory of another request,
+    /// so the connection can no longer be trusted.
     Foreign(u32),
 }
 
-/// Decides whose R_key a received message invalidated.
+/// Finds the registration whose R_key a received message invalidated.
 ///
 /// - `handles`: the R_keys that the answered request exposed, in the caller's order. R_keys that
 ///   several requests share must not be among them.

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! When to doubt that a peer which owes replies is still there.
+//! When to probe a peer that owes replies and is silent.
 //!
 //! State: live.
 //!
-//! A requester that only waits for replies sends nothing, and so learns nothing of a responder
-//! whose end of the connection is gone and whose word of that was lost. Somebody looks at the
-//! connection at regular intervals; after [`PATIENCE`] whole intervals of silence the peer has to
-//! show a sign of life that costs it neither a Receive nor a credit.
+//! A requester that only waits for replies sends nothing. If the responder's end of the connection
+//! is gone and its disconnect message was lost, the requester does not notice. The caller therefore
+//! checks the connection at regular intervals. After [`PATIENCE`] whole intervals of silence it
+//! probes the peer in a way that costs the peer neither a Receive nor a credit.
 
 /// Whole intervals of silence after which a peer that owes replies is to be probed.
 pub const PATIENCE: u32 = 2;
 
-/// What a look is counted as after which silence may begin.
+/// The count of a check after which silence may begin.
 pub const FIRST: u32 = 1;
 
-/// The number of looks in a row that found the peer silent, [`FIRST`] included; there were `looks`
-/// before. `heard` is whether a message has come since the last one, `owed` whether a reply is
-/// outstanding. Zero while nothing is owed: what a call has waited before the look after it is no
-/// whole interval.
+/// Returns the number of consecutive checks that found the peer silent, [`FIRST`] included. Before
+/// this check it was `looks`. `heard` says whether a message has come since the last check, `owed`
+/// whether a reply is outstanding. The result is zero while no reply is owed, since the time from a
+/// call to the next check is not a whole interval.
 pub const fn after(looks: u32, heard: bool, owed: bool) -> u32 {
     if heard {
         FIRST
@@ -29,12 +29,12 @@ pub const fn after(looks: u32, heard: bool, owed: bool) -> u32 {
     }
 }
 
-/// Whether the peer has been silent for a whole interval, after so many looks.
+/// Returns whether the peer has been silent for a whole interval, given the result of [`after`].
 pub const fn is_quiet(looks: u32) -> bool {
     looks > FIRST
 }
 
-/// Whether so many looks are reason for a probe.
+/// Returns whether to probe the peer, given the result of [`after`].
 pub const fn is_suspicious(looks: u32) -> bool {
     looks > PATIENCE
 }

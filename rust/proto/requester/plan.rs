@@ -4,9 +4,9 @@
 //!
 //! State: live.
 //!
-//! RFC 8166 section 3.5 has the choices, RFC 8267 says which arguments and results NFS allows
-//! in data chunks; the upper layer has marked those in its buffers. The cheapest form that fits
-//! is taken:
+//! RFC 8166 section 3.5 lists the forms. RFC 8267 says which arguments and results NFS allows in
+//! data chunks; the upper layer has marked these in its buffers. The cheapest form that fits is
+//! chosen:
 //!
 //! | | call | reply |
 //! | --- | --- | --- |
@@ -14,8 +14,8 @@
 //! | 2 | read chunk for the pages, rest inline | write chunk for the pages, rest inline |
 //! | 3 | whole message in a position-zero read chunk | whole message in the reply chunk |
 //!
-//! Under RPCSEC_GSS integrity or privacy the transport sees no separate payload, so form 2 is
-//! out. The header's length depends on the chunks chosen, and is counted exactly.
+//! Under RPCSEC_GSS integrity or privacy the transport sees no separate payload, so form 2 cannot
+//! be used. The header's length depends on the chunks chosen, and is computed exactly.
 
 use super::super::super::wire::ListProc;
 use super::super::inline::Thresholds;
@@ -25,7 +25,7 @@ mod extent;
 #[allow(unused_imports, reason = "named by the tests")]
 pub use extent::{Extent, Extents, Section};
 
-/// The RPC call as XDR has encoded it: lengths in bytes of a `struct xdr_buf`.
+/// The encoded RPC call: lengths in bytes of a `struct xdr_buf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallShape {
     /// `head[0].iov_len`.
@@ -38,7 +38,7 @@ pub struct CallShape {
     pub payload_in_pages: bool,
 }
 
-/// Where the reply is to go: lengths in bytes of the receive `struct xdr_buf`.
+/// The buffers for the reply: lengths in bytes of the receive `struct xdr_buf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplyShape {
     /// `head[0].iov_len`.
@@ -53,7 +53,7 @@ pub struct ReplyShape {
     pub payload_in_pages: bool,
 }
 
-/// What a plan depends on besides the message.
+/// The conditions of the connection and the upper layer for a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conditions {
     /// The connection's inline thresholds.
@@ -63,37 +63,37 @@ pub struct Conditions {
     pub data_touch: bool,
     /// Most segments that registering any one chunk of this call may take.
     pub max_segs: u32,
-    /// Offer four more bytes after a payload whose length is not a multiple of four: peers of
-    /// RFC 5666 write XDR padding into write chunks, and fail without room for it.
+    /// RFC 5666 only: offer four more bytes after a payload whose length is not a multiple of four.
+    /// Peers of RFC 5666 write XDR padding into write chunks, and fail without room for it.
     pub pad_write_chunks: bool,
 }
 
-/// How the call's RPC message travels.
+/// Returns how the call's RPC message travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
     /// Inline, copied into the send buffer.
     Inline,
-    /// Pages as a read chunk, head and tail inline.
+    /// The pages are a read chunk; head and tail are inline.
     ReadChunk {
         /// Position of the chunk in the XDR stream, in bytes.
         position: u32,
     },
-    /// The whole message as a read chunk at position zero (long call).
+    /// The whole message is a read chunk at position zero (long call).
     PositionZero,
 }
 
-/// What memory the call offers for the reply.
+/// The memory that the call offers for the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyKind {
     /// None: the reply comes inline.
     Inline,
-    /// A write chunk for the pages; head and tail come inline.
+    /// A write chunk for the pages. Head and tail come inline.
     //= 8166-3.4-1 XDR padding into write chunks
     WriteChunk {
         /// A further segment of four bytes must take XDR padding.
         pad: bool,
     },
-    /// A reply chunk for the whole message; short replies come inline all the same.
+    /// A reply chunk for the whole message. A short reply may come inline nevertheless.
     ReplyChunk,
 }
 
@@ -112,7 +112,7 @@ pub struct Plan {
     reply_shape: ReplyShape,
 }
 
-/// Why there is no way to send a call.
+/// Why a call cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanError {
     /// The header alone, with so many segments, exceeds the call threshold.
@@ -140,19 +140,19 @@ impl Plan {
         })
     }
 
-    /// How the call's RPC message travels.
+    /// Returns how the call's RPC message travels.
     #[inline]
     pub const fn call(&self) -> CallKind {
         self.call
     }
 
-    /// What is offered for the reply.
+    /// Returns the memory that is offered for the reply.
     #[inline]
     pub const fn reply(&self) -> ReplyKind {
         self.reply
     }
 
-    /// The message type that follows.
+    /// Returns the message type that follows from the plan.
     #[inline]
     //= 5666-4-1 too long moves as a chunk
     pub const fn proc(&self) -> ListProc {
@@ -162,7 +162,7 @@ impl Plan {
         }
     }
 
-    /// Whether no memory has to be registered.
+    /// Returns whether no memory has to be registered.
     #[inline]
     #[allow(dead_code, reason = "for tests")]
     pub const fn is_inline(&self) -> bool {
@@ -172,19 +172,21 @@ impl Plan {
         )
     }
 
-    /// What the read chunk covers, in order. Empty when the call is inline.
+    /// Returns the parts of the call in the read chunk, in order. Empty when the call is inline.
     //= 5666-3.7-2 round-up not in a read chunk
     pub const fn read_chunk(&self) -> Extents {
         let s = &self.call_shape;
         match self.call {
             CallKind::Inline => Extents::EMPTY,
-            // The pages alone: the tail starts with their XDR padding, which stays behind.
+            // The chunk has the pages only. The tail starts with their XDR padding, which is not
+            // sent.
             CallKind::ReadChunk { .. } => Extents::of(0, s.page_len, 0),
             CallKind::PositionZero => Extents::of(s.head_len, s.page_len, s.tail_len),
         }
     }
 
-    /// What the Send carries after the header, in order. Empty for a long call.
+    /// Returns the parts of the call that the Send carries after the header, in order. Empty for a
+    /// long call.
     pub const fn inline_call(&self) -> Extents {
         let s = &self.call_shape;
         match self.call {
@@ -196,7 +198,7 @@ impl Plan {
         }
     }
 
-    /// What of the receive buffer is offered as a write chunk. Empty unless there is one.
+    /// Returns the part of the receive buffer that is offered as a write chunk, if there is one.
     //= 5666-3.6-2 one chunk, for the pages
     pub const fn write_chunk(&self) -> Extents {
         match self.reply {
@@ -205,8 +207,8 @@ impl Plan {
         }
     }
 
-    /// What of the receive buffer is offered as the reply chunk, in order. Empty unless there is
-    /// one.
+    /// Returns the parts of the receive buffer that are offered as the reply chunk, in order, if
+    /// there is one.
     //= 5666-5.2-1 reply chunk for the whole reply
     pub const fn reply_chunk(&self) -> Extents {
         let s = &self.reply_shape;
@@ -263,7 +265,8 @@ fn plan_call(s: &CallShape, reply: ReplyKind, cond: &Conditions) -> Result<CallK
     Ok(CallKind::PositionZero)
 }
 
-/// Length of the call's header with `reads` read segments and what `reply` adds.
+/// Returns the length of the call's header with `reads` read segments and the chunk that `reply`
+/// adds.
 fn header_len(reads: usize, reply: ReplyKind, cond: &Conditions) -> usize {
     let (write, reply) = match reply {
         ReplyKind::Inline => (None, None),
@@ -274,11 +277,11 @@ fn header_len(reads: usize, reply: ReplyKind, cond: &Conditions) -> usize {
 }
 
 fn segments(cond: &Conditions, pad: bool) -> usize {
-    // CAST: as above.
+    // CAST: lossless where `usize` has 32 bits or more.
     (cond.max_segs as usize).saturating_add(usize::from(pad))
 }
 
-/// Whether `header` and `message` bytes together stay within `threshold`.
+/// Returns whether `header` and `message` bytes together are within `threshold`.
 fn fits(threshold: u32, header: usize, message: u32) -> bool {
     u32::try_from(header).is_ok_and(|header| {
         threshold
@@ -293,7 +296,7 @@ fn sum<const N: usize>(lens: [u32; N]) -> Result<u32, PlanError> {
         .ok_or(PlanError::MessageTooLong)
 }
 
-/// Bytes of XDR padding after `len` bytes of opaque data (RFC 4506 section 4.9).
+/// Returns the bytes of XDR padding after `len` bytes of opaque data (RFC 4506 section 4.9).
 const fn pad_of(len: u32) -> u32 {
     len.wrapping_neg() % 4
 }

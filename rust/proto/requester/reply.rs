@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Does a reply claim no more than the call had offered?
+//! Whether a reply claims no more than its call has offered.
 //!
 //! State: live.
 //!
-//! A responder returns the write list and the reply chunk with each length replaced by what it
-//! has written (RFC 8166 sections 4.3.2 and 4.3.3). It fills segments in order and without gaps. The
-//! lengths decide how many bytes of registered memory are handed to the upper layer, so each is
-//! checked against the offer, segment by segment.
+//! A responder returns the write list and the reply chunk, and replaces each length by the number
+//! of bytes written (RFC 8166 sections 4.3.2 and 4.3.3). It fills segments in order and without
+//! gaps. The lengths decide how many bytes of registered memory the upper layer gets, so each is
+//! compared with the offer, segment by segment.
 //!
-//! Handles and offsets of the returned segments are not compared: the requester goes by its own.
+//! Handles and offsets of the returned segments are not compared. The requester uses its own.
 
 use super::super::super::wire::message::{Body, ErrorBody};
 use super::super::super::wire::{Lists, Segment};
 
-/// What a call had offered for its reply. At most one write chunk, as [`super::plan`] decides;
-/// see [`check_lists`] for more.
+/// The memory that a call has offered for its reply, with at most one write chunk. [`check_lists`]
+/// is for calls with more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offer<'a> {
     /// Segments of the write chunk, as encoded in the call.
@@ -24,15 +24,15 @@ pub struct Offer<'a> {
     pub reply_chunk: Option<&'a [Segment]>,
 }
 
-/// What a reply has delivered.
+/// The content of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// RDMA_MSG: the RPC message is inline, its payload perhaps in the write chunk.
+    /// RDMA_MSG: the RPC message is inline. Its payload may be in the write chunk.
     Inline {
         /// Bytes of RPC message in the Receive buffer.
         inline_len: u32,
-        /// Bytes written into the write chunk; zero without one. May include up to three
-        /// bytes of XDR padding, if the offer had room for them.
+        /// Bytes written into the write chunk; zero without one. They may include up to three bytes
+        /// of XDR padding, if the offer had room for them.
         write_len: u32,
     },
     /// RDMA_NOMSG: the RPC message is in the reply chunk.
@@ -47,7 +47,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Bytes written into the write chunk and into the reply chunk.
+    /// Returns the bytes written into the write chunk and into the reply chunk.
     #[allow(dead_code, reason = "for tests")]
     pub const fn lengths(&self) -> (u32, u32) {
         match *self {
@@ -61,7 +61,7 @@ impl Outcome {
     }
 }
 
-/// What is wrong with a reply. None of these can be answered; the RPC fails.
+/// The error in a reply. A requester cannot answer a reply; the RPC fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// A message type that no responder sends in reply to a call: RDMA_DONE, RDMA_MSGP, an
@@ -73,9 +73,9 @@ pub enum Violation {
     ExtraWriteChunk,
     /// A reply chunk where none was offered.
     ExtraReplyChunk,
-    /// Fewer write chunks than offered, but not none at all.
+    /// Fewer write chunks than offered, but more than none.
     MissingWriteChunk,
-    /// RDMA_NOMSG without a reply chunk: there is no RPC message anywhere.
+    /// RDMA_NOMSG without a reply chunk: there is no RPC message.
     NoMessage,
     /// A chunk with another number of segments than offered.
     SegmentCount,
@@ -98,7 +98,7 @@ pub fn check(body: &Body<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
     match body {
         Body::Msg { lists, payload } => inline(lists, payload, offer),
         Body::Nomsg { lists } => long(lists, offer),
-        // An RPC call is no optional operation.
+        // An RPC call is not an optional operation.
         Body::Error(ErrorBody::InvalidOption) => Err(Violation::MessageType),
         Body::Error(error) => Ok(Outcome::Error(*error)),
         Body::Msgp { .. } | Body::Done | Body::Optional { .. } => Err(Violation::MessageType),
@@ -187,7 +187,7 @@ fn check_against<C: Iterator<Item = Segment>>(
         let len = check_chunk(chunk.segments(), offered)?;
         write = write.checked_add(len).ok_or(Violation::Overflow)?;
     }
-    // A responder without use for them may leave the whole list out, but not shorten it.
+    // A responder that does not use the write list may omit all of it, but not a part.
     if any && write_chunks.next().is_some() {
         return Err(Violation::MissingWriteChunk);
     }

@@ -4,12 +4,12 @@
 //!
 //! State: for the server.
 //!
-//! RFC 8797 section 4.1: only when both peers have set R, and only an STag that the call of this
-//! reply has exposed.
+//! RFC 8797 section 4.1: a responder invalidates only when both peers have set R, and only an STag
+//! that the call of this reply has exposed.
 
-/// Which R_key a responder invalidates with its reply: the one R_key of all the request's
-/// chunks, if there is exactly one and it was `allowed`. With several, the requester has to
-/// invalidate the others locally anyway.
+/// Returns the R_key that a responder invalidates with its reply: the one R_key of all the
+/// request's chunks, if there is exactly one and invalidation is `allowed`. With several R_keys the
+/// requester has to invalidate the others locally anyway.
 //= 8797-3.2-1 only if both ends support it
 //= 8797-4.1-1 invalidate remotely if both set R
 //= 8797-4.1-3 replies use plain Send

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Putting a message together from its inline part and its read chunks.
+//! Puts a message together from its inline part and its read chunks.
 //!
 //! State: for the server.
 //!
 //! Each read chunk stands for bytes that were taken out of the XDR stream at its position (RFC 8166
 //! section 3.4.5, RFC 5666 section 3.4). With RDMA_NOMSG the chunk at position zero takes the place
-//! of the inline part. For a receiver of calls, and of 5666 replies with read chunks.
+//! of the inline part. A receiver of calls needs this, and a receiver of RFC 5666 replies with read
+//! chunks.
 //!
-//! XDR round-up: a chunk whose length is not a multiple of four lacks its padding, which is
-//! then put back without being transferred; a chunk that has it, has it (RFC 5666 section 3.7).
+//! XDR round-up: a chunk whose length is not a multiple of four lacks its padding. The padding is
+//! then inserted without a transfer (RFC 5666 section 3.7).
 
 use super::super::super::wire::{Lists, ReadSegment, ReadSegments};
 
@@ -32,12 +33,12 @@ pub enum Piece {
     },
 }
 
-/// What is wrong with a read list. A responder answers with ERR_CHUNK.
+/// The error in a read list. A responder answers it with ERR_CHUNK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// Positions go backwards, or into the preceding chunk.
+    /// A position is less than the end of the preceding chunk.
     Overlap,
-    /// A position behind the end of the message.
+    /// A position is behind the end of the message.
     Beyond,
     /// A chunk at position zero beside an inline message.
     PositionZero,
@@ -49,24 +50,25 @@ pub enum Violation {
 
 /// Iterator over the pieces of a message, in the order of the message.
 ///
-/// The pieces follow one another without gap: their lengths add up to the message. After an error
-/// there are no more.
+/// The pieces follow each other without gaps: their lengths add up to the message. No piece follows
+/// an error.
 #[derive(Clone, Debug)]
 pub struct Reassembly<'a> {
     reads: ReadSegments<'a>,
-    /// Bytes of the base that were handed out, and how many there are.
+    /// Bytes of the base that were returned so far, and the bytes of all of it.
     base: u32,
     base_len: u32,
-    /// Bytes of the message that were handed out, and the most there may be.
+    /// Bytes of the message that were returned so far, and the most that it may have.
     stream: u32,
     max_len: u32,
-    /// Position and length so far of the chunk being handed out.
+    /// Position of the chunk that is being returned, and its length so far.
     chunk: Option<(u32, u32)>,
     failed: bool,
 }
 
 impl<'a> Reassembly<'a> {
-    /// An inline message of `payload_len` bytes: RDMA_MSG. `max_len` bounds the whole message.
+    /// Starts with an inline message of `payload_len` bytes: RDMA_MSG. `max_len` bounds the whole
+    /// message.
     ///
     /// # Errors
     ///
@@ -78,8 +80,9 @@ impl<'a> Reassembly<'a> {
         }
     }
 
-    /// A long message: RDMA_NOMSG. The segments of the chunk at position zero are to be read
-    /// first, in order; see [`position_zero`]. The pieces' base is what they held.
+    /// Starts with a long message: RDMA_NOMSG. The caller first reads the segments of the chunk at
+    /// position zero, in order; [`position_zero`] returns them. Their bytes are the base of the
+    /// pieces.
     ///
     /// # Errors
     ///
@@ -127,14 +130,14 @@ impl<'a> Reassembly<'a> {
                 self.chunk = None;
                 match len.wrapping_neg() % 4 {
                     0 => self.step_between(next),
-                    pad => self.give(Piece::RoundUp { len: pad }, pad),
+                    pad => self.emit(Piece::RoundUp { len: pad }, pad),
                 }
             }
             (None, _) => self.step_between(next),
         }
     }
 
-    /// Between two chunks: the base up to the next one, or to the end.
+    /// Returns the piece between two chunks: bytes of the base up to the next chunk, or to the end.
     fn step_between(&mut self, next: Option<ReadSegment>) -> Result<Option<Piece>, Violation> {
         let left = self.base_len.saturating_sub(self.base);
         let want = match next {
@@ -151,20 +154,20 @@ impl<'a> Reassembly<'a> {
             (len, _) => {
                 let start = self.base;
                 self.base = start.saturating_add(len);
-                self.give(Piece::Base { start, len }, len)
+                self.emit(Piece::Base { start, len }, len)
             }
         }
     }
 
-    /// Hands out a segment of a chunk that has `len` bytes so far.
+    /// Returns a segment of a chunk that has `len` bytes so far.
     fn read(&mut self, r: ReadSegment, len: u32) -> Result<Option<Piece>, Violation> {
         self.reads.next();
         let len = len.checked_add(r.segment.length);
         self.chunk = Some((r.position, len.ok_or(Violation::TooLong)?));
-        self.give(Piece::Read(r), r.segment.length)
+        self.emit(Piece::Read(r), r.segment.length)
     }
 
-    fn give(&mut self, piece: Piece, len: u32) -> Result<Option<Piece>, Violation> {
+    fn emit(&mut self, piece: Piece, len: u32) -> Result<Option<Piece>, Violation> {
         let stream = self.stream.checked_add(len);
         self.stream = stream
             .filter(|&n| n <= self.max_len)
@@ -186,7 +189,7 @@ impl Iterator for Reassembly<'_> {
     }
 }
 
-/// The segments of the chunk at position zero, at the head of the read list.
+/// Iterates over the segments of the chunk at position zero, at the head of the read list.
 pub fn position_zero<'a>(lists: &Lists<'a>) -> impl Iterator<Item = ReadSegment> + 'a {
     lists.read_list().take_while(|r| r.position == 0)
 }

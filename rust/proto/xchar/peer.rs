@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The peer's characteristics, and our requests to change them: sections 3 and 4.
+//! The peer's characteristics, and requests to the peer to change them: sections 3 and 4.
 //!
 //! State: for version two.
 
@@ -21,12 +21,13 @@ pub enum Known {
 }
 
 impl Known {
-    /// Whether both are values of the same characteristic.
+    /// Returns whether both are values of the same characteristic.
     fn same_kind(&self, other: &Self) -> bool {
         core::mem::discriminant(self) == core::mem::discriminant(other)
     }
 
-    /// The known characteristic in a decoded value; `None` for any other, which is skipped.
+    /// Returns the known characteristic in a decoded value. `None` for an unknown one, which is
+    /// skipped.
     //= XC-2.1-4 unknown characteristics are skipped without error
     pub const fn from_value(value: &Characteristic<'_>) -> Option<Self> {
         match *value {
@@ -37,7 +38,7 @@ impl Known {
         }
     }
 
-    /// The value to encode.
+    /// Returns the value to encode.
     pub const fn value(self) -> Characteristic<'static> {
         match self {
             Self::ReceiveBufferSize(n) => Characteristic::ReceiveBufferSize(n),
@@ -54,20 +55,21 @@ pub struct Request {
     pub xid: u32,
     /// The value wanted.
     pub want: Known,
-    /// The peer has promised to change it later.
+    /// Whether the peer has promised to change it later.
     pub pending: bool,
 }
 
-/// A RESP_XCHAR that does not answer what was asked.
+/// Why a RESP_XCHAR does not answer a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadResponse {
     /// No request with this XID is unanswered.
     Unasked,
-    /// The subsets overlap, leave out, or exceed the elements of the request; the first such element.
+    /// The subsets overlap, leave out, or exceed the elements of the request; the first such
+    /// element.
     Coverage(u32),
 }
 
-/// What one peer has told about itself on this connection, or is taken to be.
+/// The characteristics of one peer on this connection: announced, or default.
 ///
 /// At most one request is unanswered or pending at a time, for one characteristic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +77,7 @@ pub struct Peer {
     receive_size: u32,
     remote_invalidation: bool,
     backward: BackwardSupport,
-    /// What backward-direction requests of the peer's have shown.
+    /// The support that backward-direction requests of the peer have shown.
     shown: Option<BackwardSupport>,
     request: Option<Request>,
     /// The peer has answered an operation of this extension with INVAL_OPTION.
@@ -83,7 +85,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A peer that has said nothing: the defaults of Table 1.
+    /// Returns the defaults of Table 1, for a peer that has announced nothing.
     //= XC-3-1 defaults assumed of a peer
     pub const fn new() -> Self {
         Self {
@@ -96,12 +98,12 @@ impl Peer {
         }
     }
 
-    /// Takes a decoded operation of the peer's into account. Requests of the peer's are the caller's
-    /// to decide on (see [`super::Receives::on_request`]); they change nothing here.
+    /// Applies a decoded operation of the peer. The caller decides on requests of the peer (see
+    /// [`super::Receives::on_request`]); they change nothing here.
     ///
     /// # Errors
     ///
-    /// [`BadResponse`] for a RESP_XCHAR that does not fit.
+    /// [`BadResponse`] for a RESP_XCHAR that answers no request.
     //= XC-4-2 sends REQ_XCHAR supports RESP_XCHAR
     //= XC-4-3 supports RESP_XCHAR or UPD_XCHAR
     //= XC-4.1-3 unknown characteristics are ignored
@@ -130,7 +132,8 @@ impl Peer {
     //= XC-4.3-3 change done counts from then
     fn set(&mut self, known: Known) {
         match known {
-            // Every peer can receive what it could before the version was settled.
+            // Every peer can receive the messages that it had to receive before the version was
+            // settled.
             Known::ReceiveBufferSize(n) => self.receive_size = n.max(FIRST_MESSAGE_MAX),
             Known::RemoteInvalidation(b) => self.remote_invalidation = b,
             Known::BackwardSupport(l) => self.backward = l,
@@ -170,8 +173,8 @@ impl Peer {
         Ok(())
     }
 
-    /// Notes a request about to be sent as REQ_XCHAR. `false`: another one is unanswered or
-    /// pending, or the peer does not support the extension.
+    /// Notes a request that is about to be sent as REQ_XCHAR. Returns `false` if another one is
+    /// unanswered or pending, or if the peer does not support the extension.
     #[must_use]
     pub fn try_request(&mut self, xid: u32, want: Known) -> bool {
         if self.unsupported || self.request.is_some() {
@@ -185,8 +188,8 @@ impl Peer {
         true
     }
 
-    /// The peer has answered an operation of this extension with INVAL_OPTION: as if every request
-    /// were rejected (section 3), and every value ignored.
+    /// Notes that the peer has answered an operation of this extension with INVAL_OPTION. It counts
+    /// as a rejection of every request (section 3).
     //= XC-3-3 peer does not support REQ_XCHAR
     //= XC-4-4 each operation may be unsupported
     //= XC-4.1-1 does not assume characteristics were noted
@@ -195,13 +198,14 @@ impl Peer {
         self.request = None;
     }
 
-    /// The request that is unanswered or pending.
+    /// Returns the request that is unanswered or pending.
     pub const fn request(&self) -> Option<&Request> {
         self.request.as_ref()
     }
 
-    /// Most bytes that may be sent in one message. While the peer was asked for smaller
-    /// Receives, that smaller size counts, until it refuses or has changed it (section 3.1).
+    /// Returns the most bytes that may be sent in one message. After a request for smaller Receives
+    /// the smaller size counts, until the peer rejects the request or has changed its size (section
+    /// 3.1).
     //= XC-3.1-3 asks for a smaller size
     pub fn send_limit(&self) -> u32 {
         match self.request.map(|r| r.want) {
@@ -210,16 +214,16 @@ impl Peer {
         }
     }
 
-    /// Whether a reply to the peer may be sent with Send With Invalidate; if not, plain Send must be
-    /// used (section 3.2). The request must have had chunks, too.
+    /// Returns whether a reply to the peer may be sent by Send With Invalidate. If not, plain Send
+    /// must be used (section 3.2). The request must have had chunks, too.
     //= XC-3.2-1 requester not ready sent plain Sends
     //= XC-3.2-2 may be sent Send With Invalidate
     pub const fn may_invalidate(&self) -> bool {
         self.remote_invalidation
     }
 
-    /// A backward-direction request has come from this peer: it surely can receive the
-    /// reply (section 3.3). One with chunks shows general support.
+    /// Notes a backward-direction request of this peer. It shows that the peer can receive the
+    /// reply (section 3.3). A request with chunks shows general support.
     //= XC-3.3-2 backward request shows support
     pub fn on_backward_request(&mut self, has_chunks: bool) {
         let general = has_chunks || self.shown == Some(BackwardSupport::General);
@@ -230,9 +234,9 @@ impl Peer {
         });
     }
 
-    /// What backward-direction messages may be sent to the peer. UNKNOWN means what the peer's own
-    /// requests have shown, and none until they have, unless the upper layer presumes
-    /// support (`presumed`), as NFSv4.1 does.
+    /// Returns which backward-direction messages may be sent to the peer. UNKNOWN means the support
+    /// that the peer's own requests have shown. Without such requests it means no support, unless
+    /// the upper layer presumes support (`presumed`), as NFSv4.1 does.
     //= XC-3.3-1 UNKNOWN means no backward support
     pub const fn backward_support(&self, presumed: bool) -> BackwardSupport {
         match (self.backward, self.shown) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Changing the size of posted Receives under a peer that relies on it: section 3.1.
+//! Changes the size of posted Receives while a peer relies on it: section 3.1.
 //!
 //! State: for version two.
 //!
@@ -11,8 +11,8 @@
 //!     └─────────────────────┘ the peer asks for less
 //! ```
 //!
-//! The size is announced larger only when every smaller Receive is gone, and becomes smaller only
-//! when the peer has asked for that: it has then bounded its own Sends already.
+//! A larger size is announced only when every smaller Receive is gone. The size becomes smaller
+//! only when the peer has requested that, since the peer has then bounded its own Sends already.
 
 use super::super::super::wire::xchar::{Characteristic, Disposition};
 
@@ -21,12 +21,12 @@ use super::super::super::wire::xchar::{Characteristic, Disposition};
 pub struct Announce {
     /// The new receive buffer size in bytes.
     pub size: u32,
-    /// A request of the peer's is no longer pending.
+    /// Whether a request of the peer is no longer pending.
     pub pending_cleared: bool,
 }
 
 impl Announce {
-    /// The value to encode.
+    /// Returns the value to encode.
     pub const fn value(&self) -> Characteristic<'static> {
         Characteristic::ReceiveBufferSize(self.size)
     }
@@ -35,9 +35,9 @@ impl Announce {
 /// Why a size may not be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Not larger than what the peer relies on; only the peer can ask for less.
+    /// The size is not larger than the one that the peer relies on. Only the peer may reduce it.
     NotLarger,
-    /// An earlier change is still under way.
+    /// An earlier change is still in progress.
     Busy,
 }
 
@@ -48,12 +48,12 @@ enum State {
         to: u32,
         /// Posted Receives of less than `to` bytes.
         smaller: u32,
-        /// The peer has asked for it.
+        /// Whether the peer has requested it.
         asked: bool,
     },
 }
 
-/// The size of our posted Receives, as the peer knows it and as it is about to be.
+/// The size of our posted Receives: the one that the peer relies on, and the one that will follow.
 ///
 /// # Invariants
 ///
@@ -65,8 +65,8 @@ pub struct Receives {
 }
 
 impl Receives {
-    /// A new connection on which the peer relies on Receives of `announced` bytes: the version's
-    /// default, or what INIT_XCHAR says.
+    /// Starts a new connection, on which the peer relies on Receives of `announced` bytes: the
+    /// default of the version, or the size in INIT_XCHAR.
     //= V2-2.3-1 inline threshold of 4096 bytes
     pub const fn new(announced: u32) -> Self {
         Self {
@@ -75,12 +75,12 @@ impl Receives {
         }
     }
 
-    /// The size that the peer relies on.
+    /// Returns the size that the peer relies on.
     pub const fn announced(&self) -> u32 {
         self.announced
     }
 
-    /// The smallest size that a new Receive may have.
+    /// Returns the smallest size that a new Receive may have.
     //= XC-3.1-2 not reduced before the partner knows
     //= XC-3.1-5 at least of the announced size
     pub const fn floor(&self) -> u32 {
@@ -90,8 +90,8 @@ impl Receives {
         }
     }
 
-    /// Begins to post Receives of `to` bytes, while `smaller` posted ones are not as large.
-    /// Returns what to announce at once if there is none.
+    /// Begins to post Receives of `to` bytes, while `smaller` posted ones have less. Returns the
+    /// announcement to send at once if there are no smaller ones.
     ///
     /// # Errors
     ///
@@ -120,8 +120,8 @@ impl Receives {
         Ok(self.on_consumed(0))
     }
 
-    /// `count` of the smaller Receives have completed or were flushed. Returns what to announce
-    /// when they are all gone.
+    /// Notes that `count` of the smaller Receives have completed or were flushed. Returns the
+    /// announcement to send when they are all gone.
     //= XC-3.1-1 until all smaller receives are gone
     pub fn on_consumed(&mut self, count: u32) -> Option<Announce> {
         let State::Growing { to, smaller, asked } = self.state else {
@@ -141,9 +141,9 @@ impl Receives {
         })
     }
 
-    /// The peer wants a characteristic of ours to change, by REQ_XCHAR. This module changes
-    /// nothing but the size of Receives; see [`Receives::on_request`] for the arguments and the
-    /// result. All else is rejected, unknown characteristics included (section 4.3).
+    /// Handles a REQ_XCHAR of the peer. Only the size of Receives can change; see
+    /// [`Receives::on_request`] for the arguments and the result. Requests for other
+    /// characteristics are rejected, unknown ones included (section 4.3).
     //= XC-4.3-5 unknown are rejected
     pub fn on_wanted(
         &mut self,
@@ -157,10 +157,10 @@ impl Receives {
         }
     }
 
-    /// The peer asks for Receives of `want` bytes. `min..=max` is what the local side
-    /// is willing to do, and `smaller` the number of posted Receives with less than `want` bytes.
+    /// Handles a request of the peer for Receives of `want` bytes. The local side accepts
+    /// `min..=max`. `smaller` is the number of posted Receives with less than `want` bytes.
     ///
-    /// Returns what to answer in RESP_XCHAR, and an announcement to follow it if need be.
+    /// Returns the disposition for RESP_XCHAR, and the announcement that has to follow it, if any.
     //= XC-3-2 any request may be rejected
     //= XC-3.1-4 size is reduced only on request
     //= XC-4.2-1 REQ_XCHAR is answered by RESP_XCHAR
@@ -174,15 +174,15 @@ impl Receives {
             return (Disposition::Rejected, None);
         }
         if want <= self.announced {
-            // The peer sends no more than `want` from the moment it has asked. A growth
-            // under way is given up.
+            // The peer sends no more than `want` bytes from its request on. A growth in progress is
+            // cancelled.
             self.announced = want;
             self.state = State::Steady;
             return (Disposition::Done, None);
         }
         match self.start_growing(want, smaller, true) {
             Ok(None) => (Disposition::Pending, None),
-            // No smaller Receive is left, so the change is in effect.
+            // There is no smaller Receive, so the change is in effect.
             Ok(Some(_)) => (Disposition::Done, None),
             Err(_) => (Disposition::Rejected, None),
         }

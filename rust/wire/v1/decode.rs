@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Decoding what only version one has.
+//! Decodes the message types that only version one has.
 //!
 //! State: live.
 
@@ -14,7 +14,7 @@ use super::len;
 const MSGP: u32 = Proc::Msgp as u32;
 const DONE: u32 = Proc::Done as u32;
 
-/// Version one: nothing stands before the chunk lists, and RFC 5666 has RDMA_MSGP and RDMA_DONE.
+/// Version one: no word stands before the chunk lists, and there are RDMA_MSGP and RDMA_DONE.
 pub(in super::super) struct Decoder;
 
 impl VersionDecoder<{ len::MIN }> for Decoder {

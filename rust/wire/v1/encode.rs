@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Encoding the message types that only RFC 5666 has.
+//! Encodes the message types that only RFC 5666 has.
 //!
 //! State: RFC 5666 only.
 

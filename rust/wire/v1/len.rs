@@ -25,23 +25,23 @@ pub const ERR_VERS: usize = 28;
 #[allow(dead_code, reason = "for the server")]
 pub const ERR_CHUNK: usize = 20;
 
-/// What `segments` entries of the read list add to [`MIN`].
+/// Returns the bytes that `segments` entries of the read list add to [`MIN`].
 pub const fn read_segments(segments: usize) -> usize {
     segments.saturating_mul(ReadSegment::LEN)
 }
 
-/// What one write chunk of `segments` segments adds to [`MIN`].
+/// Returns the bytes that one write chunk of `segments` segments adds to [`MIN`].
 pub const fn write_chunk(segments: usize) -> usize {
     segments.saturating_mul(Segment::LEN).saturating_add(8)
 }
 
-/// What a reply chunk of `segments` segments adds to [`MIN`].
+/// Returns the bytes that a reply chunk of `segments` segments adds to [`MIN`].
 pub const fn reply_chunk(segments: usize) -> usize {
     segments.saturating_mul(Segment::LEN).saturating_add(4)
 }
 
-/// A header with `reads` read segments, one write chunk of `write` segments unless `None`, and
-/// a reply chunk of `reply` segments unless `None`.
+/// Returns the length of a header with `reads` read segments, one write chunk of `write` segments
+/// unless `None`, and a reply chunk of `reply` segments unless `None`.
 pub const fn header(reads: usize, write: Option<usize>, reply: Option<usize>) -> usize {
     let write = match write {
         Some(n) => write_chunk(n),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Decoding what only version two has.
+//! Decodes the parts that only version two has.
 //!
 //! State: for version two.
 

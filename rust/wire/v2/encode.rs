@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Encoding RDMA2_OPTIONAL.
+//! Encodes RDMA2_OPTIONAL.
 //!
 //! State: for version two.
 
@@ -27,7 +27,7 @@ pub fn optional(
     w.word(direction as u32)?;
     w.word(opttype)?;
     let len_at = w.array()?;
-    // As long as the message is unfinished, no message is long enough for it.
+    // No message is long enough for this length, so an unfinished message does not decode.
     *len_at = [0xff; 4];
     let start = w.written();
     Ok(OptionalWriter { w, len_at, start })
@@ -52,7 +52,7 @@ impl OptionalWriter<'_> {
         self.w.word(word)
     }
 
-    /// Appends bytes as they are.
+    /// Appends bytes without a count.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl OptionalWriter<'_> {
         pad(&mut self.w, data.len())
     }
 
-    /// Finishes the operation, with padding if need be. Returns the header's length in bytes; an
+    /// Finishes the operation, with padding if necessary. Returns the header's length in bytes. An
     /// RPC message may follow.
     ///
     /// # Errors

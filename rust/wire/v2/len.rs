@@ -6,7 +6,7 @@
 
 use super::super::v1;
 
-/// The direction word, all that version two adds to a header with chunk lists.
+/// The direction word, which version two adds to a header with chunk lists.
 pub const DIRECTION: usize = 4;
 
 /// Four fixed words, direction and three absent lists.
@@ -18,12 +18,12 @@ pub const ERR_VERS: usize = 28;
 /// RDMA2_ERROR with any other error.
 pub const ERR_OTHER: usize = 20;
 
-/// A header with chunk lists; arguments as for [`v1::len::header`].
+/// Returns the length of a header with chunk lists. The arguments are those of [`v1::len::header`].
 pub const fn header(reads: usize, write: Option<usize>, reply: Option<usize>) -> usize {
     v1::len::header(reads, write, reply).saturating_add(DIRECTION)
 }
 
-/// RDMA2_OPTIONAL with `optinfo` bytes of information, a multiple of four.
+/// Returns the length of RDMA2_OPTIONAL with `optinfo` bytes of information, a multiple of four.
 pub const fn optional(optinfo: usize) -> usize {
     optinfo.saturating_add(28)
 }

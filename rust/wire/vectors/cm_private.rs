@@ -14,14 +14,14 @@ const SETTINGS: Settings = Settings {
     receive: Size::from_bytes(65536),
 };
 
-/// Six bytes of another layer in front, padding behind.
+/// Six bytes of another layer before the message, padding after it.
 const EMBEDDED: [u8; 20] = [
     0x40, 0x10, 0x80, 0x10, 0xf6, 0xab, //
     0xf6, 0xab, 0x0e, 0x18, 1, 0xfe, 0, 255, //
     0, 0, 0, 0, 0, 0,
 ];
 
-/// Another layer's data alone, with some bytes of the identifier in it.
+/// Another layer's data alone, with some bytes of the identifier.
 const FOREIGN: [u8; 12] = [0xf6, 0xab, 0x0e, 0x19, 1, 1, 3, 63, 0xf6, 0xab, 0x0e, 0x18];
 
 /// A later format version, then a message of version one.
@@ -30,7 +30,7 @@ const TWO_FORMATS: [u8; 16] = [
     0xf6, 0xab, 0x0e, 0x18, 1, 0, 0, 1,
 ];
 
-/// Goes through the vectors.
+/// Runs the vectors.
 ///
 /// # Errors
 ///

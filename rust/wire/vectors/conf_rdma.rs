@@ -12,7 +12,7 @@ const REQUEST: [u8; 12] = [0, 0, 0x10, 0, 0, 0, 4, 0, 0, 0, 0, 16];
 /// maxcall_sendsize 2048, align 4096, maxrdmaread 0.
 const REPLY: [u8; 12] = [0, 0, 8, 0, 0, 0, 0x10, 0, 0, 0, 0, 0];
 
-/// Goes through the vectors.
+/// Runs the vectors.
 ///
 /// # Errors
 ///

@@ -10,7 +10,7 @@ use super::super::{
 };
 use super::ensure;
 
-/// A message type of its own for every check: what is wrong, or nothing.
+/// The result of a check: the name of the vector that fails, if any.
 type Check = Result<(), &'static str>;
 
 /// RDMA_MSG, no chunks, then the first two words of a call.
@@ -296,7 +296,7 @@ pub fn check_encode() -> Check {
     })
 }
 
-/// Encodes into a buffer that is just long enough, and into each shorter one, which must fail.
+/// Encodes into a buffer of exactly the right length, and into each shorter one, which must fail.
 fn encode_one(
     golden: &[u8],
     header_len: usize,
@@ -313,7 +313,7 @@ fn encode_one(
     Ok(())
 }
 
-/// Cuts every vector short at every byte, and spoils it at known places.
+/// Truncates every vector at every byte, and damages it at known places.
 ///
 /// # Errors
 ///
@@ -406,7 +406,7 @@ fn refuse_beyond_limits() -> Check {
     Ok(())
 }
 
-/// Compares predicted lengths with the vectors'.
+/// Compares predicted lengths with those of the vectors.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Version two, from the XDR of its section 4.2, and the type that both versions share.
+//! Version two, from the XDR of its section 4.2, and the message type of both versions.
 
 use super::super::message::{Body, ErrorBody, Message, Mismatch, Proc};
 use super::super::v2::{self, len};
@@ -64,7 +64,7 @@ fn decode(bytes: &[u8]) -> Result<Message<'_>, &'static str> {
     Message::decode_as(Version::Two, bytes, &Limits::NONE).map_err(|_| "v2 refused")
 }
 
-/// Goes through the vectors.
+/// Runs the vectors.
 ///
 /// # Errors
 ///
@@ -170,7 +170,7 @@ pub fn check_encode() -> Check {
     Ok(())
 }
 
-/// Encodes into a buffer that is just long enough, and into each shorter one, which must fail.
+/// Encodes into a buffer of exactly the right length, and into each shorter one, which must fail.
 fn encode_one(
     golden: &[u8],
     header_len: usize,
@@ -187,7 +187,7 @@ fn encode_one(
     Ok(())
 }
 
-/// Cuts every vector short at every byte, and spoils it at known places.
+/// Truncates every vector at every byte, and damages it at known places.
 ///
 /// # Errors
 ///
@@ -235,7 +235,7 @@ fn any(bytes: &[u8]) -> Result<Message<'_>, &'static str> {
     Message::decode(bytes, &Limits::NONE).map_err(|_| "any: refused")
 }
 
-/// The type that both versions share.
+/// Checks the message type that both versions share.
 ///
 /// # Errors
 ///
@@ -256,8 +256,8 @@ pub fn check_message() -> Check {
         "any: credits"
     );
     ensure!((a.header_len(), b.header_len()) == (28, 32), "any: length");
-    let told = (a.direction(), b.direction());
-    ensure!(told == (None, Some(Direction::Call)), "any: direction");
+    let found = (a.direction(), b.direction());
+    ensure!(found == (None, Some(Direction::Call)), "any: direction");
     ensure!(any(&one::DONE)?.body() == &Body::Done, "any: done");
     let chunk = Body::Error(ErrorBody::BadHeader);
     ensure!(any(&one::ERR_CHUNK)?.body() == &chunk, "any: err_chunk");
@@ -338,7 +338,7 @@ fn check_neutral_encode() -> Check {
     Ok(())
 }
 
-/// Headers that disagree with the RPC message behind them.
+/// Checks headers that disagree with the RPC message behind them.
 //~ 5666-4.1-1 header's XID that of message
 //~ 5666-4.1-6 followed by an RPC message
 //~ 8167-4-2 direction told by RPC message type
@@ -352,7 +352,7 @@ fn check_mismatch() -> Check {
     );
     ensure!(
         any(&one::MSG_INLINE)?.check_direction() == Ok(Some(Direction::Call)),
-        "told by the RPC message"
+        "direction from the RPC message"
     );
     ensure!(
         any(&ERR_VERS)?.check_direction() == Ok(Some(Direction::Reply)),
@@ -360,7 +360,7 @@ fn check_mismatch() -> Check {
     );
     ensure!(
         any(&one::NOMSG_LONG)?.check_direction() == Ok(None),
-        "unknown yet"
+        "direction unknown"
     );
     ensure!(
         any(&OPTIONAL)?.check_direction() == Ok(Some(Direction::Reply)),
@@ -376,7 +376,7 @@ fn check_mismatch() -> Check {
     let mut part_in_reply = call_in_reply;
     part_in_reply[31] = 9;
     let got = any(&part_in_reply)?.check_direction();
-    ensure!(got == Ok(Some(Direction::Reply)), "no beginning of a call");
+    ensure!(got == Ok(Some(Direction::Reply)), "other part of a call");
     mismatch(19, 1, Mismatch::Direction)?;
     mismatch(39, 1, Mismatch::Direction)?;
     mismatch(39, 2, Mismatch::Direction)?;

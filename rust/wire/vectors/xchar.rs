@@ -43,7 +43,8 @@ const REQUEST: [u8; 44] = [
     0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0x10, 0,
 ];
 
-/// RESP_XCHAR to a request of three: the second done, the third rejected, the first pending.
+/// RESP_XCHAR to a request of three changes: the second is done, the third rejected, the first
+/// pending.
 const RESPONSE: [u8; 52] = [
     0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 5, //
     0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 24, // REPLY, RESP
@@ -52,7 +53,7 @@ const RESPONSE: [u8; 52] = [
     0, 0, 0, 1, 0, 0, 0, 1, // pending
 ];
 
-/// UPD_XCHAR: backward requests like forward ones, no longer pending.
+/// UPD_XCHAR: general backward support, no longer pending.
 const UPDATE: [u8; 44] = [
     0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 5, //
     0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 16, //
@@ -87,7 +88,7 @@ fn operation(message: &[u8]) -> Result<Operation<'_>, &'static str> {
     op.ok_or("xchar: unknown")
 }
 
-/// Goes through the vectors.
+/// Runs the vectors.
 ///
 /// # Errors
 ///
@@ -180,7 +181,7 @@ fn encode_one(golden: &[u8], encode: impl Fn(&mut [u8]) -> Result<usize, EncodeE
     Ok(())
 }
 
-/// Values: id, data, what they mean.
+/// Values: id, data, characteristic.
 const GOOD: [(u32, &[u8], Characteristic<'_>); 7] = [
     (1, &[0xff; 4], Characteristic::ReceiveBufferSize(u32::MAX)),
     (2, &[0, 0, 0, 0], Characteristic::RemoteInvalidation(false)),
@@ -260,7 +261,7 @@ fn check_values() -> Check {
 
 type Decoded = Result<Option<Operation<'static>>, DecodeError>;
 
-/// Encodes an update with raw data, and decodes it; the value found is compared by the caller.
+/// Encodes an update with raw data, and decodes it. The caller compares the value.
 fn decode_update(id: u32, data: &'static [u8]) -> Result<Decoded, &'static str> {
     let mut buf = [0; 64];
     let value = Characteristic::Other { id: Id(id), data };
@@ -270,7 +271,7 @@ fn decode_update(id: u32, data: &'static [u8]) -> Result<Decoded, &'static str> 
     Ok(decoded.map(|op| op.map(|op| own(op, data))))
 }
 
-/// The same operation, pointing to the caller's data.
+/// Returns the operation with a reference to the caller's data.
 fn own(op: Operation<'_>, data: &'static [u8]) -> Operation<'static> {
     match op {
         Operation::Update {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Encoding the four operations.
+//! Encodes the four operations.
 //!
 //! State: for version two.
 //!
-//! Subsets are not written as such: each element says itself whether it belongs to one. A
-//! subset can thus not name an element that its list lacks, and the three subsets of a response
-//! cannot overlap or leave an element out.
+//! The caller passes no subsets: each element says whether it belongs to one. A subset therefore
+//! cannot name an element that its list lacks, and the three subsets of a response cannot overlap
+//! or omit an element.
 
 use super::super::v2::{self, OptionalWriter};
 use super::super::{Direction, EncodeError};
@@ -19,7 +19,7 @@ use super::{Characteristic, Disposition, OpType};
 pub struct Initial<'a> {
     /// The characteristic.
     pub value: Characteristic<'a>,
-    /// It is not expected to change while the connection lasts.
+    /// Whether it is not expected to change while the connection lasts.
     pub fixed: bool,
 }
 
@@ -103,7 +103,7 @@ pub fn update(
     w.finish()
 }
 
-/// Length in bytes of one encoded characteristic.
+/// Returns the length in bytes of one encoded characteristic.
 pub const fn value_len(value: &Characteristic<'_>) -> usize {
     match value {
         Characteristic::Other { data, .. } => {
@@ -114,7 +114,7 @@ pub const fn value_len(value: &Characteristic<'_>) -> usize {
     }
 }
 
-/// Length in bytes of an INIT_XCHAR message.
+/// Returns the length in bytes of an INIT_XCHAR message.
 //= XC-4.1-2 first message fits smallest receive buffer
 pub fn init_len(start: &[Initial<'_>]) -> usize {
     let values = start

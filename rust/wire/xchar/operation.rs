@@ -23,8 +23,8 @@ pub enum OpType {
 }
 
 impl OpType {
-    /// The operation with this code. Any other is answered by RDMA2_ERR_INVAL_OPTION (version
-    /// two, section 3.1).
+    /// Returns the operation with this code. A responder answers any other code by
+    /// RDMA2_ERR_INVAL_OPTION (version two, section 3.1).
     //= V2-3.3-1 all are known, or none
     pub const fn from_u32(n: u32) -> Option<Self> {
         match n {
@@ -36,7 +36,7 @@ impl OpType {
         }
     }
 
-    /// The code in `rdma_opttype`.
+    /// Returns the code in `rdma_opttype`.
     pub const fn number(self) -> u32 {
         // CAST: the discriminants of a `repr(u32)` enum.
         self as u32
@@ -46,11 +46,11 @@ impl OpType {
 /// A decoded operation. None of them carries an RPC message (Table 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation<'a> {
-    /// INIT_XCHAR: the sender's characteristics, and which of them it will not change.
+    /// INIT_XCHAR: the sender's characteristics, and the ones that it will not change.
     Init {
         /// The characteristics.
         start: Spec<'a>,
-        /// Those that are not expected to change while the connection lasts.
+        /// The ones that are not expected to change while the connection lasts.
         no_change: Subset<'a>,
     },
     /// REQ_XCHAR: the sender wants the receiver to change its characteristics.
@@ -58,25 +58,25 @@ pub enum Operation<'a> {
         /// The values wanted.
         want: Spec<'a>,
     },
-    /// RESP_XCHAR: what became of the request with the same XID.
+    /// RESP_XCHAR: the outcome of the request with the same XID.
     Response(Response<'a>),
     /// UPD_XCHAR: a characteristic of the sender has changed.
     Update {
         /// The new value.
         now: Characteristic<'a>,
-        /// A request to change it is no longer pending.
+        /// Whether a request to change it is no longer pending.
         pending_cleared: bool,
     },
 }
 
 impl<'a> Operation<'a> {
-    /// Decodes the data of an optional operation. `Ok(None)` for an operation that this
-    /// extension lacks. Offsets in errors count from the start of `optinfo`.
+    /// Decodes the data of an optional operation. Returns `Ok(None)` for an operation that this
+    /// extension does not define. Offsets in errors count from the start of `optinfo`.
     ///
     /// # Errors
     ///
-    /// A [`DecodeError`] naming the first item that is cut short, malformed or beyond `limits`; bytes
-    /// behind the last item; a subset that names an element its list lacks.
+    /// A [`DecodeError`] that names the first item that is truncated, malformed or beyond `limits`,
+    /// bytes after the last item, or a subset that names an element its list lacks.
     pub fn decode(
         opttype: u32,
         optinfo: &'a [u8],
@@ -111,7 +111,7 @@ impl<'a> Operation<'a> {
         Ok(Self::Init { start, no_change })
     }
 
-    /// Code of the operation.
+    /// Returns the code of the operation.
     pub const fn op_type(&self) -> OpType {
         match self {
             Self::Init { .. } => OpType::Init,

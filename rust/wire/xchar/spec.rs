@@ -8,7 +8,8 @@ use super::super::cursor::Cursor;
 use super::super::{DecodeError, Limits, What};
 use super::Characteristic;
 
-/// A list of characteristics, in any order. A characteristic may occur twice; the later one counts.
+/// A list of characteristics, in any order. A characteristic may occur twice; the later value
+/// counts.
 ///
 /// # Invariants
 ///
@@ -32,19 +33,19 @@ impl<'a> Spec<'a> {
             Characteristic::decode(c)?;
         }
         let len = start.len().wrapping_sub(c.rest().len());
-        // INVARIANT: the loop has decoded just these bytes.
+        // INVARIANT: the loop has decoded exactly these bytes.
         Ok(Self {
             count,
             bytes: start.get(..len).unwrap_or_default(),
         })
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// The elements in order.
+    /// Iterates over the elements in order.
     pub const fn values(&self) -> Values<'a> {
         Values {
             cursor: Cursor::new(self.bytes),
@@ -62,7 +63,7 @@ impl<'a> Iterator for Values<'a> {
     type Item = Characteristic<'a>;
 
     fn next(&mut self) -> Option<Characteristic<'a>> {
-        // Past the last element there is no byte left, and decoding fails.
+        // Behind the last element there are no bytes, so decoding fails.
         Characteristic::decode(&mut self.cursor).ok()
     }
 }

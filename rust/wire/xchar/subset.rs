@@ -19,11 +19,11 @@ pub struct Subset<'a> {
 }
 
 impl<'a> Subset<'a> {
-    /// Decodes an `xcharsubset`, whose list of characteristics has `count` elements if that is
-    /// known here.
+    /// Decodes an `xcharsubset`. Its list of characteristics has `count` elements, if the caller
+    /// knows.
     pub(super) fn decode(c: &mut Cursor<'a>, count: Option<u32>) -> Result<Self, DecodeError> {
         let at = c.offset();
-        // CAST: as in `lists::segments`: any length beyond the input is refused.
+        // CAST: `usize` has at least 32 bits. A length beyond the input is refused.
         let len = (c.word()? as usize).saturating_mul(4);
         let subset = Self {
             words: c.bytes(len)?,
@@ -34,7 +34,7 @@ impl<'a> Subset<'a> {
         }
     }
 
-    /// Whether the subset has element `n`.
+    /// Returns whether the subset has element `n`.
     //= XC-2.1-5 bit N mod 32 of word
     //= XC-2.1-6 words beyond last are zero
     pub fn contains(&self, n: u32) -> bool {
@@ -43,12 +43,12 @@ impl<'a> Subset<'a> {
         word & bit(n) != 0
     }
 
-    /// Whether the subset is empty.
+    /// Returns whether the subset is empty.
     pub fn is_empty(&self) -> bool {
         self.masks().all(|word| word == 0)
     }
 
-    /// The first element named that a list of `count` elements lacks.
+    /// Returns the first element in the subset that a list of `count` elements lacks.
     pub fn beyond(&self, count: u32) -> Option<u32> {
         self.masks().enumerate().find_map(|(i, word)| {
             let first = u32::try_from(i).unwrap_or(u32::MAX).saturating_mul(32);
@@ -62,7 +62,7 @@ impl<'a> Subset<'a> {
         })
     }
 
-    /// The words of the mask.
+    /// Iterates over the words of the mask.
     fn masks(&self) -> impl Iterator<Item = u32> + 'a {
         self.words
             .chunks_exact(4)
@@ -70,23 +70,23 @@ impl<'a> Subset<'a> {
     }
 }
 
-/// The bit that stands for element `n` in its word.
+/// Returns the bit that stands for element `n` in its word.
 pub(super) const fn bit(n: u32) -> u32 {
     1u32.wrapping_shl(n % 32)
 }
 
-/// What became of one requested change (section 4.3).
+/// The outcome of one requested change (section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// The change is in effect.
     Done,
     /// The change was refused, or the characteristic is not known.
     Rejected,
-    /// The change will be announced by UPD_XCHAR, some time.
+    /// The change will be announced by UPD_XCHAR later.
     Pending,
 }
 
-/// The three subsets of RESP_XCHAR, whose list is that of an earlier request.
+/// The three subsets of RESP_XCHAR. Their list is that of the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Response<'a> {
     pub(super) done: Subset<'a>,
@@ -95,13 +95,13 @@ pub struct Response<'a> {
 }
 
 impl Response<'_> {
-    /// Checks the response against a request of `count` characteristics: the subsets must not overlap,
-    /// and together must cover the request and no more. Afterwards [`Response::disposition`]
-    /// is `Some` for every element.
+    /// Checks the response against a request of `count` characteristics: the subsets must not
+    /// overlap, and together must cover the request and no more. Afterwards
+    /// [`Response::disposition`] is `Some` for every element.
     ///
     /// # Errors
     ///
-    /// The first element that is named twice, not at all, or that the request lacks.
+    /// The first element that is in two subsets or in none, or that the request lacks.
     //= XC-4.3-2 three subsets do not overlap
     pub fn check(&self, count: u32) -> Result<(), u32> {
         let subsets = [&self.done, &self.rejected, &self.pending];
@@ -114,7 +114,7 @@ impl Response<'_> {
         }
     }
 
-    /// What became of element `n`; `None` unless exactly one subset has it.
+    /// Returns the outcome of element `n`, or `None` unless exactly one subset has it.
     pub fn disposition(&self, n: u32) -> Option<Disposition> {
         let done = self.done.contains(n);
         let rejected = self.rejected.contains(n);
@@ -127,7 +127,7 @@ impl Response<'_> {
         }
     }
 
-    /// The subset of changes with this disposition.
+    /// Returns the subset of changes with this disposition.
     pub const fn subset(&self, disposition: Disposition) -> &Subset<'_> {
         match disposition {
             Disposition::Done => &self.done,

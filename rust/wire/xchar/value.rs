@@ -20,7 +20,7 @@ impl Id {
     /// XCHAR_BRS, section 3.3.
     pub const BACKWARD_SUPPORT: Self = Self(3);
 
-    /// Whether the id lies in the range for experiments (section 6.2).
+    /// Returns whether the id lies in the range for experiments (section 6.2).
     //= XC-6.2-1 never taken for known ones
     pub const fn is_experimental(self) -> bool {
         self.0 >= 4_294_967_040
@@ -31,11 +31,12 @@ impl Id {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum BackwardSupport {
-    /// To be found out by other means.
+    /// The support has to be determined in another way.
     Unknown = 0,
     /// No backward-direction messages.
     None = 1,
-    /// Backward-direction messages that fit inline, without chunks (RFC 8167). The default of Table 1.
+    /// Backward-direction messages that fit inline, without chunks (RFC 8167). The default of Table
+    /// 1.
     #[default]
     SizeLimited = 2,
     /// Backward-direction messages like forward ones.
@@ -43,7 +44,7 @@ pub enum BackwardSupport {
 }
 
 impl BackwardSupport {
-    /// The level with this number.
+    /// Returns the level with this number.
     pub const fn from_u32(n: u32) -> Option<Self> {
         match n {
             0 => Some(Self::Unknown),
@@ -62,11 +63,11 @@ pub enum Characteristic<'a> {
     ReceiveBufferSize(u32),
     /// The sender as requester is prepared for Send With Invalidate (section 3.2).
     RemoteInvalidation(bool),
-    /// What the sender does with backward-direction messages (section 3.3).
+    /// The sender's support of backward-direction messages (section 3.3).
     BackwardSupport(BackwardSupport),
-    /// A characteristic that this module does not know, experimental ones included.
+    /// A characteristic that this module does not know. Experimental ones are among these.
     Other {
-        /// Its number; never that of a known characteristic in a decoded value.
+        /// Its number. In a decoded value it is never that of a known characteristic.
         id: Id,
         /// Its data, uninterpreted.
         data: &'a [u8],
@@ -74,7 +75,7 @@ pub enum Characteristic<'a> {
 }
 
 impl<'a> Characteristic<'a> {
-    /// Number of the characteristic.
+    /// Returns the number of the characteristic.
     pub const fn id(&self) -> Id {
         match self {
             Self::ReceiveBufferSize(_) => Id::RECEIVE_BUFFER_SIZE,
@@ -92,8 +93,8 @@ impl<'a> Characteristic<'a> {
         Self::interpret(id, data).ok_or_else(|| DecodeError::new(What::Characteristic(id.0), at))
     }
 
-    /// Interprets opaque data by the type that belongs to the id; `None` if they are too short, too
-    /// long, or not a value of that type.
+    /// Interprets opaque data by the type that belongs to the id. Returns `None` if they are too
+    /// short, too long, or not a value of that type.
     //= XC-2.1-2 data not of its type
     //= XC-2.1-3 known characteristic with too few data
     fn interpret(id: Id, data: &'a [u8]) -> Option<Self> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Time that each operation takes.
+//! Measures the time that each operation takes.
 
 use criterion::{criterion_group, criterion_main, Criterion};
 use rpcrdma_bench::{ops, BUF};

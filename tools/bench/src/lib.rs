@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The operations that are measured, by time (`benches/codec.rs`) and by instructions
-//! (`src/bin/instructions.rs`): four shapes of messages, encoded and decoded in both versions,
-//! and what a requester does with replies.
+//! (`src/bin/instructions.rs`): four forms of messages, encoded and decoded in both versions, and a
+//! requester's checks of replies.
 
 mod shapes;
 
@@ -15,10 +15,10 @@ use shapes::{inline, read_chunk, reply_chunk, write_16, Codec, One, Two};
 /// Length of the messages' buffer in bytes.
 pub const BUF: usize = 1024;
 
-/// What a requester accepts.
+/// The limits of a requester.
 const REQUESTER: Limits = Limits::requester(1, 16);
 
-/// What a responder accepts.
+/// The limits of a responder.
 const RESPONDER: Limits = Limits {
     read_segments: 64,
     write_chunks: 2,
@@ -33,7 +33,7 @@ pub struct Op {
     pub name: &'static str,
     /// Writes the message that [`Op::run`] works on; returns its length.
     pub prepare: fn(&mut [u8]) -> Result<usize, EncodeError>,
-    /// Does it, and returns something that depends on the outcome.
+    /// Runs the operation, and returns a number that depends on its outcome.
     pub run: fn(&mut [u8], usize) -> usize,
 }
 
@@ -128,7 +128,7 @@ pub const ONE: [Op; 8] = codec_ops!(One, "v1");
 /// Version two.
 pub const TWO: [Op; 8] = codec_ops!(Two, "v2");
 
-/// What does not belong to one version, or is more than the codec.
+/// Operations for both versions, and operations that do more than the codec.
 pub const OTHERS: [Op; 4] = [
     op("either decode v1 inline", inline::<One>, decode_either),
     op("either decode v2 inline", inline::<Two>, decode_either),
@@ -142,7 +142,7 @@ pub const OTHERS: [Op; 4] = [
     ),
 ];
 
-/// Does nothing: its cost is that of measuring.
+/// Does nothing. Its cost is that of the measurement.
 pub const NOTHING: Op = op("(nothing)", nothing, |_, len| len);
 
 /// All operations, [`NOTHING`] first.

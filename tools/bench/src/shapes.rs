@@ -21,7 +21,7 @@ pub trait Codec {
     /// Decodes a message; returns its header's length, or zero.
     fn decode(bytes: &[u8], limits: &Limits) -> usize {
         let result = Message::decode_as(Self::VERSION, bytes, limits);
-        // Looked at where it is: what a caller does with it is not the decoder's cost.
+        // The message is used in place: moving it is not the decoder's cost.
         black_box(&result);
         result.map_or(0, |message| message.header_len())
     }
@@ -41,7 +41,7 @@ impl Codec for Two {
     const VERSION: Version = Version::Two;
 }
 
-/// A segment that is not known before the program runs, as every real one.
+/// A segment that the compiler does not know, like a real one.
 fn segment(n: u32) -> Segment {
     let n = black_box(n);
     Segment {

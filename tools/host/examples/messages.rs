@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Prints what goes over the wire, one item a line: its kind, its bytes in hex, and the fields as
-//! we decode them. `cross_check.py` wraps the items in packets and compares with what tshark makes
-//! of those.
+//! Prints items of the protocol, one a line: the kind, the bytes in hex, and the fields that we
+//! decode. `cross_check.py` puts the items into packets and compares the fields with tshark's.
 
 use rpcrdma_proto::wire::cm_private::{self, Settings, Size};
 use rpcrdma_proto::wire::message::{Body, ErrorBody};
@@ -17,7 +16,7 @@ fn segment(n: u32) -> Segment {
     }
 }
 
-/// Lists of so many read segments, write chunks of so many segments, and a reply chunk.
+/// Lists with a number of read segments, write chunks with numbers of segments, and a reply chunk.
 #[derive(Clone, Copy)]
 struct Shape<'a> {
     position: u32,
@@ -145,8 +144,8 @@ fn headers() -> Result<(), EncodeError> {
     Ok(())
 }
 
-/// A field of private data as one kind of handshake carries it: other layers' bytes, the message,
-/// zeros up to the field's length.
+/// A field of private data in one kind of handshake: other layers' bytes, the message, and zeros up
+/// to the field's length.
 fn print_private(kind: &str, front: &[u8], message: &[u8], len: usize) {
     let mut field = [front, message].concat();
     field.resize(len.max(field.len()), 0);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A simulation: a thousand clients of one server that goes and returns.
+//! Simulates a thousand clients of one server that stops and returns.
 //!
-//! All of them lose it within a twentieth of a second. An attempt to connect is refused at once until
-//! the server is back, and succeeds from then on. What is simulated is when each client tries: with
-//! the decisions of `proto::requester::backoff`, as `sunrpc::xprt::connect` asks for them, or every three seconds, as
-//! SUNRPC asks a transport that adds no pause of its own.
+//! All clients lose the server within a twentieth of a second. An attempt to connect is refused at
+//! once until the server is back, and succeeds after that. The simulation finds out when each
+//! client tries: by the decisions of `proto::requester::backoff`, as `sunrpc::xprt::connect` uses
+//! them, or every three seconds, as SUNRPC asks a transport that adds no pause.
 
 use std::format;
 use std::string::String;
@@ -15,9 +15,9 @@ use crate::proto::requester::backoff::Outage;
 
 /// Clients.
 pub const CLIENTS: usize = 1000;
-/// Milliseconds for which SUNRPC lets an RPC wait that was told of a refusal.
+/// Milliseconds for which SUNRPC makes an RPC wait after a reported refusal.
 const TOLD: u32 = 3_000;
-/// Milliseconds for which RPCs are kept from being told (`HOLD` of `client/retry.rs`).
+/// Milliseconds for which a failure is not reported to RPCs (`HOLD` of `client/retry.rs`).
 const HOLD: u32 = 8_000;
 /// Milliseconds within which the clients lose the server.
 const LOSS: u32 = 50;
@@ -25,21 +25,21 @@ const LOSS: u32 = 50;
 /// When a client tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// As this module does.
+    /// By the decisions of this module.
     Ours,
     /// Whenever SUNRPC asks.
     Sunrpc,
 }
 
-/// What became of the clients.
+/// The result for the clients.
 pub struct Crowd {
-    /// How long after the server's return each was connected, in milliseconds; sorted.
+    /// The time from the server's return until each client was connected, in milliseconds, sorted.
     pub late: Vec<u32>,
     /// Attempts that were refused, all clients together.
     pub refused: usize,
 }
 
-/// A sequence of numbers that are as good as random (xorshift).
+/// A sequence of pseudo-random numbers (xorshift).
 struct Chance(u64);
 
 impl Chance {
@@ -52,7 +52,7 @@ impl Chance {
     }
 }
 
-/// What happens if the server is away for `gone` milliseconds.
+/// Simulates an outage of `gone` milliseconds.
 pub fn simulate(policy: Policy, gone: u32) -> Crowd {
     let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
     let mut crowd = Crowd {
@@ -72,13 +72,14 @@ pub fn simulate(policy: Policy, gone: u32) -> Crowd {
     crowd
 }
 
-/// When a client is connected that tries so often, and how often it was refused before.
+/// Returns when a client with this schedule is connected, and how often it was refused before.
 fn every(pause: u32, back: u32) -> (u32, usize) {
     let attempts = back.div_ceil(pause);
     (attempts * pause, attempts as usize)
 }
 
-/// The same for a client of ours. Times are since it has lost the server.
+/// Returns when a client with the decisions of this module is connected, and how often it was
+/// refused before. Times count from the loss of the server.
 fn client(chance: &mut Chance, back: u32) -> (u32, usize) {
     let mut outage = Outage {
         now: 0,
@@ -103,7 +104,7 @@ fn client(chance: &mut Chance, back: u32) -> (u32, usize) {
 }
 
 impl Crowd {
-    /// How many clients come within the busiest tenth of a second.
+    /// Returns how many clients reconnect within the busiest tenth of a second.
     pub fn busiest(&self) -> usize {
         let within = |first: &u32| {
             let end = first + 100;
@@ -115,7 +116,7 @@ impl Crowd {
         self.late.iter().map(within).max().unwrap_or(0)
     }
 
-    /// A picture: how many clients come in each of so many intervals.
+    /// Plots how many clients reconnect in each of several intervals.
     pub fn histogram(&self, interval: u32) -> String {
         let last = self.late.last().copied().unwrap_or(0);
         let mut picture = String::new();
@@ -134,7 +135,7 @@ impl Crowd {
     }
 }
 
-/// The table and the pictures of `Documentation/recovery.rst`.
+/// Returns the table and the plots of `Documentation/recovery.rst`.
 pub fn report() -> String {
     let mut text =
         String::from("away, s  whose   last back, s  median, s  in 0.1 s  refused a second\n");

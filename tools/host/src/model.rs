@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Decoders and state machines driven by arbitrary bytes, beside what must hold.
+//! Runs decoders and state machines on arbitrary bytes, and checks their invariants.
 //!
 //! Each function is the body of a property test and of a fuzz target.
 
@@ -22,7 +22,7 @@ use crate::proto::legacy::done::{Exposure, Window};
 use crate::proto::requester::backoff::{Outage, LONGEST_MS, SHORTEST_MS};
 use crate::proto::requester::credits::Flow;
 
-/// Takes numbers off a string of bytes; zeros when it is used up.
+/// Reads numbers from bytes. Returns zeros when no bytes are left.
 pub(crate) struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -58,7 +58,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Credits, RDMA_DONEs and connections: never beyond the limit, never stuck.
+/// Checks credits and RDMA_DONEs: the limit is never exceeded, and sending never stops for ever.
 pub fn windows(data: &[u8]) {
     let mut input = Input::new(data);
     let (mut flow, mut window) = (Flow::new(), Window::new());
@@ -88,29 +88,35 @@ pub fn windows(data: &[u8]) {
             }
             4 => window.done_due(),
             5 => {
-                let (room, unheard) = (window.available(), window.unheard());
+                let (room, unconfirmed) = (window.available(), window.unconfirmed());
                 if window.try_done() {
-                    assert!(room > 0 && window.unheard() == unheard + 1);
+                    assert!(room > 0 && window.unconfirmed() == unconfirmed + 1);
                 }
             }
             6 => {
                 // Replies come in any order.
                 let at = usize::from(input.byte()) % stamps.len().max(1);
                 if let Some(stamp) = stamps.remove(at) {
-                    let before = window.unheard();
+                    let before = window.unconfirmed();
                     window.on_reply(stamp, input.number(), input.number());
-                    assert!(window.unheard() <= before);
+                    assert!(window.unconfirmed() <= before);
                 }
             }
             _ => expose(&mut input, &mut exposure, &mut exposed),
         }
-        assert!(flow.in_flight() > 0 || flow.available() > 0, "flow stuck");
+        assert!(
+            flow.in_flight() > 0 || flow.available() > 0,
+            "no message may be sent"
+        );
         assert_eq!(window.calls() as usize, stamps.len());
-        assert!(window.calls() > 0 || window.available() > 0, "window stuck");
+        assert!(
+            window.calls() > 0 || window.available() > 0,
+            "no call may be sent"
+        );
     }
 }
 
-/// One step of a responder that exposes memory, of which `exposed` keeps count.
+/// Runs one step of a responder that exposes memory. `exposed` counts the exposed replies.
 fn expose(input: &mut Input<'_>, exposure: &mut Exposure, exposed: &mut u32) {
     if input.byte() % 2 == 0 {
         *exposed += u32::from(exposure.try_expose());
@@ -125,7 +131,7 @@ fn expose(input: &mut Input<'_>, exposure: &mut Exposure, exposed: &mut u32) {
     );
 }
 
-/// Connections: final when dead, first reason kept, pauses within their bounds.
+/// Checks connections: Dead is final, the first reason stays, and pauses are within their bounds.
 pub fn connections(data: &[u8]) {
     let mut input = Input::new(data);
     let mut conn = Conn::new();
@@ -140,7 +146,7 @@ pub fn connections(data: &[u8]) {
         path.push(conn.state());
         match conn.state() {
             State::Dead => {
-                // A connection lives once; the next attempt waits.
+                // A connection is used once. The next attempt waits.
                 assert!(path.len() > 1 && path[path.len() - 2].is_ended());
                 pauses(&mut input);
                 conn = Conn::new();
@@ -150,20 +156,21 @@ pub fn connections(data: &[u8]) {
     }
 }
 
-/// Pauses are neither too short nor too long, whatever is asked, and RPCs are told in time.
+/// Checks that pauses are neither too short nor too long for any input, and that a failure is
+/// reported in time.
 fn pauses(input: &mut Input<'_>) {
     let outage = Outage {
         now: input.word(),
         attempt: input.word(),
         asked: input.word(),
     };
-    let (hold, random) = (input.word(), input.word());
+    let (wait, random) = (input.word(), input.word());
     let next = outage.next(random);
     assert!(next <= outage.attempt.saturating_add(LONGEST_MS));
     assert!(next >= outage.attempt.saturating_add(SHORTEST_MS / 2));
-    if let Some(again) = outage.again(hold, random) {
+    if let Some(again) = outage.again(wait, random) {
         assert!(again >= outage.attempt.saturating_add(SHORTEST_MS / 2));
-        assert!(again <= outage.asked.saturating_add(hold).saturating_add(500));
+        assert!(again <= outage.asked.saturating_add(wait).saturating_add(500));
         assert!(again <= next);
     }
 }

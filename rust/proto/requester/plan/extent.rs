@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parts of an `xdr_buf`, without the `xdr_buf`.
+//! Parts of an `xdr_buf`, as lengths and offsets.
 //!
 //! State: live.
 
@@ -39,7 +39,7 @@ impl Extents {
     /// Nothing.
     pub const EMPTY: Self = Self::of(0, 0, 0);
 
-    /// The first so many bytes of each section.
+    /// Returns the first bytes of each section, as many as given.
     pub(super) const fn of(head: u32, pages: u32, tail: u32) -> Self {
         Self {
             head,
@@ -49,7 +49,7 @@ impl Extents {
         }
     }
 
-    /// The same without the first `n` bytes of the tail.
+    /// Returns these parts without the first `n` bytes of the tail.
     pub(super) const fn skip_in_tail(self, n: u32) -> Self {
         Self {
             tail_start: n,
@@ -58,14 +58,15 @@ impl Extents {
         }
     }
 
-    /// Bytes in all. Saturates; plans are made only of lengths whose sum fits.
+    /// Returns the number of bytes in all. It saturates; plans are made only of lengths whose sum
+    /// fits.
     pub const fn len(&self) -> u32 {
         self.head
             .saturating_add(self.pages)
             .saturating_add(self.tail)
     }
 
-    /// The section of the first byte.
+    /// Returns the section of the first byte.
     pub const fn begins(&self) -> Section {
         if self.head != 0 {
             Section::Head
@@ -76,19 +77,19 @@ impl Extents {
         }
     }
 
-    /// Whether it is a payload alone: bytes of the pages, and nothing of head or tail.
+    /// Returns whether it is only a payload: bytes of the pages, and nothing of head or tail.
     #[inline]
     pub const fn is_payload(&self) -> bool {
         self.head == 0 && self.pages != 0 && self.tail == 0
     }
 
-    /// Whether there is nothing.
+    /// Returns whether it has no bytes.
     #[allow(dead_code, reason = "for tests")]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The extents in order, empty ones left out.
+    /// Iterates over the extents in order, without empty ones.
     pub fn iter(&self) -> impl Iterator<Item = Extent> {
         [
             (Section::Head, 0, self.head),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Decoders: they stay within their input, and what they accept encodes to the same bytes again.
+//! Decoders: they stay within their input, and accepted messages encode to the same bytes again.
 
 use crate::proto::inline::Thresholds;
 use crate::wire::cm_private::{self, Settings};
@@ -36,7 +36,8 @@ fn encode_lists(
     Ok(c.finish())
 }
 
-/// The lists mean the same whatever the limits, and no version is taken for another one.
+/// Checks that the limits do not change the decoded lists, and that no version is taken for
+/// another.
 pub fn limits(data: &[u8]) {
     let limited = Message::decode(data, &Limits::requester(1, 16));
     let message = match Message::decode(data, &Limits::NONE) {
@@ -58,8 +59,8 @@ pub fn limits(data: &[u8]) {
     }
 }
 
-/// What is accepted encodes to the same bytes again, in either version. What is refused has an answer that both versions can
-/// encode and decode.
+/// Checks that an accepted message encodes to the same bytes again, in either version. The answer
+/// to a refused one can be encoded and decoded in both versions.
 pub fn message(data: &[u8]) {
     let message = match Message::decode(data, &Limits::NONE) {
         Ok(message) => message,
@@ -88,7 +89,7 @@ pub fn message(data: &[u8]) {
     let n = message.header_len();
     assert_eq!(encode_again(&mut buf, &message), Ok(n));
     let again = Message::decode(&buf[..n], &Limits::NONE).unwrap();
-    // Padding of optional data may hold anything, and is written as zeros.
+    // Padding of optional data may have any value, and is encoded as zeros.
     if !matches!(message.body(), Body::Optional { .. }) {
         assert_eq!(buf[..n], data[..n]);
     }
@@ -126,7 +127,7 @@ fn encode_again(buf: &mut [u8], message: &Message<'_>) -> Result<usize, EncodeEr
     }
 }
 
-/// CM private data and CONF_RDMA: what is found encodes to bytes that the input holds.
+/// Checks CM private data and CONF_RDMA: a decoded message encodes to bytes of the input.
 pub fn private_data(data: &[u8]) {
     let found = cm_private::decode(data);
     if let Some(settings) = found {

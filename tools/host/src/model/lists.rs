@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Chunk lists: what is planned, what is put together, what a reply may claim.
+//! Chunk lists: plans, reassembly, and checks of replies.
 
 use std::vec::Vec;
 
@@ -13,7 +13,7 @@ use crate::proto::requester::reply::{check, check_lists, Offer};
 use crate::proto::responder::reassembly::{position_zero, Piece, Reassembly};
 use crate::wire::{Limits, Lists, Message, Segment, Version};
 
-/// The pieces of a message follow one another, use the base once, and respect positions.
+/// Checks that the pieces of a message have no gaps, use the base once, and obey the positions.
 pub fn reassembly(data: &[u8]) {
     let Ok(header) = Message::decode_as(Version::One, data, &Limits::NONE) else {
         return;
@@ -36,7 +36,7 @@ fn check_pieces(pieces: Reassembly<'_>, lists: &Lists<'_>, skip: usize, base_len
     let mut chunk = None;
     let limit = 2 * lists.read_list().len() + 2 + lists.read_list().len();
     for (n, piece) in pieces.enumerate() {
-        assert!(n <= limit, "endless");
+        assert!(n <= limit, "too many pieces");
         let Ok(piece) = piece else { return };
         at += match piece {
             Piece::Base { start, len } => {
@@ -58,14 +58,10 @@ fn check_pieces(pieces: Reassembly<'_>, lists: &Lists<'_>, skip: usize, base_len
         };
         assert!(at <= max);
     }
-    assert_eq!(
-        (reads.next(), base),
-        (None, base_len),
-        "something was left out"
-    );
+    assert_eq!((reads.next(), base), (None, base_len), "a piece is missing");
 }
 
-/// A reply that passes the check claims no more than its call had offered.
+/// Checks that an accepted reply claims no more than its call has offered.
 pub fn reply(data: &[u8]) {
     let Some((&split, data)) = data.split_first() else {
         return;
@@ -102,7 +98,7 @@ pub fn reply(data: &[u8]) {
     assert!(u64::from(reply_len) <= chunk.as_deref().map_or(0, sum));
 }
 
-/// Plans send every byte once, and fit.
+/// Checks that plans send every byte once, and fit the thresholds.
 pub fn plan(data: &[u8]) {
     let mut i = Input::new(data);
     let call = CallShape {

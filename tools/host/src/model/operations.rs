@@ -9,8 +9,8 @@ use crate::wire::v2;
 use crate::wire::xchar::{self, Characteristic, Disposition, Initial, Operation, Response};
 use crate::wire::{Direction, Limits, Version};
 
-/// The first byte is the operation, the rest its data: what is accepted encodes to an operation
-/// that says the same, at the predicted length.
+/// Checks that accepted data encode to an equal operation of the predicted length. The first byte
+/// is the operation, the other bytes are its data.
 pub fn operation(data: &[u8]) {
     let Some((op, optinfo)) = data.split_first() else {
         return;
@@ -31,7 +31,7 @@ pub fn operation(data: &[u8]) {
     compare(&op, &decode(&buf[..n]));
 }
 
-/// The operation in a message.
+/// Returns the operation in a message.
 pub fn decode(message: &[u8]) -> Operation<'_> {
     let header = Message::decode_as(Version::Two, message, &Limits::NONE).unwrap();
     let Body::Optional {
@@ -84,7 +84,7 @@ fn encode(buf: &mut [u8], op: &Operation<'_>) -> usize {
     }
 }
 
-/// Length of the longest request that a response could belong to, up to 64.
+/// Returns the length of the longest request that a response could belong to, up to 64.
 fn covered(response: &Response<'_>) -> u32 {
     (0..=64)
         .rev()

@@ -7,14 +7,15 @@ use std::vec::Vec;
 use super::operations::decode;
 use super::Input;
 use crate::proto::inline::Thresholds;
-use crate::proto::version::{answer, Hold, Negotiation, PeerMemory, Progress};
+use crate::proto::version::{answer, Blocked, Negotiation, PeerMemory, Progress};
 use crate::proto::xchar::{client_thresholds, Known, Peer, Receives};
 use crate::wire::message::ErrorBody;
 use crate::wire::xchar::{self, BackwardSupport, Characteristic, Disposition};
 use crate::wire::{Direction, Limits, ListProc, Message, Version};
 
-/// A requester and a peer of any kind, over many connections: no more than one message before the
-/// first answer, never a third version, and no endless negotiation.
+/// Runs a requester and a peer of any kind over many connections. Checks that no more than one
+/// message is sent before the first answer, that no third version is used, and that the negotiation
+/// ends.
 pub fn negotiation(data: &[u8]) {
     let mut i = Input::new(data);
     let ttl = u64::from(i.number());
@@ -26,13 +27,14 @@ pub fn negotiation(data: &[u8]) {
         let mut n = Negotiation::new(&memory, now);
         assert_eq!(n.settled(), known.then_some(Version::One));
         if connection(&mut i, &mut n, &mut memory, now) && !known {
-            // The negotiation was cut off: the next connection does not try again.
+            // The negotiation was interrupted, so the next connection does not try version two
+            // again.
             assert!(memory.is_one_only(now) || ttl == 0);
         }
     }
 }
 
-/// One connection; returns whether it was lost while the first message was unanswered.
+/// Runs one connection. Returns whether it was lost while the first message was unanswered.
 fn connection(i: &mut Input<'_>, n: &mut Negotiation, memory: &mut PeerMemory, now: u64) -> bool {
     let mut outstanding = false;
     for _ in 0..8 {
@@ -43,9 +45,9 @@ fn connection(i: &mut Input<'_>, n: &mut Negotiation, memory: &mut PeerMemory, n
                 outstanding = n.settled().is_none();
                 n.on_sent(7);
             }
-            Err(Hold::TooLong) => assert!(len > 1024 && n.settled().is_none()),
-            Err(Hold::Unanswered) => assert!(outstanding),
-            Err(Hold::NoVersion) => return false,
+            Err(Blocked::TooLong) => assert!(len > 1024 && n.settled().is_none()),
+            Err(Blocked::Unanswered) => assert!(outstanding),
+            Err(Blocked::NoVersion) => return false,
         }
         let limit = n.thresholds(&Thresholds::DEFAULT).client_to_server;
         let want = if n.settled() == Some(Version::Two) {
@@ -56,7 +58,7 @@ fn connection(i: &mut Input<'_>, n: &mut Negotiation, memory: &mut PeerMemory, n
         assert_eq!(limit, want);
         if i.byte() % 4 == 0 {
             n.on_lost(memory, now);
-            assert_eq!(n.may_send(0), Err(Hold::NoVersion));
+            assert_eq!(n.may_send(0), Err(Blocked::NoVersion));
             return outstanding;
         }
         let mut buf = [0; 64];
@@ -75,7 +77,7 @@ fn connection(i: &mut Input<'_>, n: &mut Negotiation, memory: &mut PeerMemory, n
     false
 }
 
-/// Writes a message of some kind; mostly one that answers XID 7.
+/// Writes a message of some kind. Most messages answer XID 7.
 fn message(i: &mut Input<'_>, buf: &mut [u8]) -> usize {
     let kind = i.byte();
     let xid = if kind < 200 { 7 } else { 8 };
@@ -102,15 +104,16 @@ fn message(i: &mut Input<'_>, buf: &mut [u8]) -> usize {
     .unwrap()
 }
 
-/// What both ends of a connection know about the size of Receives, as it evolves.
+/// The knowledge of both ends of a connection about the size of Receives.
 struct Model {
     /// Sizes of our posted Receives.
     posted: Vec<u32>,
-    /// The most the peer sends, by what it was told and what it has asked for.
+    /// Most bytes that the peer sends, by our announcements and its own requests.
     peer_limit: u32,
 }
 
-/// Our Receives always hold what the peer may send; what the peer says of its own bounds our Sends.
+/// Checks that our Receives are always long enough for the peer's messages, and that the
+/// announcements of the peer bound our Sends.
 pub fn characteristics(data: &[u8]) {
     let mut i = Input::new(data);
     receives(&mut i);
@@ -148,7 +151,7 @@ fn receives(i: &mut Input<'_>) {
                 }
             }
             _ => {
-                // The peer bounds itself before it asks.
+                // The peer bounds its Sends before its request.
                 let before = m.peer_limit;
                 m.peer_limit = before.min(size);
                 let want = Characteristic::ReceiveBufferSize(size);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A thousand clients of a server that returns come soon, and not at once.
+//! A thousand clients of a server that returns reconnect soon, and not at the same time.
 
 use crate::crowd::{report, simulate, Policy, CLIENTS};
 
-/// Milliseconds for which the server is away.
+/// Length of the outage in milliseconds.
 const AWAY: [u32; 7] = [2_000, 3_500, 7_000, 20_000, 61_000, 301_000, 3_601_000];
 
 #[test]
@@ -12,7 +12,7 @@ fn nobody_comes_late() {
     for gone in AWAY {
         let crowd = simulate(Policy::Ours, gone);
         assert_eq!(crowd.late.len(), CLIENTS);
-        // An eighth of the outage, or what SUNRPC does not ask for, whichever is longer.
+        // An eighth of the outage, or the time for which SUNRPC does not ask, whichever is longer.
         let most = (gone / 8).clamp(3_000, 15_000) + 500;
         assert!(
             *crowd.late.last().unwrap() <= most,
@@ -43,7 +43,7 @@ fn they_do_not_come_at_once() {
         if gone >= 61_000 {
             assert!(busiest <= CLIENTS / 25, "{gone}: {busiest}");
         }
-        // The test can tell the difference.
+        // The other schedule fails this test.
         assert_eq!(simulate(Policy::Sunrpc, gone).busiest(), CLIENTS);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Decisions, by property.
+//! Properties of the decisions.
 
 use proptest::prelude::*;
 
@@ -67,7 +67,7 @@ fn conditions() -> impl Strategy<Value = Conditions> {
     )
 }
 
-/// Length of the header that a plan leads to, with as many segments as it may have.
+/// Returns the length of the header that a plan leads to, with as many segments as it may have.
 fn header_len(plan: &Plan, segs: usize, version: Version) -> usize {
     let reads = if plan.read_chunk().is_empty() {
         0
@@ -86,7 +86,7 @@ fn header_len(plan: &Plan, segs: usize, version: Version) -> usize {
 }
 
 proptest! {
-    /// Every byte of the call travels exactly once, padding aside; every Send fits.
+    /// Every byte of the call except padding is sent exactly once, and every Send fits.
     #[test]
     fn plan_is_complete_and_fits(
         call in call_shape(),
@@ -115,7 +115,8 @@ proptest! {
         prop_assert!(!long || plan.inline_call().is_empty());
     }
 
-    /// Data chunks only where allowed; never a write chunk beside a reply chunk.
+    /// A plan has data chunks only where they are allowed, and never both write chunk and reply
+    /// chunk.
     #[test]
     fn plan_obeys_the_upper_layer(
         call in call_shape(),
@@ -132,7 +133,7 @@ proptest! {
             prop_assert_eq!(pad, cond.pad_write_chunks && reply.page_len % 4 != 0);
         }
         prop_assert!(plan.write_chunk().is_empty() || plan.reply_chunk().is_empty());
-        // What fits inline is not registered.
+        // A reply that fits inline has no chunk.
         let total = u64::from(reply.head_len) + u64::from(reply.page_len)
             + u64::from(reply.tail_len);
         let min = cond.thresholds.version.min_header() as u64;
@@ -141,7 +142,8 @@ proptest! {
         prop_assert_eq!(inline, plan.reply() == ReplyKind::Inline);
     }
 
-    /// The limit stays within 1..=max, and what is sent within the limit.
+    /// Checks that the limit stays within 1..=max, and that no more messages are sent than the
+    /// limit allows.
     #[test]
     fn credits_hold(ops in prop::collection::vec((0..3u8, any::<u32>(), 0..300u32), 0..200)) {
         let mut credits = Credits::new();
@@ -161,11 +163,11 @@ proptest! {
                 }
                 _ => flow.on_unanswered(),
             }
-            prop_assert!(flow.in_flight() > 0 || flow.available() > 0, "never stuck");
+            prop_assert!(flow.in_flight() > 0 || flow.available() > 0, "no message may be sent");
         }
     }
 
-    /// However events arrive, the first failure stays, and Dead is final.
+    /// In any order of events, the first failure stays and Dead is final.
     #[test]
     fn connection_lives_once(events in prop::collection::vec(0..16usize, 0..40)) {
         let mut conn = Conn::new();
@@ -180,7 +182,8 @@ proptest! {
         }
     }
 
-    /// A call of the peer is served only when it is inline, whole, and no longer than there is room.
+    /// A call of the peer is served only if it is inline, complete, and no longer than the room for
+    /// it.
     #[test]
     fn backward_calls_are_inline_and_fit(
         lists in gen::lists(),
@@ -194,7 +197,8 @@ proptest! {
         let inline = lists.len() == OwnedLists::default().len() && !nomsg;
         let mut bytes = std::vec![0; 16 + lists.len()];
         let proc = if nomsg { ListProc::Nomsg } else { ListProc::Msg };
-        lists.encode(Version::One.begin(&mut bytes, xid, 1, Direction::Call, proc).unwrap()).unwrap();
+        let writer = Version::One.begin(&mut bytes, xid, 1, Direction::Call, proc).unwrap();
+        lists.encode(writer).unwrap();
         let message: std::vec::Vec<u8> = [if same_xid { xid } else { !xid }, direction]
             .iter()
             .flat_map(|word| word.to_be_bytes())
@@ -213,7 +217,7 @@ proptest! {
         }
     }
 
-    /// Accepted lengths never exceed the offer, whatever the reply says.
+    /// Accepted lengths never exceed the offer, for any reply.
     #[test]
     fn reply_never_exceeds_the_offer(
         offered in gen::lists(),
@@ -223,9 +227,11 @@ proptest! {
     ) {
         let returned = if same_shape { reshape(&offered, &returned) } else { returned };
         let (mut a, mut b) = (std::vec![0; 16 + offered.len()], std::vec![0; 16 + returned.len()]);
-        offered.encode(Version::One.begin(&mut a, 1, 1, Direction::Call, ListProc::Msg).unwrap()).unwrap();
+        let writer = Version::One.begin(&mut a, 1, 1, Direction::Call, ListProc::Msg).unwrap();
+        offered.encode(writer).unwrap();
         let proc = if nomsg { ListProc::Nomsg } else { ListProc::Msg };
-        returned.encode(Version::One.begin(&mut b, 1, 1, Direction::Call, proc).unwrap()).unwrap();
+        let writer = Version::One.begin(&mut b, 1, 1, Direction::Call, proc).unwrap();
+        returned.encode(writer).unwrap();
         let call = Message::decode_as(Version::One, &a, &Limits::NONE).unwrap();
         let reply = Message::decode_as(Version::One, &b, &Limits::NONE).unwrap();
         if let Ok(lens) = check_lists(reply.lists().unwrap(), call.lists().unwrap()) {
@@ -271,7 +277,8 @@ fn reshape(offered: &OwnedLists, lengths: &OwnedLists) -> OwnedLists {
     returned
 }
 
-/// Against a responder of RFC 5666: read chunks beside, or in place of, what was offered.
+/// Replies of a responder of RFC 5666 may have read chunks beside the offered chunks or instead of
+/// them.
 #[test]
 //~ 5666-3.4-7 results may come as read chunks
 //~ 5666-3.8-5 replies may carry read chunks

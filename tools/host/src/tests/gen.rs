@@ -75,7 +75,7 @@ impl OwnedLists {
         }
     }
 
-    /// Bytes of the three lists.
+    /// Returns the length of the three lists in bytes.
     pub fn len(&self) -> usize {
         let writes: usize = self.writes.iter().map(|c| 8 + 16 * c.len()).sum();
         let reply = self.reply.as_ref().map_or(0, |c| 4 + 16 * c.len());
@@ -83,16 +83,16 @@ impl OwnedLists {
     }
 }
 
-/// Damage done to a message on its way.
+/// Damage to a message.
 #[derive(Clone, Debug)]
 pub enum Damage {
     /// One byte replaced.
     Byte(prop::sample::Index, u8),
-    /// One word replaced by a number that is likely to matter.
+    /// One word replaced by a number that is likely to be a limit.
     Word(prop::sample::Index, u32),
-    /// The end cut off.
+    /// The end removed.
     Cut(prop::sample::Index),
-    /// Bytes put in.
+    /// Bytes inserted.
     Insert(prop::sample::Index, Vec<u8>),
 }
 

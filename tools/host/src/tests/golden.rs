@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The vectors and case tables that the KUnit suite runs too, one test a group.
+//! The vectors and case tables that the KUnit suite runs too. Each group is one test.
 
 use crate::{proto::cases, wire::vectors};
 
@@ -26,7 +26,7 @@ groups! {
     credits: cases::flow::check_credits;
     inline: cases::flow::check_inline;
     backoff: cases::flow::check_backoff;
-    silence: cases::flow::check_silence;
+    silence: cases::flow::check_liveness;
     backward: cases::backward::check;
     conn: cases::conn::check;
     plan: cases::plan::check;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The state machines of `model`, driven at random; `make fuzz` drives them with guidance.
+//! Runs the state machines of `model` on random bytes. `make fuzz` runs them with coverage
+//! guidance.
 
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -58,7 +59,7 @@ proptest! {
         model::plan(&data);
     }
 
-    /// Read lists at random, most of them in order.
+    /// Random read lists, most of them in order.
     #[test]
     fn reassembly(
         mut steps in prop::collection::vec((0..40u32, 0..3usize, 0..50u32), 0..6),
@@ -71,7 +72,8 @@ proptest! {
         for (gap, segments, length) in steps.drain(..) {
             position += gap * 4;
             for n in 0..=segments {
-                let segment = crate::wire::Segment { handle: 1, length: length + n as u32, offset: 0 };
+                let length = length + n as u32;
+                let segment = crate::wire::Segment { handle: 1, length, offset: 0 };
                 lists.reads.push(crate::wire::ReadSegment { position, segment });
             }
             if !back {

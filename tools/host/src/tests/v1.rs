@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Version one and private data, by property.
+//! Properties of version one and of private data.
 
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -106,7 +106,7 @@ proptest! {
         prop_assert_eq!(&buf[m.len()..], &[0xee; 8]);
     }
 
-    /// An encoder that was given up within a chunk leaves no message behind.
+    /// An encoder that stops within a chunk leaves no valid message.
     #[test]
     fn unfinished_is_no_message(l in gen::lists(), segments in 0..4usize, reply in any::<bool>()) {
         let mut buf = std::vec![0; 24 + l.len() + 16 * segments];
@@ -157,7 +157,8 @@ proptest! {
         (reads, writes, segments) in (0..6u32, 0..4u32, 0..5u32),
     ) {
         let mut buf = std::vec![0; 16 + l.len()];
-        l.encode(Version::One.begin(&mut buf, 1, 1, Direction::Call, ListProc::Msg).unwrap()).unwrap();
+        let writer = Version::One.begin(&mut buf, 1, 1, Direction::Call, ListProc::Msg).unwrap();
+        l.encode(writer).unwrap();
         let limits = Limits {
             read_segments: reads,
             write_chunks: writes,
@@ -178,7 +179,7 @@ proptest! {
         back in prop::collection::vec(any::<u8>(), 0..60),
         (remote_invalidation, send, receive) in any::<(bool, u8, u8)>(),
     ) {
-        // Identifiers in foreign data are another test's business.
+        // Another test covers identifiers in other layers' data.
         front.iter_mut().for_each(|b| *b &= 0x7f);
         let settings = cm_private::Settings {
             remote_invalidation,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Version two and its characteristics, by property.
+//! Properties of version two and of transport characteristics.
 
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -100,7 +100,7 @@ fn value(kind: u8, number: u32, data: &[u8]) -> Characteristic<'_> {
     }
 }
 
-/// Encodes with the given bytes of room; the bytes behind them stay as they are.
+/// Encodes into a buffer of the given length. The bytes behind it do not change.
 fn encode_in(
     room: usize,
     total: usize,
@@ -139,7 +139,7 @@ proptest! {
         prop_assert_eq!(full, Ok(m.len()));
     }
 
-    /// An encoder that was given up half way leaves no message behind.
+    /// An encoder that stops half way leaves no valid message.
     #[test]
     fn unfinished_is_no_message(
         d in direction(),
@@ -186,7 +186,8 @@ proptest! {
         let n = match op {
             1 => {
                 let fixed = values.iter().zip(&elements);
-                let start: Vec<_> = fixed.map(|(&value, e)| Initial { value, fixed: e.2 }).collect();
+                let initial = fixed.map(|(&value, e)| Initial { value, fixed: e.2 });
+                let start: Vec<_> = initial.collect();
                 xchar::init(&mut buf, 1, 1, Direction::Call, &start)
             }
             2 => xchar::request(&mut buf, 1, 1, &values),
