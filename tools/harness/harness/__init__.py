@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The module's own object, linked into a program that stands in for the kernel.
+"""Builds and runs the module's object in a program that replaces the kernel.
 
 See Documentation/harness.rst.
 """

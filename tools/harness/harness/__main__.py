@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""``tools/harness/run``: see Documentation/harness.rst."""
+"""The commands of ``tools/harness/run``. See Documentation/harness.rst."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import build, figures
 
 
 def _run(programs: list[build.Program], scenario: str) -> bool:
-    """One scenario, with all that it prints."""
+    """Runs one scenario in each program, and prints its output. Returns whether all passed."""
     good = True
     for program in programs:
         status, text = build.run(program, "run", scenario)
@@ -26,7 +26,7 @@ def _run(programs: list[build.Program], scenario: str) -> bool:
 
 
 def _check(program: build.Program) -> bool:
-    """All scenarios, then all orders of events."""
+    """Runs all scenarios, then all orders of events. Returns whether all passed."""
     failed = 0
     names = build.run(program, "list")[1].split()
     for name in names:
@@ -42,22 +42,22 @@ def _check(program: build.Program) -> bool:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tools/harness/run", description=__doc__)
-    parser.add_argument("--module", choices=("ours", "stock"), help="only this one")
+    parser.add_argument("--module", choices=("ours", "stock"), help="run with only this module")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("check", help="scenarios, orders of events, figures")
-    commands.add_parser("list", help="the scenarios")
-    commands.add_parser("run", help="one scenario").add_argument("scenario")
+    commands.add_parser("check", help="run scenarios and orders of events, compare figures")
+    commands.add_parser("list", help="list the scenarios")
+    commands.add_parser("run", help="run one scenario").add_argument("scenario")
     for name in ("explore", "explore-all"):
-        commands.add_parser(name, help="all orders, or one").add_argument("order", nargs="*")
-    bench = commands.add_parser("bench", help="instructions by kind of RPC")
-    bench.add_argument("--kind", default="", help="only this one")
-    bench.add_argument("--verbose", action="store_true", help="by function")
+        commands.add_parser(name, help="run orders of events").add_argument("order", nargs="*")
+    bench = commands.add_parser("bench", help="count instructions by kind of RPC")
+    bench.add_argument("--kind", default="", help="measure only this kind")
+    bench.add_argument("--verbose", action="store_true", help="also print counts by function")
     bench.add_argument("--update", action="store_true", help=f"write {figures.FILE.name}")
     return parser
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command."""
+    """Runs one command. Returns the exit status."""
     args = _parser().parse_args(arguments)
     deps.ensure()
     programs = build.build(kernel.ensure("plain"))

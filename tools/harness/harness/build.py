@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Building the program: the module's object, the kernel's, and the harness's.
+"""Builds the programs from objects of the module, of the kernel and of the harness.
 
-Outputs lie in the lab's cache, below a directory that is named after the kernel's build.
+The outputs lie in the lab's cache, in a directory that is named after the kernel's build.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lab.progress import step
 from lab import module, paths, settings
 
 HARNESS = Path(__file__).resolve().parent.parent
-#: Of the kernel: SUNRPC, and what it and the modules use that needs no hardware.
+#: Objects of the kernel: SUNRPC, and the library code that SUNRPC and the modules use.
 KERNEL_OBJECTS = (
     *(f"net/sunrpc/{name}.o" for name in ("xprt", "sched", "clnt", "auth", "auth_null", "xdr")),
     *(f"net/sunrpc/{name}.o" for name in ("backchannel_rqst", "timer", "stats", "addr")),
@@ -33,14 +33,14 @@ KERNEL_OBJECTS = (
 _CRATES = ("core", "compiler_builtins", "ffi", "kernel", "bindings", "pin_init")
 RUST_OBJECTS = (*(f"rust/{name}.o" for name in _CRATES), "rust/helpers/helpers.o")
 STOCK_OBJECT = "net/sunrpc/xprtrdma/rpcrdma.o"
-#: What the C library provides: leaves, which do not mind how the kernel aligns stacks.
+#: Functions of the C library. They call no others, so they work with the kernel's stack alignment.
 LIBRARY = frozenset(
     {
         *("memcpy", "memmove", "memset", "memcmp", "memchr", "bcmp", "strlen", "strnlen"),
         *("strcmp", "strncmp", "strchr", "strrchr", "strstr", "strcpy", "strcat", "strcspn"),
     }
 )
-#: As in user.h.
+#: U_MISSING and U_MISSING_STEP of user.h.
 MISSING, MISSING_STEP = 0x100000, 16
 USER_FLAGS = [
     "-D_GNU_SOURCE",
@@ -51,21 +51,21 @@ USER_FLAGS = [
     "-Wno-unused-parameter",
     "-fno-pie",
 ]
-#: The kernel keeps stacks aligned to eight bytes.
+#: The kernel aligns stacks to eight bytes only.
 USER_FLAGS += ["-mstackrealign"]
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program: which module is in it, where it is, and the symbols of the module."""
+    """A program that contains one of the modules."""
 
     name: str
     path: Path
     #: The module's object.
     module: Path
-    #: The kernel's objects that nothing but the module calls.
+    #: Objects of the kernel that only the module calls.
     helpers: tuple[Path, ...]
-    #: What the module was compiled with.
+    #: Versions of the compilers of the module.
     compiler: str
 
 
@@ -78,13 +78,13 @@ def _compiler(kernel: Kernel) -> list[str]:
 
 
 def _root(kernel: Kernel) -> Path:
-    """Where outputs lie: apart for each kernel, and for each work tree."""
+    """Returns the output directory, one for each kernel and work tree."""
     tree = hashlib.sha256(str(paths.ROOT).encode()).hexdigest()[:8]
     return paths.sub("harness") / f"{kernel.obj.name}-{tree}"
 
 
 def _versions(kernel: Kernel) -> str:
-    """What the module is compiled with."""
+    """Returns the versions of the compilers of the module."""
     tools = (kernel.tools.rustc, _compiler(kernel)[0])
     return ", ".join(capture([tool, "--version"]).splitlines()[0] for tool in tools)
 
@@ -95,7 +95,7 @@ def _linker(kernel: Kernel) -> str:
 
 
 def _kbuild(kernel: Kernel, tree: Path, target: str, log: Path) -> Path:
-    """One object of an external module; nothing is checked for symbols that are not there."""
+    """Builds one object of an external module. Undefined symbols are no error."""
     make = ["make", "-C", kernel.obj, f"M={tree}", f"-j{settings.jobs()}"]
     env = {**kernel.tools.env(), "MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "0"}
     logged([*make, *kernel.tools.make_args(), target], log, env=env)
@@ -109,7 +109,7 @@ def _module(kernel: Kernel, root: Path, log: Path) -> Path:
 
 
 def _sources(root: Path) -> Path:
-    """A copy of the harness's own C, so that the work tree stays as it is."""
+    """Copies the harness's C sources, so that the build leaves no files in the work tree."""
     tree = root / "harness"
     tree.mkdir(parents=True, exist_ok=True)
     by_content = ["--checksum", "--no-times", "--exclude=*.o", "--exclude=.*"]
@@ -129,43 +129,43 @@ def _user_objects(kernel: Kernel, tree: Path, log: Path) -> list[Path]:
 
 
 def symbols(path: Path, *options: str) -> set[str]:
-    """Names in an object file's table."""
+    """Returns the names in an object file's symbol table."""
     return {line.split()[-1] for line in capture(["nm", *options, str(path)]).splitlines()}
 
 
 def _missing(joined: Path, user: Iterable[Path]) -> list[str]:
-    """What nothing defines."""
+    """Returns the symbols that no object defines."""
     there = set(LIBRARY).union(*(symbols(path, "--defined-only") for path in user))
     there |= {"const_current_task", "__real_xprt_force_disconnect"}
     return sorted(symbols(joined, "-u") - there)
 
 
 def _missing_table(names: list[str], path: Path) -> None:
-    """The list that a program looks in when it touches one of them."""
+    """Writes the table from which a program prints the name of an undefined symbol."""
     text = ["const char *const u_missing[] = {", *(f'\t"{name}",' for name in names), "\t0", "};"]
     text.append(f"const unsigned long u_missing_count = {len(names)};")
     path.write_text("\n".join(text) + "\n")
 
 
 def _join(kernel: Kernel, module: Path, parts: list[Path], target: Path, log: Path) -> None:
-    """All that comes from Kbuild as one object, `target`.
+    """Links all objects from Kbuild into one object, `target`.
 
-    What is part of the kernel itself has not been through objtool, which makes no-ops of the jumps
-    that are off. The module's object has.
+    objtool turns jumps of static keys that are off into no-ops. Kbuild has run it on the module's
+    object, but not on the objects that are part of the kernel image.
     """
     base = target.with_suffix(".base.o")
     logged([_linker(kernel), "-r", "-o", base, *parts], log)
     objtool = kernel.obj / "tools/objtool/objtool"
     logged([objtool, "--hacks=jump_label", "--link", base], log)
     logged([_linker(kernel), "-r", "-o", target, module, base], log)
-    # Notes for objtool, which linkers of programs complain about.
+    # These sections are notes for objtool. The linker would warn of them.
     logged(["objcopy", "--remove-section=.discard*", target], log)
 
 
 def _link(kernel: Kernel, name: str, parts: list[Path], user: list[Path], log: Path) -> Path:
-    """Links a program, the first of whose parts is the module.
+    """Links a program. The first of its parts is the module.
 
-    Each missing symbol gets an address where nothing is.
+    Each undefined symbol gets an address where nothing is mapped.
     """
     root = user[0].parent.parent.parent
     joined, table, program = root / f"{name}.joined.o", root / f"{name}.missing.c", root / name
@@ -185,7 +185,7 @@ def _link(kernel: Kernel, name: str, parts: list[Path], user: list[Path], log: P
 
 
 def build(kernel: Kernel) -> list[Program]:
-    """The program with our module, and the one with the kernel's own if that was built."""
+    """Builds the program with our module, and one with the stock module if the kernel has it."""
     log = paths.log_file("harness")
     log.unlink(missing_ok=True)
     with paths.locked(f"harness-{_root(kernel).name}"), step("harness: building", log):
@@ -207,7 +207,7 @@ def build(kernel: Kernel) -> list[Program]:
 
 
 def _names(path: Path) -> list[tuple[int, str]]:
-    """Addresses and names of a program's functions, in order."""
+    """Returns addresses and names of a program's functions, by address."""
     found = []
     for line in capture(["nm", "-n", "-C", "--defined-only", str(path)]).splitlines():
         address, kind, name = line.split(maxsplit=2)
@@ -217,7 +217,7 @@ def _names(path: Path) -> list[tuple[int, str]]:
 
 
 def named(program: Program, text: str) -> str:
-    """Puts names in place of the addresses that a program prints, which stand in <>."""
+    """Replaces the addresses in <> that a program prints by names of functions."""
     if "<0x" not in text:
         return text
     names = _names(program.path)
@@ -233,7 +233,11 @@ def named(program: Program, text: str) -> str:
 
 
 def run(program: Program, *arguments: str) -> tuple[int, str]:
-    """Runs a program; returns its status and what it printed. One that is killed has looped."""
+    """Runs a program. Returns its exit status and its output.
+
+    # Errors
+    `LabError`: the program has not ended after ten minutes.
+    """
     command = [str(program.path), *arguments]
     limit = None if "explore-all" in arguments else 600
     try:

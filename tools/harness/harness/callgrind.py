@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What one kind of RPC costs: callgrind's counts, put down to whose code it is.
+"""Measures the cost of one kind of RPC with callgrind, by owner of the code.
 
-Callgrind counts each instruction of the program; the counts begin and end where the program calls
-`u_count_begin` and `u_count_end`. An address leads to its function, and from there to whose it is.
+Callgrind counts each instruction between the calls of `u_count_begin` and `u_count_end`. The
+address of an instruction gives its function, and the function gives the owner: module, helper or
+neither.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from lab.errors import LabError
 
 from .build import Program, symbols
 
-#: A lock's other half is not counted.
+#: Functions that take a lock. The functions that release one are not counted.
 _LOCK = re.compile(r"^_raw_(spin|read|write)_lock|^mutex_lock$")
 _ALLOCATION = re.compile(r"^(__kmalloc|kmem_cache_alloc|krealloc|kvrealloc|__kvmalloc|alloc_pages)")
-#: What C's module has its headers written and read by, and its free lists kept.
+#: Functions by which the C module encodes and decodes headers, and keeps its free lists.
 _AIDE = re.compile(r"^(xdr_|llist_|read_bytes_from_xdr_buf|write_bytes_to_xdr_buf)")
 _ATOMIC = re.compile(r"^\s*([0-9a-f]+):\s+(lock |xchg .*\()")
 
 
 @dataclass
 class Cost:
-    """What was spent in all repetitions together."""
+    """The counts of all repetitions together."""
 
     module: int = 0
     helpers: int = 0
@@ -43,20 +44,20 @@ class Cost:
 
 @dataclass(frozen=True)
 class Function:
-    """A function, and whose it is."""
+    """A function and its owner."""
 
     name: str
-    #: The module's own.
+    #: The module defines the function.
     ours: bool
-    #: One that only the module calls.
+    #: A helper that only the module calls.
     helper: bool
 
 
 class Image:
-    """A program's functions: where they are, and whose."""
+    """A program's functions, with addresses and owners."""
 
     def __init__(self, program: Program) -> None:
-        """Reads the program's table of symbols, and its instructions."""
+        """Reads the program's symbol table and its instructions."""
         self.program = program
         module = symbols(program.module, "--defined-only")
         helpers = set[str]().union(*(symbols(p, "--defined-only") for p in program.helpers))
@@ -67,7 +68,7 @@ class Image:
             address, kind, name = line.split()
             if kind not in "tTwW":
                 continue
-            # The module is linked first: what has the same name further on is somebody else's.
+            # The module is linked first: a second function of the same name belongs to the kernel.
             self._starts.append(int(address, 16))
             ours = name in module and name not in seen
             self._functions.append(Function(name, ours, name in helpers))
@@ -75,19 +76,19 @@ class Image:
         self.atomics = self._find_atomics()
 
     def _find_atomics(self) -> frozenset[int]:
-        """Addresses of instructions that lock the bus: atomic read-modify-writes."""
+        """Returns the addresses of atomic read-modify-write instructions."""
         text = capture(["objdump", "-d", "--no-show-raw-insn", str(self.program.path)])
         found = (_ATOMIC.match(line) for line in text.splitlines())
         return frozenset(int(match.group(1), 16) for match in found if match)
 
     def at(self, address: int) -> Function:
-        """The function at an address."""
+        """Returns the function at an address."""
         index = bisect.bisect_right(self._starts, address) - 1
         return self._functions[index] if index >= 0 else Function("?", False, False)
 
 
 def _position(text: str, last: int) -> int:
-    """An address of callgrind's, which may be relative to the last one."""
+    """Parses an address in a dump, which may be relative to the last one."""
     if text == "*":
         return last
     if text[0] in "+-":
@@ -96,7 +97,7 @@ def _position(text: str, last: int) -> int:
 
 
 def _charge(cost: Cost, image: Image, address: int, count: int) -> None:
-    """Puts down one instruction."""
+    """Adds the executions of one instruction."""
     function = image.at(address)
     if function.ours:
         cost.module += count
@@ -110,7 +111,7 @@ def _charge(cost: Cost, image: Image, address: int, count: int) -> None:
 
 
 def _charge_call(cost: Cost, image: Image, ends: tuple[int, int], calls: tuple[int, int]) -> None:
-    """Puts down a call from one address to another: how often, and what was spent in it."""
+    """Adds the calls from one address to another: their number, and their instructions."""
     function, target = image.at(ends[0]), image.at(ends[1]).name
     count, spent = calls
     if not function.ours and not function.helper:
@@ -125,7 +126,7 @@ def _charge_call(cost: Cost, image: Image, ends: tuple[int, int], calls: tuple[i
 
 
 def parse(text: str, image: Image) -> Cost:
-    """Reads a dump with addresses of instructions."""
+    """Parses a dump that has the addresses of instructions."""
     cost = Cost()
     last, call = 0, None
     for line in text.splitlines():

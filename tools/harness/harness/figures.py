@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The table of instructions by kind of RPC, and the file it is compared with."""
+"""Prints instructions by kind of RPC, and compares them with the file figures.tsv."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.progress import say
 from . import build, callgrind
 
 FILE = build.HARNESS / "figures.tsv"
-#: A kind may cost so much more than the file says.
+#: The fraction by which the cost of a kind may exceed its figure in the file.
 TOLERANCE = 0.02
 _COLUMNS = ("module", "helpers", "locks", "atomics", "allocations")
 _HEADER = "# SPDX-License-Identifier: GPL-2.0"
@@ -21,7 +21,7 @@ _COMPILER = "# compiler: "
 
 @dataclass(frozen=True)
 class Figure:
-    """What one RPC costs."""
+    """The cost of one RPC."""
 
     module: int
     helpers: int
@@ -31,23 +31,23 @@ class Figure:
 
     @property
     def instructions(self) -> int:
-        """What is compared."""
+        """The number that is compared."""
         return self.module + self.helpers
 
 
 def _count(kind: str) -> int:
-    """Repetitions: whole batches of Receives, where that does not take too long."""
+    """Returns the number of repetitions: whole batches of Receives, fewer for large payloads."""
     return 32 if "1m" in kind else 128
 
 
 def figure(cost: callgrind.Cost, count: int) -> Figure:
-    """The mean of `count` RPCs."""
+    """Returns the mean of `count` RPCs."""
     rest = (round(n / count, 1) for n in (cost.locks, cost.atomics, cost.allocations))
     return Figure(round(cost.module / count), round(cost.helpers / count), *rest)
 
 
 def kinds(program: build.Program) -> list[str]:
-    """The kinds of RPC that the program knows."""
+    """Returns the kinds of RPC that the program knows."""
     status, text = build.run(program, "kinds")
     if status:
         raise LabError(f"{program.path} kinds: {text}")
@@ -86,12 +86,10 @@ def _row(kind: str, ours: callgrind.Cost, stock: callgrind.Cost | None) -> str:
 
 
 def table(programs: list[build.Program], only: str, verbose: bool) -> dict[str, Figure]:
-    """Measures, and prints; returns our figures."""
+    """Measures and prints the figures. Returns those of our module."""
     costs = {program.name: _costs(program, only) for program in programs}
     stock = costs.get("stock", {})
-    say(
-        "instructions of one RPC: the module's, and its helpers'; of C's: those of xdr.o and others"
-    )
+    say("instructions of one RPC: module and helpers; for the C module also xdr.o and others")
     head = f"{'module':>8}{'helpers':>8}{'locks':>7}{'atomics':>8}{'allocs':>7}"
     say(f"{'kind':20}{head}  |{head.replace('helpers', '   xdr+')}  | ours/C")
     for kind, cost in costs["ours"].items():
@@ -103,7 +101,7 @@ def table(programs: list[build.Program], only: str, verbose: bool) -> dict[str, 
 
 
 def write(figures: dict[str, Figure], compiler: str, path: Path = FILE) -> None:
-    """Makes these the figures that later ones are compared with."""
+    """Writes the file that later figures are compared with."""
     lines = [_HEADER, "# Written by: make bench-path UPDATE=1", _COMPILER + compiler]
     lines.append("\t".join(("kind", *_COLUMNS)))
     for kind, value in figures.items():
@@ -112,7 +110,7 @@ def write(figures: dict[str, Figure], compiler: str, path: Path = FILE) -> None:
 
 
 def read(path: Path = FILE) -> tuple[str, dict[str, Figure]]:
-    """The compiler they were measured with, and the figures."""
+    """Returns the compiler of the file's figures, and the figures."""
     compiler, figures = "", {}
     for line in path.read_text().splitlines():
         if line.startswith(_COMPILER):
@@ -125,27 +123,25 @@ def read(path: Path = FILE) -> tuple[str, dict[str, Figure]]:
 
 
 def complaints(measured: dict[str, Figure], expected: dict[str, Figure]) -> list[str]:
-    """What is worse than it was, or has not been measured."""
+    """Returns a message for each kind that costs more or is missing."""
     found = [f"{kind}: listed, but there is no such kind" for kind in expected.keys() - measured]
     found += [f"{kind}: measured, but not listed" for kind in measured.keys() - expected]
     for kind in sorted(measured.keys() & expected):
         now, before = measured[kind].instructions, expected[kind].instructions
         if now > before * (1 + TOLERANCE):
-            found.append(f"{kind}: {now} instructions, and were {before}")
+            found.append(f"{kind}: {now} instructions; before: {before}")
     return found
 
 
 def check(programs: list[build.Program], measured: dict[str, Figure]) -> bool:
-    """Compares with the file, unless another compiler has made that."""
+    """Compares with the file, unless its figures are of another compiler. Returns the result."""
     compiler, expected = read()
     if compiler != programs[0].compiler:
-        say(f"figures: not compared, they are of {compiler}, and this is {programs[0].compiler}")
+        say(f"figures: not compared: measured with {compiler}, not {programs[0].compiler}")
         return True
     found = complaints(measured, expected)
     for line in found:
         say(f"figures: {line}")
     if found:
-        say(
-            f"figures: if that is as it should be, make bench-path UPDATE=1, and commit {FILE.name}"
-        )
+        say(f"figures: if this is intended, run make bench-path UPDATE=1 and commit {FILE.name}")
     return not found

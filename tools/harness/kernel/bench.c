@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Each kind of RPC again and again. Callgrind is told where the counted part begins and ends.
- * Payloads are moved, but nobody looks what is in them.
+ * Repeats each kind of RPC. u_count_begin() and u_count_end() mark the counted part for callgrind.
+ * Payloads are transferred, but not compared.
  */
 #include <linux/kernel.h>
 #include "harness.h"
 
-#define WARM 20	/* of the kind that is counted: all has been allocated that ever will be */
+#define WARM 20	/* RPCs before the count: they make all allocations that are kept */
 
 struct benchmark {
 	const char *name;
@@ -54,12 +54,12 @@ static void run_callbacks(unsigned int count)
 	while (count--) {
 		h_call_back(count);
 		h_live(0);
-		h_expect(h_callback_answer(), "the service has no call");
+		h_expect(h_callback_answer(), "the callback service received no call");
 		h_live(0);
 	}
 }
 
-/* Calls that are killed while they wait, and answered a little later. */
+/* Runs calls that are killed while they wait for the reply. The reply arrives after that. */
 static void run_abandoned(unsigned int count)
 {
 	while (count--) {

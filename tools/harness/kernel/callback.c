@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The service that answers the server's calls, as far as the transport sees it. */
+/* The callback service: it takes the server's calls from the transport, and replies. */
 #include <linux/lwq.h>
 #include <linux/sunrpc/bc_xprt.h>
 #include <linux/sunrpc/sched.h>
@@ -34,7 +34,7 @@ void h_callbacks_end(void)
 	u_free(service);
 }
 
-/* Writes a reply of 24 bytes, and has it sent as svc_process_bc() does. */
+/* Writes a reply of 24 bytes, and sends it as svc_process_bc() does. */
 static void answer(void *argument)
 {
 	struct rpc_rqst *request = argument;
@@ -52,11 +52,11 @@ static void answer(void *argument)
 	request->rq_snd_buf.tail[0].iov_len = 0;
 	atomic_dec(&h_xprt->bc_slot_count);
 	task = rpc_run_bc_task(request, &timeout);
-	h_expect(!IS_ERR(task), "the reply to a callback fails");
+	h_expect(!IS_ERR(task), "the reply to a callback cannot be sent");
 	rpc_put_task(task);
 }
 
-/* Answers one call, if there is one. */
+/* Replies to one call. Returns false if no call has arrived. */
 bool h_callback_answer(void)
 {
 	struct rpc_rqst *request = lwq_dequeue(&service->sv_cb_list, struct rpc_rqst, rq_bc_list);

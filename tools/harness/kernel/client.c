@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RPCs. SUNRPC is the kernel's own (xprt.o, sched.o, clnt.o); here is the client that the calls are
- * made with, and the one thing that is added: a call can be stopped in xprt_release(), after it has
- * left SUNRPC's queues and before the transport is told.
+ * RPCs. The kernel's own xprt.o, sched.o and clnt.o run them; this file has the rpc_clnt that the
+ * calls are made with. It adds one thing: buf_free(), which xprt_release() calls, can stop a call
+ * after it has left SUNRPC's queues and before the transport's own buf_free is called.
  */
 #include <linux/mm.h>
 #include <linux/sunrpc/auth.h>
@@ -77,7 +77,7 @@ void h_client_init(struct rpc_xprt *xprt)
 	RCU_INIT_POINTER(h_clnt.cl_xpi.xpi_xpswitch, &multipath);
 }
 
-/* The pages of an RPC are its caller's again. */
+/* Ends the program if the peer can still access the pages of an RPC. */
 void h_rpc_check_memory(struct h_rpc *rpc, const char *when)
 {
 	if (rpc->pages)
@@ -102,7 +102,7 @@ static void call_released(void *data)
 	rpc->task = NULL;
 }
 
-/* In place of the client's statistics, which it has none of. */
+/* Does nothing. Without this operation SUNRPC would use cl_metrics, which h_clnt does not have. */
 static void count_nothing(struct rpc_task *task, void *data)
 {
 }
@@ -113,7 +113,7 @@ static const struct rpc_call_ops call_operations = {
 	.rpc_release = call_released,
 };
 
-/* Adjacent pages follow each other; of scattered ones, none do. */
+/* Allocates pages. Adjacent pages follow each other in memory; scattered pages do not. */
 static void take_pages(struct h_rpc *rpc, u32 bytes)
 {
 	unsigned int count = DIV_ROUND_UP(bytes, PAGE_SIZE), i;
@@ -167,7 +167,7 @@ void h_rpc_free(struct h_rpc *rpc)
 	u_free(rpc);
 }
 
-/* The task of an RPC is asynchronous: rpciod runs it. */
+/* Starts the task of an RPC. The task is asynchronous: rpciod runs it. */
 static void start(void *argument)
 {
 	struct h_rpc *rpc = argument;
@@ -198,7 +198,7 @@ void h_rpc_start(struct h_rpc *rpc, unsigned int flags)
 	h_settle();
 }
 
-/* A signal, or umount -f. */
+/* Cancels a call as a signal or umount -f does. */
 void h_rpc_cancel(struct h_rpc *rpc)
 {
 	if (rpc->task)
@@ -212,14 +212,14 @@ void h_rpc_time_out(struct h_rpc *rpc)
 	h_settle();
 }
 
-/* Whether the call has been sent, and its reply not been handled. */
+/* Returns whether the call has been sent and its reply has not been handled. */
 bool h_rpc_waits(const struct h_rpc *rpc)
 {
 	return rpc->task && !rpc->held && test_bit(RPC_TASK_NEED_RECV, &rpc->task->tk_runstate) &&
 	       rpc->task->tk_waitqueue == &h_xprt->pending && RPC_IS_QUEUED(rpc->task);
 }
 
-/* Lets a call go on that is stopped before its buffers are freed. */
+/* Lets a call that is stopped in buf_free() continue. */
 void h_rpc_let_go(struct h_rpc *rpc)
 {
 	rpc->go = true;
@@ -231,7 +231,7 @@ void h_rpc_check(struct h_rpc *rpc)
 {
 	h_expect(rpc->released, "%s: the RPC does not end", rpc->kind->name);
 	h_expect(!rpc->status, "%s: the RPC ends with %d", rpc->kind->name, rpc->status);
-	h_expect(!rpc->kind->receive_pages || rpc->received, "%s: nothing was read",
+	h_expect(!rpc->kind->receive_pages || rpc->received, "%s: the reply had no payload",
 		 rpc->kind->name);
 }
 

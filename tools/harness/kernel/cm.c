@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The connection manager. Its events come one at a time, in threads of their own, and what the peer
- * answers to a request for a connection is in h_answer.
+ * The connection manager. Each event is handled in a thread of its own; the events of an identifier
+ * are handled one at a time. h_answer has the peer's answer to a connection request.
  */
 #include <linux/inet.h>
 #include <linux/sunrpc/rpc_rdma_cid.h>
@@ -13,7 +13,7 @@ struct identifier {
 	struct rdma_cm_id id;
 	struct list_head all;
 	bool connected;
-	bool busy;	/* a handler is running */
+	bool busy;	/* its event handler is running */
 };
 
 struct event {
@@ -81,7 +81,7 @@ void rdma_destroy_id(struct rdma_cm_id *id)
 	forget_events(self);
 	wait_event(handled, !self->busy);
 	forget_events(self);
-	h_expect(!id->qp, "violation: an identifier goes that has a queue pair");
+	h_expect(!id->qp, "violation: an identifier is destroyed before its queue pair");
 	list_del(&self->all);
 	u_free(self);
 }
@@ -123,7 +123,9 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, const struct 
 	struct sockaddr_in *from = (struct sockaddr_in *)&id->route.addr.src_addr;
 
 	memcpy(&id->route.addr.dst_addr, dst, sizeof(struct sockaddr_in));
-	*from = (struct sockaddr_in) { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001) };
+	*from = (struct sockaddr_in) {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001),
+	};
 	id->device = &h_device;
 	id->port_num = 1;
 	report(self, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
@@ -151,7 +153,10 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 	id->qp = NULL;
 }
 
-/* RFC 8797: magic, version, flags, and sizes in units of 1024 bytes, less one. */
+/*
+ * Writes the private data of RFC 8797: magic, version, flags, and two sizes in units of 1024 bytes
+ * minus one. Returns its length.
+ */
 static u8 private_data(u8 *data)
 {
 	static const u8 magic[] = { 0xf6, 0xab, 0x0e, 0x18, 1 };
@@ -200,7 +205,10 @@ int rdma_disconnect(struct rdma_cm_id *id)
 	return h_faults.modify;
 }
 
-/* The peer has ended the connection. The queue pair stays as it is until we end it, too. */
+/*
+ * Reports that the peer has ended the connection. The queue pair keeps its state until the module
+ * disconnects, too.
+ */
 void h_cm_disconnected(void)
 {
 	struct identifier *self;

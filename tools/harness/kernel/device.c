@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The device: what it can do (about what mlx5 says of itself), protection domains and completion
- * queues, and the clients that are told of it.
+ * The device: its attributes (similar to those of mlx5), protection domains, completion queues, and
+ * the ib_clients that are notified of it.
  */
 #include "harness.h"
 
@@ -58,7 +58,7 @@ int ib_register_client(struct ib_client *client)
 {
 	unsigned int i = clients[0] ? 1 : 0;
 
-	h_expect(!clients[i], "more clients than the device has room for");
+	h_expect(!clients[i], "more ib_clients than the harness has room for");
 	clients[i] = client;
 	client->client_id = i;
 	if (present)
@@ -84,7 +84,7 @@ void ib_set_client_data(struct ib_device *device, struct ib_client *client, void
 	xa_store(&device->client_data, client->client_id, data, GFP_KERNEL);
 }
 
-/* In a thread, as the removal. */
+/* Adds the device, and notifies the clients in the order of their registration. */
 void h_device_add(void *unused)
 {
 	unsigned int i;
@@ -95,7 +95,7 @@ void h_device_add(void *unused)
 			tell(clients[i], true);
 }
 
-/* Those that came last are told first, and the connection manager after them. */
+/* Removes the device. The client that registered last is notified first, the CM after all. */
 void h_device_remove(void *unused)
 {
 	int i;
@@ -106,7 +106,7 @@ void h_device_remove(void *unused)
 			tell(clients[i], false);
 	h_cm_removed();
 	if (h_object_count)
-		h_violation("%u objects of a device that is gone", h_object_count);
+		h_violation("%u objects outlive the removal of their device", h_object_count);
 }
 
 struct ib_pd *__ib_alloc_pd(struct ib_device *device, unsigned int flags, const char *caller)
@@ -123,7 +123,8 @@ struct ib_pd *__ib_alloc_pd(struct ib_device *device, unsigned int flags, const 
 int ib_dealloc_pd_user(struct ib_pd *pd, struct ib_udata *udata)
 {
 	if (atomic_read(&pd->usecnt))
-		h_violation("a protection domain goes that %d objects use", atomic_read(&pd->usecnt));
+		h_violation("a protection domain is freed while %d objects use it",
+			    atomic_read(&pd->usecnt));
 	h_object_count--;
 	u_free(pd);
 	return 0;
@@ -157,7 +158,7 @@ struct ib_cq *__ib_alloc_cq(struct ib_device *device, void *private, int entries
 void ib_free_cq(struct ib_cq *cq)
 {
 	if (atomic_read(&cq->usecnt))
-		h_violation("a completion queue goes that a queue pair uses");
+		h_violation("a completion queue is freed while a queue pair uses it");
 	h_object_count--;
 	u_free(container_of(cq, struct h_cq, ib));
 }

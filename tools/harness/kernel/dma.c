@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * DMA mappings. An address for the device is the processor's, so that the device finds what it is
- * given; each mapping is on the books until it is undone in the same way.
+ * DMA mappings. A DMA address equals the virtual address, so that the device can use it directly.
+ * Each mapping is recorded until it is unmapped with the same address, length and direction.
  */
 #include <linux/device.h>
 #include <linux/dma-mapping.h>
@@ -33,13 +33,13 @@ struct device h_dma_device = {
 static struct mapping *buckets[BUCKETS];
 static struct mapping *spare;
 static unsigned int live;
-/* Mappings that begin in each page. */
+/* The number of mappings that begin in each page. */
 static u16 in_page[U_MEMORY_SIZE >> PAGE_SHIFT];
 
 static u16 *page_count_of(u64 addr)
 {
 	h_expect(addr >= U_MEMORY && addr < U_MEMORY + U_MEMORY_SIZE,
-		 "violation: %#llx is mapped, which is no memory for DMA", addr);
+		 "violation: %#llx is mapped for DMA, but is no address of memory", addr);
 	return &in_page[(addr - U_MEMORY) >> PAGE_SHIFT];
 }
 
@@ -77,7 +77,7 @@ static void unmap(u64 addr, size_t len, enum dma_data_direction way)
 		live--;
 		return;
 	}
-	h_violation("DMA unmap of %zu bytes at %#llx, which are not mapped so", len, addr);
+	h_violation("DMA unmap of %zu bytes at %#llx, which no mapping matches", len, addr);
 }
 
 unsigned int h_dma_live(void)
@@ -85,13 +85,13 @@ unsigned int h_dma_live(void)
 	return live;
 }
 
-/* Whether one mapping in this direction covers all of it. */
+/* Returns whether one mapping in this direction covers the whole range. */
 bool h_dma_covers(u64 addr, size_t len, enum dma_data_direction way)
 {
 	u64 page = addr & PAGE_MASK;
 	unsigned int i, line;
 
-	/* A buffer is mapped from its start, which may be pages before. */
+	/* The mapping may begin some pages before `addr`. */
 	for (i = 0; i < 300 && page >= U_MEMORY; i++, page -= PAGE_SIZE) {
 		if (!*page_count_of(page))
 			continue;
@@ -107,7 +107,7 @@ bool h_dma_covers(u64 addr, size_t len, enum dma_data_direction way)
 	return false;
 }
 
-/* Memory that is mapped may not be freed. */
+/* Ends the program if a part of this memory is still mapped. */
 void h_dma_check_free(const void *p, size_t size)
 {
 	u64 start = (u64)p, page;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * All orders of events. Each step is taken in a child of its own, so that the next one starts from
- * the same state; what goes wrong ends the child, and its parent says after which events.
+ * Runs the events of a setting in all orders. Each event occurs in a child process, so that the
+ * next event starts from the same state. A failure ends the child; its parent prints the events
+ * that led to the failure.
  */
 #include "harness.h"
 
@@ -51,10 +52,10 @@ static const struct h_setting settings[] = {
 #define DEEPEST	32
 #define LOOKS	(1u << 20)
 
-/* What the processes share. */
+/* The state that all processes share. */
 static struct shared {
 	unsigned long steps, ends, failures;
-	bool said;
+	bool said;	/* the events that led to the failure are printed */
 	u64 looks[LOOKS];
 } *shared;
 
@@ -75,7 +76,7 @@ static void say_path(void)
 	u_say("  after: explore %s%s", setting->name, line);
 }
 
-/* Whether it has been seen; it has from now on. */
+/* Returns whether a state has been seen before, and records it. */
 static bool seen(u64 look)
 {
 	unsigned int i = look % LOOKS;
@@ -89,7 +90,7 @@ static bool seen(u64 look)
 
 static void walk(void);
 
-/* In a child: takes one step, and all that may follow. */
+/* Lets one event occur in a child, and follows all orders after it. */
 static void step(const char *event)
 {
 	int status = u_fork();
@@ -122,7 +123,7 @@ static void walk(void)
 		h_setting_end();
 		return;
 	}
-	h_expect(depth < DEEPEST, "an endless course of events");
+	h_expect(depth < DEEPEST, "an order has too many events");
 	for (i = 0; i < n; i++) {
 		strcpy(path[depth++], events[i]);
 		step(events[i]);
@@ -130,7 +131,10 @@ static void walk(void)
 	}
 }
 
-/* A setting in a child, so that the next one starts afresh. Whether all went well. */
+/*
+ * Explores a setting in a child, so that the next setting starts from the initial state. Returns
+ * whether no order failed.
+ */
 static bool explore(const struct h_setting *chosen)
 {
 	long start = u_seconds();
@@ -159,7 +163,7 @@ static const struct h_setting *find(const char *name)
 	u_fail("there is no setting %s", name);
 }
 
-/* One course of events, with all that is said. */
+/* Runs one order of events, and prints each event and the kernel's messages. */
 static int replay(char **order, int count)
 {
 	h_setting_begin(find(order[0]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Something goes wrong: with the device, or with the peer. */
+/* Scenarios with a fault of the device or of the peer. */
 #include "harness.h"
 
 static const struct h_reply plain;
@@ -17,7 +17,7 @@ static struct h_rpc *begin_with(enum h_kind_number kind)
 	return rpc;
 }
 
-/* Answers what was sent over the next connection, and lets everything end. */
+/* Replies to the call that was sent again over the next connection, and ends the scenario. */
 static void end_after_reconnecting(struct h_rpc *rpc)
 {
 	h_live(90000);
@@ -30,8 +30,8 @@ static void end_after_reconnecting(struct h_rpc *rpc)
 }
 
 /*
- * A call is given up. When it has left SUNRPC's queues, and before the transport is told, its reply
- * comes, and invalidates the call's own memory, as it may.
+ * A call is cancelled. Its reply arrives after the call has left SUNRPC's queues and before the
+ * transport's buf_free is called. The reply invalidates the call's own memory region, as it may.
  */
 static void reply_while_released(void)
 {
@@ -52,8 +52,8 @@ static void reply_while_released(void)
 }
 
 /*
- * A call is given up, and the transport waits for the reply. When it comes, the memory is taken back
- * without the device's help, and without a credit lost.
+ * A call is cancelled, and the transport waits for the reply. The reply invalidates the memory
+ * region, so that no LOCAL_INV is needed, and no credit is lost.
  */
 static void reply_while_awaited(void)
 {
@@ -61,18 +61,21 @@ static void reply_while_awaited(void)
 
 	h_rpc_cancel(rpc);
 	h_live(1000);
-	h_expect(!rpc->released, "the reply is not waited for");
+	h_expect(!rpc->released, "the transport does not wait for the reply");
 	h_answer_call(h_peer_call(rpc->xid), &remote);
 	h_complete_receive(h_qp);
 	h_settle();
-	h_expect(rpc->released, "the reply ends nothing");
+	h_expect(rpc->released, "the reply does not end the call");
 	h_check_calm();
 	h_expect(h_window() == h_grant, "%u credits of %u are left", h_window(), h_grant);
 	h_rpc_free(rpc);
 	h_end();
 }
 
-/* The same, but no reply comes, and the LOCAL_INV waits behind a Send that nobody acknowledges. */
+/*
+ * A call is cancelled, and no reply arrives. The LOCAL_INV waits behind a Send that the peer does
+ * not acknowledge.
+ */
 static void fence_without_end(void)
 {
 	struct h_rpc *rpc = begin_with(H_READ_4K);
@@ -83,14 +86,14 @@ static void fence_without_end(void)
 	h_expect(!rpc->released, "the call ends before its memory is fenced");
 	h_check_calm();
 	h_pass(2100);
-	h_expect(h_disconnects, "a fence is waited for as long as the device likes");
+	h_expect(h_disconnects, "the wait for the LOCAL_INV has no time limit");
 	h_live(0);
 	h_expect(rpc->released, "closing the connection does not end the call");
 	h_rpc_free(rpc);
 	h_end();
 }
 
-/* Several calls are given up at once, and all are answered before the transport is told. */
+/* Several calls are cancelled. All replies arrive before the transport's buf_free is called. */
 static void credits_of_released(void)
 {
 	struct h_rpc *rpcs[4];
@@ -120,7 +123,7 @@ static void credits_of_released(void)
 	h_end();
 }
 
-/* The device refuses to change the queue pair's state. */
+/* The device refuses to change the state of the queue pair. */
 static void drain_modify_fails(void)
 {
 	struct h_rpc *rpc = begin_with(H_READ_4K);
@@ -133,7 +136,7 @@ static void drain_modify_fails(void)
 	end_after_reconnecting(rpc);
 }
 
-/* It changes the state, but takes no work request that says when all has been flushed. */
+/* The device changes the state, but refuses the work request that marks the end of the drain. */
 static void drain_marker_fails(void)
 {
 	struct h_rpc *rpc = begin_with(H_READ_4K);
@@ -147,7 +150,7 @@ static void drain_marker_fails(void)
 	end_after_reconnecting(rpc);
 }
 
-/* Neither works while a LOCAL_INV is waited for, which the device does not get to. */
+/* The drain fails while the module waits for a LOCAL_INV that the device has not executed. */
 static void drain_fails_while_fencing(void)
 {
 	struct h_rpc *rpc = begin_with(H_READ_4K);
@@ -177,17 +180,17 @@ static struct h_wr *find_posted(enum ib_wr_opcode opcode, unsigned int n)
 	u_fail("no such work request is on the queue");
 }
 
-/* Says that a work request has succeeded, out of turn. */
+/* Delivers a successful completion of a work request out of order. */
 static void report_success(struct h_wr *of)
 {
-	struct h_wr lie = *of;
+	struct h_wr forged = *of;
 
-	lie.status = IB_WC_SUCCESS;
-	h_deliver(h_qp, &lie);
+	forged.status = IB_WC_SUCCESS;
+	h_deliver(h_qp, &forged);
 	h_settle();
 }
 
-/* The device reports a Send that asked for no report, while a LOCAL_INV has not been executed. */
+/* The device completes an unsignalled Send while a LOCAL_INV has not been executed. */
 static void spurious_send_completion(void)
 {
 	struct h_rpc *rpc = begin_with(H_READ_4K);
@@ -197,14 +200,14 @@ static void spurious_send_completion(void)
 	h_complete_receive(h_qp);
 	h_settle();
 	report_success(find_posted(IB_WR_SEND, 0));
-	h_expect(h_disconnects, "a completion of nothing is taken for that of something else");
+	h_expect(h_disconnects, "the completion of an unsignalled Send completes another request");
 	h_live(90000);
 	h_rpc_check(rpc);
 	h_rpc_free(rpc);
 	h_end();
 }
 
-/* Of two LOCAL_INVs, neither executed, the second is reported first. */
+/* The second of two LOCAL_INVs completes first, although neither has been executed. */
 static void swapped_completions(void)
 {
 	struct h_rpc *first = begin_with(H_READ_4K), *second = h_rpc_new(H_READ_4K);
@@ -217,7 +220,7 @@ static void swapped_completions(void)
 	h_complete_receive(h_qp);
 	h_settle();
 	report_success(find_posted(IB_WR_LOCAL_INV, 1));
-	h_expect(h_disconnects, "completions out of order are believed");
+	h_expect(h_disconnects, "completions out of order are accepted");
 	h_live(90000);
 	h_rpc_check(first);
 	h_rpc_check(second);
@@ -226,7 +229,7 @@ static void swapped_completions(void)
 	h_end();
 }
 
-/* An RDMA Write with immediate uses up a Receive, in whose buffer is a message of before. */
+/* An RDMA Write with immediate consumes a Receive whose buffer still holds an earlier message. */
 static void write_with_immediate(void)
 {
 	struct h_qp *qp;
@@ -237,7 +240,7 @@ static void write_with_immediate(void)
 	h_callbacks_begin();
 	h_call_back(0x77);
 	h_live(0);
-	h_expect(h_callback_answer(), "the service has no call");
+	h_expect(h_callback_answer(), "the callback service received no call");
 	h_live(0);
 	qp = h_qp;
 	for (i = 0; i < 1000 && h_qp == qp && !h_disconnects; i++) {
@@ -250,7 +253,7 @@ static void write_with_immediate(void)
 	h_end();
 }
 
-/* The device cannot do what a probe asks of it, each time. */
+/* The device completes each probe with a local error. */
 static void probe_fails_locally(void)
 {
 	struct h_rpc *rpc = begin_with(H_INLINE);
@@ -262,12 +265,12 @@ static void probe_fails_locally(void)
 	connections = h_connections;
 	h_expect(connections == 2, "the silent server was not probed");
 	h_live(30000);
-	h_expect(h_connections == connections, "the probe ends one connection after the other");
+	h_expect(h_connections == connections, "the probe ends more than one connection");
 	h_faults.write = 0;
 	end_after_reconnecting(rpc);
 }
 
-/* The probe finds nobody: that may be so on the next connection, too. */
+/* The peer acknowledges no probe. The module must probe the next connection, too. */
 static void probe_finds_nobody(void)
 {
 	struct h_rpc *rpc = begin_with(H_INLINE);
@@ -281,7 +284,7 @@ static void probe_finds_nobody(void)
 	end_after_reconnecting(rpc);
 }
 
-/* A message of another version, for no call, invalidates the memory of a call that waits. */
+/* A message of another version invalidates the memory region of a call that waits. */
 static void version_with_foreign_key(void)
 {
 	struct h_rpc *rpc = begin_with(H_READ_4K);
@@ -293,13 +296,13 @@ static void version_with_foreign_key(void)
 
 	h_answer_call(call, &how);
 	h_complete_receive(h_qp);
-	h_expect(h_disconnects, "the peer may invalidate what it likes");
+	h_expect(h_disconnects, "the module accepts the invalidation of a foreign R_key");
 	h_peer_drop_all();
 	h_settle();
 	end_after_reconnecting(rpc);
 }
 
-/* A reply to one call invalidates the memory of another. */
+/* A reply to one call invalidates the memory region of another call. */
 static void reply_with_foreign_key(void)
 {
 	struct h_rpc *first = begin_with(H_READ_4K), *second = h_rpc_new(H_READ_4K);
@@ -309,7 +312,7 @@ static void reply_with_foreign_key(void)
 	how.key = h_call_key(h_peer_call(second->xid), 0);
 	h_answer_call(h_peer_call(first->xid), &how);
 	h_complete_receive(h_qp);
-	h_expect(h_disconnects, "the peer may invalidate what it likes");
+	h_expect(h_disconnects, "the module accepts the invalidation of a foreign R_key");
 	h_expect(h_breaches("foreign_rkey") == 1, "a breach is not counted");
 	h_peer_drop_all();
 	h_settle();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kinds of RPC, about as large as NFSv3's. Arguments begin with a seed, from which follows what
- * is in a payload that is sent; what is in one that comes back follows from the XID.
+ * The kinds of RPC. Their sizes are similar to those of NFSv3. The arguments begin with a seed,
+ * which determines the contents of a payload in the call. The XID determines the contents of a
+ * payload in the reply.
  */
 #include <linux/sunrpc/clnt.h>
 #include <linux/sunrpc/xdr.h>
@@ -35,18 +36,18 @@ const struct h_kind h_kinds[H_KINDS] = {
 		"write_1m_scattered", .send_pages = MIB, .marked = true, .scattered = true,
 		.call_head = 88, .reply_head = 112,
 	},
-	/* Its results may not be placed apart from the message. */
+	/* The results of READDIR are not DDP-eligible. */
 	[H_READDIR] = {
 		"readdir", .receive_pages = 32768, .scattered = true,
 		.call_head = 96, .reply_head = 104,
 	},
-	/* A SYMLINK or CREATE with a long name or label. */
+	/* For example a SYMLINK or CREATE with a long name or label. */
 	[H_LONG_CALL] = { "long_call", .call_head = 6000, .reply_head = 112 },
 };
 
 bool h_payloads = true;
 
-/* Differs from page to page, and repeats at no power of two. */
+/* Returns a byte of a payload. The contents differ from page to page. */
 u8 h_payload_byte(u32 offset, u32 seed)
 {
 	return offset * 7 + (offset >> 12) * 31 + seed;
@@ -85,7 +86,7 @@ static void check_pages(struct h_rpc *rpc, u32 len)
 		u8 *page = page_address(rpc->pages[i >> PAGE_SHIFT]);
 
 		if (page[i & ~PAGE_MASK] != h_payload_byte(i, rpc->xid))
-			h_violation("byte %u of %u that were read is wrong", i, len);
+			h_violation("byte %u of a payload of %u bytes is wrong", i, len);
 	}
 }
 
@@ -98,9 +99,9 @@ static int decode(struct rpc_rqst *request, struct xdr_stream *xdr, void *data)
 
 	h_rpc_check_memory(rpc, "an RPC has its reply");
 	if (!p)
-		h_violation("a reply that is too short");
+		h_violation("a reply is too short for its results");
 	if (be32_to_cpu(p[0]) != rpc->xid)
-		h_violation("the results of another call");
+		h_violation("a reply has the results of another call");
 	len = be32_to_cpu(p[kind->reply_head / 4 - 1]);
 	if (kind->receive_pages) {
 		if (xdr_read_pages(xdr, len) != len)
@@ -111,7 +112,7 @@ static int decode(struct rpc_rqst *request, struct xdr_stream *xdr, void *data)
 	return 0;
 }
 
-/* One word more than there are results: payloads may be padded. */
+/* A procedure. p_replen has one word more than the results, for the padding of a payload. */
 #define PROCEDURE(n, call, reply) [n] = {		\
 	.p_proc = n,					\
 	.p_encode = encode,				\

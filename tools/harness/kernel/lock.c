@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Locks. One thread runs at a time, so one that finds a spinlock taken would spin for ever. */
+/* Locks. Only one thread runs at a time, so a thread that meets a taken spinlock never ends. */
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/spinlock.h>
@@ -15,7 +15,7 @@ static void take(raw_spinlock_t *lock, const void *caller)
 static void give(raw_spinlock_t *lock, const void *caller)
 {
 	if (!lock->raw_lock.locked)
-		u_fail("violation: a spinlock that is free is unlocked, at <%p>", caller);
+		u_fail("violation: a spinlock is unlocked that is not taken, at <%p>", caller);
 	lock->raw_lock.locked = 0;
 }
 
@@ -73,7 +73,7 @@ void mutex_init_generic(struct mutex *lock)
 	memset(lock, 0, sizeof(*lock));
 }
 
-/* One that waits for a mutex. */
+/* A thread that waits for a mutex. */
 struct waiter {
 	struct list_head list;
 	struct mutex *lock;
@@ -108,7 +108,7 @@ void mutex_unlock(struct mutex *lock)
 	struct waiter *waiter;
 
 	if (atomic_long_read(&lock->owner) != (long)current)
-		h_violation("a mutex is unlocked by who does not hold it");
+		h_violation("a mutex is unlocked by a thread that does not hold it");
 	atomic_long_set(&lock->owner, 0);
 	list_for_each_entry(waiter, &waiters, list)
 		if (waiter->lock == lock)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The program's options; tools/harness/harness/ knows them. */
+/* The program's commands. The Python package in tools/harness/harness/ calls them. */
 #include <linux/kernel.h>
 #include "harness.h"
 
@@ -56,5 +56,6 @@ int k_main(int argc, char **argv)
 		return h_explore(argc - 2, argv + 2, false);
 	if (!strcmp(what, "explore-all"))
 		return h_explore(argc - 2, argv + 2, true);
-	u_fail("usage: list | run SCENARIO | kinds | bench KIND COUNT | explore[-all] [SETTING [EVENT...]]");
+	u_fail("usage: list | run SCENARIO | kinds | bench KIND COUNT | "
+	       "explore[-all] [SETTING [EVENT...]]");
 }

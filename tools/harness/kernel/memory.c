@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* kmalloc() and pages, out of one piece of address space that has a struct page for each page. */
+/* kmalloc() and pages. All memory lies in one range, which has a struct page for each page. */
 #include <linux/gfp.h>
 #include <linux/mempool.h>
 #include <linux/mm.h>
@@ -17,7 +17,7 @@ static void *take(size_t size, gfp_t flags, const void *owner)
 	void *p = u_alloc(size, owner);
 
 	if (gfpflags_allow_blocking(flags) && !h_in_thread() && h_xprt)
-		u_fail("violation: an allocation that may sleep in a handler, at <%p>", owner);
+		u_fail("violation: a handler makes an allocation that may sleep, at <%p>", owner);
 	memset(p, flags & __GFP_ZERO ? 0 : 0xa5, size);
 	return p;
 }
@@ -94,7 +94,7 @@ void kvfree(const void *p)
 	kfree(p);
 }
 
-/* Nobody reads under RCU while another thread runs. */
+/* Frees at once: no thread is inside an RCU read-side section while another thread runs. */
 void kvfree_call_rcu(struct kvfree_rcu_head *head, void *p)
 {
 	kfree(p);
@@ -122,7 +122,7 @@ void free_percpu(void __percpu *p)
 	kfree((void *)p);
 }
 
-/* --- Caches and pools: each is a size --- */
+/* --- Caches and pools: each stores only a size --- */
 
 struct kmem_cache {
 	unsigned int size;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Odds and ends of the kernel. */
+/* Stand-ins for modules, RCU, random numbers, sysctl and strings; per-CPU variables. */
 #include <linux/cpuhotplug.h>
 #include <linux/cpumask.h>
 #include <linux/fault-inject.h>
@@ -12,7 +12,10 @@
 #include <net/net_namespace.h>
 #include "harness.h"
 
-/* One processor, which nobody wants to take away: its count of reasons not to is never zero. */
+/*
+ * There is one processor. The flag PREEMPT_NEED_RESCHED is inverted: while it is set, the count
+ * never reaches zero, and no thread is preempted.
+ */
 DEFINE_PER_CPU_CACHE_HOT(unsigned long, __preempt_count) = PREEMPT_NEED_RESCHED;
 DEFINE_PER_CPU_CACHE_HOT(int, cpu_number);
 DEFINE_PER_CPU_CACHE_HOT(unsigned long, this_cpu_off);
@@ -27,7 +30,7 @@ struct uts_namespace init_uts_ns;
 const int sysctl_vals[] = { 0, 1, 2, 3, 4, 100, 200, 1000, 3000, INT_MAX, 65535, -1 };
 const unsigned long sysctl_long_vals[] = { 0, 1, LONG_MAX };
 
-/* --- Modules: one reference too many, or too few, is found at the end --- */
+/* --- Modules: check_nothing_left() finds a reference too many or too few --- */
 
 static int module_references;
 
@@ -57,7 +60,7 @@ int __request_module(bool wait, const char *name, ...)
 	return -ENOENT;
 }
 
-/* Processors neither come nor go. */
+/* Calls nothing: no processor comes online or goes offline. */
 int __cpuhp_setup_state(enum cpuhp_state state, const char *name, bool invoke,
 			int (*startup)(unsigned int cpu), int (*teardown)(unsigned int cpu),
 			bool multi)
@@ -65,7 +68,7 @@ int __cpuhp_setup_state(enum cpuhp_state state, const char *name, bool invoke,
 	return 0;
 }
 
-/* --- RCU: no thread is preempted, so that all that sleep are in no reader's section --- */
+/* --- RCU: no thread is preempted or sleeps inside a read-side section --- */
 
 void synchronize_rcu(void)
 {
@@ -80,7 +83,7 @@ void call_rcu(struct rcu_head *head, rcu_callback_t function)
 	function(head);
 }
 
-/* --- The same numbers on each run --- */
+/* --- Random numbers: the same on each run --- */
 
 u32 get_random_u32(void)
 {
@@ -97,7 +100,7 @@ void get_random_bytes(void *buf, size_t len)
 	memset(buf, 0x5a, len);
 }
 
-/* --- sysctl: somebody may write to the number of slots as soon as it is there --- */
+/* --- sysctl: sets the number of slots when the table is registered --- */
 
 unsigned int h_slots;
 
@@ -118,7 +121,7 @@ void unregister_sysctl_table(struct ctl_table_header *header)
 		u_free(header);
 }
 
-/* Only their addresses are asked for. */
+/* The module takes the addresses of these functions, but never calls them. */
 int proc_dointvec_minmax(const struct ctl_table *table, int dir, void *buffer, size_t *lenp,
 			 loff_t *ppos)
 {
@@ -130,7 +133,7 @@ int proc_dointvec(const struct ctl_table *table, int dir, void *buffer, size_t *
 	return -EIO;
 }
 
-/* --- Strings that the C library has not --- */
+/* --- String functions that the C library lacks --- */
 
 ssize_t sized_strscpy(char *to, const char *from, size_t size)
 {

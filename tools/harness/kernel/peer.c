@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The responder receives: RPC-over-RDMA version one (RFC 8166), taken apart with suspicion. What the
- * requester says that is not right is a violation.
+ * The responder's receive path: it decodes RPC-over-RDMA version one (RFC 8166), and checks every
+ * field. A wrong field is a violation.
  */
 #include "harness.h"
 
 unsigned int h_backward_replies;
 static LIST_HEAD(calls);
 
-/* A message that is being read. */
+/* The position in a message that is being decoded. */
 struct cursor {
 	const u8 *p;
 	u32 left;
@@ -18,7 +18,7 @@ static u32 word(struct cursor *cursor)
 {
 	u32 value;
 
-	h_expect(cursor->left >= 4, "violation: a message that is cut off");
+	h_expect(cursor->left >= 4, "violation: a message is truncated");
 	value = get_unaligned_be32(cursor->p);
 	cursor->p += 4;
 	cursor->left -= 4;
@@ -29,7 +29,7 @@ static void segment(struct cursor *cursor, struct h_chunk *chunk, u32 position)
 {
 	unsigned int n = chunk->count++;
 
-	h_expect(n < H_SEGMENTS, "violation: a chunk of more than %u segments", n);
+	h_expect(n < H_SEGMENTS, "violation: a chunk has more than %u segments", n);
 	chunk->segments[n].position = position;
 	chunk->segments[n].key = word(cursor);
 	chunk->segments[n].len = word(cursor);
@@ -53,14 +53,14 @@ static void lists(struct cursor *cursor, struct h_call *call)
 		segment(cursor, &call->read, position);
 	}
 	while (word(cursor)) {
-		h_expect(!call->write.count, "violation: two write chunks");
+		h_expect(!call->write.count, "violation: a message has two write chunks");
 		write_chunk(cursor, &call->write);
 	}
 	if (word(cursor))
 		write_chunk(cursor, &call->reply);
 }
 
-/* Reads a read chunk into `to`; returns its length. */
+/* Fetches a read chunk into `to` by RDMA Read. Returns its length. */
 static u32 pull(struct h_call *call, u8 *to, u32 room)
 {
 	u32 len = 0;
@@ -69,7 +69,7 @@ static u32 pull(struct h_call *call, u8 *to, u32 room)
 	for (i = 0; i < call->read.count; i++) {
 		u32 n = call->read.segments[i].len;
 
-		h_expect(len + n <= room, "violation: a read chunk of %u bytes", len + n);
+		h_expect(len + n <= room, "violation: a read chunk has %u bytes", len + n);
 		h_peer_access(call->qp, call->read.segments[i].key, call->read.segments[i].addr,
 			      to + len, n, false);
 		len += n;
@@ -83,11 +83,11 @@ static void check_payload(struct h_call *call, const u8 *payload, u32 len)
 
 	for (i = 0; i < len && h_payloads; i++)
 		if (payload[i] != h_payload_byte(i, seed))
-			h_violation("byte %u of a payload of %u is wrong", i, len);
+			h_violation("byte %u of a payload of %u bytes is wrong", i, len);
 	call->payload = len;
 }
 
-/* The RPC message: what came inline, or all of it in a read chunk at position zero. */
+/* Assembles the RPC message: the inline part, or a read chunk at position zero. */
 static void message(struct h_call *call, struct cursor *inline_part)
 {
 	static u8 payload[2 << 20];
@@ -99,8 +99,10 @@ static void message(struct h_call *call, struct cursor *inline_part)
 		memcpy(call->message, inline_part->p, inline_part->left);
 		call->message_len = inline_part->left;
 	}
-	h_expect(call->message_len >= 44, "violation: an RPC message of %u bytes", call->message_len);
-	h_expect(get_unaligned_be32(call->message) == call->xid, "violation: XIDs that differ");
+	h_expect(call->message_len >= 44, "violation: an RPC message has %u bytes",
+		 call->message_len);
+	h_expect(get_unaligned_be32(call->message) == call->xid,
+		 "violation: the XIDs of header and call differ");
 	call->kind = get_unaligned_be32(call->message + 20);
 	if (call->proc == 0 && call->read.count) {
 		len = pull(call, payload, sizeof(payload));
@@ -121,10 +123,10 @@ void h_peer_receive(struct h_qp *qp, const void *bytes, u32 len)
 	memset(call, 0, offsetof(struct h_call, bytes));
 	call->qp = qp;
 	call->xid = word(&cursor);
-	h_expect(word(&cursor) == 1, "violation: a message of another version");
+	h_expect(word(&cursor) == 1, "violation: a message has another version");
 	call->credits = word(&cursor);
 	call->proc = word(&cursor);
-	h_expect(call->proc <= 1, "violation: a message of type %u", call->proc);
+	h_expect(call->proc <= 1, "violation: a message has type %u", call->proc);
 	lists(&cursor, call);
 	call->header = len - cursor.left;
 	if (is_backward_reply(call, &cursor)) {
@@ -152,7 +154,7 @@ void h_peer_drop(struct h_call *call)
 	u_free(call);
 }
 
-/* A connection is gone, and what came over it. */
+/* Drops the calls that arrived over a connection which is gone. */
 void h_peer_forget(const struct h_qp *qp)
 {
 	struct h_call *call, *next;
@@ -170,7 +172,7 @@ void h_peer_drop_all(void)
 		h_peer_drop(call);
 }
 
-/* The n-th R_key of a call: write chunk, reply chunk, read list; 0 if there are fewer. */
+/* Returns the n-th R_key of write chunk, reply chunk and read list; 0 if there are fewer. */
 u32 h_call_key(const struct h_call *call, unsigned int n)
 {
 	if (n < call->write.count)

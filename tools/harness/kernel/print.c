@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* printk() and what debugfs shows. */
+/* printk() and the files in debugfs. */
 #include <linux/debugfs.h>
 #include <linux/kern_levels.h>
 #include <linux/printk.h>
@@ -9,16 +9,16 @@
 unsigned int h_warnings;
 bool h_quiet;
 
-/* From the kernel crate: writes what Rust's formatting makes, up to `end`; returns where it ends. */
+/* In the kernel crate: formats `ptr` into `buf` up to `end`. Returns the end of the text. */
 char *rust_fmt_argument(char *buf, char *end, const void *ptr);
 
-/* Rust's messages are "%s: %pA": who speaks, and what Rust formats. */
+/* Prints a message of Rust. Its format is "%s: %pA": the module's name, and Rust's arguments. */
 static void rust_print(char *line, size_t size, const char *format, va_list list)
 {
-	const char *who = strchr(format, 's') < strstr(format, "%pA") ? va_arg(list, char *) : "";
-	char *end = line + strlen(who);
+	const char *name = strchr(format, 's') < strstr(format, "%pA") ? va_arg(list, char *) : "";
+	char *end = line + strlen(name);
 
-	strcpy(line, who);
+	strcpy(line, name);
 	end = strcpy(end, ": ") + 2;
 	end = rust_fmt_argument(end, line + size - 1, va_arg(list, void *));
 	*end = 0;
@@ -80,7 +80,7 @@ struct dentry *debugfs_create_file_full(const char *name, umode_t mode, struct d
 					void *data, const void *aux,
 					const struct file_operations *fops)
 {
-	h_expect(file_count < ARRAY_SIZE(files), "too many files");
+	h_expect(file_count < ARRAY_SIZE(files), "debugfs has too many files");
 	files[file_count] = (struct file_entry) { .fops = fops, .data = data };
 	strscpy(files[file_count++].name, name, sizeof(files->name));
 	return (struct dentry *)contents;
@@ -127,7 +127,7 @@ int seq_write(struct seq_file *m, const void *data, size_t len)
 	return 0;
 }
 
-/* What a file says, or NULL if there is none of that name. */
+/* Returns the contents of a file, or NULL if no file has that name. */
 const char *h_file_read(const char *name)
 {
 	struct inode inode = {};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Queue pairs. A work request is executed when it is posted, unless the queue pair is held; its
- * completion is delivered when the driver says so. Unsignalled ones complete in silence, before the
- * next signalled one. In the error state everything is flushed.
+ * Queue pairs. A work request is executed when it is posted, unless the queue pair is held. The
+ * driver decides when its completion is delivered. An unsignalled work request is removed without a
+ * completion before the next signalled one completes. In the error state all work requests are
+ * flushed.
  */
 #include "harness.h"
 
@@ -14,7 +15,6 @@ static struct h_qp *pair_of(struct ib_qp *qp)
 {
 	return container_of(qp, struct h_qp, ib);
 }
-
 
 struct h_qp *h_qp_create(struct ib_pd *pd, const struct ib_qp_init_attr *attr)
 {
@@ -51,7 +51,7 @@ static void drop_all(struct list_head *list)
 	INIT_LIST_HEAD(list);
 }
 
-/* What was posted is gone without a word, and the peer reaches nothing any more. */
+/* Destroys a queue pair. Its work requests are dropped without completions. */
 void h_qp_destroy(struct h_qp *qp)
 {
 	qp->destroyed = true;
@@ -70,7 +70,7 @@ void h_qp_destroy(struct h_qp *qp)
 	u_free(qp);
 }
 
-/* Whether the device may still use what was posted, and the peer what was registered. */
+/* Returns whether the device may still use posted buffers, and the peer registered memory. */
 bool h_qp_in_use(const struct h_qp *qp)
 {
 	struct h_wr *wr;
@@ -93,7 +93,10 @@ static bool touches(const struct list_head *list, u64 addr, size_t len)
 	return false;
 }
 
-/* Sends that were executed have been read; what a Receive is posted for may be written at any time. */
+/*
+ * Ends the program if a posted work request still uses this memory. An executed Send has been read.
+ * The buffer of a posted Receive may be written at any time.
+ */
 void h_qp_check_unmap(u64 addr, size_t len)
 {
 	struct h_qp *qp;
@@ -128,9 +131,9 @@ static struct h_wr *make(struct ib_cqe *cqe, const struct ib_sge *sge, int num_s
 static void check_posting(const struct h_qp *qp, unsigned int outstanding, unsigned int room)
 {
 	if (qp->drained)
-		h_violation("posted on a queue pair that was drained");
+		h_violation("a work request is posted on a queue pair that was drained");
 	if (outstanding > room)
-		h_violation("%u work requests on a queue of %u", outstanding, room);
+		h_violation("%u work requests are on a queue of %u", outstanding, room);
 }
 
 static void note(struct h_wr *mine, const struct ib_send_wr *wr)
@@ -155,11 +158,11 @@ static void note(struct h_wr *mine, const struct ib_send_wr *wr)
 		mine->wc_opcode = IB_WC_RDMA_WRITE;
 		break;
 	default:
-		u_fail("a work request with opcode %d", wr->opcode);
+		u_fail("a work request has opcode %d", wr->opcode);
 	}
 }
 
-/* Sends of stock's have several pieces: they are gathered when executed, so they are kept. */
+/* A Send with its list of SGEs, which the execution gathers. The stock module uses several SGEs. */
 struct gathered {
 	struct h_wr wr;
 	int num_sge;
@@ -211,7 +214,7 @@ int h_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct ib_r
 		struct h_wr *mine = make(wr->wr_cqe, wr->sg_list, wr->num_sge);
 
 		if (mine->len && !h_dma_covers(mine->addr, mine->len, DMA_FROM_DEVICE))
-			h_violation("a Receive is posted into memory that is not mapped for it");
+			h_violation("a Receive is posted for memory that is not mapped for it");
 		mine->wc_opcode = IB_WC_RECV;
 		mine->status = qp->broken ? IB_WC_WR_FLUSH_ERR : IB_WC_SUCCESS;
 		list_add_tail(&mine->list, qp->broken ? &qp->arrived : &qp->rq);
@@ -232,7 +235,7 @@ static void send(struct h_qp *qp, struct gathered *send)
 		struct ib_sge *sge = &send->sge[i];
 
 		if (!h_dma_covers(sge->addr, sge->length, DMA_TO_DEVICE))
-			h_violation("a Send of memory that is not mapped for it");
+			h_violation("a Send reads memory that is not mapped for it");
 		memcpy(message + len, (void *)sge->addr, sge->length);
 		len += sge->length;
 	}
@@ -247,7 +250,7 @@ static void execute(struct h_qp *qp, struct h_wr *wr)
 		return h_mr_register(qp, wr->mr, wr->key, wr->access);
 	case IB_WR_LOCAL_INV:
 		if (!h_mr_invalidate(qp, wr->key))
-			h_violation("LOCAL_INV of R_key %#x, which is no region's", wr->key);
+			h_violation("LOCAL_INV of R_key %#x, which no region has", wr->key);
 		return;
 	case IB_WR_SEND:
 		return send(qp, container_of(wr, struct gathered, wr));
@@ -277,7 +280,7 @@ void h_qp_execute(struct h_qp *qp)
 	}
 }
 
-/* The error state: what has not been executed never will be. */
+/* Moves a queue pair to the error state. Work requests that were not executed are flushed. */
 void h_qp_error(struct h_qp *qp)
 {
 	struct h_wr *wr;
@@ -349,7 +352,7 @@ bool h_complete_send(struct h_qp *qp)
 	return true;
 }
 
-/* A completion out of turn: of a work request that is on the queue, or of none. */
+/* Delivers a completion out of order. The work request need not be on the queue. */
 void h_deliver(struct h_qp *qp, struct h_wr *wr)
 {
 	call_done(qp->ib.send_cq, &qp->ib, wr);
@@ -388,9 +391,9 @@ void h_arrive(struct h_qp *qp, const void *message, u32 len, u32 key)
 	if (qp->broken)
 		return;
 	if (!wr)
-		h_violation("a message arrives, and no Receive is posted");
+		h_violation("a message arrives while no Receive is posted");
 	if (len > wr->len)
-		h_violation("a message of %u bytes for a Receive of %u", len, wr->len);
+		h_violation("a message of %u bytes arrives for a Receive of %u", len, wr->len);
 	memcpy((void *)wr->addr, message, len);
 	wr->byte_len = len;
 	if (key) {
@@ -402,7 +405,7 @@ void h_arrive(struct h_qp *qp, const void *message, u32 len, u32 key)
 	list_move_tail(&wr->list, &qp->arrived);
 }
 
-/* An RDMA Write with immediate: it uses up a Receive, and writes nothing into it. */
+/* Delivers an RDMA Write with immediate. It consumes a Receive without writing to its buffer. */
 void h_arrive_immediate(struct h_qp *qp, u32 len)
 {
 	struct h_wr *wr = list_first_entry_or_null(&qp->rq, struct h_wr, list);
@@ -414,7 +417,7 @@ void h_arrive_immediate(struct h_qp *qp, u32 len)
 	list_move_tail(&wr->list, &qp->arrived);
 }
 
-/* Of queue pairs in the error state, what is flushed is reported without asking the driver. */
+/* Delivers one completion of a queue pair in the error state, without a decision of the driver. */
 bool h_flush_one(void)
 {
 	struct h_qp *qp;
@@ -429,14 +432,18 @@ bool h_flush_one(void)
 
 int ib_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask)
 {
-	h_expect(mask & IB_QP_STATE && attr->qp_state == IB_QPS_ERR, "ib_modify_qp() to no error");
+	h_expect(mask & IB_QP_STATE && attr->qp_state == IB_QPS_ERR,
+		 "ib_modify_qp() changes to another state than the error state");
 	if (h_faults.modify)
 		return h_faults.modify;
 	h_qp_error(pair_of(ib));
 	return 0;
 }
 
-/* The drain marker fails: the queue is dead, but nobody waits for what was posted. */
+/*
+ * Drains a queue pair. If the marker cannot be posted, the queue pair is in the error state, but
+ * the drain returns before the work requests have completed.
+ */
 static void drain(struct ib_qp *ib, bool sends, bool receives)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
@@ -458,7 +465,7 @@ static void drain(struct ib_qp *ib, bool sends, bool receives)
 
 void ib_drain_qp(struct ib_qp *qp)
 {
-	h_expect(h_in_thread(), "violation: drained by who may not sleep");
+	h_expect(h_in_thread(), "violation: a handler drains a queue pair, and may not sleep");
 	drain(qp, true, true);
 }
 

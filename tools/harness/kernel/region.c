@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Memory regions, and the peer's way to what they map. */
+/* Memory regions, and the peer's access to their memory. */
 #include <linux/scatterlist.h>
 #include "harness.h"
 
@@ -11,7 +11,8 @@ struct ib_mr *ib_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 depth)
 {
 	struct h_mr *mr = u_alloc(sizeof(*mr), __builtin_return_address(0));
 
-	h_expect(type == IB_MR_TYPE_MEM_REG || type == IB_MR_TYPE_SG_GAPS, "a region of type %d", type);
+	h_expect(type == IB_MR_TYPE_MEM_REG || type == IB_MR_TYPE_SG_GAPS,
+		 "a region has type %d", type);
 	memset(mr, 0, sizeof(*mr));
 	mr->ib.device = pd->device;
 	mr->ib.pd = pd;
@@ -43,7 +44,7 @@ int ib_dereg_mr_user(struct ib_mr *ib, struct ib_udata *udata)
 	struct h_mr *mr = container_of(ib, struct h_mr, ib);
 
 	if (h_mr_reachable(mr))
-		h_violation("region %#x is destroyed, and the peer can still reach it", mr->key);
+		h_violation("region %#x is destroyed while the peer can still reach it", mr->key);
 	list_del(&mr->all);
 	atomic_dec(&mr->pd->usecnt);
 	h_object_count--;
@@ -52,7 +53,10 @@ int ib_dereg_mr_user(struct ib_mr *ib, struct ib_udata *udata)
 	return 0;
 }
 
-/* Without gaps, all but the first begin a page and all but the last end one. */
+/*
+ * Returns whether a region can map an element. Without support for gaps, every element but the
+ * first must begin at a page boundary, and every element but the last must end at one.
+ */
 static bool fits(const struct ib_mr *mr, const struct scatterlist *sg, int i, int nents, u32 page)
 {
 	u64 start = sg_dma_address(sg), end = start + sg_dma_len(sg);
@@ -70,8 +74,8 @@ int ib_map_mr_sg(struct ib_mr *ib, struct scatterlist *sgl, int nents, unsigned 
 	int i;
 
 	if (mr->valid && h_mr_reachable(mr))
-		h_violation("region %#x is mapped anew while the peer can reach it", mr->key);
-	h_expect(!offset || !*offset, "a region that begins within its memory");
+		h_violation("region %#x is mapped again while the peer can reach it", mr->key);
+	h_expect(!offset || !*offset, "a region begins at an offset in its memory");
 	if (nents > mr->depth)
 		return -EINVAL;
 	ib->iova = sg_dma_address(sgl);
@@ -102,9 +106,9 @@ void h_mr_register(struct h_qp *qp, struct h_mr *mr, u32 key, int access)
 	if (mr->valid)
 		h_violation("region %#x is registered twice", mr->key);
 	if (!mr->mapped)
-		h_violation("region %#x is registered, and nothing is mapped", key);
+		h_violation("region %#x is registered, but maps nothing", key);
 	if (mr->pd != qp->ib.pd)
-		h_violation("region %#x is of another protection domain", key);
+		h_violation("region %#x belongs to another protection domain", key);
 	if (h_mr_find(key))
 		h_violation("R_key %#x is in use already", key);
 	mr->valid = true;
@@ -115,7 +119,7 @@ void h_mr_register(struct h_qp *qp, struct h_mr *mr, u32 key, int access)
 	mr->access = access;
 }
 
-/* A queue pair is gone, and nobody reaches anything through it. */
+/* Makes all regions of a queue pair unreachable, because it is destroyed. */
 void h_mr_forget(struct h_qp *qp)
 {
 	struct h_mr *mr;
@@ -126,8 +130,8 @@ void h_mr_forget(struct h_qp *qp)
 }
 
 /*
- * Whether there was such a key. Invalidating one that is invalid already is no error: it may just
- * have been done by the other side.
+ * Invalidates a key. Returns whether a region has that key. It is no error if the key is invalid
+ * already: the peer or the module may have invalidated it before.
  */
 bool h_mr_invalidate(struct h_qp *qp, u32 key)
 {
@@ -143,7 +147,7 @@ bool h_mr_invalidate(struct h_qp *qp, u32 key)
 	return false;
 }
 
-/* Whether the peer may use a key. */
+/* Returns whether the peer may use a key. */
 bool h_mr_open(const struct h_qp *qp, u32 key)
 {
 	const struct h_mr *mr = h_mr_find(key);
@@ -151,18 +155,18 @@ bool h_mr_open(const struct h_qp *qp, u32 key)
 	return mr && mr->pd == qp->ib.pd;
 }
 
-/* A region's scatterlist is about to be unmapped. */
+/* Ends the program if the peer can still reach a scatterlist that is about to be unmapped. */
 void h_mr_check_unmap(const struct scatterlist *sg)
 {
 	struct h_mr *mr;
 
 	list_for_each_entry(mr, &regions, all)
 		if (mr->sg == sg && h_mr_reachable(mr))
-			h_violation("memory of region %#x is unmapped, and the peer can still reach it",
-				    mr->key);
+			h_violation("memory of region %#x is unmapped, "
+				    "and the peer can still reach it", mr->key);
 }
 
-/* Copies between the peer and what a region maps, from `skip` bytes on. */
+/* Copies between the peer's data and a region's memory, from offset `skip` on. */
 static void copy(struct h_mr *mr, u64 skip, u8 *data, u32 len, bool write)
 {
 	enum dma_data_direction way = write ? DMA_FROM_DEVICE : DMA_TO_DEVICE;
@@ -179,7 +183,7 @@ static void copy(struct h_mr *mr, u64 skip, u8 *data, u32 len, bool write)
 		}
 		n = min_t(u64, n - skip, len);
 		if (!h_dma_covers((u64)p + skip, n, way))
-			h_violation("the peer reaches memory that is not mapped for that");
+			h_violation("the peer accesses memory that is not mapped for this");
 		if (write)
 			memcpy(p + skip, data, n);
 		else
@@ -197,11 +201,11 @@ void h_peer_access(struct h_qp *qp, u32 key, u64 addr, void *data, u32 len, bool
 	struct h_mr *mr = h_mr_find(key);
 
 	if (!mr || mr->pd != qp->ib.pd)
-		h_violation("the peer is given R_key %#x, which is not registered", key);
+		h_violation("the peer has R_key %#x, which is not registered", key);
 	if (!(mr->access & (write ? IB_ACCESS_REMOTE_WRITE : IB_ACCESS_REMOTE_READ)))
-		h_violation("the peer is given R_key %#x, which does not allow this", key);
+		h_violation("the peer has R_key %#x, which does not allow this access", key);
 	if (addr < mr->iova || addr + len > mr->iova + mr->length)
-		h_violation("%u bytes at %#llx are not all under R_key %#x", len, addr, key);
+		h_violation("%u bytes at %#llx are not all covered by R_key %#x", len, addr, key);
 	copy(mr, addr - mr->iova, data, len, write);
 }
 
@@ -218,7 +222,7 @@ void h_mr_check_owner(const void *memory, size_t size, const char *when)
 		for_each_sg(mr->sg, sg, mr->nents, i)
 			if (sg_dma_address(sg) < start + size &&
 			    start < sg_dma_address(sg) + sg_dma_len(sg))
-				h_violation("%s, and the peer can still reach its memory by R_key %#x",
-					    when, mr->key);
+				h_violation("%s, and the peer can still reach its memory "
+					    "by R_key %#x", when, mr->key);
 	}
 }

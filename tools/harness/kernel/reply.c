@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The responder answers. */
+/* The responder's send path: it encodes and sends replies and calls. */
 #include "harness.h"
 
 u32 h_grant = 128;
@@ -24,7 +24,7 @@ static void put_header(struct writer *out, const struct h_call *call, const stru
 	put(out, proc);
 }
 
-/* The segments of a chunk, with what was written into each. */
+/* Encodes the segments of a chunk, with the number of bytes written to each. */
 static void put_chunk(struct writer *out, const struct h_chunk *chunk, u32 written)
 {
 	unsigned int i;
@@ -53,10 +53,10 @@ static void push(const struct h_call *call, const struct h_chunk *chunk, u8 *dat
 		data += n;
 		len -= n;
 	}
-	h_expect(!len, "violation: a chunk that is %u bytes too short", len);
+	h_expect(!len, "violation: a chunk is %u bytes too short", len);
 }
 
-/* The RPC reply up to its payload: accepted, AUTH_NULL, success, and results. */
+/* Encodes the RPC reply up to its payload: accepted, AUTH_NULL, success, and results. */
 static void put_results(struct writer *out, const struct h_call *call, const struct h_kind *kind,
 			u32 payload)
 {
@@ -84,7 +84,7 @@ static void fill(u8 *payload, u32 len, u32 seed)
 
 static u8 payload[2 << 20];
 
-/* Puts the message behind the header, or into the reply chunk. */
+/* Encodes the reply. The RPC message follows the header, or goes to the reply chunk. */
 static void put_message(struct writer *out, const struct h_call *call, const struct h_reply *how)
 {
 	static u8 room[2 << 20];
@@ -172,7 +172,7 @@ bool h_answer_call(struct h_call *call, const struct h_reply *how)
 	return !qp->broken;
 }
 
-/* A reply to a call that nobody has made. */
+/* Sends a reply whose XID belongs to no call. */
 void h_answer_unknown(u32 xid, u32 key)
 {
 	struct h_call call = { .xid = xid };
@@ -191,7 +191,7 @@ void h_answer_unknown(u32 xid, u32 key)
 	h_arrive(h_qp, bytes, out.len, key);
 }
 
-/* A call of the server's: CB_NULL, say. */
+/* Sends a call of the server, for example CB_NULL. */
 void h_call_back(u32 xid)
 {
 	struct h_call call = { .xid = xid };

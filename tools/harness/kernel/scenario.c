@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The ordinary course of things: each kind of RPC, with each kind of reply. */
+/* Scenarios without a fault: each kind of RPC, with each kind of reply. */
 #include "harness.h"
 
 static const struct h_reply plain;
 static const struct h_reply remote = { .how = H_INV_OWN };
 
-/* Runs one of each kind, and lets the module go. */
+/* Runs one RPC of each kind, and unloads the module. */
 static void each_kind(const struct h_reply *how)
 {
 	unsigned int kind;
@@ -34,7 +34,7 @@ static void remote_invalidation(void)
 	each_kind(&remote);
 }
 
-/* The server returns a chunk unused, and sends the results inline. */
+/* The server returns the write chunk unused, and sends the results inline. */
 static void chunk_unused(void)
 {
 	static const struct h_reply how = { .unused = true, .shorter = 4000 };
@@ -50,7 +50,7 @@ static void chunk_unused(void)
 	h_end();
 }
 
-/* A READ that ends at the end of the file. */
+/* A READ reaches the end of the file, so that its payload is shorter than the write chunk. */
 static void chunk_partly_used(void)
 {
 	static const struct h_reply how = { .how = H_INV_OWN, .shorter = 1001 };
@@ -79,7 +79,7 @@ static void error_reply(void)
 	call = h_peer_call(rpc->xid);
 	h_answer_call(call, &how);
 	h_live(0);
-	h_expect(rpc->released && rpc->status < 0, "an error lets an RPC succeed");
+	h_expect(rpc->released && rpc->status < 0, "an RPC succeeds in spite of an error reply");
 	h_rpc_free(rpc);
 	h_expect(!h_disconnects, "the connection is given up");
 	h_end();
@@ -92,15 +92,15 @@ static void callback(void)
 	h_callbacks_begin();
 	h_call_back(0x77);
 	h_live(0);
-	h_expect(h_callback_answer(), "the service has no call");
+	h_expect(h_callback_answer(), "the callback service received no call");
 	h_live(0);
-	h_expect(h_backward_replies == 1, "the server has no reply");
+	h_expect(h_backward_replies == 1, "the server received no reply");
 	h_callbacks_end();
 	h_check_calm();
 	h_end();
 }
 
-/* A reply that comes twice, and one to a call that nobody has made. */
+/* One reply arrives twice. Another reply arrives whose XID belongs to no call. */
 static void stray_replies(void)
 {
 	static const struct h_reply twice = { .keep = true };
@@ -120,7 +120,7 @@ static void stray_replies(void)
 	h_end();
 }
 
-/* The peer ends the connection while a call waits: it is sent again over the next one. */
+/* The peer ends the connection while a call waits. The call is sent again over the next one. */
 static void reconnect(void)
 {
 	struct h_rpc *rpc;
@@ -165,7 +165,7 @@ static void device_removal(void)
 	h_end();
 }
 
-/* A call that waits is killed, and its memory taken back; the reply comes after that. */
+/* A call is killed while it waits. The reply arrives after its memory has been invalidated. */
 static void abandoned(void)
 {
 	struct h_rpc *rpc;
@@ -177,7 +177,7 @@ static void abandoned(void)
 	h_rpc_start(rpc, 0);
 	xid = rpc->xid;
 	h_rpc_cancel(rpc);
-	/* The transport may wait a moment for the reply before it takes the memory back. */
+	/* The transport may wait for the reply before it invalidates the memory. */
 	h_live(2500);
 	h_expect(rpc->released, "the RPC does not end");
 	h_rpc_free(rpc);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What may happen to a few RPCs that are under way together, and what has to hold whatever does.
+ * The events that may occur while a few RPCs are in flight, and the conditions that must hold after
+ * each event.
  *
  *   pN	the peer replies to call N, and invalidates nothing
- *   iN	the peer replies to call N, and invalidates the call's own memory
+ *   iN	the peer replies to call N, and invalidates the call's own memory region
  *   aN	the peer replies to call N again
- *   cN	call N is given up: it leaves SUNRPC's queues
- *   eN	call N is not answered in time, and encoded anew
- *   fN	SUNRPC frees the buffers of call N, which has been answered or given up
- *   R	a message that has arrived is handled
- *   S	the next completion of the send queue is handled
- *   T	time passes, so that the reply to a call that was given up is not waited for any longer
+ *   cN	call N is cancelled: it leaves SUNRPC's queues
+ *   eN	the reply to call N times out, and SUNRPC encodes the call again
+ *   fN	SUNRPC frees the buffers of call N, which has its reply or was cancelled
+ *   R	the module handles a message that has arrived
+ *   S	the module handles the next completion of the send queue
+ *   T	time passes, so that the wait for the replies to cancelled calls ends
  *   D	the peer ends the connection
  */
 #include "harness.h"
@@ -19,10 +20,14 @@
 
 static const struct h_setting *setting;
 static struct h_rpc *rpcs[H_RPCS];
-/* What has happened to each. */
+/* The events that have occurred to each RPC. */
 static struct past {
 	bool replied, again, given_up, anew;
 } past[H_RPCS];
+/*
+ * lost: the connection has ended. excused: an event ends the connection, so that the module may end
+ * it, too. late: event T has occurred.
+ */
 static bool lost, excused, late;
 
 void h_setting_begin(const struct h_setting *chosen)
@@ -30,7 +35,7 @@ void h_setting_begin(const struct h_setting *chosen)
 	unsigned int i;
 
 	setting = chosen;
-	/* A small transport is quickly gone through. */
+	/* Few slots keep the number of states small. */
 	h_slots = SLOTS;
 	h_grant = SLOTS;
 	h_begin();
@@ -54,14 +59,14 @@ static bool untouched(unsigned int i)
 	return !past[i].replied && !past[i].given_up && !past[i].anew;
 }
 
-/* Of two calls that are alike, the first is the first that something happens to. */
+/* Returns whether call `i` may have an event. Of two equal calls, the first call begins. */
 static bool has_turn(unsigned int i)
 {
 	return !i || !untouched(i) || !untouched(i - 1) ||
 	       setting->kinds[i] != setting->kinds[i - 1] || setting->how[i] != setting->how[i - 1];
 }
 
-/* Whether an event can happen to call `i`, by its letter. */
+/* Returns whether an event, given by its letter, may occur to call `i`. */
 static bool may(char event, unsigned int i)
 {
 	const struct h_rpc *rpc = rpcs[i];
@@ -88,7 +93,7 @@ static bool may(char event, unsigned int i)
 	}
 }
 
-/* Whether a call that was given up has not ended, with nothing left to happen to it but this. */
+/* Returns whether a call has not ended although buf_free() does not stop it any more. */
 static bool is_waited_for(void)
 {
 	unsigned int i;
@@ -107,7 +112,7 @@ static bool may_now(char event)
 	case 'S':
 		return h_qp && h_next_signalled(h_qp);
 	case 'T':
-		/* Not while a LOCAL_INV is: it takes no time that matters. */
+		/* A completion of a LOCAL_INV comes first: the device needs little time for it. */
 		return !late && !may_now('S') && is_waited_for();
 	case 'D':
 		return setting->disconnect && !lost && h_qp;
@@ -144,7 +149,7 @@ static void reply(unsigned int i, enum h_invalidate how)
 	struct h_reply reply = { .how = how, .keep = setting->again && !past[i].replied };
 
 	if (!h_answer_call(h_peer_call(rpcs[i]->xid), &reply)) {
-		/* Too late: the peer has run into what was fenced. */
+		/* The peer has used a key that was invalidated before. */
 		excused = true;
 		lost = true;
 		h_peer_drop_all();
@@ -173,7 +178,7 @@ static void happen_to(char event, unsigned int i)
 		h_rpc_cancel(rpcs[i]);
 		break;
 	case 'e':
-		/* It cannot go twice over one connection. */
+		/* The module ends the connection before it sends a call again. */
 		excused = true;
 		past[i].anew = true;
 		h_rpc_time_out(rpcs[i]);
@@ -218,7 +223,7 @@ void h_event(const char *name)
 	unsigned int i = name[1] - '0';
 	bool allowed = name[1] ? i < setting->count && may(name[0], i) : may_now(name[0]);
 
-	h_expect(allowed, "%s cannot happen now", name);
+	h_expect(allowed, "event %s cannot occur now", name);
 	if (name[1])
 		happen_to(name[0], i);
 	else
@@ -227,7 +232,7 @@ void h_event(const char *name)
 	check();
 }
 
-/* --- To the end --- */
+/* --- The end of a setting --- */
 
 static bool all_released(void)
 {
@@ -239,7 +244,7 @@ static bool all_released(void)
 	return true;
 }
 
-/* Everything goes on as it should: replies come, completions are handled, time passes. */
+/* Replies to all calls, delivers all completions, and lets stopped calls continue. */
 static void push(void)
 {
 	static const struct h_reply plain;
@@ -281,7 +286,7 @@ void h_setting_end(void)
 	h_end();
 }
 
-/* --- What it looks like --- */
+/* --- Comparing states --- */
 
 static u64 mix(u64 hash, u64 value)
 {
@@ -291,8 +296,8 @@ static u64 mix(u64 hash, u64 value)
 }
 
 /*
- * A number that differs where RPCs, queues, windows or the module's memory do. SUNRPC's statistics,
- * which add up over time, are in the transport's own memory.
+ * Returns a hash of the RPCs, the queues, the windows and the module's memory. It leaves out the
+ * struct rpc_xprt, whose statistics only grow.
  */
 u64 h_look(void)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What SUNRPC's own objects (xprt.o, sched.o, clnt.o and others, which are the kernel's) want of
- * the rest of SUNRPC. SUNRPC's debugfs and sysfs show nothing; rpcbind is not needed, as the port is
- * known.
+ * Stand-ins for the parts of SUNRPC that are not linked in. The kernel's own xprt.o, sched.o,
+ * clnt.o and others call them. SUNRPC creates no files in debugfs and sysfs. rpcbind is not needed,
+ * because the port is given.
  */
 #include <linux/fault-inject.h>
 #include <linux/sunrpc/clnt.h>
@@ -14,7 +14,7 @@
 
 unsigned int rpc_debug;
 unsigned int sunrpc_net_id;
-/* SUNRPC's own fault injection: off. Its structure is private to SUNRPC, and no longer than this. */
+/* SUNRPC's fault injection, which is off. Its structure is private to SUNRPC, and not larger. */
 u8 fail_sunrpc[512] = { [0 ... 511] = 1 };
 
 bool should_fail(struct fault_attr *attr, ssize_t size)
@@ -24,7 +24,7 @@ bool should_fail(struct fault_attr *attr, ssize_t size)
 
 void rpcb_getport_async(struct rpc_task *task)
 {
-	u_fail("rpcbind is asked for a port");
+	u_fail("SUNRPC asks rpcbind for a port");
 }
 
 void rpc_xprt_debugfs_register(struct rpc_xprt *xprt)
@@ -40,7 +40,7 @@ void rpc_sysfs_xprt_destroy(struct rpc_xprt *xprt)
 {
 }
 
-/* --- The server's side of the stock module is registered, and never used --- */
+/* --- The stock module registers a server transport, which is never used --- */
 
 int svc_reg_xprt_class(struct svc_xprt_class *class)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Threads. Each is a coroutine, and runs until it sleeps or ends. The driver is none of them: what
- * it calls may not sleep.
+ * Threads. Each thread is a coroutine, and runs until it sleeps or ends. The driver is not a
+ * thread: functions that it calls directly, such as completion handlers, may not sleep.
  */
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -30,7 +30,7 @@ static struct thread *thread_of(struct task_struct *task)
 	return container_of(task, struct thread, task);
 }
 
-/* What each coroutine does: one function after the other. */
+/* The body of each coroutine: it runs one function after the other. */
 static void body(void *argument)
 {
 	struct thread *self = argument;
@@ -118,11 +118,11 @@ void h_print_sleepers(void)
 		u_say("  %s sleeps", thread->name);
 }
 
-/* Sleeps, unless somebody has woken the thread since it set its state. */
+/* Sleeps, unless the thread was woken after it set its state. */
 void schedule(void)
 {
 	if (!running)
-		u_fail("violation: sleeps in a handler, called from <%p>",
+		u_fail("violation: a handler sleeps, called from <%p>",
 		       __builtin_return_address(0));
 	if (READ_ONCE(current->__state) == TASK_RUNNING)
 		return;
@@ -160,7 +160,7 @@ void io_schedule(void)
 	schedule();
 }
 
-/* What the kernel calls where a thread may be preempted; nobody is waiting. */
+/* Does nothing: there is no preemption, and no other thread waits for the lock. */
 int __cond_resched_lock(spinlock_t *lock)
 {
 	return 0;

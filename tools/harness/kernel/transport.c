@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The module, and one transport of it, from beginning to end. */
+/* The module and one transport of it: creation, checks, destruction. */
 #include <linux/in.h>
 #include <linux/sunrpc/clnt.h>
 #include <linux/sunrpc/sched.h>
@@ -7,7 +7,7 @@
 #include <net/net_namespace.h>
 #include "harness.h"
 
-/* Of the module, and of what is linked in of the kernel. */
+/* Functions of the module and of the kernel objects that are linked in. */
 int init_module(void);
 void cleanup_module(void);
 void wait_bit_init(void);
@@ -20,7 +20,7 @@ struct rpc_xprt *h_xprt;
 unsigned int h_disconnects;
 static unsigned long live_before;
 
-/* What the module calls in place of SUNRPC's own. */
+/* Counts a call of the module and passes it on to SUNRPC. */
 void count_force_disconnect(struct rpc_xprt *xprt)
 {
 	h_disconnects++;
@@ -81,7 +81,7 @@ void h_begin(void)
 	h_client_init(h_xprt);
 }
 
-/* The first call makes the connection; its reply brings the credits. */
+/* Runs a first call: it establishes the connection, and its reply grants the credits. */
 void h_connect(void)
 {
 	static const struct h_reply plain;
@@ -89,7 +89,7 @@ void h_connect(void)
 
 	h_rpc_run(rpc, &plain);
 	h_rpc_free(rpc);
-	h_expect(h_qp && h_window() == h_grant, "after the first reply %u credits", h_window());
+	h_expect(h_qp && h_window() == h_grant, "the first reply leaves %u credits", h_window());
 }
 
 static void put_xprt(void *unused)
@@ -105,7 +105,8 @@ static void check_nothing_left(void)
 	}
 	h_expect(!h_dma_live(), "leak: %u DMA mappings", h_dma_live());
 	h_expect(!h_objects(), "leak: %u objects of the device", h_objects());
-	h_expect(!h_module_references(), "leak: %d references to the module", h_module_references());
+	h_expect(!h_module_references(), "leak: %d references to the module",
+		 h_module_references());
 	if (u_live() != live_before) {
 		u_print_leaks();
 		u_fail("leak: %lu pieces of memory", u_live() - live_before);
@@ -124,7 +125,10 @@ void h_end(void)
 	check_nothing_left();
 }
 
-/* A counter of the module's file of breaches; 0 where there is no such file. */
+/*
+ * Returns a counter of the module's file `breaches`, or the sum of all if `name` is NULL. Without
+ * the file the result is 0.
+ */
 unsigned long h_breaches(const char *name)
 {
 	const char *text = h_file_read("breaches"), *line;
@@ -133,7 +137,7 @@ unsigned long h_breaches(const char *name)
 	for (line = text; line && *line; line = strchr(line, '\n') + 1) {
 		const char *space = strchr(line, ' ');
 
-		h_expect(space, "no number in the file of breaches: %s", line);
+		h_expect(space, "a line of the file breaches has no number: %s", line);
 		if (name && strncmp(line, name, space - line))
 			continue;
 		for (n = 0, space++; *space >= '0' && *space <= '9'; space++)
@@ -148,10 +152,10 @@ void h_check_breaches(void)
 	if (!h_breaches(NULL))
 		return;
 	u_say("%s", h_file_read("breaches"));
-	u_fail("the module counts a breach of the protocol, and there was none");
+	u_fail("the module counts a breach of the protocol that did not occur");
 }
 
-/* Nothing has gone wrong as far as the module says. */
+/* Ends the program if the module has counted a breach or ended the connection. */
 void h_check_calm(void)
 {
 	h_check_breaches();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Workqueues, timers, and time, which passes when the driver says so. Each piece of work runs in a
- * thread of its own, in the order that it was queued in.
+ * Workqueues, timers and time. Time passes only in h_pass(). Each work item runs in a thread of its
+ * own, in the order of queueing.
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>
@@ -15,20 +15,20 @@ struct workqueue_struct {
 	unsigned int queued;
 };
 
-/* Not zero, and not near it: code that takes zero for "never" is to be found out. */
+/* Starts far from zero, to expose code that takes zero for "never". */
 unsigned long volatile jiffies = 1000000;
 
 struct workqueue_struct *system_wq, *system_percpu_wq, *system_dfl_wq, *system_unbound_wq;
 struct workqueue_struct *system_long_wq, *system_dfl_long_wq, *system_highpri_wq;
 
-/* A thread that runs a piece of work. */
+/* A work item that is running. */
 struct job {
 	struct list_head list;
 	struct work_struct *work;
 	struct workqueue_struct *queue;
 };
 
-/* Work and where it was queued; the structure itself has no room for that. */
+/* A work item that is queued, with its workqueue. struct work_struct has no field for that. */
 struct entry {
 	struct list_head list;
 	struct work_struct *work;
@@ -82,7 +82,7 @@ static void set_pending(struct work_struct *work, bool pending)
 
 bool queue_work_on(int cpu, struct workqueue_struct *queue, struct work_struct *work)
 {
-	h_expect(queue && queue->queued != 0xdead, "work for a workqueue that is gone");
+	h_expect(queue && queue->queued != 0xdead, "work is queued on a destroyed workqueue");
 	if (work_pending(work))
 		return false;
 	set_pending(work, true);
@@ -122,10 +122,10 @@ bool mod_delayed_work_on(int cpu, struct workqueue_struct *queue, struct delayed
 	return was;
 }
 
-/* Only its address is asked for: delayed work has no timer here. */
+/* Is never called: the module takes its address, but delayed work has no timer here. */
 void delayed_work_timer_fn(struct timer_list *timer)
 {
-	u_fail("the timer of delayed work");
+	u_fail("delayed_work_timer_fn() was called");
 }
 
 static bool is_running(struct work_struct *work, struct workqueue_struct *queue)
@@ -211,7 +211,7 @@ static void run_job(void *argument)
 	wake_up_all(&job_done);
 }
 
-/* The same work never runs twice at a time. */
+/* Starts the next work item that is not running already. Returns false if there is none. */
 bool h_run_work(void)
 {
 	struct entry *entry;
@@ -273,7 +273,7 @@ int mod_timer(struct timer_list *timer, unsigned long expires)
 	return was;
 }
 
-/* A thread that sleeps for a time. */
+/* A thread in schedule_timeout(). */
 struct wake_up {
 	struct timer_list timer;
 	struct task_struct *task;
@@ -348,7 +348,7 @@ static bool run_due(void)
 	return false;
 }
 
-/* When the next thing is due, but not after `end`. */
+/* Returns the time at which the next timer or delayed work is due, but at most `end`. */
 static unsigned long next_due(unsigned long end)
 {
 	struct timer_entry *timer;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The comparison of figures, and how callgrind's dumps are read."""
+"""Tests the comparison of figures, and the parser of callgrind's dumps."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def test_growth_within_the_tolerance_passes() -> None:
     assert not figures.complaints({"read": _figure(1020)}, {"read": _figure(1000)})
 
 
-def test_growth_beyond_it_does_not() -> None:
+def test_growth_beyond_the_tolerance_fails() -> None:
     found = figures.complaints({"read": _figure(1021)}, {"read": _figure(1000)})
-    assert found == ["read: 1021 instructions, and were 1000"]
+    assert found == ["read: 1021 instructions; before: 1000"]
 
 
-def test_a_kind_that_was_not_measured_is_missed() -> None:
+def test_a_kind_that_was_not_measured_is_reported() -> None:
     assert len(figures.complaints({}, {"read": _figure(1)})) == 1
 
 
-def test_a_kind_that_is_not_listed_is_missed() -> None:
+def test_a_kind_that_is_not_listed_is_reported() -> None:
     assert len(figures.complaints({"read": _figure(1)}, {})) == 1
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_written_figures_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "figures.tsv"
     wanted = {"read": Figure(10, 2, 1.5, 0.1, 0.0)}
     figures.write(wanted, "some compiler 1.2", path)
@@ -40,7 +40,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 class _Image:
-    """Two functions of the module, a helper, and a lock that is neither."""
+    """An image with a function of the module, a helper, and a lock function."""
 
     atomics = frozenset({0x104})
 

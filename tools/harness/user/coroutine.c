@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Coroutines: what stands for a thread of the kernel has a stack of its own. */
+/* Coroutines. Each one stands for a kernel thread and has its own stack. */
 #include <stdlib.h>
 #include <ucontext.h>
 #include "../user.h"
@@ -21,10 +21,10 @@ static void begin(void)
 	struct coroutine *self = running;
 
 	self->function(self->argument);
-	abort();	/* The function leaves for good instead. */
+	abort();	/* The function never returns: it ends in u_leave(). */
 }
 
-/* Coroutines are never freed: the kernel side uses each again when its function is done. */
+/* Creates a coroutine. It is never freed: kernel/thread.c uses it again for another thread. */
 void *u_coroutine(void (*function)(void *), void *argument)
 {
 	struct coroutine *self = malloc(sizeof(*self));
@@ -40,14 +40,14 @@ void *u_coroutine(void (*function)(void *), void *argument)
 	return self;
 }
 
-/* Runs a coroutine until it leaves. To be called by the driver only. */
+/* Runs a coroutine until it calls u_leave(). Only the driver may call this function. */
 void u_enter(void *coroutine)
 {
 	running = coroutine;
 	swapcontext(&driver, &running->context);
 }
 
-/* Goes back to the driver. */
+/* Switches back to the driver. */
 void u_leave(void)
 {
 	swapcontext(&running->context, &driver);

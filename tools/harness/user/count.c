@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Marks for callgrind: it writes its counters out, and begins again, where these functions are
- * entered (--dump-before, --zero-before). They do nothing themselves.
+ * Marks for callgrind. At the entry of u_count_begin() it sets its counters to zero
+ * (--zero-before). At the entry of u_count_end() it writes them out (--dump-before). The functions
+ * themselves do nothing.
  */
 #include "../user.h"
 

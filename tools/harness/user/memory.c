@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory for the module: powers of two, of which those that were freed are kept in lists. The same
- * calls give the same addresses on each run. Blocks without an owner are the harness's own, and no
- * leaks.
+ * The allocator for the module's memory. Block sizes are powers of two; each size has a free list.
+ * The same sequence of calls returns the same addresses on each run. A block without an owner
+ * belongs to the harness and never counts as a leak.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,14 +13,17 @@
 #define SMALLEST	5	/* 32 bytes */
 #define LARGEST		26
 #define POISON		0x6b
-/* Blocks up to here lie together: what states of RPCs are kept in, and not payloads or buffers. */
+/*
+ * Blocks of at most this order lie together. They hold the states of RPCs; payloads and buffers are
+ * larger.
+ */
 #define SMALL		11
 #define LARGE_START	(U_MEMORY + (64ul << 20))
 
-/* What is known of the block that begins at each 32 bytes. */
+/* The state of a block. The array has one entry for each 32 bytes of memory. */
 struct block {
 	const void *owner;
-	unsigned char order;	/* 0: none begins here, or it is free */
+	unsigned char order;	/* 0: no block begins here, or the block is free */
 	unsigned char marked;
 };
 
@@ -40,7 +43,7 @@ static struct block *block_of(const void *p)
 		blocks = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (blocks == MAP_FAILED)
-			u_fail("no memory for the books of memory");
+			u_fail("no memory for the table of blocks");
 	}
 	if (offset >= U_MEMORY_SIZE || offset % (1 << SMALLEST))
 		u_fail("violation: %p was never allocated", p);
@@ -58,7 +61,7 @@ static int order_of(unsigned long size)
 	return order;
 }
 
-/* One that has never been used. */
+/* Returns a block that has never been used. */
 static void *fresh(int order)
 {
 	unsigned long size = 1ul << order;
@@ -112,7 +115,7 @@ unsigned long u_live(void)
 	return live;
 }
 
-/* What lives now is no leak. */
+/* Marks all blocks that are allocated now: u_print_leaks() leaves them out. */
 void u_mark(void)
 {
 	unsigned long i;
@@ -140,7 +143,7 @@ static unsigned long mix(unsigned long hash, const unsigned long *words, unsigne
 	return hash;
 }
 
-/* A number that differs where the contents of small blocks do, that of one block excepted. */
+/* Returns a hash of the contents of all small blocks but `except`. */
 unsigned long u_contents(const void *except)
 {
 	unsigned long i, hash = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Output, ending, forking. */
+/* Output, exit, fork, shared memory and time. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ void u_fail(const char *format, ...)
 	u_exit(1);
 }
 
-/* Without the handlers of exit(): the program may be in any state. */
+/* Exits without the handlers of exit(), because the program may be in any state. */
 void u_exit(int status)
 {
 	fflush(stdout);

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An RDMA peer that checks no rule: it accepts connections on a port and carries
- * out the commands on its standard input, one a line. It prints each event as a
- * line on standard output. All data is hex; "-" stands for no data. N is the
- * number of a connection, counted from 1.
+ * An RDMA peer that can break every rule of the protocol. It accepts connections on a port, and
+ * runs the commands on its standard input, one on each line. It prints each event as a line on
+ * standard output. All data is in hex; "-" stands for no data. N is the number of a connection,
+ * counted from 1.
  *
  * Commands
  *	accept N PRIVATE RECEIVES	create the queue pair, post RECEIVES Receives, accept
- *	reject N PRIVATE
- *	send N DATA
+ *	reject N PRIVATE		reject the connection request
+ *	send N DATA			Send
  *	sendinv N RKEY DATA		Send With Invalidate
  *	write N RKEY ADDRESS DATA	RDMA Write
  *	writeimm N RKEY ADDRESS DATA	RDMA Write with immediate data
  *	read N RKEY ADDRESS LENGTH	RDMA Read
  *	flood N COUNT DATA		COUNT Sends, as fast as possible
- *	forbid N			allow no RDMA access by the other side any more
- *	disconnect N			by the connection manager's protocol
- *	drop N				destroy everything, and send nothing
+ *	forbid N			refuse RDMA Reads and Writes from now on
+ *	disconnect N			disconnect by the connection manager's protocol
+ *	drop N				destroy the connection's resources without a message
  *
  * Events
- *	listening
- *	request N PRIVATE
- *	established N
- *	received N DATA
- *	done N STATUS			of the command before: success, or the error
+ *	listening			the port accepts connection requests
+ *	request N PRIVATE		a connection request, with its private data
+ *	established N			the connection is established
+ *	received N DATA			a message arrived
+ *	done N STATUS			the result of the last command: success, or the error
  *	data N DATA			the result of an RDMA Read
- *	disconnected N
+ *	disconnected N			the connection has ended
  *	event N NAME			any other event of the connection manager
  */
 #include <arpa/inet.h>
@@ -58,7 +58,7 @@ struct peer {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *recv_cq, *send_cq;
 	struct ibv_mr *mr;
-	unsigned char *memory;	/* RECEIVES buffers, then one for everything sent */
+	unsigned char *memory;	/* RECEIVES buffers, then the send buffer */
 };
 
 static struct peer peers[PEERS];
@@ -102,7 +102,7 @@ static int digit(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Returns the number of bytes, at most @room; they end where the digits do. */
+/* Decodes hex digits up to another character. Returns the number of bytes, at most @room. */
 static size_t from_hex(const char *text, unsigned char *bytes, size_t room)
 {
 	size_t count = 0;
@@ -177,7 +177,7 @@ static void close_peer(struct peer *peer)
 	peer->channel = NULL;
 }
 
-/* Waits for one completion on the send queue; returns its status. */
+/* Waits for one completion of the send queue. Returns its status. */
 static const char *await_send(struct peer *peer)
 {
 	time_t deadline = time(NULL) + PATIENCE;
@@ -194,7 +194,10 @@ static const char *await_send(struct peer *peer)
 	return found ? "the completion queue is broken" : "no completion";
 }
 
-/* Posts @count copies of a work request on the send buffer's first @length bytes. */
+/*
+ * Posts @count copies of a work request for the first @length bytes of the send buffer. Returns the
+ * status of the last one.
+ */
 static const char *post(struct peer *peer, struct ibv_send_wr *wr, size_t length, int count)
 {
 	struct ibv_sge sge = {
@@ -223,19 +226,20 @@ static void do_accept(struct peer *peer, char **words)
 	struct rdma_conn_param param = {
 		.private_data = private,
 		.private_data_len = from_hex(words[0], private, sizeof(private)),
-		/* The event has both from our point of view. */
+		/* The event has both values from the point of view of this side. */
 		.responder_resources = peer->offered.responder_resources,
 		.initiator_depth = peer->offered.initiator_depth > 4 ?
 				   4 : peer->offered.initiator_depth,
 		.rnr_retry_count = 7,
 	};
-	int i, count = atoi(words[1]);
+	int i, err, count = atoi(words[1]);
 
 	open_peer(peer);
 	for (i = 0; i < count && i < RECEIVES; i++)
 		if (post_receive(peer, i))
 			fatal("ibv_post_recv");
-	say("done %d %s\n", peer->number, rdma_accept(peer->id, &param) ? strerror(errno) : "success");
+	err = rdma_accept(peer->id, &param);
+	say("done %d %s\n", peer->number, err ? strerror(errno) : "success");
 }
 
 static void do_reject(struct peer *peer, char **words)
@@ -284,7 +288,7 @@ static void do_write(struct peer *peer, char **words)
 	write_as(peer, words, IBV_WR_RDMA_WRITE);
 }
 
-/* Uses up one of the client's Receives, which no requester expects. */
+/* Consumes one of the client's Receives without a message. No requester expects that. */
 static void do_writeimm(struct peer *peer, char **words)
 {
 	write_as(peer, words, IBV_WR_RDMA_WRITE_WITH_IMM);
@@ -395,7 +399,7 @@ static void on_command(char *line)
 	exit(1);
 }
 
-/* Reads commands from standard input; the process ends when that is closed. */
+/* Reads commands from standard input. The process ends at the end of the input. */
 static void on_input(void)
 {
 	static char buffer[LINE_SIZE];
@@ -508,7 +512,7 @@ static void run(struct rdma_event_channel *events)
 
 	for (;;) {
 		for (i = 0; i < peer_count; i++) {
-			/* poll() passes over negative descriptors. */
+			/* poll() ignores negative descriptors. */
 			fds[i].fd = peers[i].channel ? peers[i].channel->fd : -1;
 			fds[i].events = POLLIN;
 		}
@@ -516,7 +520,10 @@ static void run(struct rdma_event_channel *events)
 		fds[i + 1] = (struct pollfd){ .fd = 0, .events = POLLIN };
 		if (poll(fds, i + 2, -1) < 0)
 			fatal("poll");
-		/* First what came before the end of its connection, and one thing at a time. */
+		/*
+		 * Messages are taken first, because they arrived before the end of their
+		 * connection. Each round handles one kind of event.
+		 */
 		if (take_completions(fds))
 			continue;
 		if (fds[i].revents)
