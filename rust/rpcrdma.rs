@@ -49,7 +49,7 @@ module! {
     params: {
         completion_workqueue: bool {
             default: false,
-            description: "Handle completions on the workqueue rpcrdma_completion, in place of ib-comp-wq (default: no)",
+            description: "Handle completions on rpcrdma_completion, not ib-comp-wq (default: no)",
         },
     },
 }

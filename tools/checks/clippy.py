@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Builds the module with clippy in the compiler's place, and fails on any warning in our files.
+"""Builds the module with clippy in place of the compiler, and fails on any warning.
 
 Usage: KDIR=tree RUSTC=... BINDGEN=... LLVM=... clippy.py
 
-Kbuild does not turn warnings into errors, so they are read from its output. The build is done
-in a copy of the tree, in the user's cache: objects of the work tree stay as they are. Without a
-KDIR that has CONFIG_RUST, the lab's plain kernel is used, and built if need be.
+Kbuild does not turn warnings into errors, so this script reads them from its output. The build runs
+in a copy of the tree in the user's cache, and leaves the work tree unchanged. Without a KDIR that
+has CONFIG_RUST, the script uses the lab's plain kernel, and builds it if it is missing.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from checks.tree import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# All that can be compiled in: tests and samples are ours too. Debian builds its kernels with the
-# oldest compiler they take (msrv in their .clippy.toml), so our sources have to do with that one;
-# the kernel itself leaves this lint out.
+# Tests and samples are compiled, too. Debian builds its kernels with the oldest compiler that they
+# support (msrv in the kernel's .clippy.toml). So the sources must compile with it, and the lint
+# incompatible_msrv, which the kernel leaves out, is on.
 OPTIONS = ["CLIPPY=1", "RPCRDMA_KUNIT=y", "SAMPLES=y"]
 OPTIONS += ["KRUSTFLAGS=-Wclippy::incompatible_msrv"]
 
@@ -45,7 +45,7 @@ class Build:
 
 
 def _given() -> Build | None:
-    """The tree and tools of the environment, if they will do."""
+    """Returns the tree and tools that the environment names, or None without CONFIG_RUST."""
     kdir = Path(os.environ.get("KDIR", ""))
     config = kdir / ".config"
     if not config.is_file() or "CONFIG_RUST=y" not in config.read_text().splitlines():
@@ -57,21 +57,21 @@ def _given() -> Build | None:
 
 def _from_lab() -> Build:
     sys.path.insert(0, str(ROOT / "tools/lab"))
-    from lab import kernel  # noqa: PLC0415 - only here, where the lab is wanted
+    from lab import kernel  # noqa: PLC0415 - only this function uses the lab
 
     built = kernel.ensure("plain")
     return Build(built.obj, built.tools.make_args(), built.tools.env()["PATH"])
 
 
 def _driver(build: Build) -> str:
-    """The clippy-driver that belongs to the compiler: another build's cannot load its crates."""
+    """Returns the clippy-driver of the compiler's own build; no other loads its crates."""
     rustc = next((a[6:] for a in build.arguments if a.startswith("RUSTC=")), "rustc")
     found = shutil.which(rustc, path=build.path) or rustc
     return os.environ.get("CLIPPY_DRIVER") or str(Path(found).parent / "clippy-driver")
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Bring the copy up to date without touching what has not changed."""
+    """Updates the copy. Files that have not changed keep their times."""
     files = Tree(source).files
     for name in files:
         old, new = target / name, source / name
@@ -85,13 +85,13 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def warnings(output: str) -> list[str]:
-    """Warnings and errors in our files: place and text, each once."""
+    """Returns the warnings and errors in our files, each once, with its place."""
     found = {f"{m['place']}: {m['what']}" for m in _WARNING.finditer(output)}
     return sorted(found)
 
 
 def main() -> int:
-    """Build, read, report."""
+    """Builds the module and reports the warnings. Returns the exit status."""
     build = _given() or _from_lab()
     driver = _driver(build)
     if not shutil.which(driver):
@@ -102,7 +102,7 @@ def main() -> int:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     copy = cache / "rpcrdma-lab/module" / f"{build.kdir.name}-clippy"
     _copy(ROOT, copy)
-    # The crate is always looked at anew, or warnings would be seen only once.
+    # Without its objects the crate is compiled again, and clippy repeats its warnings.
     for stale in copy.glob("**/*.o"):
         stale.unlink()
     command = ["make", "-C", build.kdir, f"M={copy}", *build.arguments, *OPTIONS]

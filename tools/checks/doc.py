@@ -19,13 +19,13 @@ from checks import rst
 
 
 def build(root: Path, stderr: int | None = None) -> int:
-    """Runs Sphinx over the documents of the tree at `root`; returns its exit status.
+    """Runs Sphinx on the documents of the tree at `root`. Returns its exit status.
 
     Warnings go to `stderr`.
     """
     folder = root / rst.FOLDER
     output = folder / "output"
-    # -E: pages that did not change are read again, so that their warnings come again, too.
+    # -E: Sphinx reads unchanged pages again, too, and repeats their warnings.
     strictly = ["-q", "-E", "-W", "--keep-going"]
     command = [sys.executable, "-m", "sphinx", *strictly, "-b", "html", folder, output]
     done = subprocess.run(command, check=False, stderr=stderr)

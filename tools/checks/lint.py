@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Runs the linters of others over the tree: rustfmt, ruff, shellcheck; and checks the documents.
+"""Runs rustfmt, ruff and shellcheck on the tree, and checks the documents.
 
 Usage: lint.py [--root DIR]
 
@@ -20,18 +20,18 @@ from pathlib import Path
 from checks import rst
 from checks.tree import Tree
 
-# The format of all Rust sources; editors find the same file by themselves.
+# The format of all Rust sources. Editors find this file, too.
 RUSTFMT = ["--config-path", str(Path(__file__).resolve().parents[2] / "rustfmt.toml")]
 
 
 def _run(command: list[str], tree: Tree) -> str:
-    """What a linter says; nothing if it is content."""
+    """Runs a linter. Returns its messages, or an empty string if it succeeds."""
     done = subprocess.run(command, cwd=tree.root, capture_output=True, text=True)
     return "" if done.returncode == 0 else (done.stdout + done.stderr).strip() or "failed"
 
 
 def rustfmt(tree: Tree) -> str:
-    """All Rust sources, in the kernel's format."""
+    """Checks the format of all Rust sources."""
     tool = os.environ.get("RUSTFMT") or shutil.which("rustfmt")
     if not tool:
         return "no rustfmt: install rustfmt (Debian 12: rustfmt-web)"
@@ -46,7 +46,7 @@ def _ruff() -> str | None:
 
 
 def ruff(tree: Tree) -> str:
-    """All Python: lint and format."""
+    """Checks all Python sources: lint and format."""
     tool = _ruff()
     if not tool:
         return "no ruff: make lab-deps installs it"
@@ -57,7 +57,7 @@ def ruff(tree: Tree) -> str:
 
 
 def shellcheck(tree: Tree) -> str:
-    """All shell scripts, whatever their names."""
+    """Checks all shell scripts, with any name."""
     tool = shutil.which("shellcheck")
     if not tool:
         return "no shellcheck: install shellcheck"
@@ -66,7 +66,7 @@ def shellcheck(tree: Tree) -> str:
 
 
 def documents(tree: Tree) -> str:
-    """All of Documentation/, strictly."""
+    """Checks all of Documentation/ with rst.py."""
     try:
         return "\n".join(map(str, rst.check(tree)))
     except ImportError:
@@ -77,7 +77,7 @@ LINTERS: tuple[Callable[[Tree], str], ...] = (rustfmt, ruff, shellcheck, documen
 
 
 def main() -> int:
-    """Run all of them."""
+    """Runs all linters. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2])
     tree = Tree(parser.parse_args().root)

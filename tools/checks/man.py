@@ -20,7 +20,7 @@ from checks import rst
 SOURCE = f"{rst.FOLDER}/admin-guide.rst"
 SECTION = 4
 
-# The guide's title is for readers of HTML; a manual page begins with the section NAME.
+# The guide's title is for HTML. A manual page begins with the section NAME.
 _TITLE = re.compile(r"\A.*?^NAME\n=+\n+(\S+) - (.*?)\n\n(?=\S+\n=+\n)", re.DOTALL | re.MULTILINE)
 _DATE = re.compile(r"^ -- .*  (.*)$", re.MULTILINE)
 
@@ -46,10 +46,10 @@ class GuideError(Exception):
 
 
 def with_head(guide: str, version: str, date: str) -> str:
-    """The guide with what a manual page has in the place of title and section NAME.
+    """Replaces the title and the section NAME of the guide by the head of a manual page.
 
     # Errors
-    `GuideError`.
+    `GuideError`: the guide has no section NAME of this form.
     """
     match = _TITLE.match(guide)
     if not match:
@@ -62,10 +62,10 @@ def with_head(guide: str, version: str, date: str) -> str:
 
 
 def page(guide: str, version: str, date: str) -> str:
-    """The manual page as roff.
+    """Returns the manual page as roff.
 
     # Errors
-    `GuideError`; docutils' own exception where the guide does not parse.
+    `GuideError`, or an exception of docutils if the guide does not parse.
     """
     from docutils import nodes  # noqa: PLC0415 - may be missing
     from docutils.core import publish_doctree, publish_from_doctree  # noqa: PLC0415

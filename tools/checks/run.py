@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Runs the checks of the source tree, and says which failed where.
+"""Runs the checks of the source tree, and prints their findings.
 
 Usage: run.py [--root DIR] [CHECK ...]
 
-Needs Python alone. Without names, all checks run. Exit status 0: all passed.
+The script needs only Python. Without names, all checks run. Exit status 0: all passed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CHECKS = {
 
 
 def main() -> int:
-    """Run what the command line asks for."""
+    """Runs the checks that the command line names. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2])
     parser.add_argument("check", nargs="*", choices=[[], *CHECKS], help="which; default: all")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Tests the checks themselves, and says how many tests passed."""
+"""Runs the tests of the checks, and prints how many passed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Run everything in tests/."""
+    """Runs all tests in tests/. Returns the exit status."""
     folder = str(Path(__file__).resolve().parent / "tests")
     sys.path.insert(0, folder)
     suite = unittest.defaultTestLoader.discover(folder)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Import circles: files of one folder that import each other, directly or by way of others.
+"""Finds import circles: files of one folder that import each other, directly or indirectly.
 
-A circle can only be read as a whole. A folder has none, unless `CIRCLES` names its largest one.
+A reader must read a circle as a whole. No folder may have one, unless `CIRCLES` allows it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .tree import Finding, Tree
 
 NAME = "circles"
 
-# Folder: the most files that one of its circles may have. The numbers may only fall.
+# The largest number of files in a circle, by folder. The numbers may only fall.
 CIRCLES: dict[str, int] = {
     # A queue pair and its buffers: a message returns its Receive to the queue, and what was posted
     # refers to the progress of its queue pair.
@@ -27,12 +27,12 @@ Graph = dict[str, set[str]]
 
 
 def _module(path: str) -> tuple[str, ...]:
-    """The module that a file is: rust/proto/requester/plan.rs is proto, requester, plan."""
+    """Returns the module path of a file: rust/proto/plan.rs is proto, plan."""
     return PurePath(path).with_suffix("").parts[1:]
 
 
 def _targets(tree: Tree, path: str) -> Iterator[tuple[str, ...]]:
-    """The absolute paths that a file names outside its tests."""
+    """Yields the absolute paths that a file names outside its tests."""
     text = tree.text(path)
     module = _module(path)
     tests = rust.test_modules(text)
@@ -47,11 +47,14 @@ def _targets(tree: Tree, path: str) -> Iterator[tuple[str, ...]]:
             ups = sum(1 for segment in named.segments if segment == "super")
             inside = sum(m.start < named.offset < m.end for m in inner)
             yield module[: len(module) - max(ups - inside, 0)] + named.segments[ups:]
-        # Any other head is a name that a `use` has declared, or a module of this file.
+        # Any other first segment is a name declared by `use`, or a module of this file.
 
 
 def graph(tree: Tree, folder: str) -> Graph:
-    """Which member of a folder imports which; a member is a file with the folder of its name."""
+    """Returns the imports of each member of a folder.
+
+    A member is a file together with the folder of the same name.
+    """
     base = PurePath(folder).parts[1:]
     files = tree.under(folder, ".rs")
     members = {_module(f)[len(base)] for f in files}
@@ -75,20 +78,20 @@ def _reachable(edges: Graph, start: str) -> set[str]:
 
 
 def circles(edges: Graph) -> list[set[str]]:
-    """The circles of a graph, the largest first."""
+    """Returns the circles of a graph, the largest first."""
     reach = {member: _reachable(edges, member) for member in edges}
     found = {frozenset(m for m in reach[a] if a in reach[m]) for a in edges if a in reach[a]}
     return sorted((set(circle) for circle in found), key=lambda c: (-len(c), sorted(c)))
 
 
 def folders(tree: Tree) -> list[str]:
-    """Every folder below rust/ that holds Rust sources."""
+    """Returns every folder below rust/ that holds Rust sources."""
     paths = {str(PurePath(f).parent) for f in tree.under("rust", ".rs")}
     return sorted(p for p in paths if p != "rust")
 
 
 def check(tree: Tree) -> list[Finding]:
-    """Every circle that is larger than its folder may have, and every limit that is too high."""
+    """Reports circles above the limit of their folder, and limits that are too high."""
     findings = []
     for folder in folders(tree):
         found = circles(graph(tree, folder))

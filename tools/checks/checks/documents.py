@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Documents name files and modules that exist, in lines of at most 100 columns.
+"""Checks that documents name only files and modules that exist, in lines of 100 columns.
 
-Looks at Documentation/*.rst and at the Markdown files; needs nothing but Python. Markup is
-checked by rst.py.
+The documents are Documentation/*.rst and the Markdown files. The check needs only Python. rst.py
+checks the markup.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ NAME = "documents"
 
 COLUMNS = 100
 
-# What a build leaves behind: documents may name it.
+# Build outputs, which documents may name.
 MADE = ("Documentation/output", "tools/fuzz/corpus", "build")
 
-# Written by tools, which have checks of their own.
+# Documents that a tool writes. Each tool has its own check.
 GENERATED = ("Documentation/rfc-map.rst",)
 
 _FOLDERS = r"(?:rust|tools|include/rpcrdma|include/trace|samples|Documentation|debian|build)"
@@ -40,14 +40,14 @@ def _documents(tree: Tree) -> list[str]:
 
 
 def _literals(line: str) -> Iterator[str]:
-    """What stands between backticks; an indented line may be code as a whole."""
+    """Yields the texts between backticks, and an indented line, which may be code, as a whole."""
     yield from (match[2] for match in _LITERAL.finditer(line))
     if line.startswith("    "):
         yield re.sub(r"`", " ", line)
 
 
 def _exists(tree: Tree, path: str) -> bool:
-    """Whether a path names a file, a folder or, with `*`, any file of the tree."""
+    """Returns whether a path names a file, a folder or, with `*`, any file of the tree."""
     plain = path.rstrip("/")
     if any(plain == made or plain.startswith(made + "/") for made in MADE):
         return True
@@ -57,7 +57,7 @@ def _exists(tree: Tree, path: str) -> bool:
 
 
 def _is_module(tree: Tree, named: str) -> bool:
-    """Whether `proto::inline` is a module, or an item that its parent module mentions."""
+    """Returns whether a path is a module, or an item that its parent module mentions."""
     segments = named.split("::")
     for length in range(len(segments), 0, -1):
         path = f"rust/{'/'.join(segments[:length])}.rs"
@@ -69,12 +69,12 @@ def _is_module(tree: Tree, named: str) -> bool:
 
 @cache
 def _words(tree: Tree) -> set[str]:
-    """Every identifier of the Rust sources."""
+    """Returns every identifier of the Rust sources."""
     return {w for path in tree.under("rust", ".rs") for w in re.findall(r"\w+", tree.text(path))}
 
 
 def _check_line(tree: Tree, line: str) -> Iterator[str]:
-    """What is wrong with the names in a line."""
+    """Yields a message for each wrong name in a line."""
     for literal in _literals(line):
         for path in _PATH.findall(literal):
             if not _exists(tree, path):
@@ -88,7 +88,7 @@ def _check_line(tree: Tree, line: str) -> Iterator[str]:
 
 
 def _check_links(tree: Tree, path: str, line: str) -> Iterator[str]:
-    """Links of a Markdown file to files that do not exist."""
+    """Yields a message for each link of a Markdown file to a missing file."""
     for target in _LINK.findall(line):
         local = str(PurePath(path).parent / target)
         if "://" not in target and not _exists(tree, local):
@@ -107,5 +107,5 @@ def _check_document(tree: Tree, path: str) -> Iterator[Finding]:
 
 
 def check(tree: Tree) -> list[Finding]:
-    """All of it, for every document."""
+    """Reports wrong names, dead links and long lines of every document."""
     return [finding for path in _documents(tree) for finding in _check_document(tree, path)]

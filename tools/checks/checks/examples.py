@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Examples in the documentation of Rust types are quoted from code that is compiled.
+"""Checks that examples in doc comments are quoted from code that is compiled.
 
-Kernel doctests run for the `kernel` crate alone, so an example in a doc comment would be compiled
-by nobody. Each code block below a heading `# Examples` must therefore be a part of a module under
-`samples/`, or of a KUnit suite: the same lines in the same order, whatever their indentation. A
-line `// ...` stands for lines that are left out. Blocks marked `text` are not compared.
+Kernel doctests run for the `kernel` crate only, so no build compiles an example in a doc comment.
+Each code block below a heading `# Examples` must therefore be a part of a module under `samples/`,
+or of a KUnit suite: the same lines in the same order, with any indentation. A line `// ...` stands
+for lines that are left out. Blocks marked `text` are not compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAME = "examples"
 
 ROOMS = ("rust/rdma", "rust/sunrpc")
 
-# Types that must have an example, by file: a newcomer meets these first.
+# The central types, by file. Each must have an example.
 CENTRAL: dict[str, tuple[str, ...]] = {
     "rust/rdma/cm.rs": ("CmId",),
     "rust/rdma/cm/event.rs": ("CmHandler",),
@@ -37,14 +37,14 @@ _LEFT_OUT = "// ..."
 
 @dataclass(frozen=True)
 class Block:
-    """A quoted piece of code: its line in the file, and its own lines without indentation."""
+    """A code block: its line number, and its lines without indentation."""
 
     line: int
     lines: tuple[str, ...]
 
 
 def _comments(text: str) -> Iterator[list[tuple[int, str]]]:
-    """The doc comments of a file: numbered lines without their `///` or `//!`."""
+    """Yields the doc comments of a file as numbered lines without `///` or `//!`."""
     comment: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
         match = re.match(r"\s*//[/!] ?(.*)", line)
@@ -58,7 +58,7 @@ def _comments(text: str) -> Iterator[list[tuple[int, str]]]:
 
 
 def _blocks_of(comment: list[tuple[int, str]]) -> Iterator[Block]:
-    """The code blocks that stand below the heading `# Examples` of a comment."""
+    """Yields the code blocks below the heading `# Examples` of a comment."""
     below, quoted, start, lines = False, False, 0, []
     for number, line in comment:
         fence = re.match(r"```(\w*)", line)
@@ -76,7 +76,7 @@ def _blocks_of(comment: list[tuple[int, str]]) -> Iterator[Block]:
 
 
 def blocks(text: str) -> list[Block]:
-    """All examples of a file."""
+    """Returns all examples of a file."""
     return [block for comment in _comments(text) for block in _blocks_of(comment)]
 
 
@@ -85,7 +85,7 @@ def _stripped(text: str) -> list[str]:
 
 
 def _compiled(tree: Tree) -> list[list[str]]:
-    """What examples may be quoted from: samples, and test modules. Lines without indentation."""
+    """Returns the sources of examples, without indentation: samples and test modules."""
     sources = [_stripped(tree.text(path)) for path in tree.under("samples", ".rs")]
     for path in tree.under("rust", ".rs"):
         text = tree.text(path)
@@ -96,7 +96,7 @@ def _compiled(tree: Tree) -> list[list[str]]:
 
 
 def _pieces(lines: tuple[str, ...]) -> list[list[str]]:
-    """An example, cut where lines are left out."""
+    """Splits an example at the lines `// ...`."""
     pieces: list[list[str]] = [[]]
     for line in lines:
         if line == _LEFT_OUT:
@@ -107,7 +107,7 @@ def _pieces(lines: tuple[str, ...]) -> list[list[str]]:
 
 
 def _find(piece: list[str], source: list[str], start: int) -> int | None:
-    """Where `piece` ends in `source`, looking from `start` on."""
+    """Returns the end of `piece` in `source`, searched from `start` on."""
     for at in range(start, len(source) - len(piece) + 1):
         if source[at : at + len(piece)] == piece:
             return at + len(piece)
@@ -139,7 +139,7 @@ def _check_headings(path: str, text: str) -> Iterator[Finding]:
 
 
 def _has_example(text: str, name: str) -> bool:
-    """Whether the type's own doc comment has an example."""
+    """Returns whether the doc comment of a type has an example."""
     item = re.search(
         rf"((?:^[ \t]*(?://|#\[).*\n)+)^[ \t]*pub\S*(?: unsafe)? (?:struct|trait|enum) {name}\b",
         text,
@@ -149,7 +149,7 @@ def _has_example(text: str, name: str) -> bool:
 
 
 def check(tree: Tree) -> list[Finding]:
-    """Examples that are not compiled, and central types without one."""
+    """Reports examples that are not compiled, and central types without an example."""
     sources = _compiled(tree)
     findings = []
     for room in ROOMS:

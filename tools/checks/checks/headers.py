@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every source file says its licence in its first lines, in the form the kernel wants."""
+"""Checks that every source file begins with its licence, in the form that the kernel requires."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _style(path: str, text: str) -> str | None:
 
 
 def check(tree: Tree) -> list[Finding]:
-    """Source files without the line, or with another comment style."""
+    """Reports source files without the licence line, or with another comment style."""
     findings = []
     for path in tree.files:
         text = tree.text(path)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which room may use which: the arrows of Documentation/architecture.rst.
+"""Checks the dependencies between rooms against Documentation/architecture.rst.
 
-Looks at every path in `use` declarations and in expressions, and at what the C glue includes.
+It reads every path in `use` declarations and expressions, and the includes of the C glue.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NEUTRAL = {"mem", "text", "work"}
 _SHARED = {"wire", "proto", "rdma", "sunrpc", "observe", "conn"} | _NEUTRAL
 _ALL = _SHARED | {"raw", "client", "server"}
 
-# Room: the rooms and crates that it may name, besides itself.
+# The rooms and crates that a room may name besides itself.
 ROOMS: dict[str, set[str]] = {
     "wire": _CORE,
     "proto": _CORE | {"wire"},
@@ -31,25 +31,26 @@ ROOMS: dict[str, set[str]] = {
     "rdma": _KERNEL | {"raw"} | _NEUTRAL,
     "sunrpc": _KERNEL | {"raw"} | _NEUTRAL,
     "observe": _KERNEL | {"raw", "wire", "proto", "text"},
-    # Neither SUNRPC nor a role.
+    # `conn` depends neither on SUNRPC nor on a role.
     "conn": _KERNEL | {"wire", "proto", "rdma", "observe"} | _NEUTRAL,
-    # The roles never name each other.
+    # The roles, client and server, never name each other.
     "client": _KERNEL | _SHARED,
     "server": _KERNEL | _SHARED,
     "rpcrdma": _KERNEL | _ALL | {"kunit"},
     "kunit": _KERNEL | {"wire", "proto"},
 }
 
-# Rooms in which the compiler itself refuses unsafe code.
+# Rooms that must contain `#![forbid(unsafe_code)]`.
 FORBID_UNSAFE = ("wire", "proto", "conn", "client", "server")
 
-# Rooms that speak to the kernel only through safe abstractions.
+# Rooms that may not name `kernel::bindings`.
 _NO_BINDINGS = ("wire", "proto", "conn", "client", "server")
 
-# Rooms that a sample may mount with #[path]: one of rdma and sunrpc, to prove it independent.
+# Sets of rooms that a sample may include with #[path]. None has both rdma and sunrpc, so that
+# samples show that these rooms are independent.
 _SAMPLE_ROOMS = ({"raw", "rdma"} | _NEUTRAL, {"raw", "sunrpc"} | _NEUTRAL)
 
-# C file: what it must not include, since its room knows nothing of it.
+# The includes that a C file must not have, because its room may not depend on them.
 GLUE: dict[str, str] = {
     "rust/glue/ib.c": r"linux/sunrpc/|glue_sunrpc\.h",
     "include/rpcrdma/glue_ib.h": r"linux/sunrpc/|glue_sunrpc\.h",
@@ -58,14 +59,14 @@ GLUE: dict[str, str] = {
     "rust/glue/trace.c": r"linux/sunrpc/|glue_",
 }
 
-# What `module!` makes at the root of a crate: no room's, but part of the kernel's mechanism.
+# A type that `module!` defines at the root of the crate. Every room may name it.
 _MODULE = "LocalModule"
 
 _EXTERNAL = {"core", "kernel", "pin_init", "alloc", "std", "zerocopy"}
 
 
 def room_of(path: str) -> str | None:
-    """Room of a file under rust/."""
+    """Returns the room of a file under rust/."""
     parts = PurePath(path).parts
     if parts[0] != "rust" or not path.endswith(".rs"):
         return None
@@ -73,12 +74,15 @@ def room_of(path: str) -> str | None:
 
 
 def _module_depth(path: str) -> int:
-    """How many modules deep a file is: rust/proto/plan.rs is two."""
+    """Returns the depth of a file's module: it is 2 for rust/proto/plan.rs."""
     return len(PurePath(path).parts) - 1
 
 
 def resolve(path: rust.Path, depth: int, room: str) -> tuple[str, ...]:
-    """Absolute form of a path: the room or crate first. Local names give the own room."""
+    """Returns the absolute form of a path: the room or crate, then the rest.
+
+    A local name belongs to the file's own room.
+    """
     head, *rest = path.segments
     if head in ("crate", "$crate"):
         return tuple(rest)
@@ -144,7 +148,7 @@ def _check_samples(tree: Tree) -> list[Finding]:
 
 
 def check(tree: Tree) -> list[Finding]:
-    """Every arrow that points the wrong way."""
+    """Reports every dependency that is not allowed."""
     findings = []
     for path in tree.under("rust", ".rs"):
         room = room_of(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`make help` tells of every target and variable that a person may use."""
+"""Checks that `make help` describes every target and variable that a user may use."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .tree import Finding, Tree, line_of
 
 NAME = "make help"
 
-# Steps of other targets, not meant to be called.
+# Targets that only other targets use.
 INTERNAL = {"preflight", "fuzz-build"}
-# Variables of make itself.
+# Variables that make itself sets.
 MAKES_OWN = {"CURDIR", "MAKE", "MAKEFILE_LIST"}
 
 _VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*)=(\S*)")
@@ -23,12 +23,12 @@ def _makefiles(tree: Tree) -> list[str]:
 
 
 def _code(text: str) -> str:
-    """A makefile without comments; lines stay where they are."""
+    """Blanks out the comments of a makefile, and keeps the line numbers."""
     return re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
 
 
 def targets(text: str) -> dict[str, int]:
-    """Targets that a makefile defines as commands, and their lines."""
+    """Returns the targets that a makefile defines, with their lines."""
     found = {}
     for match in re.finditer(r"^([a-z][\w-]*(?: [a-z][\w-]*)*)\s*:(?![:=])", text, re.MULTILINE):
         for name in match[1].split():
@@ -37,12 +37,12 @@ def targets(text: str) -> dict[str, int]:
 
 
 def inputs(tree: Tree) -> dict[str, tuple[str, int]]:
-    """Variables that the makefiles take from their user, and where they do so first.
+    """Returns the variables that a user may set, each with the place of its first use.
 
-    Those are used, or have a default (`?=`), and no makefile sets them for itself.
+    Such a variable is used or has a default (`?=`), and no makefile sets it.
     """
     codes = {path: _code(tree.text(path)) for path in _makefiles(tree)}
-    # A value that is made from the variable's own value only completes it.
+    # An assignment that uses the variable's own value extends the user's value.
     plain = re.compile(r"^(?:export )?([A-Z]\w*)\s*:?=(?!.*\$\(\1\))", re.MULTILINE)
     own = {name for code in codes.values() for name in plain.findall(code)} | MAKES_OWN
     found: dict[str, tuple[str, int]] = {}
@@ -55,7 +55,7 @@ def inputs(tree: Tree) -> dict[str, tuple[str, int]]:
 
 
 def _described(tree: Tree) -> dict[str, tuple[str, int]]:
-    """Variables that `#: NAME=... text` lines tell of, and where."""
+    """Returns the variables that lines `#: NAME=... text` describe, with their places."""
     found = {}
     for path in _makefiles(tree):
         for number, line in enumerate(tree.text(path).splitlines(), 1):
@@ -66,7 +66,7 @@ def _described(tree: Tree) -> dict[str, tuple[str, int]]:
 
 
 def _check_targets(tree: Tree) -> list[Finding]:
-    """Targets without help, and help without a target."""
+    """Reports targets without help, and help without a target."""
     findings = []
     described: set[str] = set()
     for path in _makefiles(tree):
@@ -78,22 +78,22 @@ def _check_targets(tree: Tree) -> list[Finding]:
             if name not in described | INTERNAL:
                 findings.append(Finding(path, line, f"target {name} has no `## {name}: ...` line"))
     for name in sorted(described - defined):
-        findings.append(Finding("Makefile", 0, f"help tells of {name}, which is no target"))
+        findings.append(Finding("Makefile", 0, f"help describes {name}, which is no target"))
     return findings
 
 
 def _is_used(tree: Tree, name: str) -> bool:
-    """Whether a makefile has `$(NAME)`, or a script of tools/ asks the environment for it."""
+    """Returns whether a makefile has `$(NAME)`, or a script of tools/ reads the variable."""
     if any(f"$({name})" in _code(tree.text(path)) for path in _makefiles(tree)):
         return True
     return any(f'"{name}"' in tree.text(path) for path in tree.under("tools", ".py"))
 
 
 def _check_variables(tree: Tree) -> list[Finding]:
-    """Variables without help, and help without a variable."""
+    """Reports variables without help, and help without a variable."""
     described = _described(tree)
     findings = [
-        Finding(path, line, f"help tells of {name}, which nothing uses")
+        Finding(path, line, f"help describes {name}, which nothing uses")
         for name, (path, line) in described.items()
         if not _is_used(tree, name)
     ]
@@ -105,7 +105,7 @@ def _check_variables(tree: Tree) -> list[Finding]:
 
 
 def _printed(tree: Tree, path: str) -> list[str]:
-    """What the sed commands of the target help make of a makefile."""
+    """Returns the output of the sed commands of the target `help` for a makefile."""
     lines: list[str] = []
     for program in re.findall(r"@sed -n '([^']*)' \$\(MAKEFILE_LIST\)", tree.text("Makefile")):
         command = ["sed", "-n", program.replace("$$", "$")]
@@ -117,7 +117,7 @@ def _printed(tree: Tree, path: str) -> list[str]:
 
 
 def _check_output(tree: Tree) -> list[Finding]:
-    """Lines that are meant for help and do not come out of it as they went in."""
+    """Reports help lines that `make help` does not print, or that have a wrong form."""
     findings = []
     for path in _makefiles(tree):
         printed = _printed(tree, path)
@@ -135,5 +135,5 @@ def _check_output(tree: Tree) -> list[Finding]:
 
 
 def check(tree: Tree) -> list[Finding]:
-    """Help that is missing, hidden, or about nothing."""
+    """Reports help that is missing, not printed, or about nothing."""
     return _check_targets(tree) + _check_variables(tree) + _check_output(tree)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The documentation parses: docutils in strict mode, and every document is reachable.
+"""Checks the documentation: docutils parses it without warnings, and the index names all of it.
 
-Sphinx's directives and roles that we use are made known to docutils, which is a quarter of a
-second a file instead of a whole tool chain.
+docutils gets stand-ins for the directives and roles of Sphinx that the documents use. So the check
+needs no Sphinx, and takes a quarter of a second for each file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FOLDER = "Documentation"
 
 
 def register() -> None:
-    """Teach docutils what we use of Sphinx: toctrees and references become links."""
+    """Registers Sphinx's toctree, doc and manpage with docutils: they become links."""
     from docutils import nodes
     from docutils.parsers.rst import Directive, directives, roles
 
@@ -50,7 +50,7 @@ def register() -> None:
 
 
 def parse(path: str, text: str) -> list[Finding]:
-    """What docutils finds wrong in a document."""
+    """Returns the warnings of docutils for a document."""
     from docutils.core import publish_doctree
     from docutils.utils import Reporter
 
@@ -68,7 +68,7 @@ def parse(path: str, text: str) -> list[Finding]:
 
 
 def _entries(index: str) -> set[str]:
-    """Documents that the index names in its toctrees."""
+    """Returns the documents that the index names in its toctrees."""
     found: set[str] = set()
     for tree in re.finditer(r"^\.\. toctree::\n((?:[ \t]+[^\n]*\n|\n)+)", index, re.MULTILINE):
         found |= set(re.findall(r"^\s+([\w-]+)$", tree[1], re.MULTILINE))
@@ -76,7 +76,7 @@ def _entries(index: str) -> set[str]:
 
 
 def check_index(tree: Tree) -> list[Finding]:
-    """Documents that the index lacks, and entries without a document."""
+    """Reports documents that the index lacks, and entries without a document."""
     index = f"{FOLDER}/index.rst"
     there = {PurePath(f).stem for f in tree.under(FOLDER, ".rst")} - {"index"}
     listed = _entries(tree.text(index)) if index in tree.files else set()
@@ -85,7 +85,7 @@ def check_index(tree: Tree) -> list[Finding]:
 
 
 def check_links(tree: Tree) -> list[Finding]:
-    """References `:doc:` to documents that do not exist."""
+    """Reports references `:doc:` to documents that do not exist."""
     there = {PurePath(f).stem for f in tree.under(FOLDER, ".rst")}
     findings = []
     for path in tree.under(FOLDER, ".rst"):
@@ -97,7 +97,7 @@ def check_links(tree: Tree) -> list[Finding]:
 
 
 def check(tree: Tree) -> list[Finding]:
-    """All of it."""
+    """Reports wrong markup, a wrong index, and dead references."""
     paths = tree.under(FOLDER, ".rst")
     parsed = [finding for path in paths for finding in parse(path, tree.text(path))]
     return parsed + check_index(tree) + check_links(tree)

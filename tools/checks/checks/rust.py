@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Just enough of Rust's syntax: what is code, where braces match, which paths are named."""
+"""Parses the parts of Rust's syntax that the checks need: comments, braces, items, paths."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-# In this order: what starts earlier in the list wins at the same place.
+# Where two alternatives match at the same place, the earlier one is used.
 _NOT_CODE = re.compile(
     r"""
       (?P<line>//[^\n]*)
@@ -22,7 +22,7 @@ _NOT_CODE = re.compile(
 
 
 def _block_end(text: str, start: int) -> int:
-    """End of the block comment that starts at `start`; block comments nest."""
+    """Returns the end of the block comment that starts at `start`; block comments nest."""
     depth = 0
     for mark in re.finditer(r"/\*|\*/", text[start:]):
         depth += 1 if mark[0] == "/*" else -1
@@ -46,7 +46,7 @@ def _blank(text: str) -> str:
 
 @cache
 def code(text: str) -> str:
-    """The text with comments and literals blanked out, every offset unchanged."""
+    """Blanks out comments and literals, and keeps all offsets."""
     parts = []
     at = 0
     while match := _NOT_CODE.search(text, at):
@@ -57,7 +57,7 @@ def code(text: str) -> str:
 
 
 def closing_brace(src: str, opening: int) -> int:
-    """Offset of the brace that closes the one at `opening`, in code without literals."""
+    """Returns the offset of the brace that closes the one at `opening`, in the output of `code`."""
     depth = 0
     for mark in re.finditer(r"[{}]", src[opening:]):
         depth += 1 if mark[0] == "{" else -1
@@ -68,7 +68,7 @@ def closing_brace(src: str, opening: int) -> int:
 
 @dataclass(frozen=True)
 class Span:
-    """A named item: where it begins and where its closing brace is."""
+    """A named item: the offsets of its start and of its closing brace."""
 
     name: str
     start: int
@@ -76,7 +76,7 @@ class Span:
 
 
 def _body(src: str, start: int) -> int | None:
-    """Offset of the brace that opens the body of the item at `start`, if it has one."""
+    """Returns the offset of the brace that opens the body of an item, or None without a body."""
     depth = 0
     for mark in re.compile(r"[\[\](){;]").finditer(src, start):
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(mark[0], 0)
@@ -94,19 +94,19 @@ def _spans(src: str, head: str) -> Iterator[Span]:
 
 @cache
 def functions(text: str) -> list[Span]:
-    """Functions with a body."""
+    """Returns the functions that have a body."""
     return list(_spans(code(text), r"\bfn\s+(\w+)"))
 
 
 @cache
 def inline_modules(text: str) -> list[Span]:
-    """Modules with a body, such as `mod tests`."""
+    """Returns the modules that have a body, such as `mod tests`."""
     return list(_spans(code(text), r"\bmod\s+(\w+)(?=\s*\{)"))
 
 
 @cache
 def test_modules(text: str) -> list[Span]:
-    """Inline modules that are compiled for tests only."""
+    """Returns the inline modules that are compiled only for tests."""
     found = []
     for span in inline_modules(text):
         attributes = re.search(r"(?:#\[(?:[^\[\]]|\[[^\]]*\])*\]\s*)+$", text[: span.start])
@@ -117,7 +117,7 @@ def test_modules(text: str) -> list[Span]:
 
 @dataclass(frozen=True)
 class Path:
-    """A path as written, in segments, and where."""
+    """A path as written: its segments and its offset."""
 
     segments: tuple[str, ...]
     offset: int
@@ -135,7 +135,7 @@ def _split_tree(tree: str) -> list[str]:
 
 
 def _expand(tree: str, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """All paths of a use tree."""
+    """Yields all paths of a use tree."""
     tree = tree.strip()
     group = re.match(r"^((?:[\w$]+\s*::\s*)*)\{(.*)\}$", tree, re.DOTALL)
     if group:
@@ -148,7 +148,7 @@ def _expand(tree: str, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]
 
 @cache
 def paths(text: str) -> list[Path]:
-    """Every path in use declarations and expressions that has at least two segments."""
+    """Returns the paths of use declarations, and those of expressions with two or more segments."""
     src = code(text)
     found = []
     for use in re.finditer(r"\buse\s+([^;]*);", src):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Trace events: declared in C, wrapped in Rust, used, and described; none of the four alone."""
+"""Checks that each trace event is declared in C, wrapped in Rust, emitted and documented."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SHARED = "include/rpcrdma/glue_trace.h"
 WRAPPERS = "rust/observe/trace"
 CALL = "rust/observe/trace/call.rs"
 PAGE = "Documentation/tracing.rst"
-# The section of the page about events of C that we do not have.
+# The section of the page about events of the C implementation that this module lacks.
 ABSENT = "Not here"
 
-# Events that nothing emits yet, and why they are there all the same.
+# Events that nothing emits yet, each with the reason for its declaration.
 UNUSED: dict[str, str] = {}
 
 _TASK = ["task_id", "client_id"]
@@ -28,7 +28,7 @@ _PEER = ["addr", "port"]
 
 
 def _prototype(text: str) -> list[str]:
-    """Parameter names of the first TP_PROTO in `text`."""
+    """Returns the parameter names of the first TP_PROTO in `text`."""
     proto = re.search(r"TP_PROTO\(([^)]*)\)", text)
     names: list[str] = []
     for part in proto[1].replace("\\", "").split(",") if proto else []:
@@ -43,7 +43,7 @@ def _prototype(text: str) -> list[str]:
 
 
 def declared(header: str) -> dict[str, tuple[int, list[str]]]:
-    """Events of the header: line, and parameters in order."""
+    """Returns the events of a header: line, and parameters in order."""
     shorthand = {}
     for macro in re.finditer(r"#define (DEFINE_\w+)\(([^)]*)\)((?:.*\\\n)+.*)", header):
         shorthand[macro[1]] = _prototype(macro[3])
@@ -59,7 +59,7 @@ def declared(header: str) -> dict[str, tuple[int, list[str]]]:
 
 
 def wrapped(text: str) -> dict[str, tuple[str, int, list[str]]]:
-    """Events that a file wraps: name of the function, line, and parameters in order."""
+    """Returns the events that a file wraps: function name, line, and parameters in order."""
     found = {}
     src = rust.code(text)
     for match in re.finditer(r"\bfn (\w+)\([^)]*\)\s*=>\s*(\w+)\s*\{", src):
@@ -87,7 +87,7 @@ def _check_uses(tree: Tree, events: dict[str, tuple[int, list[str]]]) -> list[Fi
     names = {}
     for path in tree.under(WRAPPERS, ".rs"):
         names.update({e: n for e, (n, _, _) in wrapped(tree.text(path)).items()})
-    # Outside the room with the module's name; within it, by another function of it.
+    # Other rooms call `trace::name`. Inside the room `observe` any call by name counts.
     outside, inside = "", ""
     for path in tree.under("rust", ".rs"):
         if path.startswith("rust/observe/"):
@@ -110,7 +110,7 @@ def _check_uses(tree: Tree, events: dict[str, tuple[int, list[str]]]) -> list[Fi
 
 
 def _check_forms(tree: Tree) -> list[Finding]:
-    """The numbers of the forms stand in C and in Rust."""
+    """Reports a difference between the numbers of the forms in C and in Rust."""
     in_c = dict(re.findall(r"#define RPCRDMA_FORM_(\w+)\s+(\d+)", tree.text(SHARED)))
     in_rust = dict(re.findall(r"const (\w+): u32 = (\d+);", tree.text(CALL)))
     if in_c and in_c == in_rust:
@@ -119,9 +119,9 @@ def _check_forms(tree: Tree) -> list[Finding]:
 
 
 def described(page: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Events that have an entry in a table of the page; those that it calls absent. With lines.
+    """Returns the events in the tables of the page, and the absent ones, each with its line.
 
-    An absent one may be a pattern, with `*`.
+    The name of an absent event may be a pattern with `*`.
     """
     entries: dict[str, int] = {}
     absent: dict[str, int] = {}
@@ -137,7 +137,7 @@ def described(page: str) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _check_page(tree: Tree) -> list[Finding]:
-    """Each event that a header declares has an entry, and no other event has."""
+    """Reports declared events without an entry, and entries without a declared event."""
     entries, absent = described(tree.text(PAGE) if PAGE in tree.files else "")
     findings, known = [], set()
     for path in tree.under(HEADERS, ".h"):
@@ -150,12 +150,12 @@ def _check_page(tree: Tree) -> list[Finding]:
             findings.append(Finding(PAGE, line, f"no event {event} in {HEADERS}"))
     for pattern, line in absent.items():
         there = fnmatch.filter(known, pattern)
-        findings += [Finding(PAGE, line, f"{event} is there, in {HEADERS}") for event in there]
+        findings += [Finding(PAGE, line, f"{event} exists in {HEADERS}") for event in there]
     return findings
 
 
 def check(tree: Tree) -> list[Finding]:
-    """Events that are not declared, wrapped, used and described alike."""
+    """Reports events that are not declared, wrapped, emitted and documented alike."""
     events = declared(tree.text(HEADER))
     if not events:
         return [Finding(HEADER, 0, "no trace events found")]

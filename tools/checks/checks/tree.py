@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tree under check: its files, and what a check finds in them."""
+"""The source tree under check, and the findings of a check."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-# Where the tree is no git checkout: what builds and test runs leave behind.
+# Folders that builds and tests create. They are skipped in a tree without git.
 _LEFT_BEHIND = {".git", ".cache", "target", "__pycache__", ".ruff_cache", ".tmp_versions"}
 
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """Something wrong, at a line of a file (0: the file as a whole)."""
+    """A fault at a line of a file. Line 0 stands for the whole file."""
 
     path: str
     line: int
     message: str
 
     def __str__(self) -> str:
-        """As compilers print it."""
+        """Formats the finding as compilers do."""
         return f"{self.path}:{self.line}: {self.message}"
 
 
@@ -30,12 +30,12 @@ class Tree:
     """A source tree. Files are named by their paths relative to its root."""
 
     def __init__(self, root: Path) -> None:
-        """Open the tree at `root`."""
+        """Opens the tree at `root`."""
         self.root = root
 
     @cached_property
     def files(self) -> list[str]:
-        """All files that git tracks or would track; without git, all but build products."""
+        """The files that git tracks or would track; without git, all but build outputs."""
         listed = self._git() if (self.root / ".git").exists() else self._walk()
         return sorted(f for f in listed if (self.root / f).is_file())
 
@@ -52,17 +52,17 @@ class Tree:
         return found
 
     def matching(self, *patterns: str) -> list[str]:
-        """Files whose path matches one of the patterns (`*` does not cross a folder)."""
+        """Returns files whose path matches a pattern; `*` does not match a slash."""
         return [f for f in self.files if any(Path(f).match(p) for p in patterns)]
 
     def under(self, folder: str, suffix: str = "") -> list[str]:
-        """Files below a folder whose names end in `suffix`."""
+        """Returns the files below a folder whose names end in `suffix`."""
         prefix = folder.rstrip("/") + "/"
         return [f for f in self.files if f.startswith(prefix) and f.endswith(suffix)]
 
-    @cache  # noqa: B019 - one tree a run
+    @cache  # noqa: B019 - there is one tree in a run
     def text(self, path: str) -> str:
-        """Text of a file; empty if it is not text."""
+        """Returns the text of a file, or an empty string if the file is not text."""
         try:
             return (self.root / path).read_text(encoding="utf-8")
         except UnicodeDecodeError:
@@ -70,5 +70,5 @@ class Tree:
 
 
 def line_of(text: str, offset: int) -> int:
-    """Line number of an offset, from one."""
+    """Returns the line number of an offset, counted from one."""
     return text.count("\n", 0, offset) + 1

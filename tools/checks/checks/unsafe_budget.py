@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where unsafe code may be, how much of it, and that each piece says why it is sound."""
+"""Checks which rooms have unsafe code, how much, and that each use has a safety argument."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .tree import Finding, Tree, line_of
 
 NAME = "unsafe budget"
 
-# Room: occurrences of `unsafe` that it may have. To raise a number is a decision for review; to
-# lower it, a pleasure. Rooms that are not listed may have none.
+# The number of occurrences of `unsafe` that a room may have. A higher number needs a review. Rooms
+# that are not listed may have none.
 BUDGET: dict[str, int] = {
     "raw": 2,
     "mem": 7,
@@ -21,21 +21,21 @@ BUDGET: dict[str, int] = {
     "rdma": 155,
     "sunrpc": 260,
     "observe": 3,
-    # Vouches for the client, which may not do so itself.
+    # Registers the client's transport, because `client` may not contain unsafe code.
     "rpcrdma": 1,
 }
 
 _REASONED = re.compile(r"\bunsafe\s*(\{|impl\b|extern\s*\{)")
 _CONTRACT = re.compile(r"\bunsafe\s+(?:extern\s+)?fn\s+(\w+)")
 
-# A line that ends an earlier statement, or opens a block that is no part of this one.
+# A line that ends an earlier statement, or opens a block around this one.
 _BOUNDARY = re.compile(
     r"^$|[;}]$|^(?:pub\b|fn|impl|unsafe|match|if|\}? ?else|for|while|loop|mod|trait).*\{$"
 )
 
 
 def _comment_above(lines: list[str], number: int) -> str:
-    """The comment before the statement that line `number` (from 0) is part of."""
+    """Returns the comment before the statement of line `number`, counted from 0."""
     at = number - 1
     while at >= 0 and not lines[at].lstrip().startswith("//"):
         line = lines[at].strip()
@@ -50,13 +50,13 @@ def _comment_above(lines: list[str], number: int) -> str:
 
 
 def _is_reasoned(text: str, offset: int) -> bool:
-    """Whether a SAFETY comment stands before the statement, or just before the block."""
+    """Returns whether a SAFETY comment stands before the statement or the block."""
     before = text[:offset].rsplit("\n", 1)[-1]
     return "SAFETY:" in before + _comment_above(text.splitlines(), line_of(text, offset) - 1)
 
 
 def _has_contract(text: str, offset: int) -> bool:
-    """Whether this unsafe function, or its module for all of them, says `# Safety`."""
+    """Returns whether an unsafe function or its module has a section `# Safety`."""
     if re.search(r"^//! (# )?Safety\b", text, re.MULTILINE):
         return True
     lines = text.splitlines()
@@ -84,7 +84,7 @@ def _check_file(tree: Tree, path: str) -> list[Finding]:
 
 
 def count(tree: Tree) -> dict[str, int]:
-    """Occurrences of `unsafe` in each room."""
+    """Counts the occurrences of `unsafe` in each room."""
     found: dict[str, int] = defaultdict(int)
     for path in _sources(tree):
         src = rust.code(tree.text(path))
@@ -98,7 +98,7 @@ def _sources(tree: Tree) -> list[str]:
 
 
 def check(tree: Tree) -> list[Finding]:
-    """Unsafe code without a reason, or beyond a room's budget."""
+    """Reports unsafe code without a safety argument, or above the budget of its room."""
     findings = [f for path in _sources(tree) for f in _check_file(tree, path)]
     for room, found in sorted(count(tree).items()):
         allowed = BUDGET.get(room, 0)

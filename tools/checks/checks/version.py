@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The file VERSION has the version; every other place that names it has the same."""
+"""Checks that every place that names the version agrees with the file VERSION."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAME = "version"
 
 SOURCE = "VERSION"
 
-# Other places: the file, and the pattern of the line that names the version.
+# The pattern of the line that names the version, by file.
 PLACES: dict[str, str] = {
     "dkms.conf": r'^PACKAGE_VERSION="(.*)"$',
     "debian/changelog": r"^rpcrdma \((.*?)\)",
@@ -24,12 +24,12 @@ PLACES: dict[str, str] = {
     "tools/fuzz/Cargo.lock": r'^name = "rpcrdma-fuzz"\nversion = "(.*)"$',
 }
 
-# The Kbuild file makes the version that modinfo shows from VERSION, and links it into the module.
+# Parts of Kbuild that link the version into the module, where modinfo finds it.
 KBUILD = ("rpcrdma_version.c: $(src)/VERSION", " rpcrdma_version.o")
 
 
 def _check_place(tree: Tree, path: str, pattern: str, version: str) -> list[Finding]:
-    """The first match of `pattern` in a file, compared with `version`."""
+    """Compares the first match of `pattern` in a file with `version`."""
     text = tree.text(path) if path in tree.files else ""
     match = re.search(pattern, text, re.MULTILINE)
     if not match:
@@ -41,7 +41,7 @@ def _check_place(tree: Tree, path: str, pattern: str, version: str) -> list[Find
 
 
 def check(tree: Tree) -> list[Finding]:
-    """Every place that names another version than VERSION, or none."""
+    """Reports every place that names no version, or another one than VERSION."""
     text = tree.text(SOURCE) if SOURCE in tree.files else ""
     if not re.fullmatch(r"\d+\.\d+\.\d+\n", text):
         return [Finding(SOURCE, 1, "must be one line such as 1.2.3")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Words that have no place in the tree: promises, panics, and the names of single machines."""
+"""Finds words that the tree may not have: marks of unfinished work, panics, machine paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .tree import Finding, Tree, line_of
 
 NAME = "words"
 
-# What is meant: a pattern. Written so that this file does not match itself.
+# The patterns, by meaning. They are written so that this file does not match itself.
 EVERYWHERE = {
     "a promise instead of work": r"\b(?:TO[D]O|FIX[M]E|X{3}|HA[C]K)\b",
     "unfinished code": r"\b(?:to[d]o|unimplemente[d])!\(",
@@ -21,17 +21,17 @@ EVERYWHERE = {
     "a path of one machine": r"(?<![\w.])/(?:wor[k]/|tm[p]/boot|roo[t]/|hom[e]/\w)",
 }
 
-# Rooms whose input comes from peers, or whose callers cannot handle a panic.
+# Rooms that may not panic: they process input from peers, or run in the kernel's callbacks.
 _NO_PANIC = ("client", "server", "conn", "rdma", "sunrpc", "mem", "text", "work", "observe")
 _NO_PANIC += ("wire", "proto")
 _PANICS = re.compile(r"\.unwrap\(\)|\.expect\(|\b(?:panic|unreachable)!\s*[({\[]")
 
-# Written by tools, with hosts in them by design.
+# Files that a tool writes. They contain the hosts of registries.
 _MACHINE_MADE = (".lock",)
 
-# Why a file may have such words.
+# Files that may have such words, with the reason.
 _EXCEPTIONS: dict[tuple[str, str], str] = {
-    ("tools/lab/lab/debian_root.py", "a path of one machine"): "inside a chroot of its own",
+    ("tools/lab/lab/debian_root.py", "a path of one machine"): "the path is inside a chroot",
 }
 
 
@@ -45,7 +45,7 @@ def _check_everywhere(path: str, text: str) -> list[Finding]:
 
 
 def _is_argued(text: str, offset: int) -> bool:
-    """Whether a comment in the lines above says why this panic cannot happen."""
+    """Returns whether a comment in the lines before says why this panic cannot occur."""
     return any("// PANIC:" in line for line in text[:offset].splitlines()[-5:])
 
 
@@ -60,7 +60,7 @@ def _check_panics(path: str, text: str) -> list[Finding]:
 
 
 def check(tree: Tree) -> list[Finding]:
-    """Every such word."""
+    """Reports every such word."""
     findings = []
     for path in tree.files:
         if not path.endswith(_MACHINE_MADE):

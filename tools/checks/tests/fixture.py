@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Small trees for the tests: a check must find what is broken in them, and nothing else."""
+"""Writes small trees for the tests: a check must find the faults in them, and no others."""
 
 import shutil
 import sys
@@ -32,7 +32,7 @@ class TreeTest(unittest.TestCase):
         self.assertEqual(self.findings(files), [])
 
     def fails(self, files, *expected):
-        """Each finding is `path:line` and contains the words after it."""
+        """Requires these findings: each is at `path:line` and contains the words after it."""
         found = [str(f) for f in self.findings(files)]
         self.assertEqual(len(found), len(expected), found)
         for text, (place, words) in zip(found, expected, strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Each check sees what it is there for: it passes a sound tree and fails a broken one."""
+"""Tests the checks: each passes a correct tree, and reports the faults of a broken one."""
 
 import unittest
 from unittest import mock
@@ -339,7 +339,7 @@ class TraceEvents(TreeTest):
 
     def test_said_to_be_absent(self):
         page = TRACE_PAGE.replace("xprtrdma_frwr_*", "xprtrdma_mr_*")
-        self.fails(self.files(page=page), (trace_events.PAGE + ":15", "xprtrdma_mr_map is there"))
+        self.fails(self.files(page=page), (trace_events.PAGE + ":15", "xprtrdma_mr_map exists"))
 
     def test_no_page(self):
         files = self.files()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The check of import circles sees a circle, and takes nothing else for one."""
+"""Tests the check of import circles: it reports circles, and no other imports."""
 
 import unittest
 from unittest import mock

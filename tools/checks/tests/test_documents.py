@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The check of the documents' names and columns finds what is broken."""
+"""Tests the check of the documents: it reports wrong names and long lines."""
 
 import unittest
 

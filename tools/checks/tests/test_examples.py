@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Examples in doc comments: quoted from compiled code, or found out."""
+"""Tests the check of examples: each must be quoted from compiled code."""
 
 import unittest
 from unittest import mock
@@ -45,7 +45,7 @@ class Examples(TreeTest):
         )
 
     def test_quoted_from_elsewhere(self):
-        """Code of the module itself is no example of its use, however alike."""
+        """Code of the module itself is no source of examples, even if the lines are equal."""
         files = {"rust/client.rs": PING, "rust/rdma/qp.rs": documented("qp.drain();")}
         self.fails(files, ("rust/rdma/qp.rs:5", "in no sample"))
 
@@ -72,7 +72,7 @@ class Examples(TreeTest):
         self.fails(files, ("rust/rdma/x.rs:3", "no code block"))
 
     def test_other_blocks(self):
-        """Diagrams, and code below another heading, are no examples."""
+        """The check ignores diagrams, and code below another heading."""
         diagram, code = "//! ```text\n//! Qp -> Cq\n//! ```\n", "//! ```\n//! x\n//! ```\n"
         self.passes({"rust/rdma/x.rs": diagram + "//!\n" + code})
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The linters are really run, and clippy's output is really read."""
+"""Tests that the linters run, and that clippy's output is parsed."""
 
 import os
 import shutil
@@ -57,7 +57,7 @@ class Linters(TreeTest):
 
     def test_rustfmt_has_the_settings_of_the_tree(self):
         self.needs(os.environ.get("RUSTFMT") or shutil.which("rustfmt"))
-        # Edition 2015 has no `async`; with other newlines than Unix's the second file would pass.
+        # The first file needs an edition after 2015, the second one newline_style = "Unix".
         self.assertEqual(self.linted(lint.rustfmt, {"a.rs": "async fn f() {}\n"}), "")
         self.assertIn("a.rs", self.linted(lint.rustfmt, {"a.rs": "fn f() {}\r\n"}))
 

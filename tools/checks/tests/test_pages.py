@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The HTML pages and the manual page are built, and a document that is broken stops the build."""
+"""Tests the build of the HTML pages and of the manual page, also with a broken document."""
 
 import contextlib
 import importlib.util
@@ -99,7 +99,7 @@ class Manual(unittest.TestCase):
         command = ["groff", "-man", "-t", "-Tutf8", "-ww", "-rLL=100n"]
         done = subprocess.run(command, input=page, capture_output=True, text=True, check=True)
         self.assertEqual(done.stderr, "")
-        # Bold letters are printed twice, with a backspace between them.
+        # A bold letter is printed twice, with a backspace in between.
         lines = set(re.sub(".\b", "", done.stdout).splitlines())
         sections = {"NAME", "MOUNT OPTIONS", "TUNABLES", "MOUNTSTATS", "SEE ALSO"}
         self.assertEqual(sections - lines, set())

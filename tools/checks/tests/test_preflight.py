@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/preflight.sh against made-up kernel trees and tools: each thing that can be missing."""
+"""Tests tools/preflight.sh with artificial kernel trees and tools, each with one part missing."""
 
 import shutil
 import subprocess
@@ -24,7 +24,7 @@ MIN_VERSIONS = "case $1 in rustc) echo 1.85.0;; bindgen) echo 0.71.1;; llvm) ech
 
 
 class Preflight(unittest.TestCase):
-    """A tree and tools in which everything fits; each test takes one thing away."""
+    """Creates a complete tree with tools. Each test removes or changes one part."""
 
     def setUp(self):
         self.dir = Path(tempfile.mkdtemp(prefix="preflight-"))
@@ -94,7 +94,7 @@ class Preflight(unittest.TestCase):
         )
 
     def says(self, *words, **env):
-        """It fails, and its one line has all of the words."""
+        """Requires that preflight.sh fails, and that its one line has all of the words."""
         done = self.run_preflight(**env)
         self.assertEqual(done.returncode, 1, done)
         self.assertEqual(done.stdout, "")

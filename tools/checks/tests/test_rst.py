@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The check of the documentation finds what is broken."""
+"""Tests the check of the documentation: it reports wrong markup and references."""
 
 import unittest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The little that the checks know of Rust's syntax."""
+"""Tests the parser of Rust's syntax that the checks use."""
 
 import unittest
 

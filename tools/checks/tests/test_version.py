@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The check of the version finds every place that does not agree."""
+"""Tests the check of the version: it reports every place that differs."""
 
 import unittest
 
