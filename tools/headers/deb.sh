@@ -3,8 +3,8 @@
 #
 # Usage: deb.sh DIRECTORY
 #
-# Build the Debian package of what git tracks here (or, outside a work tree, of
-# everything) in DIRECTORY.
+# Builds the Debian package in DIRECTORY, from the files that git tracks here, or
+# outside a git work tree from all files.
 
 die() { echo "rpcrdma: $*" >&2; exit 1; }
 
@@ -23,8 +23,9 @@ if git rev-parse --git-dir >/dev/null 2>&1; then
 	git ls-files -z
 else
 	find . -path "./$out" -prune -o -type f -print0
-fi | tar -c --null --no-recursion --ignore-failed-read -T - | tar -x -C "$tree" || die "copying failed"
-# -d: no program is compiled, so of the build dependencies those checked above suffice.
+fi | tar -c --null --no-recursion --ignore-failed-read -T - | tar -x -C "$tree" ||
+	die "copying the sources failed"
+# -d: the package compiles no program, so the tools that the loop at the start checks are enough.
 (cd "$tree" && dpkg-buildpackage -d -us -uc --build=binary,source) >"$out/build.log" 2>&1 ||
 	die "dpkg-buildpackage failed: see $out/build.log"
 ls -l "$out/rpcrdma-dkms_${version}_all.deb"

@@ -3,8 +3,8 @@
 #
 # Usage: switch.sh RELEASE [ROOT]
 #
-# After a module was installed or removed: run depmod, say which rpcrdma.ko
-# modprobe takes now, and what to do if another one is loaded.
+# Runs depmod after a module was installed or removed. Prints the rpcrdma.ko that
+# modprobe loads now, and the commands that replace a loaded one.
 
 release=$1
 root=$2
@@ -16,9 +16,10 @@ echo "rpcrdma: modprobe on $release takes $now"
 
 # The taint flag O marks a module from outside the kernel's tree.
 case $(cat /sys/module/rpcrdma/taint 2>/dev/null) in
-*O*) echo "rpcrdma: an rpcrdma.ko from outside the kernel's tree is loaded at present; to switch:" ;;
-*) echo "rpcrdma: the kernel's own rpcrdma.ko is loaded at present; to switch:" ;;
+*O*) loaded="an rpcrdma.ko from outside the kernel's tree" ;;
+*) loaded="the kernel's own rpcrdma.ko" ;;
 esac
+echo "rpcrdma: $loaded is loaded at present; to switch:"
 mounts=$(awk '$3 ~ /^nfs4?$/ && $4 ~ /(^|,)proto=rdma6?(,|$)/ { print $2 }' /proc/mounts)
 for mount in $mounts; do
 	echo "    umount $mount"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""``python3 -m headers`` is ``prepare-headers``."""
+"""Runs ``prepare-headers`` as ``python3 -m headers``."""
 
 import sys
 

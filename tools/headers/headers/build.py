@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Building the kernel's Rust crates again, and proving that they are the image's.
+"""Builds the kernel's Rust crates again, and verifies that they equal those of the image.
 
-The proof has two halves. The configuration must come out of `olddefconfig` as
-it went in: it records compiler versions, so the same compilers did it. And
-every symbol the crates export must be one that the image exports: the names
-hold a hash of crate and compiler, so other code would have other names.
+Two conditions must hold. `olddefconfig` must leave the configuration unchanged: it records compiler
+versions, so the compilers are the same. Every symbol that the crates export must be a symbol that
+the image exports: a name contains a hash of crate and compiler, so other code has other names.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _EXPORT = re.compile(r"EXPORT_SYMBOL_RUST_GPL\((\w+)\)")
 
 
 def build(tree: Tree, tools: Tools, source: Path, objects: Path, log: Path) -> None:
-    """Build what is missing into `objects`, and prove that it fits.
+    """Builds the missing files into `objects`, and verifies them.
 
     # Errors
     `HeadersError`: the configuration changed, the build failed, or symbols differ.
@@ -44,13 +43,17 @@ def build(tree: Tree, tools: Tools, source: Path, objects: Path, log: Path) -> N
 
 
 def jobs() -> int:
-    """How many compilers at once: `JOBS`, or one for each processor."""
+    """Returns the number of parallel jobs: `JOBS`, or the number of processors."""
     given = os.environ.get("JOBS", "")
     return int(given) if given.isdigit() and int(given) > 0 else os.cpu_count() or 1
 
 
 def require_same_config(tree: Tree, objects: Path) -> None:
-    """Fail if `olddefconfig` changed anything, naming the first few differences."""
+    """Verifies that `olddefconfig` changed nothing.
+
+    # Errors
+    `HeadersError` with the first differences.
+    """
     before = _options((tree.build / ".config").read_text())
     after = _options((objects / ".config").read_text())
     changed = [
@@ -73,7 +76,11 @@ def _options(text: str) -> dict[str, str]:
 
 
 def require_same_exports(tree: Tree, objects: Path) -> None:
-    """Fail if the crates export a symbol that the image does not."""
+    """Verifies that the image exports every symbol that the crates export.
+
+    # Errors
+    `HeadersError` with the first symbols that the image lacks.
+    """
     text = (tree.build / "Module.symvers").read_text()
     image = {line.split("\t")[1] for line in text.splitlines() if "\t" in line}
     headers = sorted((objects / "rust").glob("exports_*_generated.h"))

@@ -21,35 +21,36 @@ WORK = Path("/var/cache/rust-headers")
 TREES = Path("/usr/src")
 
 _EPILOG = """
-Debian's kernels are built with CONFIG_RUST=y, but their header packages hold
-nothing of rust/. This builds it again from the same source with the same
-compilers, proves that it fits (unchanged .config; every exported symbol is one
-of the image's), and installs the metadata into the header tree. Once per
-kernel version: 170 MB of download, two minutes, 190 MB that stay.
-RUSTC=, BINDGEN=, RUSTFMT= and JOBS= in the environment override what is found.
+Debian's kernels are built with CONFIG_RUST=y, but their header packages contain
+nothing of rust/. This program builds rust/ again from the same source with the
+same compilers. It verifies the result: .config is unchanged, and the image has
+every exported symbol. Then it installs the metadata into the header tree. Each
+kernel version needs one run: a download of 170 MB, two minutes, and 190 MB in
+the header tree. RUSTC=, BINDGEN=, RUSTFMT= and JOBS= in the environment select
+the tools and the number of jobs.
 """
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Returns the parser of the command line."""
     parse = argparse.ArgumentParser(
         prog="prepare-headers",
-        description="Make installed Debian kernel headers fit for Rust modules.",
+        description="Prepare installed Debian kernel headers for Rust modules.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parse.add_argument("release", nargs="?", help="kernel release (default: the running one)")
-    parse.add_argument("--check", action="store_true", help="look at the tools, change nothing")
-    parse.add_argument("--remove", action="store_true", help="take everything out again")
-    parse.add_argument("--all", action="store_true", help="with --remove: of every kernel")
-    parse.add_argument("--source", type=Path, metavar="DEB", help="a linux-source package at hand")
+    parse.add_argument("--check", action="store_true", help="check the tools, change nothing")
+    parse.add_argument("--remove", action="store_true", help="remove all installed files")
+    parse.add_argument("--all", action="store_true", help="with --remove: for every kernel")
+    parse.add_argument("--source", type=Path, metavar="DEB", help="use this linux-source package")
     parse.add_argument("--work", type=Path, default=WORK, help="directory to work in (%(default)s)")
     parse.add_argument("--modules", type=Path, default=tree.MODULES, help=argparse.SUPPRESS)
     return parse
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Returns the exit status: 0, 1 after an error, 130 after an interruption."""
+    """Runs the program. Returns 0, 1 after an error, 130 after an interruption."""
     args = parser().parse_args(arguments)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
@@ -77,7 +78,7 @@ def _interrupt(number: int, _: object) -> None:
 
 
 def _ignore_signals() -> None:
-    """From here on a signal would only cut the clean-up short."""
+    """Ignores signals from now on, so that they do not interrupt the clean-up."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
@@ -115,7 +116,7 @@ def _remove(args: argparse.Namespace, release: str) -> None:
 
 
 def _prepare(found: tree.Tree, args: argparse.Namespace) -> None:
-    """Everything from the check of the tools to the installed files."""
+    """Runs all steps from the check of the tools to the installation."""
     say(f"preparing {found.build} (version {found.version})")
     tools = toolcheck.check(found)
     with _work_directory(args.work, found.release) as work:
@@ -132,7 +133,7 @@ def _prepare(found: tree.Tree, args: argparse.Namespace) -> None:
 
 @contextmanager
 def _work_directory(parent: Path, release: str) -> Iterator[Path]:
-    """A directory for the run, empty at the start and gone at the end."""
+    """Creates an empty directory for the run, and removes it at the end."""
     work = parent / release
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(mode=0o700, parents=True)
@@ -147,7 +148,7 @@ def _work_directory(parent: Path, release: str) -> Iterator[Path]:
 
 
 def _keep_log(work: Path, target: Path) -> None:
-    """What a failed run said, beside the work directory; the next failure overwrites it."""
+    """Keeps the output of a failed run. The next failure overwrites it."""
     with suppress(OSError):
         shutil.copyfile(work / "log", target)
         say(f"its output is in {target}")

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The one kind of error that a user sees: what is wrong and what to do, in a line."""
+"""Defines the errors of this package. A message says in one line what is wrong and what to do."""
 
 from __future__ import annotations
 
 
 class HeadersError(Exception):
-    """Something the user can act on. `details` are further lines, such as the end of a log."""
+    """An error that the user can correct. `details` has further lines, such as the end of a log."""
 
     def __init__(self, message: str, details: str = "") -> None:
-        """`message` says what is wrong and what to do about it."""
+        """Creates an error. `message` says what is wrong and what to do."""
         super().__init__(message)
         self.details = details
 
 
 class Interrupted(BaseException):
-    """A signal asked us to end; clean-up runs on the way out."""
+    """A signal has asked the program to end. The clean-up runs first."""
 
 
 def no_room(where: object) -> HeadersError:
-    """The error for a disk that filled up while we were writing to it."""
+    """Returns the error for a disk that is full."""
     return HeadersError(f"no room left on the disk of {where}: free some and run this again")

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Putting the results into the header tree, and taking them out again.
+"""Installs the results into the header tree, and removes them.
 
-The record, a JSON file in the tree, is written before the first file and says
-which files are ours. Files arrive under temporary names and are renamed at the
-end, so that whatever interrupts us, the record leads the next run to
-everything that has to go.
+The record, a JSON file in the tree, lists the installed files. It is written before the first file.
+Files get temporary names first, and are renamed at the end. So after any interruption the next run
+finds in the record all files that it must remove.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ from .progress import say
 from .tree import Tree
 
 RECORD = ".rust-headers.json"
-#: Bytes that stay in the header tree.
+#: The number of bytes that the installed files need.
 ROOM_TO_INSTALL = 200 << 20
 _NEW = ".rust-headers-new"
 
-#: Kept in the flavour's own tree: crates, macros, generated code.
+#: Built files for the flavour's own tree: crates, macros, generated code.
 _BUILT = (
     "rust/*.rmeta",
     "rust/*.so",
     "rust/kernel/generated_*.rs",
     "rust/bindings/bindings_generated.rs",
 )
-#: Read by module builds that generate bindings of their own.
+#: Source files that module builds with their own bindings read.
 _SOURCES = ("rust/Makefile", "rust/bindgen_parameters")
 _SCRIPTS = ("min-tool-version.sh", "rust_is_available_bindgen_libclang.h")
 
 
 @dataclass(frozen=True)
 class Record:
-    """What was installed into a tree, and from what."""
+    """The files that were installed into a tree, and their origin."""
 
     complete: bool
     version: str
@@ -51,7 +50,7 @@ class Record:
 
     @staticmethod
     def load(build: Path) -> Record | None:
-        """The record of a tree, or None; an unreadable one counts as incomplete."""
+        """Returns the record of a tree, or None. An unreadable record counts as incomplete."""
         path = build / RECORD
         try:
             fields = json.loads(path.read_text())
@@ -62,7 +61,7 @@ class Record:
             return Record(False, "", "", {})
 
     def store(self, build: Path) -> None:
-        """Write the record, whole or not at all."""
+        """Writes the record atomically."""
         temporary = build / (RECORD + _NEW)
         with temporary.open("w") as file:
             json.dump(self.__dict__, file, indent=1)
@@ -72,7 +71,7 @@ class Record:
 
 
 def is_prepared(tree: Tree) -> bool:
-    """Whether an earlier run's files are all there, unchanged, and of this version."""
+    """Returns whether all files of an earlier run exist, unchanged and of this version."""
     record = Record.load(tree.build)
     if not record or not record.complete or record.version != tree.version:
         return False
@@ -83,13 +82,13 @@ def is_prepared(tree: Tree) -> bool:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Returns the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def plan(tree: Tree, source: Path, objects: Path) -> Iterator[tuple[Path, Path]]:
-    """What goes where: pairs of a built file and its place in the installed tree."""
+    """Yields pairs: a built file, and its place in the installed tree."""
     for pattern in _BUILT:
         found = sorted(objects.glob(pattern))
         if not found:
@@ -106,10 +105,10 @@ def plan(tree: Tree, source: Path, objects: Path) -> Iterator[tuple[Path, Path]]
 
 
 def install(tree: Tree, source: Path, objects: Path) -> int:
-    """Install everything; all of it or nothing. Returns the bytes installed.
+    """Installs all files, or none. Returns the number of installed bytes.
 
     # Errors
-    `HeadersError`: a file of someone else's is in the way, or no room.
+    `HeadersError`: another file has the name of one of them, or the disk is full.
     """
     remove(tree.build)
     ours = _recorded(tree)
@@ -138,7 +137,7 @@ def _temporary(target: Path) -> Path:
 
 
 def _needed(path: Path, target: Path, ours: set[str]) -> bool:
-    """Whether a file is to be installed: not if the package brought the same one."""
+    """Returns whether a file must be installed: not if the package has the same file."""
     if not target.exists() or str(target) in ours:
         return True
     if digest(path) == digest(target):
@@ -147,12 +146,12 @@ def _needed(path: Path, target: Path, ours: set[str]) -> bool:
 
 
 def _recorded(tree: Tree) -> set[str]:
-    """Every file that some prepared tree on this machine counts as installed by us."""
+    """Returns every file in the record of a prepared tree on this machine."""
     return _files_of(_prepared_beside(tree.build))
 
 
 def _prepared_beside(build: Path) -> list[Path]:
-    """All trees with a record: the flavours of one kernel share some files."""
+    """Returns all trees with a record: the flavours of one kernel share some files."""
     return [path.parent for path in sorted(build.parent.glob(f"*/{RECORD}"))]
 
 
@@ -162,10 +161,10 @@ def _files_of(builds: list[Path]) -> set[str]:
 
 
 def remove(build: Path) -> int:
-    """Take our files out of a tree again, and say how many they were.
+    """Removes the installed files of a tree. Returns their number.
 
-    Files that another flavour shares stay until that one is removed. A shared
-    file that is no longer what we installed belongs to someone else now.
+    A file that another flavour shares stays until that flavour is removed. A shared file that has
+    changed since its installation stays, too.
     """
     record = Record.load(build)
     if record is None:
@@ -188,9 +187,9 @@ def remove(build: Path) -> int:
 
 
 def _prune(directory: Path) -> None:
-    """Remove `rust/` and what is directly below it, as far as they are empty.
+    """Removes `rust/` and the folders directly below it if they are empty.
 
-    No header package has such a directory: it is us who made it.
+    No header package has such a folder, so the installation has created it.
     """
     while "rust" in (directory.name, directory.parent.name):
         with suppress(OSError):
@@ -199,12 +198,12 @@ def _prune(directory: Path) -> None:
 
 
 def remove_all(trees: Path) -> int:
-    """Take our files out of every tree below `trees`."""
+    """Removes the installed files of every tree below `trees`. Returns their number."""
     return sum(_clear(path.parent) for path in sorted(trees.glob(f"*/{RECORD}")))
 
 
 def _clear(build: Path) -> int:
-    """Take our files out of a tree, and the tree away if nothing else was in it."""
+    """Removes the installed files of a tree, and the tree if it is empty then."""
     count = remove(build)
     with suppress(OSError):
         build.rmdir()
@@ -212,8 +211,8 @@ def _clear(build: Path) -> int:
 
 
 def remove_orphans(build: Path) -> None:
-    """Take our files out of trees whose header package has been removed meanwhile."""
+    """Removes the installed files of trees whose header package has been removed."""
     for other in _prepared_beside(build):
         if not (other / ".config").exists():
             count = _clear(other)
-            say(f"removed {count} files left of {other.name}, whose package is gone")
+            say(f"removed {count} files of {other.name}, whose package has been removed")

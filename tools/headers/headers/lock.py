@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One preparation at a time.
+"""Locks the headers of a kernel, so that one preparation runs at a time.
 
-The lock is an flock on the scripts directory that all flavours of a kernel
-share: it leaves no file behind and ends with the process that holds it.
+The lock is an flock on the scripts directory that all flavours of a kernel share. It needs no file
+of its own, and ends with the process that holds it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .errors import HeadersError
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold the lock.
+    """Holds the lock.
 
     # Errors
     `HeadersError` at once if another process holds it.
@@ -29,7 +29,7 @@ def locked(directory: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise HeadersError(
-                f"another run{_holder(handle)} is at work on these headers:"
+                f"another run{_holder(handle)} is preparing these headers:"
                 " wait until it has ended and run this again"
             ) from error
         yield
@@ -38,7 +38,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 def _holder(handle: int) -> str:
-    """Who holds the lock, as /proc/locks tells."""
+    """Returns the process that holds the lock, from /proc/locks."""
     inode = str(os.fstat(handle).st_ino)
     try:
         rows = [line.split() for line in Path("/proc/locks").read_text().splitlines()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Progress for people: one line a step, with the seconds since the start."""
+"""Prints the progress: one line for each step, with the seconds since the start."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _BEGAN = time.monotonic()
 
 
 def elapsed() -> float:
-    """Seconds since the program began."""
+    """Returns the seconds since the start of the program."""
     return time.monotonic() - _BEGAN
 
 
 def say(text: str) -> None:
-    """Print one progress line."""
+    """Prints one progress line."""
     print(f"[{elapsed():6.1f}s] {text}", flush=True)
 
 
 @contextmanager
 def step(name: str) -> Iterator[None]:
-    """Announce a step, and say how long it took if that was noticeable."""
+    """Prints the name of a step, and its duration if that is a second or more."""
     say(f"{name} …")
     began = time.monotonic()
     yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Running programs: a clean environment, output kept, failures as one line."""
+"""Runs programs in a clean environment, and keeps their output."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from .progress import say
 
 Args = Sequence[str | os.PathLike[str]]
 
-#: What may pass from the caller. Everything else (MAKEFLAGS, ARCH, CC, LLVM,
-#: KBUILD_*, RUSTFLAGS …) would change what gets built.
+#: Variables that pass from the caller's environment. Others, such as MAKEFLAGS, ARCH, CC, LLVM,
+#: KBUILD_* and RUSTFLAGS, would change the result of the build.
 _KEPT = ("HOME", "TMPDIR", "APT_CONFIG", "DPKG_ADMINDIR", "http_proxy", "https_proxy", "no_proxy")
 _ALIVE_SECONDS = 10.0
 
 
 def search_path() -> str:
-    """The caller's PATH with the system's directories at its end."""
+    """Returns the caller's PATH with the system's directories at its end."""
     system = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
     own = [part for part in os.environ.get("PATH", "").split(":") if part]
     return ":".join(dict.fromkeys(own + system))
 
 
 def environment() -> dict[str, str]:
-    """The environment of every program we start."""
+    """Returns the environment of every program that this package starts."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return {**kept, "PATH": search_path(), "LC_ALL": "C"}
 
 
 def output(args: Args) -> str | None:
-    """Standard output of a quick program, or None if it is absent or fails."""
+    """Returns the standard output of a program, or None if it is absent or fails."""
     try:
         done = subprocess.run(
             list(args), env=environment(), capture_output=True, text=True, errors="replace"
@@ -46,10 +46,10 @@ def output(args: Args) -> str | None:
 
 
 def logged(args: Args, log: Path, what: str, *, cwd: Path | None = None) -> None:
-    """Run a long program with its output in `log`; show now and then that it lives.
+    """Runs a long program with its output in `log`, and prints its progress every few seconds.
 
     # Errors
-    `HeadersError` with the end of the log, or about the disk if that filled up.
+    `HeadersError` with the end of the log, or about the disk if it is full.
     """
     with log.open("ab") as out:
         out.write(f"$ {' '.join(os.fspath(arg) for arg in args)}\n".encode())
@@ -69,7 +69,7 @@ def logged(args: Args, log: Path, what: str, *, cwd: Path | None = None) -> None
 
 
 def _await(child: subprocess.Popen[bytes], log: Path) -> int:
-    """Wait; if we are interrupted, take the whole process group down with us."""
+    """Waits for the program. An interruption ends its whole process group."""
     said = time.monotonic()
     try:
         while True:
@@ -86,7 +86,7 @@ def _await(child: subprocess.Popen[bytes], log: Path) -> int:
 
 
 def stop(child: subprocess.Popen[bytes]) -> None:
-    """End a child started in its own session, and everything it started."""
+    """Ends a child that runs in its own session, and all processes that it started."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(child.pid, number)
@@ -107,14 +107,14 @@ def _failure(log: Path, what: str, status: int) -> HeadersError:
 
 
 def tail(log: Path, lines: int = 15) -> str:
-    """The last lines of a log."""
+    """Returns the last lines of a log."""
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
 
 
 def last_line(log: Path) -> str:
-    """The last line of a log, short enough for a progress line."""
+    """Returns the last line of a log, cut to the length of a progress line."""
     with log.open("rb") as file:
-        # A command's own line, as `logged` writes it, can be a thousand bytes long.
+        # The line with the command that `logged` writes can be a thousand bytes long.
         file.seek(max(0, log.stat().st_size - 8192))
         lines = file.read().decode(errors="replace").replace("\r", "\n").splitlines()
     if not lines or lines[-1].startswith("$ "):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel source that the headers were built from, fetched and unpacked.
+"""Fetches and unpacks the kernel source that the headers were built from.
 
-apt fetches it from the machine's own sources, and checks it as it checks every
-package: signed Release file, hash of the index, hash of the package.
+apt fetches it from the machine's own sources, and verifies it like every package: signed Release
+file, hash of the index, hash of the package.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from .progress import say, step
 from .run import logged, output, tail
 from .tree import Tree
 
-#: Left out when unpacking, for speed: a fifth of the tree is enough to build
-#: `rust/`. Patterns of tar, where `*` matches slashes too. The crates' bindings
-#: reach into drivers/base and drivers/android.
+#: Files that are not unpacked, to save time: a fifth of the tree is enough to build `rust/`. The
+#: patterns are tar's, where `*` matches slashes, too. The crates' bindings include headers of
+#: drivers/base and drivers/android.
 _UNNEEDED = (
-    *(f"{room}/*.c" for room in ("drivers", "fs", "net", "sound")),
+    *(f"{folder}/*.c" for folder in ("drivers", "fs", "net", "sound")),
     "drivers/[!ab]*.h",
     "sound/*.h",
     "Documentation/*/*",
     "tools/testing/*",
     "tools/perf/*",
 )
-#: Bytes needed at the peak below the work directory: the package, the part of
-#: it we unpack, and the object tree.
+#: The largest number of bytes in the work directory: the package, its unpacked part, and the
+#: object tree.
 ROOM_TO_WORK = 900 << 20
 
 
 def require_room(directory: Path, needed: int) -> None:
-    """Fail before the first byte is fetched rather than after the last.
+    """Verifies that a disk has room, before the download begins.
 
     # Errors
     `HeadersError` if the file system of `directory` has less than `needed` free.
@@ -47,7 +47,7 @@ def require_room(directory: Path, needed: int) -> None:
 
 
 class Apt:
-    """apt with the machine's own sources; `private` gives it lists of its own.
+    """apt with the machine's own sources. `use_private_lists` gives it its own package lists.
 
     The machine's lists are only read. Where they lack the version, ours are
     fetched beside them, so that nobody's `apt upgrade` changes under them.
@@ -60,32 +60,32 @@ class Apt:
         self._options += ["-o", "Acquire::Languages=none", "-o", "Acquire::http::Timeout=30"]
 
     def lists(self, package: str, version: str) -> bool:
-        """Whether apt knows where to get this version."""
+        """Returns whether apt knows a source of this version."""
         shown = output(["apt-cache", *self._options, "madison", package]) or ""
         rows = [line.split("|") for line in shown.splitlines()]
         return any(len(row) > 2 and row[1].strip() == version for row in rows)
 
     def use_private_lists(self) -> None:
-        """Fetch lists into the work directory and use those from here on."""
+        """Fetches package lists into the work directory, and uses only those from now on."""
         home = self._work / "apt"
         for part in ("lists/partial", "cache/archives/partial"):
             (home / part).mkdir(parents=True, exist_ok=True)
         self._options += ["-o", f"Dir::State::lists={home}/lists", "-o", f"Dir::Cache={home}/cache"]
-        # One unreachable source of many is no reason to stop: `lists` decides.
+        # One unreachable source of many is no error yet: the caller asks `lists` again.
         logged(["apt-get", *self._options, "-q", "update"], self._log, "apt-get update")
 
     def download(self, package: str, version: str) -> Path:
-        """Fetch one package into the work directory."""
+        """Fetches one package into the work directory. Returns its path."""
         args = ["apt-get", *self._options, "-q", "download", f"{package}={version}"]
         logged(args, self._log, f"downloading {package}", cwd=self._work)
         return next(self._work.glob(f"{package}_*.deb"))
 
 
 def fetch(tree: Tree, work: Path, log: Path) -> Path:
-    """Download the source package of exactly the headers' version.
+    """Downloads the source package of exactly the headers' version.
 
     # Errors
-    `HeadersError`: no network, not in the machine's sources, or interrupted.
+    `HeadersError`: no network, no such package in apt's sources, or an incomplete download.
     """
     package, version = f"linux-source-{tree.series}", tree.version
     apt = Apt(work, log)
@@ -136,7 +136,7 @@ def _broken_off(package: str, error: HeadersError) -> HeadersError:
 
 
 def unneeded(tree: Tree) -> list[str]:
-    """The patterns to leave out, among them the code of most other architectures.
+    """Returns the patterns of files to leave out, with the code of most other architectures.
 
     Their Kconfig files stay: crypto/Kconfig names them, whatever the architecture.
     """
@@ -148,10 +148,10 @@ def unneeded(tree: Tree) -> list[str]:
 
 
 def unpack(deb: Path, tree: Tree, target: Path, log: Path) -> None:
-    """Unpack the tarball inside the package, without what we do not need.
+    """Unpacks the tarball inside the package, without the files that `unneeded` matches.
 
     # Errors
-    `HeadersError`: not a kernel source package, damaged, or no room.
+    `HeadersError`: no kernel source package, a damaged package, or a full disk.
     """
     target.mkdir()
     excluded = " ".join(f"--exclude='{pattern}'" for pattern in unneeded(tree))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tools on this machine against those that built the kernel.
+"""Compares the tools on this machine with those that built the kernel.
 
-All of it is looked at before anything is downloaded, and everything that is
-wrong is reported at once.
+All tools are checked before the download, and all faults are reported together.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from .errors import HeadersError
 from .run import output, search_path
 from .tree import Tree
 
-#: Program, Debian package. dpkg-deb, tar and apt-get belong to every Debian.
+#: Pairs of program and Debian package. dpkg-deb, tar and apt-get are part of every Debian.
 _PROGRAMS = (
     ("make", "make"),
     ("flex", "flex"),
@@ -38,7 +37,7 @@ _CORE = "lib/rustlib/src/rust/library/core/src/lib.rs"
 
 @dataclass(frozen=True)
 class Tools:
-    """The programs to hand to make."""
+    """The programs that make gets as variables."""
 
     rustc: str
     bindgen: str
@@ -47,14 +46,14 @@ class Tools:
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong; `package` is empty if installing does not help."""
+    """One fault. `package` corrects it when installed; it is empty if no package does."""
 
     text: str
     package: str = ""
 
 
 def candidates(name: str) -> Iterator[str]:
-    """The user's choice (`RUSTC=` …) alone, else every program of that name in PATH."""
+    """Yields the user's choice (`RUSTC=` …), or else every program of that name in PATH."""
     given = os.environ.get(name.upper())
     if given:
         yield given
@@ -66,13 +65,13 @@ def candidates(name: str) -> Iterator[str]:
 
 
 def _version(program: str) -> str:
-    """The first line of `--version`, which is what Kconfig records."""
+    """Returns the first line of `--version`, which Kconfig records."""
     lines = (output([program, "--version"]) or "").splitlines()
     return lines[0].strip() if lines else ""
 
 
 def _pick(name: str, wanted: str, package: str, faults: list[Fault]) -> str:
-    """The first program that says `wanted`; a fault if there is none."""
+    """Returns the first program of version `wanted`. Adds a fault if there is none."""
     seen = ""
     for path in candidates(name):
         text = _version(path)
@@ -92,10 +91,10 @@ def _pick(name: str, wanted: str, package: str, faults: list[Fault]) -> str:
 
 
 def check(tree: Tree) -> Tools:
-    """Find the tools that built this kernel.
+    """Returns the tools that built this kernel.
 
     # Errors
-    `HeadersError` with one line for each thing that is wrong.
+    `HeadersError` with one line for each fault.
     """
     config, faults = tree.config, list[Fault]()
     rustc = _pick("rustc", config.get("CONFIG_RUSTC_VERSION_TEXT", ""), "rustc", faults)
@@ -105,7 +104,7 @@ def check(tree: Tree) -> Tools:
         faults.append(Fault(f"{rustc} has no library sources", "rust-src"))
     rustfmt = next((path for path in candidates("rustfmt") if _version(path)), "")
     if not rustfmt:
-        # Without it bindgen writes one long line, in which nothing can be found.
+        # Without rustfmt bindgen writes one long line, which the kernel's build cannot search.
         faults.append(Fault("no rustfmt", "rustfmt"))
     faults += _compiler(tree.compiler, config.get("CONFIG_CC_VERSION_TEXT", ""))
     faults += [
@@ -124,7 +123,7 @@ def check(tree: Tree) -> Tools:
 
 
 def _compiler(name: str, wanted: str) -> list[Fault]:
-    """The C compiler decides parts of the configuration."""
+    """Checks the C compiler, which determines parts of the configuration."""
     if not shutil.which(name, path=search_path()):
         package = name.rpartition("-gnu-")[2]
         return [Fault(f"no C compiler {name}, which built this kernel", package)]
@@ -145,7 +144,7 @@ def _has_header(header: str) -> bool:
 
 
 def report(release: str, faults: list[Fault]) -> HeadersError:
-    """All faults as one error: a line each, and one command for what is missing."""
+    """Returns all faults as one error: a line for each, and one command to install packages."""
     lines = [fault.text for fault in faults]
     packages = dict.fromkeys(fault.package for fault in faults if fault.package)
     if packages:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An installed header tree: where its parts are, and what built its kernel."""
+"""Finds an installed header tree, with its parts and the configuration of its kernel."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from .errors import HeadersError
 from .run import output
 
-#: The first kernel the module's interfaces exist in; see Documentation/kernel-range.rst.
+#: The first kernel that has the interfaces of the module; see Documentation/kernel-range.rst.
 OLDEST = (7, 3)
 MODULES = Path("/lib/modules")
 
-#: States of a package whose files are in place. DKMS is called by the very script that
-#: configures the headers, so `installed` comes later.
+#: States of a package whose files are in place. The script that configures the headers calls DKMS,
+#: so the package is not `installed` yet.
 _PRESENT = ("installed", "half-configured", "triggers-awaited", "triggers-pending")
 _RELEASE = re.compile(r"(\d+)\.(\d+)[A-Za-z0-9.+~_-]*")
 _ASSIGNMENT = re.compile(r'^(CONFIG_\w+)="?(.*?)"?$', re.M)
@@ -23,10 +23,10 @@ _ASSIGNMENT = re.compile(r'^(CONFIG_\w+)="?(.*?)"?$', re.M)
 
 @dataclass(frozen=True)
 class Tree:
-    """The headers of one kernel release, as Debian lays them out.
+    """The headers of one kernel release, in Debian's layout.
 
-    `build` is the flavour's own directory (what KDIR points to), `source` the
-    part common to several flavours, `scripts` the tools common to all of them.
+    `build` is the flavour's own directory, which is KDIR. `source` is the part that several
+    flavours share. `scripts` has the tools that all flavours share.
     """
 
     release: str
@@ -37,7 +37,7 @@ class Tree:
 
     @property
     def series(self) -> str:
-        """`7.3` of release `7.3.4+deb13-amd64`: the name of the source package."""
+        """The version in the name of the source package: `7.3` for `7.3.4+deb13-amd64`."""
         major, minor = parse_release(self.release)
         return f"{major}.{minor}"
 
@@ -56,7 +56,7 @@ class Tree:
 
 
 def parse_release(release: str) -> tuple[int, int]:
-    """Major and minor number of a kernel release."""
+    """Returns the major and minor number of a kernel release."""
     match = _RELEASE.fullmatch(release)
     if not match:
         raise HeadersError(f"'{release}' is not a kernel release: give one as `uname -r` prints it")
@@ -64,11 +64,11 @@ def parse_release(release: str) -> tuple[int, int]:
 
 
 def find(release: str, modules: Path = MODULES) -> Tree:
-    """The header tree of a release.
+    """Returns the header tree of a release.
 
     # Errors
-    `HeadersError`: too old a kernel, no such kernel, no headers, half of them,
-    or a kernel without Rust.
+    `HeadersError`: the kernel is too old, is not installed, or was built without Rust; or its
+    headers are missing or incomplete.
     """
     numbers = parse_release(release)
     if numbers < OLDEST:
@@ -108,7 +108,7 @@ def _absent(release: str, modules: Path) -> HeadersError:
 
 
 def _source(build: Path) -> Path:
-    """The common part: the tree's Makefile is one `include` of that part's own."""
+    """Returns the part that flavours share: the tree's Makefile includes that part's Makefile."""
     for line in (build / "Makefile").read_text().splitlines():
         word, _, path = line.partition(" ")
         if word == "include" and Path(path).name == "Makefile" and Path(path).is_file():
@@ -120,7 +120,7 @@ def _source(build: Path) -> Path:
 
 
 def _version(release: str) -> str:
-    """The version of the source package that the headers were built from."""
+    """Returns the version of the source package that the headers were built from."""
     package = f"linux-headers-{release}"
     fields = output(["dpkg-query", "-W", "-f", "${db:Status-Status} ${source:Version}", package])
     status, _, version = (fields or "").partition(" ")

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A machine in miniature for the preparation tool.
+"""Creates a test machine for the preparation tool.
 
-The tool is the real one, and so are dpkg, apt, tar and make around it. What is
-small is the kernel: its `olddefconfig` and `modules_prepare` are a Makefile of
-a few lines, its compilers are scripts that print a version. So each fault can
-be brought about exactly, in a fraction of a second.
+The tool, dpkg, apt, tar and make are the real programs. The kernel is a toy: a Makefile of a few
+lines has its `olddefconfig` and `modules_prepare`, and scripts that print a version replace its
+compilers. So a test can cause each fault exactly, in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -61,22 +60,22 @@ class Machine:
 
     @property
     def bin(self) -> Path:
-        """Where the toy compilers are."""
+        """The directory of the toy compilers."""
         return self.root / "bin"
 
     @property
     def work(self) -> Path:
-        """Where the tool works."""
+        """The work directory of the tool."""
         return self.root / "work"
 
     def program(self, name: str, text: str) -> None:
-        """Put a shell script on the tool's PATH."""
+        """Writes a shell script to the tool's PATH."""
         path = self.bin / name
         path.write_text(f"#!/bin/sh\n{text}\n")
         path.chmod(0o755)
 
     def command(self, *arguments: str, source: bool = True) -> list[str]:
-        """The command line of a run."""
+        """Returns the command line of a run."""
         args = [sys.executable, str(TOOL), RELEASE, f"--modules={self.root / 'modules'}"]
         args += [f"--work={self.work}"]
         if source:
@@ -84,7 +83,7 @@ class Machine:
         return [*args, *arguments]
 
     def start(self, *arguments: str, source: bool = True) -> subprocess.Popen[str]:
-        """Start a run in the background."""
+        """Starts a run in the background."""
         return subprocess.Popen(
             self.command(*arguments, source=source),
             env={**os.environ, **self.environment},
@@ -94,13 +93,13 @@ class Machine:
         )
 
     def run(self, *arguments: str, source: bool = True) -> tuple[int, str]:
-        """Run to the end: exit status, and everything it said."""
+        """Runs the tool to its end. Returns the exit status and the output."""
         child = self.start(*arguments, source=source)
         text, _ = child.communicate(timeout=60)
         return child.returncode, text
 
     def snapshot(self) -> Mapping[str, bytes]:
-        """Every file and directory of the header trees, with contents."""
+        """Returns every file and directory of the header trees, with contents."""
         found = {}
         for top in (self.root / "src", self.root / "kbuild"):
             for path in sorted(top.rglob("*")):
@@ -108,7 +107,7 @@ class Machine:
         return found
 
     def succeeds(self) -> None:
-        """A run that must prepare the tree."""
+        """Runs the tool, and requires that it prepares the tree."""
         status, text = self.run()
         assert status == 0, text
         assert (self.build / "rust/libkernel.rmeta").read_text() == "libkernel.rmeta\n"
@@ -116,7 +115,7 @@ class Machine:
 
 
 def add_tree(machine: Machine, release: str) -> Path:
-    """A header tree as Debian's packages lay it out; flavours share source and scripts."""
+    """Creates a header tree in Debian's layout. Flavours share source and scripts."""
     build = machine.root / f"src/linux-headers-{release}"
     common = machine.root / "src/linux-headers-common"
     kbuild = machine.root / "kbuild/scripts"
@@ -144,7 +143,7 @@ def add_tree(machine: Machine, release: str) -> Path:
 
 
 def source_package(root: Path, name: str = "linux-source-7.3") -> Path:
-    """A package with a kernel source of a few files."""
+    """Creates a package with a kernel source of a few files."""
     tree = root / "package/tree/linux-source-7.3"
     files = {
         "Makefile": MAKEFILE,
@@ -176,7 +175,7 @@ def source_package(root: Path, name: str = "linux-source-7.3") -> Path:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """A machine on which a run succeeds."""
+    """Returns a machine on which a run succeeds."""
     machine = Machine(tmp_path)
     machine.bin.mkdir()
     sysroot = tmp_path / "sysroot"
@@ -204,6 +203,6 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def hook(machine: Machine, script: str) -> None:
-    """What the toy kernel's make does besides: `$1` is config or build, `$2` the object tree."""
+    """Adds commands to the toy kernel's make: `$1` is config or build, `$2` the object tree."""
     (machine.bin / "hook").write_text(f"#!/bin/sh\n{script}\n")
     (machine.bin / "hook").chmod(0o755)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Everything that can be wrong: a clear line, the tree as it was, and a rerun that succeeds."""
+"""Tests each fault: a clear message, an unchanged tree, and a second run that succeeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HANG = 'if [ "$1" = build ]; then touch {mark}; exec sleep 60; fi'
 
 
 def fails(machine: Machine, *words: str, source: bool = True) -> str:
-    """A run that must fail with these words, without a traceback, and change nothing."""
+    """Requires that a run fails with these words, without a traceback, and changes nothing."""
     before = machine.snapshot()
     status, text = machine.run(source=source)
     assert status == 1, text
@@ -229,7 +229,7 @@ def test_a_file_in_the_way(machine: Machine) -> None:
 
 
 def test_killed_while_installing(machine: Machine) -> None:
-    """A record without its end, as a power cut leaves it, is undone first."""
+    """An incomplete record, as after a power failure, is removed first."""
     before = machine.snapshot()
     machine.succeeds()
     record = machine.build / ".rust-headers.json"
@@ -273,7 +273,7 @@ def test_unneeded_files_are_left_out(machine: Machine) -> None:
 
 
 def wait_for(path: Path) -> None:
-    """Wait until the build under way has come to the point."""
+    """Waits until the build has reached the mark."""
     deadline = time.monotonic() + 20
     while not path.exists():
         assert time.monotonic() < deadline
@@ -281,7 +281,7 @@ def wait_for(path: Path) -> None:
 
 
 def sleeping_below(root: Path) -> list[str]:
-    """Processes whose working directory is below `root`."""
+    """Returns the processes whose working directory is below `root`."""
     found = []
     for link in Path("/proc").glob("[0-9]*/cwd"):
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Fetching the source with the real apt, from an archive on this machine."""
+"""Tests the fetch of the source with the real apt, from an archive on this machine."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from test_faults import fails
 
 
 class Archive(http.server.ThreadingHTTPServer):
-    """A flat archive; packages break off half-way while `broken` is set."""
+    """A flat archive. While `broken` is set, it sends only half of a package."""
 
     def __init__(self, directory: Path) -> None:
-        """Serve `directory` on a port of the loopback interface."""
+        """Serves `directory` on a port of the loopback interface."""
         self.directory, self.broken = directory, False
         super().__init__(("127.0.0.1", 0), Handler)
 
@@ -30,11 +30,11 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     server: Archive
 
     def translate_path(self, path: str) -> str:
-        """Only names in the archive's own directory."""
+        """Maps a URL to a name in the archive's own directory."""
         return str(self.server.directory / Path(urllib.parse.unquote(path)).name)
 
     def copyfile(self, source, outputfile) -> None:  # noqa: ANN001
-        """Send the body."""
+        """Sends the body."""
         data = source.read()
         if self.server.broken and self.path.endswith(".deb"):
             outputfile.write(data[: len(data) // 2])
@@ -43,17 +43,17 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         outputfile.write(data)
 
     def log_message(self, *_: object) -> None:
-        """No chatter."""
+        """Logs nothing."""
 
 
 @pytest.fixture
 def archive(machine: Machine) -> Iterator[Archive]:
-    """An archive with the toy kernel's source, which apt on this machine knows."""
+    """Creates an archive with the toy kernel's source, which the machine's apt uses."""
     directory = machine.root / "archive"
     directory.mkdir()
     name = f"linux-source-7.3_{VERSION}_all.deb"
     (machine.root / "source.deb").rename(directory / name)
-    # Large enough to break off in the middle.
+    # The package must be large enough to be cut in the middle.
     fields = subprocess.run(
         ["dpkg-deb", "-f", directory / name], check=True, capture_output=True, text=True
     ).stdout
@@ -72,7 +72,7 @@ def archive(machine: Machine) -> Iterator[Archive]:
 
 
 def use_sources(machine: Machine, line: str) -> None:
-    """Give apt on the toy machine one source and state of its own."""
+    """Gives apt on the test machine one source and a state of its own."""
     home = machine.root / "apt"
     for part in ("lists/partial", "cache/archives/partial", "etc"):
         (home / part).mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ def succeeds(machine: Machine) -> str:
 
 
 def test_source_from_the_archive(machine: Machine, archive: Archive) -> None:
-    """The machine's own lists are empty: fresh ones are fetched, and only by us."""
+    """The machine's own lists are empty: the tool fetches lists, and only for itself."""
     del archive
     text = succeeds(machine)
     assert "fetching fresh package lists" in text
@@ -115,7 +115,7 @@ def test_interrupted_download(machine: Machine, archive: Archive) -> None:
 
 
 def test_damaged_download(machine: Machine, archive: Archive) -> None:
-    """A package that is not the one its index names is not used."""
+    """A package whose hash differs from the index is not used."""
     deb = next(archive.directory.glob("*.deb"))
     good = deb.read_bytes()
     deb.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))

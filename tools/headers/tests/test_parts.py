@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The parts by themselves: finding a tree, comparing, installing and removing."""
+"""Tests the parts of the tool: finding a tree, comparing, installing and removing."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ TOP = Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def found(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> tree.Tree:
-    """The toy kernel's headers, found as the tool finds them."""
+    """Returns the toy kernel's headers, as the tool finds them."""
     for name, value in machine.environment.items():
         monkeypatch.setenv(name, value)
     return tree.find(RELEASE, machine.root / "modules")
 
 
 def built(root: Path) -> tuple[Path, Path]:
-    """Source and object tree as a build leaves them."""
+    """Creates source and object tree as after a build."""
     sources, objects = root / "s", root / "o"
     for name in ("rust/Makefile", "rust/bindgen_parameters", *map("scripts/{}".format, _SCRIPTS)):
         (sources / name).parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def test_find(found: tree.Tree, machine: Machine) -> None:
 def test_headers_as_their_package_comes_and_goes(
     found: tree.Tree, machine: Machine, state: str, there: bool
 ) -> None:
-    """A kernel's headers have DKMS called while they are being configured."""
+    """DKMS runs while the package of the headers is being configured."""
     status = machine.root / "dpkg/status"
     status.write_text(status.read_text().replace("install ok installed", state))
     if there:
@@ -206,14 +206,14 @@ def test_progress_line(tmp_path: Path) -> None:
 
 
 def test_one_limit_in_three_places() -> None:
-    """The oldest kernel is the same for make, for DKMS and for the preparation."""
+    """make, DKMS and the preparation tool require the same oldest kernel."""
     oldest = ".".join(map(str, tree.OLDEST))
     assert f'BUILD_EXCLUSIVE_KERNEL_MIN="{oldest}"' in (TOP / "dkms.conf").read_text()
     assert re.search(rf"older .* {re.escape(oldest)} ", (TOP / "tools/preflight.sh").read_text())
 
 
 def test_one_version_in_two_places() -> None:
-    """DKMS and the package call it by the same version."""
+    """DKMS and the package have the same version."""
     version = re.match(r"rpcrdma \(([\d.]+)\)", (TOP / "debian/changelog").read_text())
     assert version
     assert f'PACKAGE_VERSION="{version[1]}"' in (TOP / "dkms.conf").read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Full disks, made of small file systems in memory."""
+"""Tests full disks, with small file systems in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 
 @contextmanager
 def small_disk(at: Path, kilobytes: int) -> Iterator[None]:
-    """A file system of that size at `at`."""
+    """Mounts a file system of this size at `at`."""
     at.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "t", at], check=True)
     try:
@@ -36,7 +36,7 @@ def test_no_room_to_work(machine: Machine) -> None:
 
 @needs_root
 def test_no_room_to_install(machine: Machine) -> None:
-    """The tree's disk fills up at the last step: what had arrived goes away again."""
+    """The disk is full at the last step: the tool removes the files that it has installed."""
     tree = machine.build / "rust"
     grow = 'mkdir -p "$2/rust"; head -c 300000 /dev/zero > "$2/rust/libz.rmeta"'
     hook(machine, f'[ "$1" = config ] || {{ {grow}; }}')
