@@ -9,7 +9,7 @@
 //!
 //! ```text
 //! insmod rpc_null.ko
-//! mount -o vers=4.2,proto=rdma 192.0.2.1:/ /mnt       # pings fine, then: mount system call failed
+//! mount -o vers=4.2,proto=rdma 192.0.2.1:/ /mnt       # NULL succeeds; mount system call failed
 //! rmmod rpc_null
 //! insmod rpc_null.ko refuse=1
 //! mount -o vers=4.2,proto=rdma 192.0.2.1:/ /mnt       # Connection refused
@@ -60,7 +60,7 @@ struct Null {
 
 impl Transport for Null {
     type Slot = ();
-    /// Whether all connections are refused.
+    /// `true` if all connections are refused.
     type Context = bool;
     type Reconnect = Supported;
     type Backchannel = Supported;
