@@ -12,7 +12,7 @@ check-harness: lab-deps
 		/usr/bin/python3 -m pytest -q -p no:cacheprovider tests
 	@$(HARNESS) check
 
-## bench-path: count instructions by kind of RPC, also of the stock module; VERBOSE=1: by function
+## bench-path: count instructions by kind of RPC, for both modules; VERBOSE=1: by function
 bench-path: lab-deps
 	@$(HARNESS) bench $(if $(KIND),--kind '$(KIND)') $(if $(VERBOSE),--verbose) \
 		$(if $(UPDATE),--update)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Targets for the rooms that need no kernel: wire and proto, on plain stable cargo.
+# Targets for the rooms wire and proto, which need no kernel, with a stable cargo.
 
 CARGO ?= cargo
-# Cargo with its own compiler. RUSTC names that of the kernel, which may be older.
+# Without the exported RUSTC, because the kernel's compiler may be older than cargo's own.
 HOST_CARGO = env -u RUSTC $(CARGO)
-# Seconds for each fuzz target.
+# The number of seconds for each fuzz target.
 FUZZ_TIME ?= 60
 FUZZ_TARGETS ?= limits message xchar cm_private reassembly reply plan characteristics negotiation \
 	windows connections
 
-# The instrumentation that libFuzzer needs. These are codegen options of stable Rust.
+# The instrumentation for libFuzzer, by codegen options that a stable compiler has.
 FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 	-Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares
@@ -19,18 +19,18 @@ FUZZ_BIN = tools/fuzz/target/$(FUZZ_HOST)/release
 
 .PHONY: check check-host check-rfc-map check-wire fuzz fuzz-build bench-wire
 
-## check-host: unit, property and golden-byte tests of wire and proto
+## check-host: run the unit, property and golden-byte tests of wire and proto
 check-host:
 	@cd tools/host && $(HOST_CARGO) test --quiet --locked
 
-## check-rfc-map: every requirement of the protocol documents has its place and its test
+## check-rfc-map: check that every requirement of the RFCs has its place and its test
 check-rfc-map:
 	@PYTHONDONTWRITEBYTECODE=1 python3 tools/checks/rfc_map.py
 
-## check-wire: our decoding agrees with that of tshark, if tshark is installed
+## check-wire: compare our decoding with that of tshark, if it is installed
 check-wire:
-	@cd tools/host && $(HOST_CARGO) run --quiet --locked --example messages | ./cross_check.py || \
-		[ $$? -eq 77 ]
+	@cd tools/host && $(HOST_CARGO) run --quiet --locked --example messages | \
+		./cross_check.py || [ $$? -eq 77 ]
 
 check: check-host check-rfc-map check-wire
 
@@ -38,7 +38,7 @@ fuzz-build:
 	@cd tools/fuzz && RUSTFLAGS='$(FUZZ_FLAGS)' $(HOST_CARGO) build --quiet --locked --release \
 		--target $(FUZZ_HOST)
 
-## fuzz: each fuzz target for FUZZ_TIME seconds; the corpus stays in tools/fuzz/corpus
+## fuzz: run each fuzz target for FUZZ_TIME seconds; keep the corpus in tools/fuzz/corpus
 fuzz: fuzz-build
 	@for target in $(FUZZ_TARGETS); do \
 		mkdir -p tools/fuzz/corpus/$$target tools/fuzz/artifacts; \
@@ -50,12 +50,12 @@ fuzz: fuzz-build
 		grep number_of_executed tools/fuzz/artifacts/$$target.log; \
 	done
 
-## bench-wire: instructions (callgrind) and time (criterion) of the codecs
+## bench-wire: measure instructions (callgrind) and time (criterion) of the codecs
 bench-wire:
 	@cd tools/bench && $(HOST_CARGO) build --quiet --locked --release && \
 		./count.py target/release/instructions
 	@cd tools/bench && $(HOST_CARGO) bench --quiet --locked --bench codec -- --quiet
 
 #: FUZZ_TIME= seconds for each target of make fuzz; default: 60
-#: FUZZ_TARGETS= which of tools/fuzz/fuzz_targets make fuzz runs; default: all
+#: FUZZ_TARGETS= targets of tools/fuzz/fuzz_targets that make fuzz runs; default: all
 #: CARGO= cargo of a stable toolchain
