@@ -24,6 +24,11 @@ _SUITE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _CASE = re.compile(r"^ *#\[test\]\n(?: *#.*\n)* *fn (\w+)\(", re.MULTILINE)
+#: A table of cases that is no KUnit suite, and the first field of a row: the name of the case.
+_TABLE = re.compile(r"^ *const CASES: \[Case; (\d+)\] = \[\n(.*?)^ *\];$", re.MULTILINE | re.DOTALL)
+_ROW = re.compile(r'^ *\("(\w+)", [\w:]+\),$', re.MULTILINE)
+#: The name that the kernel's parser gives to the cases outside of all suites.
+TOP = "KUnit Test Group"
 
 #: Names of the cases of each suite.
 Suites = dict[str, set[str]]
@@ -58,6 +63,19 @@ def declared(sources: Path) -> Suites:
                 raise LabError(f"{path}: suite {name} has no case, or exists twice")
             found[name] = cases
     return found
+
+
+def in_table(source: Path) -> Suites:
+    """Returns the cases that the table `CASES` of a Rust source names, as cases outside of suites.
+
+    # Errors
+    `LabError` without such a table, or when the table declares another number of cases.
+    """
+    table = _TABLE.search(source.read_text())
+    cases = set(_ROW.findall(table[2])) if table else set()
+    if not table or not cases or len(cases) != int(table[1]):
+        raise LabError(f"{source}: a table of cases that the lab cannot read")
+    return {TOP: cases}
 
 
 def parse(kernel_source: Path, console: str) -> Results:

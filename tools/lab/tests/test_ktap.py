@@ -70,6 +70,24 @@ def test_suite_of_another_form(tmp_path: Path) -> None:
         declared(tmp_path, a="#[kunit_tests(one)]\nmod tests;\n")
 
 
+TABLE = """
+    const CASES: [Case; 2] = [
+        ("first", Test::first),
+        ("second", Test::other),
+    ];
+"""
+
+
+@pytest.mark.parametrize("old", ["CASES", '("first", Test::first),\n'])
+def test_table_of_another_form(tmp_path: Path, old: str) -> None:
+    source = tmp_path / "a.rs"
+    source.write_text(TABLE)
+    assert ktap.in_table(source) == {ktap.TOP: {"first", "second"}}
+    source.write_text(TABLE.replace(old, ""))
+    with pytest.raises(LabError, match="cannot read"):
+        ktap.in_table(source)
+
+
 def test_every_case_of_the_module_is_in_a_suite() -> None:
     sources = paths.ROOT / "rust"
     texts = [path.read_text() for path in sources.rglob("*.rs")]
