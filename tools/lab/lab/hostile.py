@@ -47,13 +47,18 @@ class Deed:
 
 
 def deeds(output: str) -> list[Deed]:
-    """Parses the ``did`` lines that guest/hostile.py prints."""
+    """Parses the ``did`` lines that guest/hostile.py prints.
+
+    # Errors
+    `AssertionError` without such a line: the peer has committed no breach.
+    """
     found = []
     for line in output.splitlines():
         if line.startswith("did "):
             _, counter, times, events, text = line.split(" ", 4)
             names = () if events == "-" else tuple(events.split(","))
             found.append(Deed(counter, int(times), names, text))
+    assert found, "the hostile peer committed no breach"
     return found
 
 
