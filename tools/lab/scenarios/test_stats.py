@@ -78,6 +78,8 @@ def test_line_agrees_with_the_capture(
             pair.client.sh(f"python3 /lab/verify.py write {suite} {MOUNT_POINT}/{suite}")
             pair.client.sh("sync; echo 3 > /proc/sys/vm/drop_caches")
             pair.client.sh(f"python3 /lab/verify.py check {suite} {MOUNT_POINT}/{suite}")
+        at = f"{MOUNT_POINT}/small"
+        pair.client.sh(f"touch {at}; python3 /lab/long_acl.py set {at} 3")
         stats = counters()
         pair.umount()
     summary = wirecheck.check(capture.read(pcap), CLIENT_ADDRESS)
@@ -85,7 +87,8 @@ def test_line_agrees_with_the_capture(
     print(wanted)
     assert {name: stats[name] for name in wanted} == wanted
     assert summary.violations == []
-    assert summary.read_chunks > 0
+    assert summary.position_zero > 0
+    assert summary.read_chunks > summary.position_zero
     assert summary.write_chunks > 0
     assert summary.reply_chunks > 0
 
