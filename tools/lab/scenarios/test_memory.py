@@ -49,7 +49,9 @@ def test_writeback(pair: Pair, counters: Counters, restarts: int) -> None:
     for index in range(WRITERS):
         pair.server.sh(f"{VERIFY} check big /srv/export/w{index}", timeout=300)
     pair.client.sh(f"{VERIFY} check big {MOUNT_POINT}/w0", timeout=300)
-    assert counters.connects() >= 1 + restarts
+    connects = counters.connects()
+    # A connection may be made and lost while the server stops.
+    assert (connects >= 1 + restarts) if restarts else (connects == 1)
     pair.umount()
 
 
