@@ -32,8 +32,7 @@ def test_soft_mount(pair: Pair, relay: Relay, version: str) -> None:
     relay.set("blackout", 0)
     print(f"gave up after {took:.1f} s: {done.stderr.decode().strip()}")
     assert done.status not in (0, 124, 137)
-    said = done.stderr.decode()
-    assert "Input/output error" in said or "timed out" in said
+    assert "Input/output error" in done.stderr.decode()
     # 4 s, and 4 s more for each retry; a new connection has a longer time limit of its own.
     assert 11 <= took < 40
     # The siw of a server may miss the first call of a connection (see lab-traps.rst).
