@@ -25,10 +25,22 @@ def _run(programs: list[build.Program], scenario: str) -> bool:
     return good
 
 
+def _scenarios(program: build.Program) -> list[str]:
+    """Returns the names of the scenarios that the program lists.
+
+    # Errors
+    `LabError` when it lists none.
+    """
+    status, text = build.run(program, "list")
+    if status or not text.split():
+        raise LabError(f"{program.path} list: {text.strip() or 'no scenario'}")
+    return text.split()
+
+
 def _check(program: build.Program) -> bool:
     """Runs all scenarios, then all orders of events. Returns whether all passed."""
     failed = 0
-    names = build.run(program, "list")[1].split()
+    names = _scenarios(program)
     for name in names:
         status, text = build.run(program, "run", name)
         if status:
@@ -37,7 +49,7 @@ def _check(program: build.Program) -> bool:
     say(f"scenarios: {len(names) - failed} passed, {failed} failed")
     status, text = build.run(program, "explore")
     say(text.rstrip())
-    return not failed and not status
+    return not failed and not status and bool(text.strip())
 
 
 def _parser() -> argparse.ArgumentParser:
