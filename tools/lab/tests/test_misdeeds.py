@@ -67,6 +67,11 @@ def test_reports_add_up() -> None:
     assert fired == {"xprtrdma_a": 1, "xprtrdma_b": 201}
 
 
+def test_report_without_a_misdeed() -> None:
+    with pytest.raises(AssertionError, match="committed no breach"):
+        hostile.deeds("ready\n")
+
+
 def test_held_frames_come_late_and_in_order() -> None:
     here, there = socket.socketpair()
     there.setblocking(False)
