@@ -56,3 +56,21 @@ def test_given_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check._parts(PLAIN, ["-k", "x"]) == [["-k", "x"]]
     monkeypatch.setenv("KEEP", "1")
     assert check._parts(PLAIN, ["-k", "x"]) == [["-k", "x", "-v", "-s"]]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "wanted"),
+    [([0, 0], 0), ([0, 5], 0), ([5, 5], 5), ([0, 1], 1), ([0, -9], -9), ([-9, 0], -9)],
+)
+def test_status_of_several_runs(
+    monkeypatch: pytest.MonkeyPatch, statuses: list[int], wanted: int
+) -> None:
+    """A run that a signal has ended is a failure, whatever the others are."""
+    monkeypatch.setenv("PAIRS", "2")
+    monkeypatch.setattr(check.deps, "ensure", lambda: None)
+    monkeypatch.setattr(check, "prepare", lambda _flavour: None)
+    monkeypatch.setattr(check.paths, "run_directory", lambda name: name)
+    left = list(statuses)
+    monkeypatch.setattr(check, "pytest", lambda *_, **__: left.pop(0))
+    assert check.main([]) == wanted
+    assert left == []
