@@ -29,8 +29,9 @@ check-rfc-map:
 
 ## check-wire: compare our decoding with that of tshark, if it is installed
 check-wire:
-	@cd tools/host && $(HOST_CARGO) run --quiet --locked --example messages | \
-		./cross_check.py || [ $$? -eq 77 ]
+	@cd tools/host && messages=$$(mktemp) && trap 'rm -f "$$messages"' EXIT && \
+		$(HOST_CARGO) run --quiet --locked --example messages > "$$messages" && \
+		{ ./cross_check.py < "$$messages" || [ $$? -eq 77 ]; }
 
 check: check-host check-rfc-map check-wire
 
