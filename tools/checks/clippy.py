@@ -120,7 +120,7 @@ def main() -> int:
     if done.returncode and not found:
         print("\n".join(done.stdout.splitlines()[-20:]))
     passed = not found and done.returncode == 0
-    print("1 passed, 0 failed" if passed else "0 passed, 1 failed")
+    print(f"clippy: {int(passed)} passed, {int(not passed)} failed")
     return 0 if passed else 1
 
 

@@ -88,7 +88,7 @@ def main() -> int:
         print(f"{'FAIL' if said else 'ok  '} {linter.__name__}")
         for line in said.splitlines():
             print(f"    {line}")
-    print(f"{len(LINTERS) - failed} passed, {failed} failed")
+    print(f"linters: {len(LINTERS) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 

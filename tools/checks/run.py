@@ -61,7 +61,7 @@ def main() -> int:
         print(f"{'FAIL' if findings else 'ok  '} {name}")
         for finding in findings:
             print(f"    {finding}")
-    print(f"{len(names) - failed} passed, {failed} failed")
+    print(f"checks: {len(names) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 

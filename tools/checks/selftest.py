@@ -21,7 +21,7 @@ def run(folder: Path) -> bool:
     if not result.testsRun:
         print(f"there are no tests in {folder}")
         failed = 1
-    print(f"{passed} passed, {failed} failed")
+    print(f"tests of the checks: {passed} passed, {failed} failed")
     return passed > 0 and not failed
 
 

@@ -36,10 +36,12 @@ class Selftest(unittest.TestCase):
         return done.returncode, done.stdout
 
     def test_all_pass(self):
-        self.assertEqual(self.run_tests("pass"), (0, "2 passed, 0 failed\n"))
+        self.assertEqual(self.run_tests("pass"), (0, "tests of the checks: 2 passed, 0 failed\n"))
 
     def test_a_failure(self):
-        self.assertEqual(self.run_tests("self.fail()"), (1, "1 passed, 1 failed\n"))
+        self.assertEqual(
+            self.run_tests("self.fail()"), (1, "tests of the checks: 1 passed, 1 failed\n")
+        )
 
     def test_no_tests(self):
         status, said = self.run_tests()

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0
+""".ci/run with a made-up `make check`: each suite must have printed its results."""
+
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+RUN = Path(__file__).resolve().parents[3] / ".ci/run"
+RESULTS = """\
+test result: ok. 61 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out
+checks: 11 passed, 0 failed
+tests of the checks: 166 passed, 0 failed
+linters: 4 passed, 0 failed
+clippy: 1 passed, 0 failed
+[  32.8s] scenarios: 24 passed, 0 failed
+lab's own tests: 100 passed, 0 failed
+scenarios (plain kernel, ours client, rxe): 60 passed, 0 failed
+"""
+
+
+class Ci(unittest.TestCase):
+    """Outputs and statuses of `make check`."""
+
+    def run_ci(self, results, then="true"):
+        root = Path(tempfile.mkdtemp(prefix="ci-"))
+        self.addCleanup(shutil.rmtree, root)
+        (root / ".ci").mkdir()
+        shutil.copy(RUN, root / ".ci/run")
+        (root / "results").write_text(results)
+        (root / "Makefile").write_text(f"check:\n\t@cat results\n\t@{then}\n")
+        done = subprocess.run([str(root / ".ci/run")], capture_output=True, text=True)
+        return done.returncode, done.stdout.splitlines()[-1]
+
+    def test_all_pass(self):
+        self.assertEqual(self.run_ci(RESULTS), (0, "427 passed, 0 failed"))
+
+    def test_silent_suite(self):
+        lines = RESULTS.splitlines(keepends=True)
+        for line in lines:
+            with self.subTest(line):
+                status, last = self.run_ci("".join(other for other in lines if other != line))
+                self.assertEqual((status, last.split(", ")[1]), (1, "1 failed"))
+
+    def test_nothing_printed(self):
+        self.assertEqual(self.run_ci(""), (1, "0 passed, 8 failed"))
+
+    def test_suite_in_which_nothing_passed(self):
+        results = RESULTS.replace("100 passed", "0 passed")
+        self.assertEqual(self.run_ci(results), (1, "327 passed, 1 failed"))
+
+    def test_failure(self):
+        results = RESULTS.replace("60 passed, 0", "58 passed, 2")
+        self.assertEqual(self.run_ci(results, "false"), (2, "425 passed, 2 failed"))
+
+    def test_death_of_make(self):
+        status, last = self.run_ci(RESULTS, "kill -9 $$PPID")
+        self.assertEqual((status, last), (137, "427 passed, 1 failed"))
+
+
+if __name__ == "__main__":
+    unittest.main()
