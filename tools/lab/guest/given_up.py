@@ -7,9 +7,9 @@ given_up.py kill DIRECTORY SECONDS KIND
     time. KIND ``inline``: attributes and names that do not exist, calls that expose no memory.
     ``chunks``: long names listed, a long link read, and blocks read and written past the page
     cache. Prints ``killed=…``.
-given_up.py burst FILE ROUNDS
+given_up.py burst FILE STOP
     One read after the other, past the page cache, each of many calls, and a second of rest after
-    each. Errors are expected. Prints ``good=… failed=…``.
+    each, until the file STOP exists. Errors are expected. Prints ``good=… failed=…``.
 given_up.py read FILE
     The same without rest, until a read fails.
 """
@@ -63,16 +63,32 @@ def block(directory, number):
 KINDS = {"inline": (attributes, absent), "chunks": (names, names, link, names, block)}
 
 
-def doomed(directory, jobs, index):
-    """Starts a process that does one job again and again; returns its id."""
+def doomed(directory, jobs, index, begun):
+    """Starts a process that does one job again and again; returns its id.
+
+    The process writes a byte to `begun` before its first job.
+    """
     pid = os.fork()
     if pid:
         return pid
     try:
+        os.write(begun, b".")
         for number in itertools.count(random.randrange(1 << 20)):
             jobs[index % len(jobs)](directory, number)
     finally:
         os._exit(1)
+
+
+def started(directory, jobs):
+    """Starts eight processes and waits until each begins its work; returns their ids."""
+    reader, begun = os.pipe()
+    children = [doomed(directory, jobs, index, begun) for index in range(CHILDREN)]
+    os.close(begun)
+    with open(reader, "rb") as file:
+        # Processes that end before write nothing: the end of the file comes early.
+        if len(file.read(CHILDREN)) < CHILDREN:
+            sys.exit("a process ended before it began")
+    return children
 
 
 def kill(directory, seconds, kind):
@@ -80,8 +96,8 @@ def kill(directory, seconds, kind):
     jobs, killed = KINDS[kind], 0
     until = time.monotonic() + float(seconds)
     while time.monotonic() < until:
-        children = [doomed(directory, jobs, index) for index in range(CHILDREN)]
-        # The processes need this long to begin their work.
+        children = started(directory, jobs)
+        # Their first calls are under way then.
         time.sleep(0.05)
         for child in children:
             # They are killed one after the other, so that the calls of the others go on.
@@ -100,11 +116,11 @@ def read_once(file):
         return os.preadv(file, [buffer], 0)
 
 
-def burst(path, rounds):
+def burst(path, stop):
     """Sends calls at about the same time, so that they time out at about the same time."""
     file = os.open(path, os.O_RDONLY | os.O_DIRECT)
     good = failed = 0
-    for _ in range(int(rounds)):
+    while not os.path.exists(stop):
         try:
             read_once(file)
             good += 1
