@@ -59,7 +59,7 @@ pub(crate) struct CreateArgs {
 /// ```ignore
 /// impl Transport for Null {
 ///     type Slot = ();
-///     /// Whether all connections are refused.
+///     /// `true` if all connections are refused.
 ///     type Context = bool;
 ///     type Reconnect = Supported;
 ///     type Backchannel = Supported;
