@@ -49,12 +49,12 @@ def require_room(directory: Path, needed: int) -> None:
 class Apt:
     """apt with the machine's own sources. `use_private_lists` gives it its own package lists.
 
-    The machine's lists are only read. Where they lack the version, ours are
-    fetched beside them, so that nobody's `apt upgrade` changes under them.
+    This class only reads the machine's lists. If they lack the version, it fetches lists of its
+    own, so that the machine's `apt upgrade` does not change.
     """
 
     def __init__(self, work: Path, log: Path) -> None:
-        """Nothing is fetched yet."""
+        """Stores the paths, and fetches nothing yet."""
         self._work, self._log = work, log
         self._options = ["-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=2"]
         self._options += ["-o", "Acquire::Languages=none", "-o", "Acquire::http::Timeout=30"]
@@ -138,7 +138,7 @@ def _broken_off(package: str, error: HeadersError) -> HeadersError:
 def unneeded(tree: Tree) -> list[str]:
     """Returns the patterns of files to leave out, with the code of most other architectures.
 
-    Their Kconfig files stay: crypto/Kconfig names them, whatever the architecture.
+    Their Kconfig files stay, because crypto/Kconfig includes them on every architecture.
     """
     own = next((path.name for path in (tree.build / "arch").glob("*")), "x86")
     others = (f"arch/[!{own[0]}]*/*.{kind}" for kind in ("[chS]", "dts", "dtsi"))
