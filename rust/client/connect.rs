@@ -73,7 +73,7 @@ pub(super) fn connect(
     let qp = connection::queue_pair(&cm, &pd, &queues, tags, shared.clone())
         .map_err(local(xprt, "queue pair"))?;
     // Made before the first buffer: a failure may leave some request slots without one.
-    let equipped = ScopeGuard::new(|| fence::sweep(xprt, epoch));
+    let sweep_on_failure = ScopeGuard::new(|| fence::sweep(xprt, epoch));
     allocate_send_buffers(xprt, &pd, config, epoch).map_err(local(xprt, "send buffers"))?;
     connection::post_receives(&owner, &qp, &queues).map_err(local(xprt, "receive buffers"))?;
     shake_hands(&cm, &lifecycle, xprt, config, reads)?;
@@ -90,7 +90,7 @@ pub(super) fn connect(
         calls: queues.credits,
     };
     let ep = Endpoint::new(parts, pools).map_err(local(xprt, "memory"))?;
-    equipped.dismiss();
+    sweep_on_failure.dismiss();
     Ok(ep)
 }
 

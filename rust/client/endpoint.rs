@@ -97,7 +97,7 @@ impl Endpoint {
     pub(super) fn serve_backward(&self) -> Result {
         // CAST: `usize` has at least 32 bits.
         let len = (self.terms().thresholds.client_to_server as usize).min(PAGE_SIZE);
-        // CAST: as above, `usize` has at least 32 bits.
+        // CAST: `usize` has at least 32 bits.
         self.replies().fill(self.pd(), CREDITS as usize, len)
     }
 

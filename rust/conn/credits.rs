@@ -31,7 +31,7 @@ pub(crate) struct CallCredits {
 
 struct Ledger {
     account: Account,
-    /// The number of calls in flight that the transport was told last.
+    /// The latest number of calls in flight that the transport has got.
     announced: u32,
 }
 
