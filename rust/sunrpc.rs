@@ -5,18 +5,22 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`xprt`] | client transports: `rpc_xprt` and its class |
+//! | [`svc`] | server transports: `svc_xprt` and its class |
 //! | [`xdr_buf`] | the buffers of an RPC message |
 //! | [`address`] | socket addresses as text |
 //! | [`seq_file`] | output to a file under `/proc` |
 //! | [`sysctl`] | settings under `/proc/sys/sunrpc` |
 //!
-//! Everything outside [`xprt`] serves client and server transports alike.
+//! Everything outside [`xprt`] and [`svc`] serves client and server transports alike.
 //!
 //! C headers: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h),
+//! [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h),
 //! [`include/linux/sunrpc/xdr.h`](srctree/include/linux/sunrpc/xdr.h)
 
 pub(crate) mod address;
 pub(crate) mod seq_file;
+#[allow(dead_code, reason = "for the server; the sample svc_null uses it")]
+pub(crate) mod svc;
 pub(crate) mod sysctl;
 mod time;
 pub(crate) mod xdr_buf;

@@ -16,6 +16,7 @@
 #include <linux/sunrpc/rpc_rdma_cid.h>
 #include <linux/sunrpc/rdma_rn.h>
 #include <linux/sunrpc/sched.h>
+#include <linux/sunrpc/svc_xprt.h>
 #include <linux/sunrpc/xdr.h>
 #include <linux/sunrpc/xprt.h>
 #include <linux/sunrpc/xprtrdma.h>

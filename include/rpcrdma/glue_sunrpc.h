@@ -7,6 +7,7 @@
 #define _RPCRDMA_GLUE_SUNRPC_H
 
 #include <linux/mm_types.h>
+#include <linux/sunrpc/svc_xprt.h>
 #include <linux/sunrpc/xprt.h>
 #include <linux/workqueue.h>
 
@@ -23,5 +24,11 @@ void rr_init_destroy_work(struct work_struct *destroy, work_func_t func);
 void rr_init_put_work(struct work_struct *put, work_func_t func);
 struct page *rr_virt_to_page(const void *addr);
 void *rr_page_to_virt(const struct page *page);
+void rr_svc_xprt_set_local(struct svc_xprt *xprt, const struct sockaddr *sa,
+			   size_t len);
+void rr_svc_xprt_set_remote(struct svc_xprt *xprt, const struct sockaddr *sa,
+			    size_t len);
+bool rr_svc_xprt_is_dead(const struct svc_xprt *xprt);
+void rr_put_page(struct page *page);
 
 #endif /* _RPCRDMA_GLUE_SUNRPC_H */

@@ -79,3 +79,25 @@ void *rr_page_to_virt(const struct page *page)
 {
 	return page_to_virt(page);
 }
+
+void rr_svc_xprt_set_local(struct svc_xprt *xprt, const struct sockaddr *sa,
+			   size_t len)
+{
+	svc_xprt_set_local(xprt, sa, len);
+}
+
+void rr_svc_xprt_set_remote(struct svc_xprt *xprt, const struct sockaddr *sa,
+			    size_t len)
+{
+	svc_xprt_set_remote(xprt, sa, len);
+}
+
+bool rr_svc_xprt_is_dead(const struct svc_xprt *xprt)
+{
+	return svc_xprt_is_dead(xprt);
+}
+
+void rr_put_page(struct page *page)
+{
+	put_page(page);
+}

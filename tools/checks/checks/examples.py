@@ -30,6 +30,10 @@ CENTRAL: dict[str, tuple[str, ...]] = {
     "rust/rdma/qp.rs": ("Qp",),
     "rust/rdma/qp/completion.rs": ("Completions",),
     "rust/rdma/recv.rs": ("Received",),
+    "rust/sunrpc/svc/receive.rs": ("Incoming", "Arriving"),
+    "rust/sunrpc/svc/reply.rs": ("Reply",),
+    "rust/sunrpc/svc/transport.rs": ("Listener", "Connection"),
+    "rust/sunrpc/svc/xprt.rs": ("Handle",),
 }
 
 _LEFT_OUT = "// ..."

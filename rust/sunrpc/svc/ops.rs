@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `struct svc_xprt_ops`: the functions through which SUNRPC calls a server transport.
+//!
+//! Listeners and connections have tables of their own, although they are of one class.
+//! `svc_xprt_init()` sets the table of the class; [`New`] replaces it.
+//!
+//! SUNRPC calls the operations of a transport only with
+//!
+//! - an `svc_xprt` that [`New`] has completed for the type parameter and that is alive during the
+//!   call; `xpo_free` also with one that could not be completed;
+//! - an `svc_rqst` of the calling thread, whose `rq_xprt` is such a transport.
+
+use kernel::bindings as k;
+use kernel::ffi::{c_int, c_uint, c_void};
+use kernel::prelude::*;
+
+use super::class::Class;
+use super::receive::Incoming;
+use super::reply::Reply;
+use super::transport::{AcceptArgs, Connection, ListenArgs, Listener};
+use super::xprt::{Connected, Implementation, Listening, New, Origin, SvcXprt, Xprt};
+use crate::mem::SockAddr;
+use crate::raw;
+
+/// The implementation of a listener.
+#[pin_data]
+struct Port<L> {
+    #[pin]
+    listener: L,
+}
+
+impl<L: Listener> Implementation for Port<L> {
+    type Kind = Listening;
+
+    fn ops() -> &'static raw::svc_xprt_ops {
+        listener::<L>()
+    }
+
+    fn detach(&self, xprt: &SvcXprt<Listening>) {
+        self.listener.detach(xprt);
+    }
+}
+
+/// The implementation of a connection.
+#[pin_data]
+struct Link<C> {
+    #[pin]
+    connection: C,
+}
+
+impl<C: Connection> Implementation for Link<C> {
+    type Kind = Connected;
+
+    fn ops() -> &'static raw::svc_xprt_ops {
+        &Table::<C>::CONNECTION
+    }
+
+    fn detach(&self, xprt: &SvcXprt<Connected>) {
+        self.connection.detach(xprt);
+    }
+}
+
+/// Returns the operations of the class of `L`, which are also those of its listeners.
+pub(super) fn listener<L: Listener>() -> &'static raw::svc_xprt_ops {
+    &Table::<L>::LISTENER
+}
+
+struct Table<T>(core::marker::PhantomData<T>);
+
+impl<L: Listener> Table<L> {
+    /// SUNRPC neither receives nor sends on a listener, and does not age it.
+    const LISTENER: raw::svc_xprt_ops = raw::svc_xprt_ops {
+        xpo_create: Some(create::<L>),
+        xpo_accept: Some(accept::<L>),
+        xpo_has_wspace: Some(always),
+        xpo_recvfrom: None,
+        xpo_sendto: None,
+        xpo_result_payload: None,
+        xpo_release_ctxt: Some(no_context),
+        xpo_detach: Some(detach::<Port<L>>),
+        xpo_free: Some(free::<Port<L>>),
+        xpo_kill_temp_xprt: None,
+        xpo_handshake: None,
+    };
+}
+
+impl<C: Connection> Table<C> {
+    const CONNECTION: raw::svc_xprt_ops = raw::svc_xprt_ops {
+        xpo_create: None,
+        xpo_accept: None,
+        xpo_has_wspace: Some(has_wspace::<C>),
+        xpo_recvfrom: Some(recvfrom::<C>),
+        xpo_sendto: Some(sendto::<C>),
+        xpo_result_payload: Some(result_payload::<C>),
+        xpo_release_ctxt: Some(release_ctxt::<C>),
+        xpo_detach: Some(detach::<Link<C>>),
+        xpo_free: Some(free::<Link<C>>),
+        xpo_kill_temp_xprt: Some(kill_temp),
+        xpo_handshake: None,
+    };
+}
+
+/// Implements `xpo_create`. The service's mutex is held; may sleep.
+///
+/// # Safety
+///
+/// SUNRPC calls this for the class of `L`, with valid arguments, and holds a reference to the
+/// module.
+unsafe extern "C" fn create<L: Listener>(
+    serv: *mut raw::svc_serv,
+    net: *mut k::net,
+    addr: *mut k::sockaddr,
+    len: c_int,
+    _flags: c_int,
+) -> *mut raw::svc_xprt {
+    // SAFETY: SUNRPC calls an operation of the class of `L`.
+    let class = unsafe { Class::<L>::registered() };
+    // SAFETY: SUNRPC passes a valid namespace and service, and holds a reference to the module.
+    let origin = unsafe { Origin::new(net, class.as_raw(), serv) };
+    let len = usize::try_from(len).unwrap_or_default();
+    // SAFETY: SUNRPC passes an address of this length.
+    let addr = SockAddr::from_bytes(unsafe { core::slice::from_raw_parts(addr.cast(), len) });
+    match addr.and_then(|addr| listen(class, origin, addr)) {
+        Ok(xprt) => xprt,
+        Err(error) => error.to_ptr(),
+    }
+}
+
+/// Creates a listener.
+fn listen<L: Listener>(
+    class: &Class<L>,
+    origin: Origin,
+    addr: SockAddr,
+) -> Result<*mut raw::svc_xprt> {
+    let new = New::<Port<L>>::allocate(origin)?;
+    new.base().set(raw::XPT_LISTENER);
+    let args = ListenArgs {
+        addr,
+        net: new.base().net(),
+        context: class.context(),
+        xprt: new.base(),
+    };
+    let port = try_pin_init!(Port { listener <- L::new(args) }? Error);
+    // SAFETY: This is the first call.
+    let port = unsafe { new.init(port) }?;
+    new.base().set_local(&port.listener.local());
+    // SAFETY: `init` has succeeded.
+    Ok(unsafe { new.into_raw() })
+}
+
+/// Implements `xpo_accept`. Thread of the service; the listener is busy; may sleep.
+///
+/// # Safety
+///
+/// SUNRPC calls this with a complete listener of `L`, and holds a module reference for the new
+/// transport.
+unsafe extern "C" fn accept<L: Listener>(xprt: *mut raw::svc_xprt) -> *mut raw::svc_xprt {
+    // SAFETY: SUNRPC passes a complete listener, and its service and namespace stay alive during
+    // the call. It has taken a module reference for the new transport.
+    let (listener, origin) = unsafe {
+        let origin = Origin::new((*xprt).xpt_net, (*xprt).xpt_class, (*xprt).xpt_server);
+        (Xprt::<Port<L>>::from_raw(xprt), origin)
+    };
+    // Before the look into the queue, so that a request that arrives after it sets the bit again.
+    listener.base().clear(raw::XPT_CONN);
+    // SAFETY: The listener is complete.
+    let Some(request) = unsafe { listener.data() }.listener.next() else {
+        return core::ptr::null_mut();
+    };
+    // There may be more requests. SUNRPC enqueues the listener after this call.
+    listener.base().set(raw::XPT_CONN);
+    connect::<L::Connection>(origin, request).unwrap_or(core::ptr::null_mut())
+}
+
+/// Creates a connection.
+fn connect<C: Connection>(origin: Origin, request: C::Request) -> Result<*mut raw::svc_xprt> {
+    let new = New::<Link<C>>::allocate(origin)?;
+    let args = AcceptArgs {
+        net: new.base().net(),
+        max_payload: new.base().max_payload(),
+        xprt: new.base(),
+    };
+    let link = try_pin_init!(Link { connection <- C::new(request, args) }? Error);
+    // SAFETY: This is the first call.
+    let link = unsafe { new.init(link) }?;
+    new.base().set_local(&link.connection.local());
+    new.base().set_remote(&link.connection.remote());
+    // SAFETY: `init` has succeeded.
+    Ok(unsafe { new.into_raw() })
+}
+
+/// Implements `xpo_has_wspace` of a listener, which sends nothing.
+///
+/// # Safety
+///
+/// None; it is an operation.
+unsafe extern "C" fn always(_xprt: *mut raw::svc_xprt) -> c_int {
+    1
+}
+
+/// Implements `xpo_has_wspace`. Any context that enqueues the transport; does not sleep.
+///
+/// # Safety
+///
+/// SUNRPC calls this with a complete connection of `C`.
+unsafe extern "C" fn has_wspace<C: Connection>(xprt: *mut raw::svc_xprt) -> c_int {
+    // SAFETY: SUNRPC passes a complete connection.
+    c_int::from(unsafe { connection::<C>(xprt) }.1.has_room())
+}
+
+/// Returns a connection with its transport.
+///
+/// # Safety
+///
+/// `xprt` is a complete connection of `C` that is alive during `'a`.
+#[inline]
+unsafe fn connection<'a, C: Connection>(
+    xprt: *mut raw::svc_xprt,
+) -> (&'a SvcXprt<Connected>, &'a C) {
+    // SAFETY: By the safety requirements.
+    unsafe {
+        let xprt = Xprt::<Link<C>>::from_raw(xprt);
+        (xprt.base(), &xprt.data().connection)
+    }
+}
+
+/// Implements `xpo_recvfrom`. Thread of the service; the connection is busy; may sleep. Returns the
+/// length of the call, or 0.
+///
+/// # Safety
+///
+/// SUNRPC calls this with the calling thread's request, which has no call. Its transport is a busy
+/// connection of `C`.
+unsafe extern "C" fn recvfrom<C: Connection>(rqst: *mut raw::svc_rqst) -> c_int {
+    // SAFETY: SUNRPC passes the request of this thread, whose transport is busy and complete, and
+    // whose pages `svc_alloc_arg()` has allocated.
+    let (xprt, connection, incoming) = unsafe {
+        let (xprt, connection) = connection::<C>((*rqst).rq_xprt);
+        (xprt, connection, Incoming::new(rqst))
+    };
+    connection.receive(xprt, incoming).len()
+}
+
+/// Implements `xpo_sendto`. Thread of the service; may sleep.
+///
+/// # Safety
+///
+/// SUNRPC calls this with the calling thread's request, which has an encoded reply. Its transport
+/// is a complete connection of `C`.
+unsafe extern "C" fn sendto<C: Connection>(rqst: *mut raw::svc_rqst) -> c_int {
+    // SAFETY: SUNRPC passes the request of this thread, whose transport is complete. Its reply is
+    // encoded, and its context is that of a call of this connection, or null.
+    let (xprt, connection, reply) = unsafe {
+        let (xprt, connection) = connection::<C>((*rqst).rq_xprt);
+        (xprt, connection, Reply::new(rqst))
+    };
+    reply.map_or_else(
+        || EIO.to_errno(),
+        |reply| match connection.send(xprt, reply) {
+            Ok(()) => 0,
+            Err(error) => error.to_errno(),
+        },
+    )
+}
+
+/// Implements `xpo_result_payload`. Thread of the service, which encodes a reply.
+///
+/// # Safety
+///
+/// SUNRPC calls this with the calling thread's request, whose transport is a complete connection
+/// of `C`.
+unsafe extern "C" fn result_payload<C: Connection>(
+    rqst: *mut raw::svc_rqst,
+    offset: c_uint,
+    len: c_uint,
+) -> c_int {
+    // SAFETY: SUNRPC passes the request of this thread, whose transport is complete. The context is
+    // that of a call of this connection, which only this thread accesses, or null.
+    let (connection, call) = unsafe {
+        let (_, connection) = connection::<C>((*rqst).rq_xprt);
+        (connection, (*rqst).rq_xprt_ctxt.cast::<C::Call>().as_mut())
+    };
+    call.map_or_else(
+        || EIO.to_errno(),
+        |call| match connection.mark_payload(call, offset, len) {
+            Ok(()) => 0,
+            Err(error) => error.to_errno(),
+        },
+    )
+}
+
+/// Implements `xpo_release_ctxt` of a listener, whose contexts are null.
+///
+/// # Safety
+///
+/// None; it is an operation.
+unsafe extern "C" fn no_context(_xprt: *mut raw::svc_xprt, _context: *mut c_void) {}
+
+/// Implements `xpo_release_ctxt`. Process context; may run after `xpo_detach`.
+///
+/// # Safety
+///
+/// SUNRPC calls this with a complete connection of `C`, and with null or a context that a call of
+/// it has given to SUNRPC.
+unsafe extern "C" fn release_ctxt<C: Connection>(xprt: *mut raw::svc_xprt, context: *mut c_void) {
+    // SUNRPC also releases the context of a receive that has found nothing.
+    if context.is_null() {
+        return;
+    }
+    // SAFETY: SUNRPC passes a complete connection. The context is a box that
+    // `Arriving::call` has given to SUNRPC, which returns it once.
+    let (connection, call) = unsafe {
+        let (_, connection) = connection::<C>(xprt);
+        (connection, KBox::from_raw(context.cast::<C::Call>()))
+    };
+    connection.release(call);
+}
+
+/// Implements `xpo_detach`. Process context; may sleep.
+///
+/// # Safety
+///
+/// SUNRPC calls this with a complete transport of `T`.
+unsafe extern "C" fn detach<T: Implementation>(xprt: *mut raw::svc_xprt) {
+    // SAFETY: SUNRPC passes a complete transport.
+    unsafe { Xprt::<T>::from_raw(xprt).detach() };
+}
+
+/// Implements `xpo_free`. Process context; may sleep.
+///
+/// # Safety
+///
+/// SUNRPC calls this with a transport of `T` to which no reference is left.
+unsafe extern "C" fn free<T: Implementation>(xprt: *mut raw::svc_xprt) {
+    // SAFETY: SUNRPC passes a transport to which no reference is left.
+    unsafe { Xprt::<T>::free(xprt) };
+}
+
+/// Implements `xpo_kill_temp_xprt`: the address was removed, and SUNRPC detaches the connection
+/// next. There is nothing to do before that.
+///
+/// # Safety
+///
+/// None; it is an operation.
+unsafe extern "C" fn kill_temp(_xprt: *mut raw::svc_xprt) {}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A reply that SUNRPC wants to have sent, and what becomes of its pages.
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use kernel::bindings as k;
+use kernel::prelude::*;
+
+use super::super::xdr_buf::XdrBuf;
+use super::pages::PageRef;
+use crate::raw;
+
+/// An encoded reply. Its pages are those in the slots of `rq_respages` up to `rq_next_page`. SUNRPC
+/// frees them when the reply is dropped, unless they were taken or kept.
+///
+/// # Invariants
+///
+/// For `'a`: `rqst` is the calling thread's `svc_rqst`, whose reply is encoded; `call` is its
+/// context. Only this thread accesses them.
+///
+/// # Examples
+///
+/// ```ignore
+/// let mut message = [0; REPLY_LEN];
+/// reply.message().copy_to(0, &mut message)?;
+/// ```
+pub(crate) struct Reply<'a, X> {
+    rqst: NonNull<raw::svc_rqst>,
+    call: NonNull<X>,
+    _lifetime: PhantomData<&'a mut X>,
+}
+
+impl<X> Reply<'_, X> {
+    /// Wraps the request of a thread. Returns `None` if it has no context.
+    ///
+    /// # Safety
+    ///
+    /// `rqst` is not null, its context is null or that of a call of the type `X`, and the caller
+    /// upholds the type invariants.
+    #[inline]
+    pub(super) unsafe fn new(rqst: *mut raw::svc_rqst) -> Option<Self> {
+        // SAFETY: By the safety requirements.
+        let (rqst, call) = unsafe { (NonNull::new_unchecked(rqst), (*rqst).rq_xprt_ctxt) };
+        // INVARIANT: By the safety requirements.
+        Some(Self {
+            rqst,
+            call: NonNull::new(call.cast())?,
+            _lifetime: PhantomData,
+        })
+    }
+
+    /// Returns what [`Arriving::call`](super::receive::Arriving::call) was given for the call.
+    #[inline]
+    pub(crate) fn call(&mut self) -> &mut X {
+        // SAFETY: By the type invariants only this thread accesses the context.
+        unsafe { self.call.as_mut() }
+    }
+
+    /// Returns the message.
+    #[inline]
+    pub(crate) fn message(&self) -> XdrBuf<'_> {
+        // SAFETY: The reply is encoded and does not change any more. SUNRPC encodes replies in
+        // pages of the direct map, and its pages stay while `self` is borrowed.
+        unsafe { XdrBuf::from_raw(&raw mut (*self.rqst.as_ptr()).rq_res) }
+    }
+
+    /// Returns the number of slots that the reply uses.
+    #[inline]
+    pub(crate) fn page_count(&self) -> usize {
+        // SAFETY: By the type invariants the pointers are those of one array, in this order.
+        let count = unsafe {
+            let rqst = self.rqst.as_ptr();
+            (*rqst).rq_next_page.offset_from((*rqst).rq_respages)
+        };
+        usize::try_from(count).unwrap_or_default()
+    }
+
+    /// Takes all pages of the reply. SUNRPC refills their slots before the thread receives again.
+    ///
+    /// # Errors
+    ///
+    /// Returns `self` if `pages` has no room for them.
+    ///
+    /// # Examples
+    ///
+    /// ```ignore
+    /// reply.take(&mut pages).map_err(|_| EINVAL)?;
+    /// ```
+    pub(crate) fn take(self, pages: &mut KVec<PageRef>) -> Result<(), Self> {
+        let room = pages.capacity().saturating_sub(pages.len());
+        if self.page_count() > room {
+            return Err(self);
+        }
+        for index in 0..self.page_count() {
+            // SAFETY: By the type invariants the slot exists, and only this thread accesses it.
+            // SUNRPC skips an empty slot when it frees the pages of the reply.
+            let page = unsafe {
+                let slot = (*self.rqst.as_ptr()).rq_respages.add(index);
+                core::ptr::replace(slot, core::ptr::null_mut::<k::page>())
+            };
+            if let Some(page) = NonNull::new(page) {
+                // SAFETY: The slot's reference is taken over, because the slot is empty now.
+                // The room was checked above.
+                let _ = pages.push_within_capacity(unsafe { PageRef::from_raw(page) });
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the page of a reply of one page for the thread's next reply, which saves freeing and
+    /// allocating it. Returns false if the reply has more pages; SUNRPC frees them all.
+    ///
+    /// The first page is never one of the page cache, since it has the reply's head.
+    pub(crate) fn keep(self) -> bool {
+        let keep = self.page_count() <= 1;
+        if keep {
+            // SAFETY: By the type invariants only this thread accesses the request.
+            unsafe {
+                let rqst = self.rqst.as_ptr();
+                (*rqst).rq_next_page = (*rqst).rq_respages;
+            }
+        }
+        keep
+    }
+}

@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A transport as SUNRPC sees it: an `svc_xprt`, followed by this module's own part.
+//!
+//! # Creation
+//!
+//! `svc_xprt_init()` makes a transport that is busy, with one reference. While it is busy SUNRPC
+//! calls no operation for it, so its implementation is created after that and may already hold a
+//! [`Handle`]. If the implementation cannot be created, the reference is put. SUNRPC then frees the
+//! transport and puts a module reference with it, and puts another one because `xpo_create` or
+//! `xpo_accept` has failed. [`New`] therefore takes one more before it puts the transport.
+//!
+//! # Teardown
+//!
+//! SUNRPC calls `xpo_detach` once, on a thread of the service, or on the task that shuts the
+//! service down. `xpo_free` is called when the last reference is put, in process context. It waits
+//! until the last [`Handle`] is dropped, and drops the implementation after that.
+//!
+//! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
+
+use core::cell::UnsafeCell;
+use core::marker::PhantomData;
+use core::mem::{offset_of, MaybeUninit};
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+use kernel::bindings as k;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Full, Relaxed};
+use kernel::sync::Completion;
+use kernel::types::Opaque;
+
+use crate::mem::{NetRef, SockAddr};
+use crate::raw;
+
+/// Marks a listener.
+pub(crate) enum Listening {}
+
+/// Marks a connection.
+pub(crate) enum Connected {}
+
+/// What the kinds of transports have in common.
+pub(crate) trait Implementation: Send + Sync + Sized + 'static {
+    /// [`Listening`] or [`Connected`].
+    type Kind: 'static;
+
+    /// Returns the operations of the kind.
+    fn ops() -> &'static raw::svc_xprt_ops;
+
+    /// Gives up the connection or the port.
+    fn detach(&self, xprt: &SvcXprt<Self::Kind>);
+}
+
+/// A transport without its implementation.
+///
+/// # Invariants
+///
+/// - `base` comes first and is initialised.
+/// - `handles` is the number of [`Handle`]s, plus one until `xpo_free` waits for them.
+#[pin_data]
+#[repr(C)]
+pub(crate) struct SvcXprt<K> {
+    #[pin]
+    base: Opaque<raw::svc_xprt>,
+    handles: Atomic<i32>,
+    /// Completed when `handles` drops to zero while `xpo_free` waits.
+    #[pin]
+    unused: Completion,
+    /// Whether the implementation exists.
+    complete: Atomic<bool>,
+    /// Whether the implementation was detached.
+    detached: Atomic<bool>,
+    kind: PhantomData<K>,
+}
+
+// SAFETY: SUNRPC uses an `svc_xprt` from any thread. The other members are atomics and a
+// completion.
+unsafe impl<K> Send for SvcXprt<K> {}
+// SAFETY: Shared references reach `base` only through raw pointers, by functions that lock what
+// they change. The other members are atomics and a completion.
+unsafe impl<K> Sync for SvcXprt<K> {}
+
+/// Where a new transport belongs.
+///
+/// # Invariants
+///
+/// The pointers are valid, and the module of `class` is referenced, until the operation that
+/// creates the transport returns.
+#[derive(Clone, Copy)]
+pub(super) struct Origin {
+    net: *mut k::net,
+    class: *mut raw::svc_xprt_class,
+    serv: *mut raw::svc_serv,
+}
+
+impl Origin {
+    /// Wraps the arguments of `svc_xprt_init()`.
+    ///
+    /// # Safety
+    ///
+    /// The caller upholds the type invariants.
+    pub(super) unsafe fn new(
+        net: *mut k::net,
+        class: *mut raw::svc_xprt_class,
+        serv: *mut raw::svc_serv,
+    ) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self { net, class, serv }
+    }
+}
+
+impl<K> SvcXprt<K> {
+    /// Initialises a transport, which is then busy and has one reference.
+    fn new(origin: Origin) -> impl PinInit<Self> {
+        pin_init!(Self {
+            base <- Opaque::ffi_init(|base| {
+                // SAFETY: By the type invariants of `Origin` its pointers are valid. `base` is
+                // pinned memory of the right size, to which no other thread has access.
+                unsafe { raw::svc_xprt_init(origin.net, origin.class, base, origin.serv) }
+            }),
+            handles: Atomic::new(1),
+            unused <- Completion::new(),
+            complete: Atomic::new(false),
+            detached: Atomic::new(false),
+            kind: PhantomData,
+        })
+    }
+
+    #[inline]
+    pub(super) fn as_raw(&self) -> *mut raw::svc_xprt {
+        self.base.get()
+    }
+
+    /// Sets a bit of `xpt_flags`.
+    #[inline]
+    pub(super) fn set(&self, bit: u32) {
+        // SAFETY: The transport is alive, and the flags are changed by atomic operations.
+        unsafe { k::set_bit(bit as usize, &raw mut (*self.as_raw()).xpt_flags) };
+    }
+
+    /// Clears a bit of `xpt_flags`.
+    #[inline]
+    pub(super) fn clear(&self, bit: u32) {
+        // SAFETY: The transport is alive, and the flags are changed by atomic operations.
+        unsafe { k::clear_bit(bit as usize, &raw mut (*self.as_raw()).xpt_flags) };
+    }
+
+    /// Makes a thread of the service look at the transport, if there is something to do.
+    #[inline]
+    fn enqueue(&self) {
+        // SAFETY: The transport is alive. A transport that SUNRPC has given up is busy for ever, so
+        // its service is used only as long as it exists.
+        unsafe { raw::svc_xprt_enqueue(self.as_raw()) };
+    }
+
+    /// Returns whether SUNRPC closes the transport or has closed it. Any context.
+    #[inline]
+    pub(crate) fn is_closing(&self) -> bool {
+        // SAFETY: The transport is alive.
+        unsafe { raw::rr_svc_xprt_is_dead(self.as_raw()) }
+    }
+
+    /// Makes a thread of the service detach the transport. Does not sleep; process or softirq
+    /// context.
+    pub(crate) fn close(&self) {
+        // SAFETY: The transport is alive.
+        unsafe { raw::svc_xprt_deferred_close(self.as_raw()) };
+    }
+
+    /// Returns the network namespace.
+    pub(crate) fn net(&self) -> NetRef<'_> {
+        // SAFETY: The transport is alive, and holds a reference to its namespace until it is freed.
+        unsafe { NetRef::new(NonNull::new_unchecked((*self.as_raw()).xpt_net)) }
+    }
+
+    /// Returns the number of payload bytes that the service allows in one RPC.
+    pub(super) fn max_payload(&self) -> u32 {
+        // SAFETY: The transport is alive; only operations that the service calls use this function,
+        // so the service is alive, too. The number does not change while transports exist.
+        unsafe { (*(*self.as_raw()).xpt_server).sv_max_payload }
+    }
+
+    /// Returns a handle. Any context.
+    pub(crate) fn handle(&self) -> Handle<K> {
+        self.handles.fetch_add(1, Relaxed);
+        // INVARIANT: The handle was counted above. `self` is alive, so `xpo_free` does not wait yet
+        // or waits for another handle.
+        Handle(NonNull::from(self))
+    }
+
+    /// Sets the address at which the transport listens or was reached.
+    pub(super) fn set_local(&self, addr: &SockAddr) {
+        // SAFETY: The transport is alive and busy, so no other code accesses its address. A
+        // `SockAddr` is not longer than the address of a transport.
+        unsafe { raw::rr_svc_xprt_set_local(self.as_raw(), addr.as_ptr(), addr.bytes().len()) };
+    }
+
+    /// Sets the address of the peer.
+    pub(super) fn set_remote(&self, addr: &SockAddr) {
+        // SAFETY: The transport is alive and busy, so no other code accesses its address. A
+        // `SockAddr` is not longer than the address of a transport.
+        unsafe { raw::rr_svc_xprt_set_remote(self.as_raw(), addr.as_ptr(), addr.bytes().len()) };
+    }
+
+    /// Waits until all handles have been dropped. Sleeps.
+    fn wait_unused(&self) {
+        if self.handles.fetch_sub(1, Full) != 1 {
+            self.unused.wait_for_completion();
+        }
+    }
+}
+
+impl SvcXprt<Listening> {
+    /// Announces that [`Listener::next`](super::transport::Listener::next) will return a request.
+    /// Does not sleep; process or softirq context.
+    pub(crate) fn connection_arrived(&self) {
+        self.set(raw::XPT_CONN);
+        self.enqueue();
+    }
+}
+
+impl SvcXprt<Connected> {
+    /// Announces that [`Connection::receive`](super::transport::Connection::receive) will find a
+    /// call. Does not sleep; process or softirq context.
+    #[inline]
+    pub(crate) fn data_arrived(&self) {
+        self.set(raw::XPT_DATA);
+        self.enqueue();
+    }
+
+    /// Announces that [`Connection::has_room`](super::transport::Connection::has_room) returns true
+    /// again. Does not sleep; process or softirq context.
+    #[inline]
+    pub(crate) fn room_regained(&self) {
+        self.enqueue();
+    }
+}
+
+/// A pointer to a transport for completions and for events of the connection manager.
+///
+/// It holds no reference of SUNRPC, which never closes an idle connection that has more than one.
+/// Instead `xpo_free` waits until the last handle is dropped. `detach` must therefore cause all
+/// handles to be dropped soon, including those in the implementation itself.
+///
+/// # Invariants
+///
+/// The transport is alive, and `handles` counts this handle.
+///
+/// # Examples
+///
+/// ```ignore
+/// fn detach(&self, _xprt: &SvcXprt<Connected>) {
+///     let handle = self.handle.lock().take();
+///     drop(handle);
+///     // ...
+/// }
+/// ```
+pub(crate) struct Handle<K>(NonNull<SvcXprt<K>>);
+
+// SAFETY: A handle is a shared reference that keeps its target alive, and `SvcXprt` is `Sync`.
+unsafe impl<K> Send for Handle<K> {}
+// SAFETY: A shared handle gives access to a shared `SvcXprt`, which is `Sync`.
+unsafe impl<K> Sync for Handle<K> {}
+
+impl<K> Deref for Handle<K> {
+    type Target = SvcXprt<K>;
+
+    #[inline]
+    fn deref(&self) -> &SvcXprt<K> {
+        // SAFETY: By the type invariants the transport is alive.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<K> Drop for Handle<K> {
+    fn drop(&mut self) {
+        if self.handles.fetch_sub(1, Full) == 1 {
+            // `xpo_free` has subtracted its own count and waits: the transport stays until this
+            // call has completed.
+            self.unused.complete_all();
+        }
+    }
+}
+
+/// A transport with its implementation.
+///
+/// # Invariants
+///
+/// - `base` comes first: a pointer to the `svc_xprt` is a pointer to the whole. The memory is that
+///   of a box.
+/// - `data` is initialised, and does not move, from when `complete` is set until `xpo_free` drops
+///   it.
+#[repr(C)]
+pub(super) struct Xprt<T: Implementation> {
+    base: SvcXprt<T::Kind>,
+    data: UnsafeCell<MaybeUninit<T>>,
+}
+
+impl<T: Implementation> Xprt<T> {
+    /// Converts a pointer of SUNRPC.
+    ///
+    /// # Safety
+    ///
+    /// `xprt` is a transport that [`New`] has completed for `T`, and it is alive during `'a`.
+    #[inline]
+    pub(super) unsafe fn from_raw<'a>(xprt: *mut raw::svc_xprt) -> &'a Self {
+        const { assert!(offset_of!(Self, base) == 0 && offset_of!(SvcXprt<T::Kind>, base) == 0) };
+        // SAFETY: By the safety requirements and the type invariants.
+        unsafe { &*xprt.cast() }
+    }
+
+    #[inline]
+    pub(super) fn base(&self) -> &SvcXprt<T::Kind> {
+        &self.base
+    }
+
+    /// Returns the implementation.
+    ///
+    /// # Safety
+    ///
+    /// The transport is complete.
+    #[inline]
+    pub(super) unsafe fn data(&self) -> &T {
+        // SAFETY: By the safety requirements and the type invariants the implementation exists; it
+        // is only shared until it is dropped.
+        unsafe { (*self.data.get()).assume_init_ref() }
+    }
+
+    /// Detaches the implementation, unless that was done.
+    ///
+    /// # Safety
+    ///
+    /// The transport is complete.
+    pub(super) unsafe fn detach(&self) {
+        if !self.base.detached.xchg(true, Full) {
+            // SAFETY: By the safety requirements.
+            unsafe { self.data() }.detach(&self.base);
+        }
+    }
+
+    /// Frees a transport. Sleeps until the last handle is dropped.
+    ///
+    /// # Safety
+    ///
+    /// [`New`] has made the transport, and only holders of handles have access to it.
+    pub(super) unsafe fn free(xprt: *mut raw::svc_xprt) {
+        // SAFETY: By the safety requirements the transport is alive and was made for `T`. The
+        // reference is not used after the implementation is dropped.
+        let this = unsafe { Self::from_raw(xprt) };
+        let complete = this.base.complete.load(Relaxed);
+        if complete {
+            // SAFETY: The transport is complete.
+            unsafe { this.detach() };
+        }
+        this.base.wait_unused();
+        // SAFETY: No handle is left, so no other thread has access. `New` has taken the memory from
+        // a box of this type. The members of `base` need no drop.
+        unsafe {
+            if complete {
+                (*this.data.get()).assume_init_drop();
+            }
+            drop(KBox::from_raw(xprt.cast::<MaybeUninit<Self>>()));
+        }
+    }
+}
+
+/// A new transport. It is freed when it is dropped, which waits until all handles are dropped: the
+/// code that drops it must hold none.
+///
+/// # Invariants
+///
+/// No other code but the holders of handles has access to the transport.
+pub(super) struct New<T: Implementation> {
+    xprt: NonNull<Xprt<T>>,
+    class: *mut raw::svc_xprt_class,
+}
+
+impl<T: Implementation> New<T> {
+    /// Allocates and initialises a transport. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn allocate(origin: Origin) -> Result<Self> {
+        let memory = KBox::<Xprt<T>>::new_uninit(GFP_KERNEL)?;
+        let xprt = KBox::into_raw(memory).cast::<Xprt<T>>();
+        // SAFETY: The memory is large enough, aligned, stays in place, and no other thread knows of
+        // it.
+        unsafe { pin_init::raw_init(&raw mut (*xprt).base, SvcXprt::new(origin)) };
+        // SAFETY: A box is not null; `base` was initialised above, and no other thread knows of the
+        // transport, so that its operations may be replaced.
+        let xprt = unsafe {
+            (*(*xprt).base.as_raw()).xpt_ops = T::ops();
+            NonNull::new_unchecked(xprt)
+        };
+        // INVARIANT: No pointer was given to other code.
+        let this = Self {
+            xprt,
+            class: origin.class,
+        };
+        // NFSv4 is served over transports with congestion control only (RFC 7530, section 3.1).
+        this.base().set(raw::XPT_CONG_CTRL);
+        Ok(this)
+    }
+
+    pub(super) fn base(&self) -> &SvcXprt<T::Kind> {
+        // SAFETY: By the type invariants the transport is alive.
+        unsafe { &self.xprt.as_ref().base }
+    }
+
+    /// Creates the implementation. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of `init`.
+    ///
+    /// # Safety
+    ///
+    /// The function was not called before.
+    pub(super) unsafe fn init(&self, init: impl PinInit<T, Error>) -> Result<&T> {
+        // SAFETY: The memory has the size and alignment of `T`, it does not move, and by the safety
+        // requirements it is not initialised. No other code accesses it before the transport is
+        // complete.
+        unsafe {
+            let data = (*self.xprt.as_ref().data.get()).as_mut_ptr();
+            pin_init::raw_try_init(data, init)?;
+        }
+        // INVARIANT: `data` was initialised above.
+        self.base().complete.store(true, Relaxed);
+        // SAFETY: By the type invariants the transport is alive, and it is complete.
+        Ok(unsafe { self.xprt.as_ref().data() })
+    }
+
+    /// Passes the transport to SUNRPC.
+    ///
+    /// # Safety
+    ///
+    /// [`Self::init`] has succeeded.
+    pub(super) unsafe fn into_raw(self) -> *mut raw::svc_xprt {
+        core::mem::ManuallyDrop::new(self).base().as_raw()
+    }
+}
+
+impl<T: Implementation> Drop for New<T> {
+    fn drop(&mut self) {
+        // SAFETY: The class is alive, and its module referenced, while the transport is created.
+        // SUNRPC frees the transport because this is its only reference, and puts the module
+        // reference that is taken here.
+        unsafe {
+            k::__module_get((*self.class).xcl_owner);
+            raw::svc_xprt_put(self.base().as_raw());
+        }
+    }
+}
