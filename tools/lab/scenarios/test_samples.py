@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -52,6 +53,78 @@ def _fails(pair: Pair, why: str) -> None:
     done = pair.client.run(MOUNT, timeout=120)
     assert done.status not in (0, 124)
     assert why in done.stderr.decode(), done.stderr.decode()
+
+
+@pytest.mark.needs_ours
+@pytest.mark.debug_kernel
+def test_svc_null(pair: Pair) -> None:
+    """svc_null calls nfsd over a server transport of its own, and nothing of it remains."""
+    pair.stop_nfsd()
+    pair.server.sh("rmmod rpcrdma")
+    try:
+        for _ in range(2):
+            _serve(pair)
+        _refuse_to_listen(pair)
+    finally:
+        pair.server.run("rpc.nfsd 0; rmmod svc_null")
+        pair.server.sh("insmod /lab/rpcrdma.ko")
+        pair.start_nfsd()
+
+
+#: What svc_null prints about its connections, in order.
+DIALOGUE = [
+    "connection refused",
+    "NFSv3 procedure 0: right",
+    "NFSv4 procedure 0: right",
+    "NFSv3 procedure 0: right",
+    "NFSv3 procedure 99: right",
+    "connection detached",
+    "connection freed: 4 contexts, 4 released, 1 page",
+]
+
+
+def _serve(pair: Pair) -> None:
+    """Loads svc_null, lets nfsd listen, and checks what the sample reports until it is removed."""
+    before = len(pair.server.console())
+    pair.server.sh("insmod /lab/svc_null.ko")
+    pair.start_nfsd()
+    _await_report(pair, before, DIALOGUE)
+    # The listener's reference.
+    assert _references(pair) == 1
+    refused = pair.server.run("rmmod svc_null")
+    assert refused.status
+    assert b"in use" in refused.stderr
+    pair.stop_nfsd()
+    assert _references(pair) == 0
+    pair.server.sh("rmmod svc_null")
+    _await_report(pair, before, [*DIALOGUE, "listener detached"])
+
+
+def _refuse_to_listen(pair: Pair) -> None:
+    """Checks that a listener that cannot be created leaves no reference to the module."""
+    pair.server.sh("insmod /lab/svc_null.ko refuse=1 && rpc.nfsd 1", timeout=120)
+    failed = pair.server.run("echo 'rdma 20049' > /proc/fs/nfsd/portlist")
+    assert failed.status
+    assert b"Address already in use" in failed.stderr, failed.stderr
+    pair.stop_nfsd()
+    assert _references(pair) == 0
+    pair.server.sh("rmmod svc_null")
+
+
+def _references(pair: Pair) -> int:
+    """Returns the number of references to svc_null."""
+    return int(pair.server.sh("cat /sys/module/svc_null/refcnt"))
+
+
+def _await_report(pair: Pair, before: int, expected: list[str]) -> None:
+    """Waits until svc_null has printed the lines `expected` to the server's console."""
+    deadline = time.monotonic() + 30
+    while True:
+        lines = re.findall(r"svc_null: ((?!loading).*?)\r?\n", pair.server.console()[before:])
+        if lines == expected:
+            return
+        assert time.monotonic() < deadline, lines
+        time.sleep(0.1)
 
 
 #: One READ of 64 KiB past the page cache.
