@@ -67,7 +67,8 @@ mod wire {
 mod proto {
     use super::report;
     use crate::proto::cases::{
-        backward, conn, flow, legacy, plan, reassembly, reply, version, xchar,
+        backward, conn, flow, grant, hostile, intake, legacy, plan, reassembly, reply, respond,
+        version, xchar,
     };
     use kernel::prelude::*;
 
@@ -134,6 +135,27 @@ mod proto {
     #[test]
     fn reassembly() -> Result {
         report(reassembly::check())
+    }
+
+    #[test]
+    fn calls_that_are_served() -> Result {
+        report(intake::check())
+    }
+
+    #[test]
+    fn replies_of_a_responder() -> Result {
+        report(respond::check())
+    }
+
+    #[test]
+    fn grants() -> Result {
+        report(grant::check())
+    }
+
+    #[test]
+    fn hostile_requesters() -> Result {
+        report(hostile::check())?;
+        report(hostile::check_reasons())
     }
 
     #[test]

@@ -8,10 +8,14 @@
 pub mod backward;
 pub mod conn;
 pub mod flow;
+pub mod grant;
+pub mod hostile;
+pub mod intake;
 pub mod legacy;
 pub mod plan;
 pub mod reassembly;
 pub mod reply;
+pub mod respond;
 pub mod version;
 pub mod xchar;
 
@@ -42,6 +46,11 @@ pub fn check_all() -> Result<(), &'static str> {
     reply::check()?;
     reply::check_invalidate()?;
     reassembly::check()?;
+    intake::check()?;
+    respond::check()?;
+    grant::check()?;
+    hostile::check()?;
+    hostile::check_reasons()?;
     version::check()?;
     xchar::check_peer()?;
     xchar::check_receives()?;

@@ -33,6 +33,11 @@ groups! {
     reply: cases::reply::check;
     invalidate: cases::reply::check_invalidate;
     reassembly: cases::reassembly::check;
+    intake: cases::intake::check;
+    respond: cases::respond::check;
+    grant: cases::grant::check;
+    hostile: cases::hostile::check;
+    hostile_reasons: cases::hostile::check_reasons;
     version: cases::version::check;
     xchar_peer: cases::xchar::check_peer;
     xchar_receives: cases::xchar::check_receives;

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Grants of a responder: they grow with use, and fall when told to.
+
+use super::super::requester::credits::Flow;
+use super::super::responder::grant::{Excess, Grant};
+use super::ensure;
+
+type Check = Result<(), &'static str>;
+
+/// Goes through the life of a connection.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+//~ 5666-3.3-2 a grant is not zero
+//~ 5666-3.3-5 always has at least one credit
+//~ 5666-6.1-3 begin with more than one receive
+pub fn check() -> Check {
+    let mut g = Grant::new(40, 0);
+    ensure!((g.posted(), g.allowed()) == (16, 16), "sixteen at first");
+    ensure!(Grant::new(4, 0).posted() == 4, "fewer");
+    ensure!(Grant::new(0, 0).posted() == 1, "never none");
+    // A requester that uses little is granted no more.
+    for _ in 0..100 {
+        ensure!(g.on_call(128) == Ok(0) && g.keep_receive(), "one call");
+        ensure!(g.on_reply() == 16, "sixteen");
+    }
+    check_growth(&mut g)?;
+    check_shrinking(&mut g)?;
+    check_excess()?;
+    check_directions()
+}
+
+/// Lets calls arrive until `n` are in progress; the last one makes the grant grow by `more`.
+fn fill(g: &mut Grant, n: u32, more: u32) -> Check {
+    while g.in_progress() < n.saturating_sub(1) {
+        ensure!(g.on_call(128) == Ok(0), "not all is used");
+    }
+    ensure!(g.on_call(128) == Ok(more), "all is used");
+    Ok(())
+}
+
+//~ 5666-3.3-7 grant may be larger or smaller
+fn check_growth(g: &mut Grant) -> Check {
+    fill(g, 16, 16)?;
+    ensure!(g.on_reply() == 16, "not before Receives are posted");
+    g.on_posted(16);
+    ensure!(g.on_reply() == 32 && g.allowed() == 32, "twice as many");
+    fill(g, 32, 8)?;
+    g.on_posted(8);
+    ensure!(g.on_reply() == 40 && g.posted() == 40, "the most");
+    fill(g, 40, 0)?;
+    ensure!(g.on_call(128) == Err(Excess), "beyond");
+    // A requester that wants no more gets no more.
+    let mut modest = Grant::new(128, 0);
+    for _ in 0..16 {
+        ensure!(modest.on_call(8) == Ok(0), "modest");
+    }
+    Ok(())
+}
+
+/// From 40 granted and 40 in progress.
+//~ 5666-3.3-4 requests in excess of the grant
+//~ 5666-3.3-8 server can always reply
+fn check_shrinking(g: &mut Grant) -> Check {
+    g.set_max(0);
+    ensure!(g.on_reply() == 1, "never zero");
+    ensure!(g.allowed() == 40, "the requester does not know yet");
+    // Each of these may have been sent before the lower grant arrived.
+    for n in 1..40 {
+        ensure!(g.on_call(128) == Ok(0) && g.keep_receive(), "old grant");
+        ensure!(g.on_reply() == 1, "lower");
+        ensure!(g.allowed() == 40 && n < 40, "still");
+    }
+    ensure!(g.on_call(128) == Ok(0), "the last one");
+    ensure!(g.allowed() == 1, "now the requester knows");
+    ensure!(g.on_call(128) == Err(Excess), "beyond the lower grant");
+    // Receives go as calls arrive.
+    for left in (1..40).rev() {
+        ensure!(!g.keep_receive() && g.posted() == left, "one fewer");
+    }
+    ensure!(g.keep_receive() && g.posted() == 1, "one remains");
+    while g.in_progress() != 0 {
+        ensure!(g.on_reply() == 1, "every call is answered");
+    }
+    ensure!(g.on_call(128) == Ok(0), "one call");
+    g.on_dropped();
+    ensure!(g.on_call(128) == Ok(0), "after one without answer");
+    check_rise(g)
+}
+
+/// From a grant of one in use.
+fn check_rise(g: &mut Grant) -> Check {
+    g.set_max(128);
+    ensure!(g.on_reply() == 1, "no growth without use");
+    ensure!(g.on_call(128) == Ok(1), "two");
+    g.on_posted(1);
+    ensure!(g.on_reply() == 2 && g.allowed() == 2, "risen");
+    // Lowered and raised again before the requester can have noticed.
+    fill(g, 2, 2)?;
+    g.on_posted(2);
+    ensure!(g.on_reply() == 4, "four");
+    g.set_max(2);
+    ensure!(g.on_reply() == 2 && g.allowed() == 4, "lowered");
+    g.set_max(4);
+    fill(g, 2, 0)?;
+    ensure!(g.on_reply() == 4 && g.allowed() == 4, "raised");
+    for _ in 0..10 {
+        ensure!(g.on_call(128).is_ok(), "no countdown is left");
+        g.on_reply();
+    }
+    ensure!(g.allowed() == 4, "as granted");
+    Ok(())
+}
+
+fn check_excess() -> Check {
+    let mut g = Grant::new(2, 3);
+    for _ in 0..5 {
+        ensure!(g.on_call(1).is_ok(), "spare");
+    }
+    ensure!(
+        g.on_call(1) == Err(Excess) && g.in_progress() == 5,
+        "no more"
+    );
+    Ok(())
+}
+
+/// Credits of one direction do not change those of the other.
+//~ 8167-4-3 each direction has its own credits
+fn check_directions() -> Check {
+    let (mut calls, mut callbacks) = (Grant::new(64, 0), Flow::new());
+    ensure!(callbacks.try_take(), "a callback");
+    ensure!(
+        calls.on_call(64) == Ok(0) && calls.in_progress() == 1,
+        "a call"
+    );
+    ensure!(
+        calls.on_reply() == 16 && callbacks.in_flight() == 1,
+        "answered"
+    );
+    callbacks.on_reply(2, 8);
+    ensure!(
+        callbacks.available() == 2 && calls.allowed() == 16,
+        "callback answered"
+    );
+    Ok(())
+}

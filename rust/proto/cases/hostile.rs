@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Hostile requesters, and what becomes of each message: every decision that is taken without I/O.
+//!
+//! The numbers are those of the project's list of 55 cases. 36 of them are decided here: 1 to 21,
+//! 24, 26 to 36, 38, 47 and 48. The others need a device, a clock or the upper layer.
+
+use super::super::super::wire::cm_private;
+use super::super::super::wire::message::ErrorBody;
+use super::super::super::wire::{Limits as Decoder, Lists, Message, Version};
+use super::super::backward;
+use super::super::inline::Thresholds;
+use super::super::requester::credits::Flow;
+use super::super::responder::call::Call;
+use super::super::responder::grant::{Excess, Grant};
+use super::super::responder::intake::{take, Arrival, Reason, Refusal, Remedy};
+use super::super::responder::limits::{read_depth, Limits};
+use super::super::responder::marks::{Mark, Marks, TooSmall};
+use super::super::responder::reply::{Cannot, Plan};
+use super::ensure;
+
+type Check = Result<(), &'static str>;
+
+pub(super) const LIMITS: Limits = Limits {
+    versions: (Version::One, Version::One),
+    max_call: 0x10_1000,
+    max_reply: 0x10_1000,
+    read_wrs: 64,
+    write_wrs: 64,
+    sges: 30,
+    page_shift: 12,
+    remote_invalidation: true,
+};
+
+/// What becomes of a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Want {
+    /// It is answered with ERR_CHUNK.
+    E,
+    /// It is answered with ERR_VERS, from version one to version one.
+    V,
+    /// It is dropped.
+    D,
+    /// It is a call that is served.
+    O,
+    /// It is taken for a reply of the backward direction.
+    R,
+}
+
+use Want::{D, E, O, R, V};
+
+const XID: u32 = 0x0bad_cafe;
+/// The largest word, as a length or a count.
+const HUGE: u32 = u32::MAX;
+
+/// The message: its type, then the words behind the first four.
+type Case = (u32, u32, &'static [u32], Want);
+
+/// Number of the case, message type, words, outcome. Messages end with their inline RPC message.
+const TABLE: [Case; 35] = [
+    // 5: a type that version one does not have, and RDMA_MSGP.
+    (5, 7, &[0, 0, 0, XID, 0], E),
+    (5, 2, &[0, 0, 0, 0, 0, XID, 0], E),
+    // 6: RDMA_DONE; RDMA_ERROR, whole, cut off, and with an unknown code.
+    (6, 3, &[], D),
+    (6, 4, &[2], D),
+    (6, 4, &[], D),
+    (6, 4, &[9], D),
+    // 7: the list is cut off; a discriminator that is no boolean.
+    (7, 0, &[1, 8, 1, 64], E),
+    (7, 0, &[2, 8, 1, 64, 0, 0, 0, 0, 0, XID, 0], E),
+    (7, 0, &[0, 2, 0, XID, 0], E),
+    // 8, 9: counts of segments: none, and more than there are.
+    (8, 0, &[0, 1, 0, 0, 0, XID, 0], E),
+    (8, 0, &[0, 0, 1, 0, XID, 0], E),
+    (9, 0, &[0, 1, HUGE, 1, 64, 0, 0, 0, 0, XID, 0], E),
+    // 10 to 13: positions: unaligned, beyond, overlapping, descending.
+    (10, 0, &[1, 6, 1, 64, 0, 0, 0, 0, 0, XID, 0], E),
+    (11, 0, &[1, 12, 1, 64, 0, 0, 0, 0, 0, XID, 0], E),
+    (
+        12,
+        0,
+        &[1, 4, 1, 8, 0, 0, 1, 8, 1, 8, 0, 0, 0, 0, 0, XID, 0],
+        E,
+    ),
+    (
+        13,
+        0,
+        &[1, 8, 1, 8, 0, 0, 1, 4, 1, 8, 0, 0, 0, 0, 0, XID, 0],
+        E,
+    ),
+    // 14, 15: both an inline message and position zero, and neither.
+    (14, 0, &[1, 0, 1, 64, 0, 0, 0, 0, 0, XID, 0], E),
+    (15, 1, &[0, 0, 0], E),
+    (15, 1, &[1, 4, 1, 64, 0, 0, 0, 0, 0], E),
+    (15, 0, &[0, 0, 0], E),
+    (15, 0, &[0, 0, 0, XID], E),
+    // 16: two read chunks.
+    (
+        16,
+        0,
+        &[1, 8, 1, 8, 0, 0, 1, 16, 1, 8, 0, 0, 0, 0, 0, XID, 0],
+        O,
+    ),
+    // 17: longer than the longest call, in one segment and in two.
+    (17, 0, &[1, 8, 1, 0x10_0ffc, 0, 0, 0, 0, 0, XID, 0], E),
+    (
+        17,
+        1,
+        &[1, 0, 1, 0x10_0000, 0, 0, 1, 0, 1, 0x1001, 0, 0, 0, 0, 0],
+        E,
+    ),
+    // 18: an empty segment, and chunks of nothing else.
+    (
+        18,
+        0,
+        &[1, 8, 1, 0, 0, 0, 1, 8, 1, 8, 0, 0, 0, 0, 0, XID, 0],
+        O,
+    ),
+    (18, 0, &[1, 8, 1, 0, 0, 0, 0, 0, 0, XID, 0], E),
+    (18, 0, &[0, 1, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, XID, 0], E),
+    // 19: the longest segments.
+    (19, 0, &[1, 8, 1, HUGE, 0, 0, 0, 0, 0, XID, 0], E),
+    (19, 0, &[0, 1, 1, 1, HUGE, 0, 0, 0, 0, XID, 0], E),
+    // 20: an address that wraps, and one that just does not.
+    (20, 0, &[1, 8, 1, 8, HUGE, HUGE - 6, 0, 0, 0, XID, 0], E),
+    (20, 0, &[1, 8, 1, 8, HUGE, HUGE - 7, 0, 0, 0, XID, 0], O),
+    // 21: position zero and another chunk.
+    (21, 1, &[1, 0, 1, 64, 0, 0, 1, 8, 2, 8, 0, 0, 0, 0, 0], O),
+    // 30: a write chunk and a reply chunk.
+    (
+        30,
+        0,
+        &[0, 1, 1, 1, 64, 0, 0, 0, 1, 1, 2, 64, 0, 0, XID, 0],
+        O,
+    ),
+    // 47, 48: replies of the backward direction; the table below goes on with them.
+    (47, 0, &[0, 0, 0, XID, 1], R),
+    (48, 0, &[1, 8, 1, 8, 0, 0, 0, 0, 0, XID, 1], R),
+];
+
+/// Bytes of the longest message of the cases.
+const BUF: usize = 2048;
+
+/// Writes the words of a message. Returns its bytes.
+fn message(buf: &mut [u8; BUF], words: impl Iterator<Item = u32>) -> Result<&[u8], &'static str> {
+    let mut len: usize = 0;
+    for (place, word) in buf.chunks_exact_mut(4).zip(words) {
+        place.copy_from_slice(&word.to_be_bytes());
+        len = len.saturating_add(4);
+    }
+    buf.get(..len).ok_or("buffer")
+}
+
+/// Returns what becomes of a message.
+fn outcome(bytes: &[u8]) -> Option<Want> {
+    const ERR_VERS: ErrorBody = ErrorBody::Vers { low: 1, high: 1 };
+    let remedy = match take(bytes, &LIMITS) {
+        Ok(Arrival::Call(_)) => return Some(O),
+        Ok(Arrival::Reply(_)) => return Some(R),
+        Ok(Arrival::Optional(_)) => return None,
+        Err(refusal) => refusal.remedy,
+    };
+    match remedy {
+        Remedy::Drop => Some(D),
+        Remedy::Answer {
+            version: Version::One,
+            xid: XID,
+            error: ErrorBody::BadHeader,
+        } => Some(E),
+        Remedy::Answer {
+            version: Version::One,
+            xid: XID,
+            error: ERR_VERS,
+        } => Some(V),
+        Remedy::Answer { .. } => None,
+    }
+}
+
+/// Goes through the cases.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+//~ 5666-4.2-2 errors are answered by RDMA_ERROR
+//~ 5666-4.1-6 followed by an RPC message
+pub fn check() -> Check {
+    for (_, proc, words, want) in TABLE {
+        let mut buf = [0; BUF];
+        let words = [XID, 1, 32, proc].into_iter().chain(words.iter().copied());
+        ensure!(outcome(message(&mut buf, words)?) == Some(want), "table");
+    }
+    check_short()?;
+    check_versions()?;
+    check_many_segments()?;
+    check_settings()?;
+    check_rkeys()?;
+    check_replies()?;
+    check_excess()?;
+    check_backward()
+}
+
+/// Cases 1 and 2: messages that end early.
+fn check_short() -> Check {
+    let mut buf = [0; BUF];
+    let bytes = message(&mut buf, [XID, 1, 32, 0, 0, 0, 0, XID, 0].into_iter())?;
+    for len in 0..36 {
+        let want = match len {
+            0..8 => D,
+            _ => E,
+        };
+        let short = bytes.get(..len).ok_or("buffer")?;
+        ensure!(outcome(short) == Some(want), "short");
+    }
+    ensure!(outcome(bytes) == Some(O), "whole");
+    Ok(())
+}
+
+/// Cases 3 and 4: versions that are not served, with an optional message of version two.
+//~ 5666-4.2-4 version otherwise valid at its receiver
+fn check_versions() -> Check {
+    for version in [0, 2, 3, HUGE] {
+        for proc in [0, 1, 5, 77] {
+            let mut buf = [0; BUF];
+            let words = [XID, version, 32, proc, 0, 1, 0];
+            ensure!(
+                outcome(message(&mut buf, words.into_iter())?) == Some(V),
+                "version"
+            );
+        }
+        // An error is never answered, in whatever version.
+        let mut buf = [0; BUF];
+        let words = [XID, version, 32, 4, 1, 1, 1];
+        ensure!(
+            outcome(message(&mut buf, words.into_iter())?) == Some(D),
+            "error"
+        );
+    }
+    let mut buf = [0; BUF];
+    let bytes = message(&mut buf, [XID, 2, 32, 5, 0, 1, 0].into_iter())?;
+    let both = Limits {
+        versions: (Version::One, Version::Two),
+        ..LIMITS
+    };
+    ensure!(
+        matches!(take(bytes, &both), Ok(Arrival::Optional(_))),
+        "optional"
+    );
+    Ok(())
+}
+
+/// Case 24: many short segments.
+fn check_many_segments() -> Check {
+    let segment = [1, 1, 0, 0];
+    let entry = [1, 8, 1, 1, 0, 0];
+    for (n, served) in [
+        (1, true),
+        (31, true),
+        (62, true),
+        (63, false),
+        (64, false),
+        (65, false),
+    ] {
+        let mut buf = [0; BUF];
+        let begin = [XID, 1, 32, 0].into_iter();
+        let rpc = [0, 0, 0, XID, 0];
+        let reads = (0..n).flat_map(|_| entry);
+        let got = outcome(message(&mut buf, begin.clone().chain(reads).chain(rpc))?);
+        ensure!(
+            (got == Some(O)) == served && (served || got == Some(E)),
+            "read segments"
+        );
+        // CAST: a small number.
+        let (chunk, rpc) = ([0, 1, n as u32], [0, 0, XID, 0]);
+        let writes = chunk.into_iter().chain((0..n).flat_map(|_| segment));
+        let got = outcome(message(&mut buf, begin.chain(writes).chain(rpc))?);
+        ensure!(
+            (got == Some(O)) == served && (served || got == Some(E)),
+            "write segments"
+        );
+    }
+    Ok(())
+}
+
+/// Cases 32 to 34: private data, and the initiator depth.
+//~ 5666-6.2-5 number of active RDMA Reads
+fn check_settings() -> Check {
+    let ours = cm_private::Settings {
+        remote_invalidation: true,
+        send: cm_private::Size::from_bytes(4096),
+        receive: cm_private::Size::from_bytes(4096),
+    };
+    let garbage = [0xf6, 0xab, 0x0e, 0x19, 1, 1, 9, 9];
+    let later = [0xf6, 0xab, 0x0e, 0x18, 2, 1, 9, 9];
+    for data in [&[][..], &garbage, &later, garbage.get(..7).ok_or("data")?] {
+        let t = Thresholds::for_server(&ours, cm_private::decode(data));
+        ensure!(t == Thresholds::DEFAULT, "no private data");
+    }
+    let zero = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 0, 0];
+    let t = Thresholds::for_server(&ours, cm_private::decode(&zero));
+    let sizes = (t.client_to_server, t.server_to_client);
+    ensure!(sizes == (1024, 1024) && t.remote_invalidation, "size zero");
+    ensure!(
+        read_depth(0, 16).is_none() && read_depth(4, 0).is_none(),
+        "depth zero"
+    );
+    ensure!(
+        read_depth(4, 16) == Some(4) && read_depth(200, 16) == Some(16),
+        "depth"
+    );
+    Ok(())
+}
+
+/// Decodes a call with these words behind the first four.
+fn call<'a>(
+    buf: &'a mut [u8; BUF],
+    words: &[u32],
+    limits: &Limits,
+) -> Result<Call<'a>, &'static str> {
+    let words = [XID, 1, 32, 0].into_iter().chain(words.iter().copied());
+    match take(message(buf, words)?, limits) {
+        Ok(Arrival::Call(call)) => Ok(call),
+        _ => Err("no call"),
+    }
+}
+
+/// Cases 35 and 36: R_keys that differ, and a requester that does not support it.
+//~ 8797-3.2-1 only if both ends support it
+//~ 8797-4.1-3 replies use plain Send
+fn check_rkeys() -> Check {
+    let one = [1, 8, 5, 8, 0, 0, 0, 1, 1, 5, 64, 0, 0, 0, 0, XID, 0];
+    let two = [1, 8, 5, 8, 0, 0, 0, 1, 1, 6, 64, 0, 0, 0, 0, XID, 0];
+    let unset = Limits {
+        remote_invalidation: false,
+        ..LIMITS
+    };
+    let mut buf = [0; BUF];
+    ensure!(
+        call(&mut buf, &one, &LIMITS)?.rkey() == Some(5),
+        "one R_key"
+    );
+    ensure!(
+        call(&mut buf, &two, &LIMITS)?.rkey().is_none(),
+        "two R_keys"
+    );
+    ensure!(call(&mut buf, &one, &unset)?.rkey().is_none(), "R unset");
+    ensure!(
+        call(&mut buf, &[0, 0, 0, XID, 0], &LIMITS)?
+            .rkey()
+            .is_none(),
+        "no chunk"
+    );
+    Ok(())
+}
+
+/// Cases 26 to 31: chunks that are too small, unused, and missing.
+fn check_replies() -> Check {
+    let t = Thresholds::DEFAULT;
+    let write = [0, 1, 1, 5, 64, 0, 0, 1, 1, 6, 64, 0, 0, 0, 0, XID, 0];
+    let mut buf = [0; BUF];
+    let lists = call(&mut buf, &write, &LIMITS)?;
+    let lists = *lists.lists();
+    let mut marks = Marks::new();
+    ensure!(
+        marks.add(100, 65, &lists) == Err(TooSmall),
+        "26: the operation fails"
+    );
+    let late = [Mark {
+        start: 100,
+        len: 65,
+    }];
+    let got = Plan::new(200, &late, &lists, &t);
+    ensure!(got == Err(Cannot::WriteChunk), "26: the reply fails");
+    ensure!(marks.add(100, 64, &lists) == Ok(()), "27: first");
+    ensure!(marks.add(200, 60, &lists) == Ok(()), "27: second");
+    ensure!(
+        lengths(marks.as_slice(), &lists)? == [64, 60],
+        "27: in order"
+    );
+    ensure!(lengths(&[], &lists)? == [0, 0], "28: unused");
+    check_long_replies()
+}
+
+/// Returns the lengths that come back of two chunks of one segment each.
+fn lengths(marks: &[Mark], lists: &Lists<'_>) -> Result<[u32; 2], &'static str> {
+    let plan = Plan::new(300, marks, lists, &Thresholds::DEFAULT).map_err(|_| "no plan")?;
+    let mut buf = [0; 256];
+    let n = plan.encode(&mut buf, XID, 1).map_err(|_| "no room")?;
+    let reply = Message::decode(buf.get(..n).ok_or("buffer")?, &Decoder::NONE);
+    let lists = reply
+        .map_err(|_| "refused")?
+        .lists()
+        .copied()
+        .ok_or("no lists")?;
+    let mut found = lists
+        .write_list()
+        .flat_map(|c| c.segments())
+        .map(|s| s.length);
+    match (found.next(), found.next(), found.next()) {
+        (Some(a), Some(b), None) => Ok([a, b]),
+        _ => Err("another number of segments"),
+    }
+}
+
+fn check_long_replies() -> Check {
+    let t = Thresholds::DEFAULT;
+    let reply = [0, 0, 1, 1, 6, 2000, 0, 0, XID, 0];
+    let mut buf = [0; BUF];
+    let lists = call(&mut buf, &reply, &LIMITS)?;
+    let lists = *lists.lists();
+    ensure!(
+        Plan::new(2001, &[], &lists, &t) == Err(Cannot::ReplyChunk),
+        "29: too small"
+    );
+    ensure!(Plan::new(2000, &[], &lists, &t).is_ok(), "29: just fits");
+    // 30: the payload, and a long rest.
+    let both = [0, 1, 1, 5, 64, 0, 0, 0, 1, 1, 6, 2000, 0, 0, XID, 0];
+    let mut buf = [0; BUF];
+    let lists = call(&mut buf, &both, &LIMITS)?;
+    let lists = *lists.lists();
+    let marks = [Mark {
+        start: 100,
+        len: 63,
+    }];
+    let plan = Plan::new(2064, &marks, &lists, &t).map_err(|_| "30: no plan")?;
+    let written = |handle| {
+        let of_handle = plan.writes().filter(move |w| w.handle == handle);
+        of_handle.fold(0, |sum: u32, w| sum.saturating_add(w.range.len))
+    };
+    ensure!((written(5), written(6)) == (63, 2000), "30: both chunks");
+    // 31: no chunk, and a reply that the requester's Receive does not take.
+    ensure!(
+        Plan::new(996, &[], &Lists::EMPTY, &t).is_ok(),
+        "31: just fits"
+    );
+    ensure!(
+        Plan::new(997, &[], &Lists::EMPTY, &t) == Err(Cannot::Inline),
+        "31: too long"
+    );
+    Ok(())
+}
+
+/// Case 38: calls beyond the grant.
+fn check_excess() -> Check {
+    let mut grant = Grant::new(128, 4);
+    for _ in 0..Grant::FIRST.saturating_add(4) {
+        ensure!(grant.on_call(32).is_ok(), "within the grant");
+    }
+    ensure!(grant.on_call(32) == Err(Excess), "beyond the grant");
+    Ok(())
+}
+
+/// Cases 47 and 48: replies of the backward direction.
+fn check_backward() -> Check {
+    let received = |words: &[u32], max: u32| {
+        let mut buf = [0; BUF];
+        let words = [XID, 1, 0, 0].into_iter().chain(words.iter().copied());
+        match take(message(&mut buf, words).ok()?, &LIMITS) {
+            Ok(Arrival::Reply(reply)) => Some(backward::message(&reply, max).map(<[u8]>::len)),
+            _ => None,
+        }
+    };
+    let whole = [0, 0, 0, XID, 1, 0];
+    ensure!(received(&whole, 64) == Some(Ok(12)), "whole");
+    let long = received(&whole, 8);
+    ensure!(long == Some(Err(backward::Refusal::TooLong)), "too long");
+    let chunks = [1, 8, 1, 8, 0, 0, 0, 0, 0, XID, 1];
+    let chunks = received(&chunks, 64);
+    ensure!(chunks == Some(Err(backward::Refusal::Chunks)), "chunks");
+    let other = received(&[0, 0, 0, 9, 1], 64);
+    ensure!(other == Some(Err(backward::Refusal::Xid)), "another XID");
+    for (granted, limit) in [(0, 1), (1 << 31, 16), (7, 7)] {
+        let mut flow = Flow::new();
+        flow.on_reply(granted, backward::CREDITS);
+        ensure!(flow.credits().limit() == limit, "grant");
+    }
+    Ok(())
+}
+
+/// Refusals name what was wrong, for the counters.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+pub fn check_reasons() -> Check {
+    let reason = |words: &[u32]| {
+        let mut buf = [0; BUF];
+        let words = words.iter().copied();
+        let refusal: Option<Refusal> = take(message(&mut buf, words).ok()?, &LIMITS).err();
+        refusal.map(|refusal| refusal.reason)
+    };
+    ensure!(reason(&[XID]) == Some(Reason::Short), "short");
+    ensure!(reason(&[XID, 9]) == Some(Reason::Version(9)), "version");
+    ensure!(
+        matches!(reason(&[XID, 1]), Some(Reason::Header(_))),
+        "header"
+    );
+    ensure!(
+        matches!(reason(&[XID, 1, 1, 3]), Some(Reason::Type(_))),
+        "type"
+    );
+    let other = reason(&[XID, 1, 1, 0, 0, 0, 0, 9, 0]);
+    ensure!(matches!(other, Some(Reason::Message(_))), "message");
+    Ok(())
+}

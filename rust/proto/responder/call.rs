@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A call that a responder has accepted, and what its chunks must be like for that.
+//!
+//! State: for the server.
+//!
+//! Nothing of the requester's memory is read or written before all of the following hold:
+//!
+//! - The whole call is no longer than [`Limits::max_call`], the sum taken over all its parts.
+//! - The RDMA Reads, and the RDMA Writes of any reply up to [`Limits::max_reply`], take no more work
+//!   requests than the send queue can hold.
+//! - No segment is too long for an RDMA operation, or ends behind the last address. No chunk is
+//!   without room.
+
+use super::super::super::wire::message::Body;
+use super::super::super::wire::{Lists, Message, ReadSegment, Segment, Version, WriteChunk};
+use super::invalidate::Handles;
+use super::limits::Limits;
+use super::placement::{OneChunk, Part, Placement, Source};
+use super::reassembly::{Reassembly, Violation};
+
+/// The longest segment in bytes: InfiniBand's longest message.
+pub const LONGEST_SEGMENT: u32 = 1 << 31;
+
+/// Why the chunks of a call are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// The read chunks do not make up a call.
+    Reads(Violation),
+    /// A segment is too long for an RDMA operation, or ends behind the last address.
+    Segment,
+    /// A chunk has no bytes.
+    EmptyChunk,
+    /// The RDMA Reads would take more work requests than allowed.
+    ReadWork,
+    /// The RDMA Writes could take more work requests than allowed.
+    WriteWork,
+}
+
+/// A call that keeps to the limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call<'a> {
+    lists: Lists<'a>,
+    inline: &'a [u8],
+    version: Version,
+    xid: u32,
+    credits: u32,
+    len: u32,
+    pulled: u32,
+    reads: u32,
+    rkey: Option<u32>,
+    /// The position of the only read chunk; `None` if there are several.
+    position: Option<u32>,
+    long: bool,
+}
+
+impl<'a> Call<'a> {
+    /// Returns the transaction ID.
+    #[inline]
+    pub const fn xid(&self) -> u32 {
+        self.xid
+    }
+
+    /// Returns the version, which is that of the reply, too.
+    #[inline]
+    pub const fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Returns how many credits the requester would like, as sent.
+    #[inline]
+    pub const fn credits(&self) -> u32 {
+        self.credits
+    }
+
+    /// Returns the length of the whole call in bytes, round-up included.
+    #[inline]
+    pub const fn total_len(&self) -> u32 {
+        self.len
+    }
+
+    /// Returns how many of these bytes RDMA Reads have to fetch.
+    #[inline]
+    pub const fn pulled(&self) -> u32 {
+        self.pulled
+    }
+
+    /// Returns how many RDMA Reads [`Self::parts`] has.
+    #[inline]
+    pub const fn reads(&self) -> u32 {
+        self.reads
+    }
+
+    /// Returns the inline part of the call. It is the whole call if there are no RDMA Reads.
+    #[inline]
+    pub const fn inline(&self) -> &'a [u8] {
+        self.inline
+    }
+
+    /// Returns the chunk lists, of which the reply needs the write list and the reply chunk.
+    #[inline]
+    pub const fn lists(&self) -> &Lists<'a> {
+        &self.lists
+    }
+
+    /// Returns the R_key that a Send of the reply may invalidate.
+    #[inline]
+    pub const fn rkey(&self) -> Option<u32> {
+        self.rkey
+    }
+
+    /// Iterates over the parts of the call, in order and without gap.
+    #[inline]
+    pub fn parts(&self) -> Parts<'a> {
+        match self.position {
+            Some(position) => Parts::One(self.one_chunk(position)),
+            None => Parts::Many(placement(&self.lists, self.inline, self.long, self.len).ok()),
+        }
+    }
+
+    #[inline]
+    fn one_chunk(&self, position: u32) -> OneChunk<'a> {
+        // What is neither read nor inline is round-up.
+        // CAST: `take` has checked that it fits.
+        let inline = self.inline.len() as u32;
+        let sent = self.pulled.saturating_add(inline);
+        OneChunk {
+            reads: self.lists.read_list(),
+            position,
+            round_up: self.len.saturating_sub(sent),
+            behind: inline.saturating_sub(position),
+            at: 0,
+        }
+    }
+}
+
+/// Iterator over the parts of a call.
+#[derive(Clone, Debug)]
+pub enum Parts<'a> {
+    /// With one read chunk at most.
+    One(OneChunk<'a>),
+    /// With several. They have been checked, so there is no error.
+    Many(Option<Placement<'a>>),
+}
+
+impl Iterator for Parts<'_> {
+    type Item = Part;
+
+    #[inline]
+    fn next(&mut self) -> Option<Part> {
+        match self {
+            Self::One(parts) => parts.next(),
+            Self::Many(parts) => parts.as_mut()?.next()?.ok(),
+        }
+    }
+}
+
+impl<'a> Call<'a> {
+    /// Makes a call of a message with chunk lists, of which `len` bytes are inline.
+    #[inline]
+    pub(super) fn new(message: &Message<'a>, xid: u32, version: Version, len: u32) -> Self {
+        Self {
+            lists: message.lists().copied().unwrap_or_default(),
+            inline: message.payload(),
+            version,
+            xid,
+            credits: message.credits(),
+            len,
+            pulled: 0,
+            reads: 0,
+            rkey: None,
+            position: Some(0),
+            long: matches!(message.body(), Body::Nomsg { .. }),
+        }
+    }
+
+    /// Returns whether there is anything to check.
+    #[inline]
+    pub(super) const fn has_chunks(&self) -> bool {
+        self.long || !self.lists.is_empty()
+    }
+
+    /// Checks the chunks, and adds up what they stand for.
+    #[inline(never)]
+    pub(super) fn check(&mut self, limits: &Limits) -> Result<(), Unfit> {
+        let mut handles = Handles::default();
+        if self.long || self.lists.read_list().len() != 0 {
+            self.check_reads(&mut handles, limits)?;
+        }
+        check_writes(&self.lists, &mut handles, limits)?;
+        self.rkey = handles.choose(limits.remote_invalidation);
+        Ok(())
+    }
+
+    /// Checks the read list.
+    fn check_reads(&mut self, handles: &mut Handles, limits: &Limits) -> Result<(), Unfit> {
+        let mut found = Found::default();
+        for r in self.lists.read_list() {
+            check_segment(&r.segment)?;
+            handles.see(r.segment.handle);
+            found.add(&r)?;
+        }
+        found.end_chunk()?;
+        self.position = (found.chunks == 1).then_some(found.position);
+        match self.position {
+            Some(position) => self.add_one(position, &found, limits.max_call),
+            None => self.add_many(limits.max_call),
+        }
+        .map_err(Unfit::Reads)?;
+        if limits.work_requests(self.reads, u64::from(self.pulled)) > u64::from(limits.read_wrs) {
+            return Err(Unfit::ReadWork);
+        }
+        Ok(())
+    }
+
+    /// Adds up a call with one read chunk.
+    fn add_one(&mut self, position: u32, found: &Found, max: u32) -> Result<(), Violation> {
+        let inline = self.len;
+        match (self.long, position) {
+            (true, 1..) => return Err(Violation::NoMessage),
+            (false, 0) => return Err(Violation::PositionZero),
+            _ if position > inline => return Err(Violation::Beyond),
+            _ => {}
+        }
+        // The message as a whole has no round-up.
+        let round_up = match self.long {
+            true => 0,
+            false => found.bytes.wrapping_neg() % 4,
+        };
+        let len = found
+            .bytes
+            .saturating_add(round_up)
+            .saturating_add(u64::from(inline));
+        match (u32::try_from(len), u32::try_from(found.bytes)) {
+            (Ok(len), Ok(pulled)) if len <= max => (self.len, self.pulled) = (len, pulled),
+            _ => return Err(Violation::TooLong),
+        }
+        self.reads = found.segments;
+        Ok(())
+    }
+
+    /// Adds up a call with several read chunks, or none.
+    fn add_many(&mut self, max: u32) -> Result<(), Violation> {
+        self.len = 0;
+        for part in placement(&self.lists, self.inline, self.long, max)? {
+            let part = part?;
+            self.len = self.len.saturating_add(part.len);
+            if matches!(part.source, Source::Read { .. }) {
+                self.reads = self.reads.saturating_add(1);
+                self.pulled = self.pulled.saturating_add(part.len);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Starts to put a call of at most `max` bytes together.
+fn placement<'a>(
+    lists: &Lists<'a>,
+    inline: &[u8],
+    long: bool,
+    max: u32,
+) -> Result<Placement<'a>, Violation> {
+    if long {
+        let pieces = Reassembly::long(lists, max)?;
+        return Ok(Placement::long(pieces, lists.read_list()));
+    }
+    let len = u32::try_from(inline.len()).map_err(|_| Violation::TooLong)?;
+    Ok(Placement::inline(Reassembly::inline(lists, len, max)?))
+}
+
+/// What was found in a read list so far.
+#[derive(Default)]
+struct Found {
+    /// Chunks, including the current one.
+    chunks: u32,
+    /// The position of the current chunk, and whether it has bytes.
+    position: u32,
+    any: bool,
+    /// Segments that are not empty, and their bytes.
+    segments: u32,
+    bytes: u64,
+}
+
+impl Found {
+    /// Adds an entry.
+    #[inline]
+    fn add(&mut self, r: &ReadSegment) -> Result<(), Unfit> {
+        if self.chunks == 0 || r.position != self.position {
+            self.end_chunk()?;
+            self.chunks = self.chunks.saturating_add(1);
+            self.position = r.position;
+            self.any = false;
+        }
+        let used = r.segment.length != 0;
+        self.any |= used;
+        self.segments = self.segments.saturating_add(u32::from(used));
+        self.bytes = self.bytes.saturating_add(u64::from(r.segment.length));
+        Ok(())
+    }
+
+    /// Checks that the current chunk, if there is one, is not empty.
+    #[inline]
+    fn end_chunk(&self) -> Result<(), Unfit> {
+        if self.chunks != 0 && !self.any {
+            return Err(Unfit::EmptyChunk);
+        }
+        Ok(())
+    }
+}
+
+/// Checks the write list and the reply chunk. A reply of [`Limits::max_reply`] bytes can be written
+/// with the work requests that there are, however its bytes are divided among the chunks.
+fn check_writes(lists: &Lists<'_>, handles: &mut Handles, limits: &Limits) -> Result<(), Unfit> {
+    let (mut room, mut chunks) = (Room::default(), 0u32);
+    for chunk in lists.write_list() {
+        room.add(chunk, handles)?;
+        chunks = chunks.saturating_add(1);
+    }
+    if let Some(chunk) = lists.reply_chunk() {
+        // What lies between two payloads is a stretch of its own in the reply chunk.
+        room.segments = room.segments.saturating_add(chunks);
+        room.add(chunk, handles)?;
+    }
+    let bytes = room.bytes.min(u64::from(limits.max_reply));
+    if limits.work_requests(room.segments, bytes) > u64::from(limits.write_wrs) {
+        return Err(Unfit::WriteWork);
+    }
+    Ok(())
+}
+
+/// What chunks offer for a reply: segments that are not empty, and their bytes.
+#[derive(Default)]
+struct Room {
+    segments: u32,
+    bytes: u64,
+}
+
+impl Room {
+    /// Checks a chunk and adds it.
+    #[inline]
+    fn add(&mut self, chunk: WriteChunk<'_>, handles: &mut Handles) -> Result<(), Unfit> {
+        let before = self.bytes;
+        for segment in chunk.segments() {
+            check_segment(&segment)?;
+            handles.see(segment.handle);
+            self.segments = self.segments.saturating_add(u32::from(segment.length != 0));
+            self.bytes = self.bytes.saturating_add(u64::from(segment.length));
+        }
+        if self.bytes == before {
+            return Err(Unfit::EmptyChunk);
+        }
+        Ok(())
+    }
+}
+
+/// Checks that one RDMA operation can reach all of a segment.
+#[inline]
+fn check_segment(s: &Segment) -> Result<(), Unfit> {
+    let last = u64::from(s.length.saturating_sub(1));
+    if s.length > LONGEST_SEGMENT || s.offset.checked_add(last).is_none() {
+        return Err(Unfit::Segment);
+    }
+    Ok(())
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Credits that a responder grants to the requester of a connection.
+//!
+//! State: for the server.
+//!
+//! RFC 8166 section 3.3.1. A grant is a promise: so many Receives are posted. It begins small,
+//! doubles whenever the requester uses all of it and asks for more, and follows [`Grant::set_max`]
+//! down. In the backward direction the server is the requester, and counts its calls in a [`Flow`];
+//! neither changes the other.
+//!
+//! A lower grant is no news to the requester before its reply arrives. Until then the requester may
+//! send as many calls as the grant before allowed. Of the calls that arrive after the reply was
+//! posted, no more than that many can have been sent without knowledge of it: they were all
+//! outstanding at one time. When as many have arrived, the lower grant is in force.
+//!
+//! [`Flow`]: super::super::requester::credits::Flow
+
+/// The grant of one connection.
+///
+/// # Invariants
+///
+/// `1 <= granted <= allowed <= posted`, and `1 <= target <= max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The most that may ever be granted.
+    max: u32,
+    /// Calls beyond the grant that are served all the same.
+    spare: u32,
+    /// What is to be granted, as soon as so many Receives are posted.
+    target: u32,
+    /// Receives that are kept posted for calls.
+    posted: u32,
+    /// The grant of the latest reply.
+    granted: u32,
+    /// The most calls that the requester may have outstanding, as far as the responder can know.
+    allowed: u32,
+    /// Calls that are still to arrive before `allowed` falls to `granted`.
+    countdown: u32,
+    /// Calls that have arrived and were not answered.
+    in_progress: u32,
+}
+
+/// The requester has more calls outstanding than it can have been granted. The connection is
+/// closed: their replies would have no bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Excess;
+
+impl Grant {
+    /// The first grant. It is small, as most connections are idle.
+    pub const FIRST: u32 = 16;
+
+    /// Makes the grant of a new connection that never exceeds `max`. [`Self::posted`] Receives have
+    /// to be posted before the connection is accepted.
+    ///
+    /// `spare` calls beyond the grant are served all the same: a requester may give an RPC up, and
+    /// use its credit again before it is answered.
+    //= 5666-6.1-3 begin with more than one receive
+    pub const fn new(max: u32, spare: u32) -> Self {
+        let max = if max == 0 { 1 } else { max };
+        let first = if max < Self::FIRST { max } else { Self::FIRST };
+        // INVARIANT: all are `first`, which is at least one and at most `max`.
+        Self {
+            max,
+            spare,
+            target: first,
+            posted: first,
+            granted: first,
+            allowed: first,
+            countdown: 0,
+            in_progress: 0,
+        }
+    }
+
+    /// Notes that a call has arrived whose header asks for `wanted` credits. Returns how many more
+    /// Receives to post, most often none; [`Self::on_posted`] follows when they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Excess`]: close the connection.
+    #[inline]
+    //= 5666-3.3-4 requests in excess of the grant
+    pub fn on_call(&mut self, wanted: u32) -> Result<u32, Excess> {
+        if self.in_progress >= self.allowed.saturating_add(self.spare) {
+            return Err(Excess);
+        }
+        self.in_progress = self.in_progress.saturating_add(1);
+        if self.countdown != 0 {
+            self.count_down();
+        }
+        if self.in_progress < self.granted || self.granted != self.target {
+            return Ok(0);
+        }
+        Ok(self.grow(wanted))
+    }
+
+    #[cold]
+    fn count_down(&mut self) {
+        self.countdown = self.countdown.saturating_sub(1);
+        if self.countdown == 0 {
+            // INVARIANT: `granted` is at least one, and at most what `allowed` was. The calls in
+            // progress may be more than it now; then the next one is an excess.
+            self.allowed = self.granted;
+        }
+    }
+
+    /// All that was granted is in use.
+    #[cold]
+    fn grow(&mut self, wanted: u32) -> u32 {
+        let most = self.max.min(wanted);
+        // INVARIANT: the target only rises here, to `max` at most.
+        self.target = self.target.max(self.target.saturating_mul(2).min(most));
+        self.target.saturating_sub(self.posted)
+    }
+
+    /// Notes that `more` further Receives are posted.
+    pub fn on_posted(&mut self, more: u32) {
+        // INVARIANT: `posted` only rises.
+        self.posted = self.posted.saturating_add(more);
+    }
+
+    /// Returns whether to post again the Receive of the call that has just arrived. If not, one
+    /// fewer is posted from now on.
+    #[inline]
+    pub fn keep_receive(&mut self) -> bool {
+        let keep = self.posted <= self.allowed.max(self.target);
+        // INVARIANT: it falls to `allowed` at most.
+        self.posted = self.posted.saturating_sub(u32::from(!keep));
+        keep
+    }
+
+    /// Notes that a call is being answered. Returns the credits for the header of the reply.
+    #[inline]
+    //= 5666-3.3-2 a grant is not zero
+    //= 5666-3.3-5 always has at least one credit
+    //= 5666-3.3-7 grant may be larger or smaller
+    //= 5666-3.3-8 server can always reply
+    pub fn on_reply(&mut self) -> u32 {
+        self.in_progress = self.in_progress.saturating_sub(1);
+        let grant = self.target.min(self.posted);
+        if grant != self.granted {
+            self.change(grant);
+        }
+        grant
+    }
+
+    #[cold]
+    fn change(&mut self, grant: u32) {
+        // INVARIANT: `grant` is at least one and at most `posted`; `allowed` is not less than it.
+        self.granted = grant;
+        if grant >= self.allowed {
+            self.allowed = grant;
+            self.countdown = 0;
+        } else {
+            self.countdown = self.allowed;
+        }
+    }
+
+    /// Notes that a call will not be answered.
+    pub fn on_dropped(&mut self) {
+        self.in_progress = self.in_progress.saturating_sub(1);
+    }
+
+    /// Sets the most that may be granted from now on. Replies say so as they are sent.
+    pub fn set_max(&mut self, max: u32) {
+        self.max = max.max(1);
+        // INVARIANT: neither is zero.
+        self.target = self.target.min(self.max);
+    }
+
+    /// Returns how many Receives are kept posted for calls.
+    pub const fn posted(&self) -> u32 {
+        self.posted
+    }
+
+    /// Returns the most calls that the requester may have outstanding.
+    pub const fn allowed(&self) -> u32 {
+        self.allowed
+    }
+
+    /// Returns how many calls have arrived and were not answered.
+    pub const fn in_progress(&self) -> u32 {
+        self.in_progress
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a responder has to do with a message that it has received.
+//!
+//! State: for the server.
+//!
+//! A message that is not served is answered with an error where the protocol has one: ERR_VERS, or
+//! ERR_CHUNK (RFC 8166 section 4.5). An error message is never answered, nor is a reply: two peers
+//! could then answer each other for ever. [`Call`] has the checks of the chunks.
+
+use super::super::super::wire::message::{Body, ErrorBody, Mismatch};
+use super::super::super::wire::{peek, DecodeError, Direction, Message, Proc, Version};
+use super::super::version;
+use super::call::{Call, Unfit};
+use super::limits::Limits;
+use super::reassembly::Violation;
+
+/// A message that was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival<'a> {
+    /// A call to be served.
+    Call(Call<'a>),
+    /// A reply to a call of the backward direction. [`super::super::backward::message`] checks it.
+    Reply(Message<'a>),
+    /// An optional operation of version two.
+    Optional(Message<'a>),
+}
+
+/// A message that is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why.
+    pub reason: Reason,
+    /// What is done about it.
+    pub remedy: Remedy,
+}
+
+/// Why a message is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It is too short for an XID and a version.
+    Short,
+    /// Its version is not served.
+    Version(u32),
+    /// Its header cannot be decoded, or has more elements than the limits allow.
+    Header(DecodeError),
+    /// It is of a type that is no call: RDMA_ERROR, RDMA_DONE, RDMA_MSGP.
+    Type(Proc),
+    /// The RPC message is missing or does not agree with the header.
+    Message(Mismatch),
+    /// Its chunks are not what a call may have.
+    Chunks(Unfit),
+}
+
+/// What is done about a message that is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// It is dropped.
+    Drop,
+    /// It is answered by RDMA_ERROR.
+    Answer {
+        /// The version of the answer.
+        version: Version,
+        /// The XID of the answer.
+        xid: u32,
+        /// The error.
+        error: ErrorBody,
+    },
+}
+
+/// Decides what to do with the `bytes` of a Receive.
+///
+/// # Errors
+///
+/// [`Refusal`], with the answer if there is to be one.
+#[inline]
+//= 5666-4.2-2 errors are answered by RDMA_ERROR
+pub fn take<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal> {
+    let Some(&[x0, x1, x2, x3, v0, v1, v2, v3]) = bytes.first_chunk() else {
+        return Err(dropped(Reason::Short));
+    };
+    let (xid, asked) = (
+        u32::from_be_bytes([x0, x1, x2, x3]),
+        u32::from_be_bytes([v0, v1, v2, v3]),
+    );
+    let (low, high) = limits.versions;
+    let version = match version::answer(asked, low, high) {
+        Ok(version) => version,
+        Err(error) => return Err(answered(bytes, low, xid, Reason::Version(asked), error)),
+    };
+    let bad = |reason| answered(bytes, version, xid, reason, ErrorBody::BadHeader);
+    let message = match Message::decode_as(version, bytes, &limits.wire()) {
+        Ok(message) => message,
+        Err(error) => return Err(bad(Reason::Header(error))),
+    };
+    // Most messages are calls whose header and RPC message agree.
+    if !is_call(&message) {
+        match classify(message) {
+            Ok(None) => {}
+            Ok(Some(other)) => return Ok(other),
+            Err(reason) => return Err(bad(reason)),
+        }
+    }
+    let inline = message.payload().len();
+    // CAST: compared before, and `usize` has 32 bits or more.
+    if inline > limits.max_call as usize {
+        return Err(bad(Reason::Chunks(Unfit::Reads(Violation::TooLong))));
+    }
+    let mut call = Call::new(&message, xid, version, inline as u32);
+    if call.has_chunks() {
+        call.check(limits)
+            .map_err(|unfit| bad(Reason::Chunks(unfit)))?;
+    }
+    Ok(Arrival::Call(call))
+}
+
+/// Returns whether a message is a call for certain: the RPC message that is inline begins with the
+/// same XID and says so, and the header does not say otherwise.
+#[inline]
+fn is_call(message: &Message<'_>) -> bool {
+    let Body::Msg { payload, .. } = message.body() else {
+        return false;
+    };
+    let call = u64::from(message.xid()) << 32 | Direction::Call as u64;
+    let begins = payload.first_chunk().copied().map(u64::from_be_bytes);
+    begins == Some(call) && message.direction() != Some(Direction::Reply)
+}
+
+/// Returns what a message is if it is no call.
+#[cold]
+//= 5666-4.1-6 followed by an RPC message
+fn classify(message: Message<'_>) -> Result<Option<Arrival<'_>>, Reason> {
+    match message.body() {
+        Body::Msg { .. } | Body::Nomsg { .. } => {}
+        Body::Optional { .. } => return Ok(Some(Arrival::Optional(message))),
+        Body::Msgp { .. } | Body::Done | Body::Error(_) => {
+            return Err(Reason::Type(message.proc()));
+        }
+    }
+    if is_reply(&message) {
+        return Ok(Some(Arrival::Reply(message)));
+    }
+    message.check_direction().map_err(Reason::Message)?;
+    Ok(None)
+}
+
+/// Returns whether a message with chunk lists is a reply. Its header says so, or its RPC message.
+//= 8167-4-2 direction told by RPC message type
+fn is_reply(message: &Message<'_>) -> bool {
+    let said = message.direction();
+    said == Some(Direction::Reply) || Direction::of_rpc(message.payload()) == Some(Direction::Reply)
+}
+
+#[cold]
+const fn dropped(reason: Reason) -> Refusal {
+    Refusal {
+        reason,
+        remedy: Remedy::Drop,
+    }
+}
+
+/// Refuses a message with an answer, unless its type forbids one.
+#[cold]
+//= 5666-4.2-4 version otherwise valid at its receiver
+fn answered(bytes: &[u8], version: Version, xid: u32, reason: Reason, error: ErrorBody) -> Refusal {
+    // CAST: the discriminants of a `repr(u32)` enum.
+    const SILENT: [u32; 2] = [Proc::Done as u32, Proc::Error as u32];
+    if peek(bytes).is_ok_and(|prefix| SILENT.contains(&prefix.proc)) {
+        return dropped(reason);
+    }
+    Refusal {
+        reason,
+        remedy: Remedy::Answer {
+            version,
+            xid,
+            error,
+        },
+    }
+}

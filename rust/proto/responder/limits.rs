@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a responder is prepared to do for one call.
+//!
+//! State: for the server.
+//!
+//! The requester chooses how its memory is divided into segments. Each segment takes at least one
+//! work request, so the number of segments is bounded by the send queue, before anything is posted.
+
+use super::super::super::wire::{self, Version};
+use super::marks;
+
+/// The limits of one connection. They stay the same from the first message to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The lowest and the highest version that is served.
+    pub versions: (Version, Version),
+    /// The longest call in bytes: the largest payload, and what the upper layer puts around it.
+    pub max_call: u32,
+    /// The longest reply in bytes.
+    pub max_reply: u32,
+    /// The most work requests for the RDMA Reads of one call. Where each Read needs a registration
+    /// of its own (iWARP), the caller has left room for it.
+    pub read_wrs: u32,
+    /// The most work requests for the RDMA Writes of one reply.
+    pub write_wrs: u32,
+    /// The most scatter/gather elements of one work request. Each lies within a page.
+    pub sges: u32,
+    /// The binary logarithm of the size of a page.
+    pub page_shift: u32,
+    /// Both peers support remote invalidation.
+    pub remote_invalidation: bool,
+}
+
+impl Limits {
+    /// Returns what the decoder accepts. A segment that is not empty takes a work request, so more
+    /// segments than work requests are refused at once.
+    pub const fn wire(&self) -> wire::Limits {
+        wire::Limits {
+            read_segments: self.read_wrs,
+            // CAST: a small constant.
+            write_chunks: marks::MOST as u32,
+            chunk_segments: self.write_wrs,
+            characteristics: 32,
+        }
+    }
+
+    /// Returns how many work requests are enough to move `bytes` bytes to or from `segments`
+    /// segments of the requester, wherever they begin within the local pages.
+    ///
+    /// A segment of `n` bytes touches at most `n / page + 2` pages, and takes one work request for
+    /// the first of them and for each `sges` further ones.
+    pub fn work_requests(&self, segments: u32, bytes: u64) -> u64 {
+        let pages = bytes.checked_shr(self.page_shift).unwrap_or(0);
+        let further = pages.saturating_add(u64::from(segments));
+        let sges = u64::from(self.sges);
+        let full = further.checked_div(sges).unwrap_or(u64::MAX);
+        full.saturating_add(u64::from(segments))
+    }
+}
+
+/// Returns how many RDMA Reads may be outstanding on a connection. `offered` is what the
+/// requester's connection request allows, `device` what the local device can have. `None` means
+/// that no read chunk could ever be served: the connection request is refused.
+//= 5666-6.2-5 number of active RDMA Reads
+pub const fn read_depth(offered: u8, device: u8) -> Option<u8> {
+    match if offered < device { offered } else { device } {
+        0 => None,
+        depth => Some(depth),
+    }
+}

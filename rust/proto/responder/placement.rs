@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where each part of a call comes from, and where it belongs.
+//!
+//! State: for the server.
+//!
+//! [`Reassembly`] gives the pieces of a call in order. Here the chunk at position zero is resolved
+//! into its segments, and each part gets its offset in the call. A segment is split where another
+//! chunk lies between its bytes, so each RDMA Read can go to its final place. Most calls with read
+//! chunks have one chunk only, whose parts are found without a reassembly: [`OneChunk`].
+
+use core::mem;
+
+use super::super::super::wire::{ReadSegments, Segment};
+use super::reassembly::{Piece, Reassembly, Violation};
+
+/// A part of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its first byte in the call.
+    pub at: u32,
+    /// Number of bytes, never zero.
+    pub len: u32,
+    /// Where its bytes come from.
+    pub source: Source,
+}
+
+/// Where the bytes of a part come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The RPC message in the Receive buffer.
+    Inline {
+        /// The first byte, counted from the end of the header.
+        start: u32,
+    },
+    /// The requester's memory, by RDMA Read.
+    Read {
+        /// R_key.
+        handle: u32,
+        /// Address of the first byte.
+        offset: u64,
+    },
+    /// Nowhere: XDR round-up that was not transferred. These bytes are zero.
+    RoundUp,
+}
+
+/// Iterator over the parts of a call with one read chunk at most.
+#[derive(Clone, Copy, Debug)]
+pub struct OneChunk<'a> {
+    /// The segments of the chunk.
+    pub reads: ReadSegments<'a>,
+    /// The chunk's position in the call: the number of inline bytes before it.
+    pub position: u32,
+    /// Bytes of XDR round-up behind the chunk that were not transferred.
+    pub round_up: u32,
+    /// Inline bytes behind it.
+    pub behind: u32,
+    /// Bytes of the call that were handed out: zero at first.
+    pub at: u32,
+}
+
+impl OneChunk<'_> {
+    #[inline]
+    fn give(&mut self, source: Source, len: u32) -> Option<Part> {
+        let at = self.at;
+        self.at = at.saturating_add(len);
+        Some(Part { at, len, source })
+    }
+}
+
+impl Iterator for OneChunk<'_> {
+    type Item = Part;
+
+    #[inline]
+    fn next(&mut self) -> Option<Part> {
+        if self.at < self.position {
+            return self.give(Source::Inline { start: 0 }, self.position);
+        }
+        while let Some(r) = self.reads.next() {
+            let Segment {
+                handle,
+                offset,
+                length,
+            } = r.segment;
+            if length != 0 {
+                return self.give(Source::Read { handle, offset }, length);
+            }
+        }
+        match (mem::take(&mut self.round_up), self.behind) {
+            (0, 0) => None,
+            (0, len) => {
+                self.behind = 0;
+                let start = self.position;
+                self.give(Source::Inline { start }, len)
+            }
+            (len, _) => self.give(Source::RoundUp, len),
+        }
+    }
+}
+
+/// What the pieces of the base stand for.
+#[derive(Clone, Debug)]
+enum Base<'a> {
+    /// The inline part.
+    Inline,
+    /// The chunk at position zero: the rest of a segment, and the segments behind it.
+    Zero(Segment, ReadSegments<'a>),
+}
+
+/// Iterator over the parts of a call, in order and without gap. After an error there are no more.
+#[derive(Clone, Debug)]
+pub struct Placement<'a> {
+    pieces: Reassembly<'a>,
+    base: Base<'a>,
+    /// The rest of the piece of the base that is being handed out: first byte and length.
+    piece: (u32, u32),
+    at: u32,
+}
+
+impl<'a> Placement<'a> {
+    /// The parts of a call whose base is inline.
+    pub const fn inline(pieces: Reassembly<'a>) -> Self {
+        Self::new(pieces, Base::Inline)
+    }
+
+    /// The parts of a call whose base is the chunk at position zero, at the head of `reads`.
+    pub const fn long(pieces: Reassembly<'a>, reads: ReadSegments<'a>) -> Self {
+        let none = Segment {
+            handle: 0,
+            length: 0,
+            offset: 0,
+        };
+        Self::new(pieces, Base::Zero(none, reads))
+    }
+
+    const fn new(pieces: Reassembly<'a>, base: Base<'a>) -> Self {
+        Self {
+            pieces,
+            base,
+            piece: (0, 0),
+            at: 0,
+        }
+    }
+
+    /// Hands out `len` bytes.
+    fn give(&mut self, source: Source, len: u32) -> Option<Result<Part, Violation>> {
+        let at = self.at;
+        // `Reassembly` has bounded the sum.
+        self.at = at.saturating_add(len);
+        Some(Ok(Part { at, len, source }))
+    }
+
+    /// Hands out the first bytes of the base's piece.
+    fn next_of_base(&mut self) -> Option<Result<Part, Violation>> {
+        let (start, left) = self.piece;
+        let (source, len) = match &mut self.base {
+            Base::Inline => (Source::Inline { start }, left),
+            Base::Zero(segment, reads) => take(segment, reads, left)?,
+        };
+        self.piece = (start.saturating_add(len), left.saturating_sub(len));
+        self.give(source, len)
+    }
+}
+
+/// Takes up to `most` bytes, at least one, off a segment and the ones behind it.
+fn take(segment: &mut Segment, reads: &mut ReadSegments<'_>, most: u32) -> Option<(Source, u32)> {
+    while segment.length == 0 {
+        *segment = reads.next()?.segment;
+    }
+    let (handle, offset) = (segment.handle, segment.offset);
+    let len = segment.length.min(most);
+    segment.length = segment.length.saturating_sub(len);
+    segment.offset = offset.wrapping_add(u64::from(len));
+    Some((Source::Read { handle, offset }, len))
+}
+
+impl Iterator for Placement<'_> {
+    type Item = Result<Part, Violation>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if self.piece.1 != 0 {
+                return self.next_of_base();
+            }
+            match self.pieces.next()? {
+                Ok(Piece::Base { start, len }) => self.piece = (start, len),
+                Ok(Piece::Read(r)) if r.segment.length == 0 => {}
+                Ok(Piece::Read(r)) => {
+                    let (handle, offset) = (r.segment.handle, r.segment.offset);
+                    return self.give(Source::Read { handle, offset }, r.segment.length);
+                }
+                Ok(Piece::RoundUp { len }) => return self.give(Source::RoundUp, len),
+                Err(violation) => return Some(Err(violation)),
+            }
+        }
+    }
+}
