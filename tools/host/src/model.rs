@@ -11,11 +11,13 @@ mod codec;
 mod lists;
 mod operations;
 mod peers;
+mod responder;
 
 pub use codec::{limits, message, private_data};
 pub use lists::{plan, reassembly, reply};
 pub use operations::operation;
 pub use peers::{characteristics, negotiation};
+pub use responder::{grants, intake, respond};
 
 use crate::proto::conn::{Conn, Event, State, Step};
 use crate::proto::legacy::done::{Exposure, Window};

@@ -5,7 +5,9 @@
 use proptest::prelude::*;
 use std::vec::Vec;
 
-use crate::wire::{EncodeError, ReadListWriter, ReadSegment, Segment};
+use crate::wire::{
+    Direction, EncodeError, ListProc, ReadListWriter, ReadSegment, Segment, Version,
+};
 
 pub fn segment() -> impl Strategy<Value = Segment> {
     let length = prop_oneof![0..=16u32, Just(u32::MAX), any::<u32>()];
@@ -41,6 +43,72 @@ pub fn lists() -> impl Strategy<Value = OwnedLists> {
             writes,
             reply,
         })
+}
+
+/// A call of version one or two with short chunks, most of them where they may be.
+pub fn call() -> impl Strategy<Value = Vec<u8>> {
+    let length = || prop_oneof![8 => 1..100u32, 1 => Just(0), 1 => 100..2000u32];
+    let segment = move || {
+        let offset = prop_oneof![8 => 0..1000u64, 1 => Just(u64::MAX - 50)];
+        let handle = prop_oneof![3 => Just(1u32), 1 => 1..4u32];
+        (handle, length(), offset).prop_map(|(handle, length, offset)| Segment {
+            handle,
+            length,
+            offset,
+        })
+    };
+    let chunk = move || prop::collection::vec(segment(), 1..4);
+    let step = prop_oneof![6 => 0..20u32, 1 => Just(u32::MAX)];
+    let reads = prop::collection::vec((step, chunk()), 0..4);
+    let writes = prop::collection::vec(chunk(), 0..3);
+    let reply = prop::option::of(chunk());
+    (reads, writes, reply, any::<(bool, bool)>(), 0..100usize).prop_map(
+        |(reads, writes, reply, (long, two), inline)| {
+            let reads = place(&reads, long);
+            let lists = OwnedLists {
+                reads,
+                writes,
+                reply,
+            };
+            encode_call(&lists, long, two, inline)
+        },
+    )
+}
+
+/// Puts chunks at positions: each as far behind the one before as its number of words says.
+fn place(chunks: &[(u32, Vec<Segment>)], long: bool) -> Vec<ReadSegment> {
+    let mut at = if long { 0 } else { 8 };
+    let mut reads = Vec::new();
+    for (n, (gap, segments)) in chunks.iter().enumerate() {
+        if n > 0 || !long {
+            at = if *gap == u32::MAX { 4 } else { at + gap * 4 };
+        }
+        reads.extend(segments.iter().map(|&segment| ReadSegment {
+            position: at,
+            segment,
+        }));
+        if n > 0 || !long {
+            let len: u32 = segments.iter().map(|s| s.length).sum();
+            at += len.next_multiple_of(4);
+        }
+    }
+    reads
+}
+
+fn encode_call(lists: &OwnedLists, long: bool, two: bool, inline: usize) -> Vec<u8> {
+    let version = if two { Version::Two } else { Version::One };
+    let proc = if long { ListProc::Nomsg } else { ListProc::Msg };
+    let mut buf = std::vec![0; 20 + lists.len()];
+    let w = version
+        .begin(&mut buf, 7, 1, Direction::Call, proc)
+        .unwrap();
+    let n = lists.encode(w).unwrap();
+    buf.truncate(n);
+    if !long {
+        buf.extend([0, 0, 0, 7, 0, 0, 0, 0]);
+        buf.resize(n + 8 + inline, 0);
+    }
+    buf
 }
 
 impl OwnedLists {

@@ -86,6 +86,24 @@ proptest! {
         model::reassembly(&message);
     }
 
+    /// Calls that a responder mostly serves: short chunks, in order, few of them.
+    #[test]
+    fn intake(call in gen::call(), damage in prop::option::weighted(0.3, gen::damage())) {
+        let mut message = call;
+        gen::apply(&mut message, &damage.unwrap_or_default());
+        model::intake(&message);
+    }
+
+    #[test]
+    fn respond(data in prop::collection::vec(any::<u8>(), 0..60)) {
+        model::respond(&data);
+    }
+
+    #[test]
+    fn grants(data in script()) {
+        model::grants(&data);
+    }
+
     #[test]
     fn reply(a in gen::lists(), b in gen::lists(), same in any::<bool>(), nomsg in any::<bool>()) {
         let call = header(&a, false);
