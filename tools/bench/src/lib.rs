@@ -4,6 +4,7 @@
 //! (`src/bin/instructions.rs`): four forms of messages, encoded and decoded in both versions, and a
 //! requester's checks of replies.
 
+mod responder;
 mod shapes;
 
 use std::hint::black_box;
@@ -147,5 +148,6 @@ pub const NOTHING: Op = op("(nothing)", nothing, |_, len| len);
 
 /// All operations, [`NOTHING`] first.
 pub fn ops() -> impl Iterator<Item = Op> {
-    [NOTHING].into_iter().chain(ONE).chain(TWO).chain(OTHERS)
+    let codecs = [NOTHING].into_iter().chain(ONE).chain(TWO);
+    codecs.chain(OTHERS).chain(responder::OPS)
 }

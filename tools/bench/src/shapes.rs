@@ -42,7 +42,7 @@ impl Codec for Two {
 }
 
 /// A segment that the compiler does not know, like a real one.
-fn segment(n: u32) -> Segment {
+pub fn segment(n: u32) -> Segment {
     let n = black_box(n);
     Segment {
         handle: n,
