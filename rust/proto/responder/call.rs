@@ -7,8 +7,8 @@
 //! Nothing of the requester's memory is read or written before all of the following hold:
 //!
 //! - The whole call is no longer than [`Limits::max_call`], the sum taken over all its parts.
-//! - The RDMA Reads, and the RDMA Writes of any reply up to [`Limits::max_reply`], take no more work
-//!   requests than the send queue can hold.
+//! - The RDMA Reads, and the RDMA Writes of any reply up to [`Limits::max_reply`], take no more
+//!   work requests than the send queue can hold.
 //! - No segment is too long for an RDMA operation, or ends behind the last address. No chunk is
 //!   without room.
 

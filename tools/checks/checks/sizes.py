@@ -24,14 +24,6 @@ LONG_FILES = {
     "Documentation/rfc-map.rst": "a table, written by rfc_map.py",
 }
 
-# Files and folders that still have longer lines. Remove an entry when its lines are wrapped.
-WIDE = (
-    "rust/proto",
-    "rust/wire",
-    "tools/checks/rfc_map.py",
-    "tools/host",
-)
-
 _SUFFIXES = (".rs", ".c", ".h", ".py", ".sh", ".rst")
 _WITH_COLUMNS = (".rs", ".c", ".h", ".py")
 
@@ -68,10 +60,6 @@ def _check_file(path: str, text: str) -> Iterator[Finding]:
             yield Finding(path, first, f"{name} has {length} lines; at most {FUNCTION_MAX}")
 
 
-def _is_wide(path: str) -> bool:
-    return any(path == wide or path.startswith(wide + "/") for wide in WIDE)
-
-
 def _check_columns(path: str, text: str) -> Iterator[Finding]:
     for number, line in enumerate(text.splitlines(), 1):
         columns = len(line.expandtabs(TAB))
@@ -84,6 +72,6 @@ def check(tree: Tree) -> list[Finding]:
     paths = [f for f in tree.files if f.endswith(_SUFFIXES)]
     findings = [finding for path in paths for finding in _check_file(path, tree.text(path))]
     for path in paths:
-        if path.endswith(_WITH_COLUMNS) and not _is_wide(path):
+        if path.endswith(_WITH_COLUMNS):
             findings += _check_columns(path, tree.text(path))
     return findings

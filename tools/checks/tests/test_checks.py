@@ -2,7 +2,6 @@
 """Tests the checks: each passes a correct tree, and reports the faults of a broken one."""
 
 import unittest
-from unittest import mock
 
 from fixture import TreeTest
 
@@ -167,11 +166,6 @@ class Sizes(TreeTest):
         self.passes({"a.rs": "x" * 100, "a.py": "#" + "─" * 99, "a.rst": "x" * 101})
         self.fails({"a.rs": "// x\n" + "x" * 101}, ("a.rs:2", "101 columns"))
         self.fails({"a.c": "\t" + "x" * 93}, ("a.c:1", "101 columns"))
-
-    def test_long_line_where_there_are_more(self):
-        with mock.patch.object(sizes, "WIDE", ("rust/old", "rust/b.rs")):
-            self.passes({"rust/old/a.rs": "x" * 101, "rust/b.rs": "x" * 101})
-            self.fails({"rust/older.rs": "x" * 101}, ("rust/older.rs:1", "101 columns"))
 
 
 class Headers(TreeTest):
