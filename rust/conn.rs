@@ -10,7 +10,7 @@
 //! | [`handshake`] | the private data of both peers, and the terms that follow from it |
 //! | [`terms`] | the terms in force: version, inline thresholds, remote invalidation |
 //! | [`shared`] | the state of a connection that completions reach |
-//! | [`dispatch`] | completions: each message is decoded once, and goes to the role |
+//! | [`dispatch`] | completions, which go to the role |
 //! | [`credits`] | the peer's credits for our calls |
 //! | [`buffers`] | send buffers for replies, and spare ones for calls |
 //! | [`queues`] | the lengths of the queues that a device has room for |

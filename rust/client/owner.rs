@@ -29,8 +29,4 @@ impl Owner for XprtHandle<Client> {
     fn set_credits(&self, credits: u32) {
         (**self).set_credits(credits);
     }
-
-    fn wake_senders(&self) {
-        self.wake_write_space();
-    }
 }

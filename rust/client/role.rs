@@ -9,33 +9,25 @@ use super::{backward, fence, probe, reply, tags};
 use crate::conn::role::Role;
 use crate::conn::traced;
 use crate::observe::trace::{self, WcStatus};
+use crate::proto::backward::is_call;
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::{Tag, WcError};
 use crate::sunrpc::xprt::XprtHandle;
-use crate::wire::{DecodeError, Limits, Message};
+use crate::wire::Message;
 
 impl Role for Requester {
     type Owner = XprtHandle<Client>;
 
-    const LIMITS: Limits = reply::LIMITS;
-
-    fn call(conn: &Conn, msg: &Incoming<'_>, header: &Message<'_>) {
-        // A call answers none of ours, so the peer had no key to invalidate.
-        match msg.invalidated() {
-            Some(rkey) => {
-                reply::report_foreign_rkey(conn, header.xid(), rkey);
-                conn.force_close();
-            }
-            None => backward::receive(conn, header),
+    fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>) {
+        let bytes = msg.bytes();
+        trace::wc_receive(traced::cid(qp, msg.index()), bytes.len(), WcStatus::SUCCESS);
+        // The result is long, so it is not moved out of its place.
+        let decoded = Message::decode_as(conn.version(), bytes, &reply::LIMITS);
+        match &decoded {
+            Ok(header) if is_call(header) => call(conn, &msg, header),
+            Ok(header) => reply::handle(conn, qp, &msg, header),
+            Err(error) => reply::handle_undecodable(conn, qp, &msg, error),
         }
-    }
-
-    fn answer(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>) {
-        reply::handle(conn, qp, msg, header);
-    }
-
-    fn undecodable(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, error: &DecodeError) {
-        reply::handle_undecodable(conn, qp, msg, error);
     }
 
     fn completed(conn: &Conn, qp: &QueuePair, tag: Tag, outcome: Result<(), WcError>) {
@@ -49,6 +41,22 @@ impl Role for Requester {
             (Ok(()), None) => {}
             (Err(error), fenced) => failed(conn, qp, (tag, fenced), &error),
         }
+    }
+
+    fn room(conn: &Conn, _qp: &QueuePair) {
+        conn.owner().wake_write_space();
+    }
+}
+
+/// Handles a call of the server.
+fn call(conn: &Conn, msg: &Incoming<'_>, header: &Message<'_>) {
+    // A call answers none of ours, so the peer had no key to invalidate.
+    match msg.invalidated() {
+        Some(rkey) => {
+            reply::report_foreign_rkey(conn, header.xid(), rkey);
+            conn.force_close();
+        }
+        None => backward::receive(conn, header),
     }
 }
 

@@ -24,7 +24,4 @@ pub(crate) trait Owner: Send + Sync + 'static {
 
     /// Sets the number of our calls that may be in flight.
     fn set_credits(&self, credits: u32);
-
-    /// Wakes the senders that found the send queue full.
-    fn wake_senders(&self);
 }

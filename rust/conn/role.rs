@@ -6,35 +6,23 @@ use super::owner::Owner;
 use super::shared::Shared;
 use crate::rdma::qp::{Qp, Tag, WcError};
 use crate::rdma::recv::Received;
-use crate::wire::{DecodeError, Limits, Message};
 
 /// The part of a connection that depends on the role: requester or responder.
 ///
 /// The methods run in the completion worker: in process context, one after the other for each
-/// connection. They do not sleep. The buffer of `msg` goes back to the device afterwards.
+/// connection. They do not sleep.
 pub(crate) trait Role: Sized + Send + Sync + 'static {
     /// The transport that the connection belongs to.
     type Owner: Owner;
 
-    /// The most segments that a message from the peer may have.
-    const LIMITS: Limits;
-
-    /// Handles an RPC call of the peer.
-    fn call(conn: &ConnOf<Self>, msg: &Incoming<'_, Self>, header: &Message<'_>);
-
-    /// Handles an answer to a call of ours: a reply, or an error.
-    fn answer(conn: &ConnOf<Self>, qp: &QpOf<Self>, msg: &Incoming<'_, Self>, header: &Message<'_>);
-
-    /// Handles a message whose header cannot be decoded.
-    fn undecodable(
-        conn: &ConnOf<Self>,
-        qp: &QpOf<Self>,
-        msg: &Incoming<'_, Self>,
-        error: &DecodeError,
-    );
+    /// Handles a message that has arrived. Its buffer goes back to the device when it is dropped.
+    fn received(conn: &ConnOf<Self>, qp: &QpOf<Self>, msg: Incoming<'_, Self>);
 
     /// Handles the end of a signalled work request, or the failure of any work request.
     fn completed(conn: &ConnOf<Self>, qp: &QpOf<Self>, tag: Tag, outcome: Result<(), WcError>);
+
+    /// Handles that the send queue has room again, after it was found full.
+    fn room(conn: &ConnOf<Self>, qp: &QpOf<Self>);
 }
 
 /// The state of a connection of role `R`.
