@@ -12,6 +12,7 @@ use client::config::KNOBS;
 use client::transport::Client;
 use observe::debugfs::Debugfs;
 use rdma::device::Registration;
+use server::config::SYSCTLS;
 use sunrpc::sysctl;
 use sunrpc::xprt::class::{self, ClassRegistration};
 
@@ -22,6 +23,7 @@ mod observe;
 mod proto;
 mod raw;
 mod rdma;
+mod server;
 mod sunrpc;
 mod text;
 mod wire;
@@ -34,7 +36,7 @@ mod kunit;
 /// gone no transport is left, and with them went every use of a device.
 struct Module {
     _class: ClassRegistration<Client>,
-    _sysctl: Option<sysctl::Registration>,
+    _sysctls: [Option<sysctl::Registration>; 2],
     _devices: Arc<Registration>,
     _debugfs: Debugfs,
 }
@@ -66,14 +68,22 @@ impl kernel::Module for Module {
         let class = unsafe { class::register::<Client>(module, devices.clone()) }?;
         // After the class, which says more clearly that the stock module is loaded. Nothing may
         // fail any more, so without sysctls the defaults hold.
-        let sysctl = sysctl::Registration::new(&KNOBS)
-            .inspect_err(|_| pr_warn!("no tunables in /proc/sys/sunrpc\n"))
-            .ok();
+        let sysctls = [
+            tunables(client::config::SYSCTL_PATH, &KNOBS),
+            tunables(server::config::SYSCTL_PATH, &SYSCTLS),
+        ];
         Ok(Self {
             _class: class,
-            _sysctl: sysctl,
+            _sysctls: sysctls,
             _devices: devices,
             _debugfs: debugfs,
         })
     }
+}
+
+/// Registers files below `/proc/sys`, or says in the log that they are missing.
+fn tunables(path: &'static CStr, entries: &[sysctl::Entry]) -> Option<sysctl::Registration> {
+    sysctl::Registration::new(path, entries)
+        .inspect_err(|_| pr_warn!("no tunables in /proc/sys/{}\n", path))
+        .ok()
 }

@@ -2,7 +2,9 @@
 
 //! What is fixed when a transport is made, and what can be tuned.
 
-use crate::sunrpc::sysctl::Knob;
+use kernel::prelude::*;
+
+use crate::sunrpc::sysctl::{Entry, Knob};
 use crate::wire::cm_private::{Settings, Size};
 
 /// Sizes, counts and times of one transport. Lengths are in bytes, times in milliseconds.
@@ -28,14 +30,17 @@ static PADDING: Knob = Knob::new(c"rdma_inline_write_padding", 0, 0, 4096);
 static MEMREG: Knob = Knob::new(c"rdma_memreg_strategy", 5, 0, 6);
 static PAD_OPTIMIZE: Knob = Knob::new(c"rdma_pad_optimize", 0, i32::MIN, i32::MAX);
 
-/// The tunables in `/proc/sys/sunrpc`: names, defaults and ranges of the stock module.
-pub(crate) static KNOBS: [&Knob; 6] = [
-    &SLOTS,
-    &INLINE_READ,
-    &INLINE_WRITE,
-    &PADDING,
-    &MEMREG,
-    &PAD_OPTIMIZE,
+/// The directory of [`KNOBS`] below `/proc/sys`.
+pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc";
+
+/// The tunables: names, defaults and ranges of the stock module.
+pub(crate) static KNOBS: [Entry; 6] = [
+    Entry::Knob(&SLOTS),
+    Entry::Knob(&INLINE_READ),
+    Entry::Knob(&INLINE_WRITE),
+    Entry::Knob(&PADDING),
+    Entry::Knob(&MEMREG),
+    Entry::Knob(&PAD_OPTIMIZE),
 ];
 
 /// Returns the number of slots of a new transport.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Settings of transports: integers in `/proc/sys/sunrpc`.
+//! Settings and counters of transports: files in a directory of `/proc/sys`.
 //!
-//! A [`Knob`] is a static that all code may read; [`Registration`] makes some of them writable for
-//! the administrator. Writing a value out of range fails with `EINVAL` and changes nothing.
+//! A [`Knob`] is a setting, and a [`Counter`] counts events. Both are statics that all code may
+//! use; [`Registration`] shows some of them to the administrator. Writing a value out of range to a
+//! setting fails with `EINVAL` and changes nothing. Writing anything to a counter sets it to zero.
 //!
 //! C header: [`include/linux/sysctl.h`](srctree/include/linux/sysctl.h)
 
@@ -15,6 +16,28 @@ use kernel::str::CStrExt;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 use crate::raw;
+
+mod counter;
+
+pub(crate) use counter::Counter;
+
+/// A file in the directory of a [`Registration`].
+pub(crate) enum Entry {
+    /// A setting.
+    Knob(&'static Knob),
+    /// A counter.
+    Counter(&'static Counter),
+}
+
+impl Entry {
+    /// Returns the C description.
+    fn table(&self) -> k::ctl_table {
+        match self {
+            Self::Knob(knob) => knob.table(),
+            Self::Counter(counter) => counter.table(),
+        }
+    }
+}
 
 /// An integer with a name, a default and a range.
 pub(crate) struct Knob {
@@ -43,7 +66,7 @@ impl Knob {
     }
 
     /// Returns the C description.
-    fn entry(&'static self) -> k::ctl_table {
+    fn table(&'static self) -> k::ctl_table {
         k::ctl_table {
             procname: self.name.as_char_ptr(),
             data: self.value.as_ptr().cast(),
@@ -58,7 +81,7 @@ impl Knob {
     }
 }
 
-/// The registration of settings. Dropping it waits for threads that are reading or writing one.
+/// The registration of files. Dropping it waits for threads that are reading or writing one.
 ///
 /// # Invariants
 ///
@@ -74,21 +97,21 @@ unsafe impl Send for Registration {}
 unsafe impl Sync for Registration {}
 
 impl Registration {
-    /// Registers `knobs` in `/proc/sys/sunrpc`. Process context, may sleep.
+    /// Registers `entries` in the directory `path` below `/proc/sys`, which is created if there is
+    /// none. Process context, may sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, also if one of the names exists already.
-    pub(crate) fn new(knobs: &'static [&'static Knob]) -> Result<Self> {
-        let mut table = KVec::with_capacity(knobs.len(), GFP_KERNEL)?;
-        for knob in knobs {
-            table.push(knob.entry(), GFP_KERNEL)?;
+    pub(crate) fn new(path: &'static CStr, entries: &[Entry]) -> Result<Self> {
+        let mut table = KVec::with_capacity(entries.len(), GFP_KERNEL)?;
+        for entry in entries {
+            table.push(entry.table(), GFP_KERNEL)?;
         }
         // SAFETY: The path ends in a NUL, and the table has `table.len()` entries. They refer to
         // statics of this module, and are neither moved nor freed before the table is unregistered.
-        let header = unsafe {
-            raw::register_sysctl_sz(c"sunrpc".as_char_ptr(), table.as_ptr(), table.len())
-        };
+        let header =
+            unsafe { raw::register_sysctl_sz(path.as_char_ptr(), table.as_ptr(), table.len()) };
         // INVARIANT: `register_sysctl_sz` returned the header for `table`.
         Ok(Self {
             header: NonNull::new(header).ok_or(ENOMEM)?,

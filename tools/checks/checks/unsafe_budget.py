@@ -19,7 +19,7 @@ BUDGET: dict[str, int] = {
     "mem": 7,
     "work": 9,
     "rdma": 155,
-    "sunrpc": 366,
+    "sunrpc": 370,
     "observe": 3,
     # Registers the client's transport, because `client` may not contain unsafe code.
     "rpcrdma": 1,

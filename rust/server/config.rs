@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the administrator can set, and the counters that are shown beside it.
+//!
+//! A setting is read when a connection is accepted, and holds for that connection until it ends.
+
+use kernel::prelude::*;
+
+use crate::sunrpc::sysctl::{Counter, Entry, Knob};
+
+/// The most calls of a requester that may be outstanding: its grant never exceeds them.
+#[allow(dead_code, reason = "for the server")]
+pub(crate) static MAX_REQUESTS: Knob = Knob::new(c"max_requests", 128, 4, 16384);
+
+/// The inline threshold in bytes, transport header included: the longest message that is received
+/// inline, and the longest that is sent inline if the requester receives as much.
+#[allow(dead_code, reason = "for the server")]
+pub(crate) static MAX_REQ_SIZE: Knob = Knob::new(c"max_req_size", 4096, 4096, 65536);
+
+/// The most calls to a requester that may be outstanding. The stock module has no setting for it.
+#[allow(dead_code, reason = "for the server")]
+pub(crate) const MAX_BC_REQUESTS: u32 = 2;
+
+/// It has no effect, as in the stock module; scripts may set it. The number of RDMA Reads that are
+/// outstanding follows from the connection request and the device.
+static READ_DEPTH: Knob = Knob::new(c"max_outbound_read_requests", 16, 1, 255);
+
+/// Read segments whose RDMA Reads were started.
+#[allow(dead_code, reason = "for the server")]
+pub(crate) static READS: Counter = Counter::new(c"rdma_stat_read");
+
+/// Messages that were received.
+#[allow(dead_code, reason = "for the server")]
+pub(crate) static RECEIVED: Counter = Counter::new(c"rdma_stat_recv");
+
+/// Segments of write chunks and reply chunks whose RDMA Writes were started.
+#[allow(dead_code, reason = "for the server")]
+pub(crate) static WRITES: Counter = Counter::new(c"rdma_stat_write");
+
+/// Chains of work requests that found the send queue full.
+#[allow(dead_code, reason = "for the server")]
+pub(crate) static SQ_FULL: Counter = Counter::new(c"rdma_stat_sq_starve");
+
+// Counters that the stock module keeps for scripts only, too: they are always zero.
+static RQ_STARVE: Knob = zero(c"rdma_stat_rq_starve");
+static RQ_POLL: Knob = zero(c"rdma_stat_rq_poll");
+static RQ_PROD: Knob = zero(c"rdma_stat_rq_prod");
+static SQ_POLL: Knob = zero(c"rdma_stat_sq_poll");
+static SQ_PROD: Knob = zero(c"rdma_stat_sq_prod");
+
+const fn zero(name: &'static CStr) -> Knob {
+    Knob::new(name, 0, 0, 0)
+}
+
+/// The directory of [`SYSCTLS`] below `/proc/sys`.
+pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc/svc_rdma";
+
+/// The settings and counters: names, defaults and ranges of the stock module.
+pub(crate) static SYSCTLS: [Entry; 12] = [
+    Entry::Knob(&MAX_REQUESTS),
+    Entry::Knob(&MAX_REQ_SIZE),
+    Entry::Knob(&READ_DEPTH),
+    Entry::Counter(&READS),
+    Entry::Counter(&RECEIVED),
+    Entry::Counter(&WRITES),
+    Entry::Counter(&SQ_FULL),
+    Entry::Knob(&RQ_STARVE),
+    Entry::Knob(&RQ_POLL),
+    Entry::Knob(&RQ_PROD),
+    Entry::Knob(&SQ_POLL),
+    Entry::Knob(&SQ_PROD),
+];

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Counters that the administrator reads, and sets to zero by writing anything to them.
+
+use kernel::bindings as k;
+use kernel::ffi::{c_int, c_void};
+use kernel::prelude::*;
+use kernel::str::CStrExt;
+use kernel::sync::atomic::{Atomic, Relaxed};
+
+use crate::text::Text;
+
+/// The number of lanes of a counter, a power of two.
+const LANES: usize = 16;
+
+/// The text of the largest value, its newline and a NUL fit.
+type Line = Text<24>;
+
+/// A part of a counter. It has a cache line of its own, so that processors that count in different
+/// lanes do not wait for each other.
+#[repr(align(64))]
+struct Lane(Atomic<u64>);
+
+/// A number of events.
+///
+/// It is divided into lanes, whose sum it is. Whoever counts names a lane by any number, and by the
+/// same number whenever that is likely to happen on the same processor: the number of a connection,
+/// for example. The lanes are accessed with relaxed ordering: a reader may see them as of different
+/// moments.
+pub(crate) struct Counter {
+    name: &'static CStr,
+    lanes: [Lane; LANES],
+}
+
+impl Counter {
+    /// Makes a counter of zero with this name.
+    pub(crate) const fn new(name: &'static CStr) -> Self {
+        Self {
+            name,
+            lanes: [const { Lane(Atomic::new(0)) }; LANES],
+        }
+    }
+
+    /// Counts `n` events in a lane. Any context.
+    #[inline]
+    #[allow(dead_code, reason = "for the server")]
+    pub(crate) fn add(&self, lane: usize, n: u64) {
+        if let Some(Lane(count)) = self.lanes.get(lane % LANES) {
+            count.add(n, Relaxed);
+        }
+    }
+
+    /// Returns the number of events.
+    fn get(&self) -> u64 {
+        let count = |sum: u64, Lane(lane): &Lane| sum.wrapping_add(lane.load(Relaxed));
+        self.lanes.iter().fold(0, count)
+    }
+
+    /// Sets the counter to zero. An event that is counted meanwhile may be lost.
+    fn reset(&self) {
+        self.lanes
+            .iter()
+            .for_each(|Lane(lane)| lane.store(0, Relaxed));
+    }
+
+    /// Returns what a reader of the file gets: the number and a newline.
+    fn line(&self) -> Line {
+        Line::new(&fmt!("{}\n", self.get()))
+    }
+
+    /// Returns the C description.
+    pub(super) fn table(&'static self) -> k::ctl_table {
+        k::ctl_table {
+            procname: self.name.as_char_ptr(),
+            data: (&raw const *self).cast_mut().cast(),
+            maxlen: size_of::<u64>() as i32,
+            mode: 0o644,
+            proc_handler: Some(handle),
+            ..pin_init::zeroed()
+        }
+    }
+}
+
+/// Copies the bytes of `line` from `from` on to `buffer`, as many as fit. Returns their number.
+fn copy_from(line: &[u8], from: usize, buffer: &mut [u8]) -> usize {
+    let rest = line.get(from..).unwrap_or_default();
+    for (to, byte) in buffer.iter_mut().zip(rest) {
+        *to = *byte;
+    }
+    rest.len().min(buffer.len())
+}
+
+/// Reads or writes the file of a counter.
+///
+/// # Safety
+///
+/// `table` is from [`Counter::table`]; `buffer` has `*len` initialized bytes; nothing else uses
+/// `buffer`, `len` and `pos` during the call.
+unsafe extern "C" fn handle(
+    table: *const k::ctl_table,
+    write: c_int,
+    buffer: *mut c_void,
+    len: *mut usize,
+    pos: *mut k::loff_t,
+) -> c_int {
+    // SAFETY: The caller passes a table whose data are a static counter.
+    let counter = unsafe { &*(*table).data.cast::<Counter>().cast_const() };
+    if write != 0 {
+        counter.reset();
+        return 0;
+    }
+    // SAFETY: The caller passes pointers that are valid, and used by nothing else.
+    let (len, pos) = unsafe { (&mut *len, &mut *pos) };
+    // SAFETY: The caller passes a buffer of so many bytes that is used by nothing else.
+    let buffer = unsafe { core::slice::from_raw_parts_mut(buffer.cast::<u8>(), *len) };
+    let from = usize::try_from(*pos).unwrap_or(usize::MAX);
+    *len = copy_from(counter.line().as_bytes(), from, buffer);
+    // CAST: at most the length of a line.
+    *pos = pos.saturating_add(*len as k::loff_t);
+    0
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_counter)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_is_the_sum_of_its_lanes() {
+        let counter = Counter::new(c"test");
+        for lane in 0..3 * LANES {
+            counter.add(lane, 2);
+        }
+        counter.add(usize::MAX, 1);
+        assert_eq!(counter.get(), 6 * LANES as u64 + 1);
+        counter.reset();
+        assert_eq!(counter.get(), 0);
+    }
+
+    #[test]
+    fn the_largest_number_fits_a_line() {
+        let counter = Counter::new(c"test");
+        counter.add(0, u64::MAX);
+        assert_eq!(counter.line().as_bytes(), b"18446744073709551615\n");
+    }
+
+    #[test]
+    fn a_line_is_read_in_parts() {
+        let mut buffer = [0u8; 3];
+        assert_eq!(copy_from(b"1234\n", 0, &mut buffer), 3);
+        assert_eq!(&buffer, b"123");
+        assert_eq!(copy_from(b"1234\n", 3, &mut buffer), 2);
+        assert_eq!(&buffer, b"4\n3");
+        assert_eq!(copy_from(b"1234\n", 5, &mut buffer), 0);
+        assert_eq!(copy_from(b"1234\n", usize::MAX, &mut buffer), 0);
+    }
+}
