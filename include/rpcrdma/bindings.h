@@ -27,5 +27,6 @@
 #include <rdma/rdma_cm.h>
 #include <rpcrdma/glue.h>
 #include <trace/events/rpcrdma_rs.h>
+#include <trace/events/rpcrdma_svc_rs.h>
 
 #endif /* _RPCRDMA_BINDINGS_H */

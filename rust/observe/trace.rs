@@ -42,6 +42,9 @@ mod region;
 mod reply;
 mod violation;
 
+#[allow(dead_code, unused_imports, reason = "for the server")]
+pub(crate) mod server;
+
 pub(crate) use backward::*;
 pub(crate) use call::*;
 pub(crate) use completion::*;
@@ -81,7 +84,16 @@ macro_rules! lazy {
     )*};
 }
 
-lazy!(Task, Cid, Peer, Region, CallShape, ReplyShape);
+lazy!(
+    Task,
+    Cid,
+    Peer,
+    Region,
+    CallShape,
+    ReplyShape,
+    server::SendQueue,
+    i64
+);
 
 /// The RPC task of an event, which is printed as `task:PID@CLIENT`.
 #[derive(Clone, Copy)]
@@ -104,6 +116,15 @@ impl Peer {
         Self {
             addr: Text::new(&fmt!("{}", addr)),
             port: Text::new(&port),
+        }
+    }
+
+    /// Returns address and port in one, as the events of the server have them.
+    fn endpoint(&self) -> Text {
+        if self.addr.as_bytes().contains(&b':') {
+            Text::new(&fmt!("[{}]:{}", self.addr, self.port))
+        } else {
+            Text::new(&fmt!("{}:{}", self.addr, self.port))
         }
     }
 }
@@ -209,7 +230,7 @@ macro_rules! plain_fields {
     )*};
 }
 
-plain_fields!(bool, i32, u32, u64, usize);
+plain_fields!(bool, i32, i64, isize, u32, u64, usize);
 
 impl Field for &CStr {
     type C = *const ffi::c_char;

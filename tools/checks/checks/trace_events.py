@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from pathlib import PurePath
+from typing import NamedTuple
 
 from . import rust
 from .tree import Finding, Tree, line_of
@@ -12,7 +14,6 @@ from .tree import Finding, Tree, line_of
 NAME = "trace events"
 
 HEADERS = "include/trace/events"
-HEADER = f"{HEADERS}/rpcrdma_rs.h"
 SHARED = "include/rpcrdma/glue_trace.h"
 WRAPPERS = "rust/observe/trace"
 CALL = "rust/observe/trace/call.rs"
@@ -20,11 +21,13 @@ PAGE = "Documentation/tracing.rst"
 # The section of the page about events of the C implementation that this module lacks.
 ABSENT = "Not here"
 
-# Events that nothing emits yet, each with the reason for its declaration.
-UNUSED: dict[str, str] = {}
+# Events that nothing emits yet, each with the reason for its declaration. A name may be a pattern
+# with `*`.
+UNUSED: dict[str, str] = {"svcrdma_*": "for the server"}
 
 _TASK = ["task_id", "client_id"]
 _PEER = ["addr", "port"]
+_CID = ["cq_id", "completion_id"]
 
 
 def _prototype(text: str) -> list[str]:
@@ -37,6 +40,8 @@ def _prototype(text: str) -> list[str]:
             names += _TASK
         elif word == ["RPCRDMA_PEER_PROTO"]:
             names += _PEER
+        elif word == ["RPCRDMA_CID_PROTO"]:
+            names += _CID
         elif word:
             names.append(word[-1])
     return names
@@ -69,43 +74,79 @@ def wrapped(text: str) -> dict[str, tuple[str, int, list[str]]]:
     return found
 
 
-def _check_parameters(tree: Tree, events: dict[str, tuple[int, list[str]]]) -> list[Finding]:
+class Event(NamedTuple):
+    """A declared event: where, and its parameters in order."""
+
+    header: str
+    line: int
+    parameters: list[str]
+
+
+def _all_declared(tree: Tree) -> dict[str, Event]:
+    """Returns the events of all headers."""
+    return {
+        event: Event(path, line, parameters)
+        for path in tree.under(HEADERS, ".h")
+        for event, (line, parameters) in declared(tree.text(path)).items()
+    }
+
+
+def _check_parameters(tree: Tree, events: dict[str, Event]) -> list[Finding]:
     findings = []
     for path in tree.under(WRAPPERS, ".rs"):
         for event, (name, line, parameters) in wrapped(tree.text(path)).items():
             if event not in events:
-                findings.append(Finding(path, line, f"no event {event} in {HEADER}"))
-            elif parameters != events[event][1]:
-                wanted = ", ".join(events[event][1])
+                findings.append(Finding(path, line, f"no event {event} in {HEADERS}"))
+            elif parameters != events[event].parameters:
+                wanted = ", ".join(events[event].parameters)
                 findings.append(Finding(path, line, f"{event} takes ({wanted}), in this order"))
             if not event.endswith("_" + name):
                 findings.append(Finding(path, line, f"{name} does not match the event {event}"))
     return findings
 
 
-def _check_uses(tree: Tree, events: dict[str, tuple[int, list[str]]]) -> list[Finding]:
-    names = {}
-    for path in tree.under(WRAPPERS, ".rs"):
-        names.update({e: n for e, (n, _, _) in wrapped(tree.text(path)).items()})
-    # Other rooms call `trace::name`. Inside the room `observe` any call by name counts.
-    outside, inside = "", ""
+def _of_server(path: str) -> bool:
+    """Returns whether a file belongs to the server.
+
+    The functions of the server's events are in `trace::server`, and may have the names of others.
+    """
+    return "server" in (PurePath(part).stem for part in PurePath(path).parts)
+
+
+def _calls(tree: Tree, name: str, of_server: bool) -> bool:
+    """Returns whether something calls the function of an event."""
     for path in tree.under("rust", ".rs"):
-        if path.startswith("rust/observe/"):
-            inside += rust.code(tree.text(path))
-        else:
-            outside += rust.code(tree.text(path))
-    findings = []
-    for event, (line, _) in events.items():
+        src = rust.code(tree.text(path))
+        # Other rooms call `trace::name`. Inside the room `observe` any call by name counts.
+        inside = path.startswith("rust/observe/")
+        call = rf"(?<!fn )(?<!\.)\b{name}\(" if inside else rf"\btrace::{name}\b"
+        if _of_server(path) == of_server and re.search(call, src):
+            return True
+        if of_server and re.search(rf"\btrace::server::{name}\b", src):
+            return True
+    return False
+
+
+def _check_uses(tree: Tree, events: dict[str, Event]) -> list[Finding]:
+    names = {
+        event: (name, _of_server(path))
+        for path in tree.under(WRAPPERS, ".rs")
+        for event, (name, _, _) in wrapped(tree.text(path)).items()
+    }
+    findings, unused = [], []
+    for event, (header, line, _) in events.items():
         if event not in names:
-            findings.append(Finding(HEADER, line, f"{event} has no wrapper in {WRAPPERS}"))
-            continue
-        name = names[event]
-        called = re.search(rf"(?<!fn )(?<!\.)\b{name}\(", inside)
-        used = called is not None or re.search(rf"\btrace::{name}\b", outside) is not None
-        if not used and event not in UNUSED:
-            findings.append(Finding(HEADER, line, f"nothing emits {event}"))
-        if used and event in UNUSED:
-            findings.append(Finding(HEADER, line, f"{event} is used: take it off the list UNUSED"))
+            findings.append(Finding(header, line, f"{event} has no wrapper in {WRAPPERS}"))
+        elif not _calls(tree, *names[event]):
+            unused.append(event)
+            if not any(fnmatch.fnmatch(event, pattern) for pattern in UNUSED):
+                findings.append(Finding(header, line, f"nothing emits {event}"))
+    for pattern in UNUSED:
+        there = fnmatch.filter(events, pattern)
+        if there and not fnmatch.filter(unused, pattern):
+            where = events[there[0]]
+            message = f"{pattern} is used: take it off the list UNUSED"
+            findings.append(Finding(where.header, where.line, message))
     return findings
 
 
@@ -130,38 +171,37 @@ def described(page: str) -> tuple[dict[str, int], dict[str, int]]:
         if re.match(r"=+$", line) and number > 1 and len(line) == len(lines[number - 2]):
             section = lines[number - 2]
         if section == ABSENT:
-            absent |= dict.fromkeys(re.findall(r"``(xprtrdma_[\w*]+)``", line), number)
-        elif entry := re.match(r"``(xprtrdma_\w+)``\s+\S", line):
+            absent |= dict.fromkeys(re.findall(r"``((?:xprt|svc)rdma_[\w*]+)``", line), number)
+        elif entry := re.match(r"``((?:xprt|svc)rdma_\w+)``\s+\S", line):
             entries.setdefault(entry[1], number)
     return entries, absent
 
 
-def _check_page(tree: Tree) -> list[Finding]:
+def _check_page(tree: Tree, events: dict[str, Event]) -> list[Finding]:
     """Reports declared events without an entry, and entries without a declared event."""
     entries, absent = described(tree.text(PAGE) if PAGE in tree.files else "")
-    findings, known = [], set()
-    for path in tree.under(HEADERS, ".h"):
-        for event, (line, _) in declared(tree.text(path)).items():
-            known.add(event)
-            if event not in entries:
-                findings.append(Finding(path, line, f"{event} has no entry in {PAGE}"))
+    findings = [
+        Finding(where.header, where.line, f"{event} has no entry in {PAGE}")
+        for event, where in events.items()
+        if event not in entries
+    ]
     for event, line in entries.items():
-        if event not in known:
+        if event not in events:
             findings.append(Finding(PAGE, line, f"no event {event} in {HEADERS}"))
     for pattern, line in absent.items():
-        there = fnmatch.filter(known, pattern)
+        there = fnmatch.filter(events, pattern)
         findings += [Finding(PAGE, line, f"{event} exists in {HEADERS}") for event in there]
     return findings
 
 
 def check(tree: Tree) -> list[Finding]:
     """Reports events that are not declared, wrapped, emitted and documented alike."""
-    events = declared(tree.text(HEADER))
+    events = _all_declared(tree)
     if not events:
-        return [Finding(HEADER, 0, "no trace events found")]
+        return [Finding(HEADERS, 0, "no trace events found")]
     return (
         _check_parameters(tree, events)
         + _check_uses(tree, events)
         + _check_forms(tree)
-        + _check_page(tree)
+        + _check_page(tree, events)
     )

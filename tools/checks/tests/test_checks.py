@@ -2,6 +2,7 @@
 """Tests the checks: each passes a correct tree, and reports the faults of a broken one."""
 
 import unittest
+from unittest import mock
 
 from fixture import TreeTest
 
@@ -239,6 +240,7 @@ TRACE_EVENT(xprtrdma_reply,
     TP_ARGS(addr, port, xid, what),
 );
 """
+TRACE_PATH = trace_events.HEADERS + "/rpcrdma_rs.h"
 TRACE_WRAPPERS = """\
 mod form {
     pub(super) const INLINE: u32 = 0;
@@ -287,7 +289,7 @@ class TraceEvents(TreeTest):
     ):
         return {
             trace_events.PAGE: page,
-            trace_events.HEADER: header,
+            TRACE_PATH: header,
             trace_events.SHARED: f"#define RPCRDMA_FORM_INLINE\t\t{form}\n",
             trace_events.CALL: wrappers,
             "rust/client.rs": client or "fn f() { trace::mr_map(t, 1); trace::reply(p, 1, w); }\n",
@@ -297,12 +299,12 @@ class TraceEvents(TreeTest):
         self.passes(self.files())
 
     def test_no_events(self):
-        self.fails(self.files(header=""), (trace_events.HEADER + ":0", "no trace events"))
+        self.fails(self.files(header=""), (trace_events.HEADERS + ":0", "no trace events"))
 
     def test_not_wrapped(self):
         header = TRACE_HEADER + "DEFINE_MR_EVENT(xprtrdma_mr_unmap);\n"
         page = "``xprtrdma_mr_unmap``  text\n" + TRACE_PAGE
-        place = trace_events.HEADER + ":13"
+        place = TRACE_PATH + ":13"
         files = self.files(header=header, page=page)
         self.fails(files, (place, "xprtrdma_mr_unmap has no wrapper"))
 
@@ -317,19 +319,51 @@ class TraceEvents(TreeTest):
         self.fails(
             self.files(page=page),
             (trace_events.PAGE + ":6", "no event xprtrdma_ripley"),
-            (trace_events.HEADER + ":8", "xprtrdma_reply has no entry"),
+            (TRACE_PATH + ":8", "xprtrdma_reply has no entry"),
         )
 
     def test_mentioned_is_not_described(self):
         page = TRACE_PAGE.replace("``xprtrdma_mr_map``", "``xprtrdma_reply``")
         page += "* ``xprtrdma_mr_map``: text\n"
         files = self.files(page=page.replace("Not here\n========\n", ""))
-        self.fails(files, (trace_events.HEADER + ":6", "xprtrdma_mr_map has no entry"))
+        self.fails(files, (TRACE_PATH + ":6", "xprtrdma_mr_map has no entry"))
 
     def test_another_header(self):
         files = self.files()
-        files[trace_events.HEADERS + "/more.h"] = "TRACE_EVENT(xprtrdma_more,\n"
-        self.fails(files, (trace_events.HEADERS + "/more.h:1", "xprtrdma_more has no entry"))
+        more = trace_events.HEADERS + "/more.h"
+        files[more] = "TRACE_EVENT(xprtrdma_more,\n"
+        self.fails(
+            files,
+            (more + ":1", "xprtrdma_more has no entry"),
+            (more + ":1", "xprtrdma_more has no wrapper"),
+        )
+
+    def server_files(self, server):
+        """Returns files with an event of the server whose function has another one's name."""
+        page = TRACE_PAGE.replace("Not here", "``svcrdma_reply``  text\n\nNot here")
+        return self.files(page=page) | {
+            trace_events.HEADERS + "/svc.h": "TRACE_EVENT(svcrdma_reply,\n"
+            "\tTP_PROTO(RPCRDMA_CID_PROTO, u32 xid),\n",
+            trace_events.WRAPPERS + "/server/reply.rs": "events! {\n"
+            "    fn reply(cid: Cid, xid: u32) => svcrdma_reply {\n"
+            "        cq_id: cid.cq_id,\n        completion_id: cid.id,\n        xid: xid,\n"
+            "    }\n}\n",
+            "rust/server/reply.rs": server,
+        }
+
+    @mock.patch.dict(trace_events.UNUSED, clear=True)
+    def test_the_server_has_functions_of_its_own(self):
+        self.passes(self.server_files("fn f() { trace::reply(c, 1); }\n"))
+        self.passes(self.server_files("fn f() { trace::server::reply(c, 1); }\n"))
+        place = trace_events.HEADERS + "/svc.h:1"
+        self.fails(self.server_files("fn f() {}\n"), (place, "nothing emits svcrdma_reply"))
+
+    @mock.patch.dict(trace_events.UNUSED, {"svcrdma_*": "a test"}, clear=True)
+    def test_unused_events_are_listed(self):
+        self.passes(self.server_files("fn f() {}\n"))
+        place = trace_events.HEADERS + "/svc.h:1"
+        files = self.server_files("fn f() { trace::reply(c, 1); }\n")
+        self.fails(files, (place, "take it off the list"))
 
     def test_said_to_be_absent(self):
         page = TRACE_PAGE.replace("xprtrdma_frwr_*", "xprtrdma_mr_*")
@@ -340,8 +374,8 @@ class TraceEvents(TreeTest):
         del files[trace_events.PAGE]
         self.fails(
             files,
-            (trace_events.HEADER + ":6", "no entry"),
-            (trace_events.HEADER + ":8", "no entry"),
+            (TRACE_PATH + ":6", "no entry"),
+            (TRACE_PATH + ":8", "no entry"),
         )
 
     def test_parameters_in_another_order(self):
@@ -356,7 +390,7 @@ class TraceEvents(TreeTest):
 
     def test_never_emitted(self):
         files = self.files(client="fn f() { trace::mr_map(t, 1); }\n")
-        self.fails(files, (trace_events.HEADER + ":8", "nothing emits xprtrdma_reply"))
+        self.fails(files, (TRACE_PATH + ":8", "nothing emits xprtrdma_reply"))
 
     def test_name_differs(self):
         wrappers = TRACE_WRAPPERS.replace("fn mr_map(", "fn mapped(")

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Events of connections and their devices.
+
+use kernel::fmt;
+use kernel::prelude::*;
+
+use crate::observe::trace::{Peer, SockAddrBytes, Text};
+
+events! {
+    /// Traces that no protection domain could be allocated for a connection. `status` is the
+    /// negative errno, as in the next four events.
+    fn pd_err(peer: Peer, status: i32) => svcrdma_pd_err {
+        addr: peer.endpoint(),
+        status: status as isize,
+    }
+
+    /// Traces that no queue pair could be created for a connection.
+    fn qp_err(peer: Peer, status: i32) => svcrdma_qp_err {
+        addr: peer.endpoint(),
+        status: status as isize,
+    }
+
+    /// Traces that a connection is refused, because its device has neither InfiniBand nor RoCE nor
+    /// iWARP.
+    fn fabric_err(peer: Peer, status: i32) => svcrdma_fabric_err {
+        addr: peer.endpoint(),
+        status: status as isize,
+    }
+
+    /// Traces that a connection is refused, because its requester or its device allows no RDMA
+    /// Reads.
+    fn initdepth_err(peer: Peer, status: i32) => svcrdma_initdepth_err {
+        addr: peer.endpoint(),
+        status: status as isize,
+    }
+
+    /// Traces that a connection could not be accepted.
+    fn accept_err(peer: Peer, status: i32) => svcrdma_accept_err {
+        addr: peer.endpoint(),
+        status: status as isize,
+    }
+
+    /// Traces an asynchronous event (`enum ib_event_type`) of a connection's queue pair. `peer` is
+    /// an address in the form of `struct sockaddr`.
+    fn qp_error(event: u32, device: &'a dyn fmt::Display, peer: &'a [u8]) => svcrdma_qp_error {
+        event: event,
+        device: Text::new(&fmt!("{}", device)),
+        peer: SockAddrBytes::new(peer),
+    }
+
+    /// Traces that the device of a connection to `peer` is being removed.
+    fn device_removal(device: &'a dyn fmt::Display, peer: &'a [u8]) => svcrdma_device_removal {
+        name: Text::new(&fmt!("{}", device)),
+        peer: SockAddrBytes::new(peer),
+    }
+}

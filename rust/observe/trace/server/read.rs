@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Events of RDMA Reads.
+
+use crate::observe::trace::{Cid, WcStatus};
+use crate::wire::Segment;
+
+events! {
+    /// Traces that the RDMA Reads of a call were posted: so many work requests.
+    fn post_read_chunk(cid: Cid, work_requests: u32) => svcrdma_post_read_chunk {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        sqecount: work_requests as i32,
+    }
+
+    /// Traces that the RDMA Reads of a call have completed, `latency_us` microseconds after they
+    /// were posted. They have read `bytes`.
+    fn wc_read(cid: Cid, bytes: u32, latency_us: i64) => svcrdma_wc_read {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        read_latency: latency_us,
+        totalbytes: bytes,
+    }
+
+    /// Traces that an RDMA Read was flushed, because the connection has ended.
+    fn wc_read_flush(cid: Cid, wc: WcStatus) => svcrdma_wc_read_flush {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces that an RDMA Read has failed.
+    fn wc_read_err(cid: Cid, wc: WcStatus) => svcrdma_wc_read_err {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces that a thread of nfsd has taken a call whose RDMA Reads have completed.
+    fn read_finished(cid: Cid) => svcrdma_read_finished {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+    }
+
+    /// Traces that the `nents` pieces of local memory for a segment of the requester could not be
+    /// mapped. `status` is the negative errno.
+    fn dma_map_rw_err(cq_id: u32, segment: &'a Segment, nents: u32, status: i32)
+        => svcrdma_dma_map_rw_err {
+        cq_id: cq_id,
+        handle: segment.handle,
+        offset: segment.offset,
+        nents: nents,
+        status: status,
+    }
+}

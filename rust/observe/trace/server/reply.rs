@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Events of replies: their chunks, their form, errors.
+
+use crate::observe::trace::{count, Cid, Peer, WcStatus};
+use crate::wire::Segment;
+
+events! {
+    /// Traces a segment that was put into a reply's header, with the length that is written. It is
+    /// number `segno` of its chunk.
+    fn encode_wseg(cid: Cid, segno: u32, segment: &'a Segment) => svcrdma_encode_wseg {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        segno: segno,
+        handle: segment.handle,
+        length: segment.length,
+        offset: segment.offset,
+    }
+
+    /// Traces that a chunk of `segments` segments is too short: `remaining` bytes do not fit.
+    fn small_wrch_err(cid: Cid, remaining: u32, segments: u32) => svcrdma_small_wrch_err {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        remaining: remaining,
+        seg_no: segments,
+        num_segs: segments,
+    }
+
+    /// Traces that the RDMA Writes to a reply's write chunks were posted: so many work requests.
+    fn post_write_chunk(cid: Cid, work_requests: u32) => svcrdma_post_write_chunk {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        sqecount: work_requests as i32,
+    }
+
+    /// Traces that the RDMA Writes to a reply chunk were posted: so many work requests.
+    fn post_reply_chunk(cid: Cid, work_requests: u32) => svcrdma_post_reply_chunk {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        sqecount: work_requests as i32,
+    }
+
+    /// Traces that the RDMA Reads or Writes of an RPC need their memory no longer.
+    fn cc_release(cid: Cid, work_requests: u32) => svcrdma_cc_release {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        sqecount: work_requests as i32,
+    }
+
+    /// Traces that an RDMA Write was flushed, because the connection has ended.
+    fn wc_write_flush(cid: Cid, wc: WcStatus) => svcrdma_wc_write_flush {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces that an RDMA Write has failed.
+    fn wc_write_err(cid: Cid, wc: WcStatus) => svcrdma_wc_write_err {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces that the inline part of a reply was copied behind its header. The lengths of both are
+    /// in bytes.
+    fn send_pullup(cid: Cid, hdr_len: usize, message: usize) => svcrdma_send_pullup {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        hdrlen: count(hdr_len),
+        msglen: count(message),
+    }
+
+    /// Traces that a reply could not be sent, and that the connection is closed. `status` is the
+    /// negative errno.
+    fn send_err(peer: Peer, xid: u32, status: i32) => svcrdma_send_err {
+        addr: peer.endpoint(),
+        xid: xid,
+        status: status,
+    }
+
+    /// Traces that a message is answered with ERR_VERS.
+    fn err_vers(xid: u32) => svcrdma_err_vers {
+        xid: xid,
+    }
+
+    /// Traces that a message is answered with ERR_CHUNK.
+    fn err_chunk(xid: u32) => svcrdma_err_chunk {
+        xid: xid,
+    }
+}
