@@ -237,6 +237,21 @@ impl SockAddr {
         }
     }
 
+    /// Returns the IPv4 or IPv6 address with port 0; an address of another family as it is.
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(crate) fn without_port(&self) -> Self {
+        let mut this = *self;
+        if matches!(
+            u32::from(self.family()),
+            bindings::AF_INET | bindings::AF_INET6
+        ) {
+            for byte in this.storage.iter_mut().skip(2).take(2) {
+                *byte = 0;
+            }
+        }
+        this
+    }
+
     /// Returns the bytes of the address, as in `struct sockaddr`.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {

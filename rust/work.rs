@@ -81,12 +81,143 @@ impl Queue {
     pub(crate) fn as_ptr(&self) -> *mut bindings::workqueue_struct {
         self.0.as_ptr()
     }
+
+    /// Returns the workqueue as the kernel crate has it.
+    #[inline]
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(crate) fn kernel(&self) -> &kernel::workqueue::Queue {
+        // SAFETY: By the type invariant the workqueue exists as long as `self`.
+        unsafe { kernel::workqueue::Queue::from_raw(self.as_ptr()) }
+    }
+
+    /// Waits until all work that is queued now has finished. May sleep; not from work of the queue.
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(crate) fn flush(&self) {
+        // SAFETY: By the type invariant the workqueue exists.
+        unsafe { bindings::__flush_workqueue(self.as_ptr()) };
+    }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
         // SAFETY: By the type invariant the workqueue is valid, and this is its last use.
         unsafe { bindings::destroy_workqueue(self.0.as_ptr()) };
+    }
+}
+
+/// A function that is called periodically by a worker of the system, in process context. Dropping
+/// the value waits for a call that is under way; process context, and not from the function.
+#[allow(dead_code, reason = "rooms are mounted whole in samples")]
+pub(crate) struct Ticker(Pin<KBox<Ticking>>);
+
+/// What the worker finds.
+///
+/// # Invariants
+///
+/// `work` is initialised with [`Ticking::run`], and does not move. It is queued only by
+/// [`Ticker::new`] and by `run`.
+#[pin_data]
+struct Ticking {
+    #[pin]
+    work: Opaque<bindings::delayed_work>,
+    interval: Jiffies,
+    tick: KBox<dyn Fn() + Send + Sync>,
+}
+
+// SAFETY: Any thread may queue and cancel the work; the function is `Send` and `Sync`.
+unsafe impl Send for Ticking {}
+// SAFETY: Any thread may queue and cancel the work; the function is `Sync`.
+unsafe impl Sync for Ticking {}
+
+#[allow(dead_code, reason = "rooms are mounted whole in samples")]
+impl Ticker {
+    /// Calls `tick` every `interval` jiffies. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(interval: Jiffies, tick: impl Fn() + Send + Sync + 'static) -> Result<Self> {
+        let tick = KBox::new(tick, GFP_KERNEL)? as KBox<dyn Fn() + Send + Sync>;
+        let ticking = pin_init!(Ticking {
+            work <- Opaque::ffi_init(|work| {
+                // SAFETY: `work` is part of the pinned memory that is being initialised.
+                unsafe { Ticking::init(work) }
+            }),
+            interval,
+            tick,
+        });
+        let ticking = KBox::pin_init(ticking, GFP_KERNEL)?;
+        ticking.queue();
+        Ok(Self(ticking))
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant of `Ticking` the work is initialised. It cannot queue
+        // itself again after this call.
+        unsafe { bindings::cancel_delayed_work_sync(self.0.work.get()) };
+    }
+}
+
+impl Ticking {
+    /// Initialises the work.
+    ///
+    /// # Safety
+    ///
+    /// `work` is memory for a work item that no other code uses.
+    unsafe fn init(work: *mut bindings::delayed_work) {
+        // SAFETY: The caller promises the memory. The keys are static. The timer is embedded in a
+        // delayed work, whose function it gets.
+        unsafe {
+            bindings::init_work_with_key(
+                &raw mut (*work).work,
+                Some(Self::run),
+                false,
+                c"rpcrdma::Ticker".as_char_ptr(),
+                kernel::static_lock_class!().as_ptr(),
+            );
+            bindings::timer_init_key(
+                &raw mut (*work).timer,
+                Some(bindings::delayed_work_timer_fn),
+                bindings::TIMER_IRQSAFE,
+                c"rpcrdma::Ticker::timer".as_char_ptr(),
+                kernel::static_lock_class!().as_ptr(),
+            );
+        }
+    }
+
+    /// Has the function called after an interval. Timers that are not urgent expire together, so
+    /// that the processor wakes up once for all of them.
+    fn queue(&self) {
+        // SAFETY: By the type invariant the work is initialised. The workqueue of the system always
+        // exists.
+        unsafe {
+            bindings::queue_delayed_work_on(
+                bindings::wq_misc_consts_WORK_CPU_UNBOUND as i32,
+                bindings::system_dfl_wq,
+                self.work.get(),
+                bindings::round_jiffies_relative(self.interval),
+            )
+        };
+    }
+
+    /// Calls the function.
+    ///
+    /// # Safety
+    ///
+    /// `work` is the work of a `Ticking` that exists.
+    unsafe extern "C" fn run(work: *mut bindings::work_struct) {
+        // SAFETY: The caller promises it. `Opaque` has the layout of what it contains.
+        let this = unsafe {
+            let offset = core::mem::offset_of!(bindings::delayed_work, work);
+            let work = work
+                .byte_sub(offset)
+                .cast::<Opaque<bindings::delayed_work>>();
+            &*kernel::container_of!(work, Self, work)
+        };
+        (this.tick)();
+        this.queue();
     }
 }
 
@@ -148,11 +279,26 @@ impl Change {
 #[kernel::prelude::kunit_tests(rpcrdma_work)]
 mod tests {
     use super::*;
+    use kernel::sync::Arc;
 
     #[test]
     fn wait_ends_at_the_limit() -> Result {
         let change = KBox::pin_init(Change::new(), GFP_KERNEL)?;
         assert_eq!(change.wait(1), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn ticker_calls_until_it_is_dropped() -> Result {
+        let change = Arc::pin_init(Change::new(), GFP_KERNEL)?;
+        let ticked = change.clone();
+        let ticker = Ticker::new(1, move || ticked.announce())?;
+        assert!(change.wait(500) > 0);
+        assert!(change.wait(500) > 0);
+        drop(ticker);
+        // One announcement may have come between the wait and the drop.
+        change.wait(1);
+        assert_eq!(change.wait(300), 0);
         Ok(())
     }
 
