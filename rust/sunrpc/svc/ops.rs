@@ -139,6 +139,7 @@ fn listen<L: Listener>(
         addr,
         net: new.base().net(),
         context: class.context(),
+        max_payload: new.base().max_payload(),
         xprt: new.base(),
     };
     let port = try_pin_init!(Port { listener <- L::new(args) }? Error);

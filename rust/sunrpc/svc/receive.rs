@@ -180,6 +180,40 @@ impl<'a, X> Arriving<'a, X> {
         Ok(())
     }
 
+    /// Exchanges as many pages as `pages` has, from slot `first` on.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there are not so many slots; nothing was exchanged.
+    pub(crate) fn exchange_all(&mut self, first: usize, pages: &mut [Page]) -> Result {
+        let end = first.checked_add(pages.len()).ok_or(EINVAL)?;
+        let slots = self.slots().get(first..end).ok_or(EINVAL)?;
+        for (slot, page) in slots.iter().zip(pages) {
+            let old = NonNull::new(slot.get()).ok_or(EINVAL)?;
+            // SAFETY: The slot's reference is taken over, because the slot gets another page below.
+            // By the type invariants only this thread accesses the page.
+            let old = unsafe { Page::from_raw(old) };
+            let new = core::mem::replace(page, old);
+            // INVARIANT: The slot has a page of its own again.
+            slot.set(new.into_raw().as_ptr());
+        }
+        Ok(())
+    }
+
+    /// Makes the first `len` bytes of the pages, from the first page on, the inline part of the
+    /// call: the pages have been exchanged for others that contain it.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE` if it is longer than all pages.
+    pub(crate) fn set_inline(&mut self, len: usize) -> Result {
+        if len.div_ceil(PAGE_SIZE) > self.capacity() {
+            return Err(EMSGSIZE);
+        }
+        self.inline = len;
+        Ok(())
+    }
+
     /// Takes the first `count` pages for a call that is not complete yet, and receives nothing.
     /// SUNRPC refills the slots before the thread receives again.
     ///

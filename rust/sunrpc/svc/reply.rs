@@ -66,6 +66,18 @@ impl<X> Reply<'_, X> {
         unsafe { XdrBuf::from_raw(&raw mut (*self.rqst.as_ptr()).rq_res) }
     }
 
+    /// Returns the message together with what [`Self::call`] returns.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> (XdrBuf<'_>, &mut X) {
+        // SAFETY: The reply is encoded and does not change any more. SUNRPC encodes replies in
+        // pages of the direct map, and its pages stay while `self` is borrowed. By the type
+        // invariants only this thread accesses the context, which is no part of the message.
+        unsafe {
+            let message = XdrBuf::from_raw(&raw mut (*self.rqst.as_ptr()).rq_res);
+            (message, self.call.as_mut())
+        }
+    }
+
     /// Returns the number of slots that the reply uses.
     #[inline]
     pub(crate) fn page_count(&self) -> usize {

@@ -16,6 +16,8 @@ pub(crate) struct ListenArgs<'a, C> {
     pub(crate) net: NetRef<'a>,
     /// The value that was given to [`register`](super::registration::register).
     pub(crate) context: &'a C,
+    /// Maximum number of payload bytes that the service allows in one RPC.
+    pub(crate) max_payload: u32,
     /// The new transport, for a [`handle`](SvcXprt::handle).
     pub(crate) xprt: &'a SvcXprt<Listening>,
 }
