@@ -59,6 +59,26 @@ impl<'a> Lists<'a> {
         }
     }
 
+    /// Returns the encoded chunks of the write list, and the encoded segments of the reply chunk:
+    /// what a responder keeps of a call until its reply. [`Self::of_results`] is the inverse.
+    #[inline]
+    #[allow(dead_code, reason = "for the server")]
+    pub const fn results(&self) -> (&'a [u8], Option<&'a [u8]>) {
+        (self.writes, self.reply)
+    }
+
+    /// Makes lists of what [`Self::results`] has returned. The read list is absent. Other bytes
+    /// give chunks that end early.
+    #[inline]
+    #[allow(dead_code, reason = "for the server")]
+    pub const fn of_results(writes: &'a [u8], reply: Option<&'a [u8]>) -> Self {
+        Self {
+            reads: &[],
+            writes,
+            reply,
+        }
+    }
+
     /// Iterates over every R_key in the lists, in the order of the header, repetitions included.
     #[allow(dead_code, reason = "for the server")]
     pub fn handles(&self) -> impl Iterator<Item = u32> + 'a {

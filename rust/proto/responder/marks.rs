@@ -55,6 +55,13 @@ impl Marks {
         }
     }
 
+    /// Forgets all marks.
+    #[inline]
+    pub fn clear(&mut self) {
+        // INVARIANT: no marks are left.
+        self.count = 0;
+    }
+
     /// Notes the payload at `start`. Marks at or behind `start` are forgotten: the upper layer has
     /// truncated the reply since, and encodes it anew. Without a write chunk left in `offered`, the
     /// payload goes with the rest of the reply.
