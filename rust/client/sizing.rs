@@ -106,6 +106,7 @@ mod tests {
         Limits {
             max_qp_wr,
             max_sge: 30,
+            max_read_sge: 30,
             max_frmr_depth,
             max_qp_rd_atom: 16,
             max_cqe,

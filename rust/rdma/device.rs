@@ -36,6 +36,9 @@ pub(crate) struct Limits {
         reason = "for the server's RDMA Reads and Writes, whose memory is in pages"
     )]
     pub(crate) max_sge: u32,
+    /// Number of scatter/gather entries of an RDMA Read.
+    #[allow(dead_code, reason = "for the server")]
+    pub(crate) max_read_sge: u32,
     /// Number of pages of a fast-registration memory region.
     pub(crate) max_frmr_depth: u32,
     /// Number of RDMA Reads that a queue pair serves at the same time.
@@ -111,6 +114,7 @@ impl Device<'_> {
         Limits {
             max_qp_wr: attrs.max_qp_wr,
             max_sge: attrs.max_send_sge,
+            max_read_sge: attrs.max_sge_rd,
             max_frmr_depth: attrs.max_fast_reg_page_list_len,
             // CAST: limited to 255 by `min`.
             max_qp_rd_atom: attrs.max_qp_rd_atom.min(u8::MAX.into()) as u8,
