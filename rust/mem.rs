@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory, addresses and network namespaces, in types that the rooms `rdma` and `sunrpc` share.
+//! Memory, pages, addresses and network namespaces, in types that the rooms `rdma` and `sunrpc`
+//! share.
 //!
 //! This room knows neither verbs nor RPC. `sunrpc` describes the memory of a message ([`Piece`]),
-//! the address of a transport ([`SockAddr`]) and its network namespace ([`NetRef`]); `rdma` maps
-//! the memory, resolves the address, and connects.
+//! the address of a transport ([`SockAddr`]) and its network namespace ([`NetRef`]), and moves the
+//! pages of calls and replies ([`Page`], [`PageRef`]); `rdma` maps the memory, resolves the
+//! address, and connects.
 
 use core::marker::PhantomData;
 use core::mem::size_of;
@@ -13,6 +15,13 @@ use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
+
+mod pages;
+mod pool;
+
+pub(crate) use pages::{Page, PageRef};
+#[allow(unused_imports, reason = "for the server")]
+pub(crate) use pool::PagePool;
 
 // CAST: a page is far smaller than 4 GiB.
 const PAGE: u32 = PAGE_SIZE as u32;

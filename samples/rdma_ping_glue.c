@@ -1,3 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The room rust/rdma brings its C glue along. */
+/* The rooms rust/rdma and rust/mem bring their C glue along. */
 #include "../rust/glue/ib.c"
+#include "../rust/glue/mem.c"

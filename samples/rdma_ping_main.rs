@@ -31,17 +31,16 @@
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-#[path = "../rust/mem.rs"]
-mod mem;
 #[path = "../rust/raw.rs"]
 mod raw;
 #[path = "../rust"]
 mod rooms {
+    pub(crate) mod mem;
     pub(crate) mod rdma;
 }
 #[path = "../rust/work.rs"]
 mod work;
-use rooms::rdma;
+use rooms::{mem, rdma};
 
 mod rdma_ping {
     pub(crate) mod block;

@@ -24,19 +24,18 @@ use core::fmt::Write;
 
 use kernel::prelude::*;
 
-#[path = "../rust/mem.rs"]
-mod mem;
 #[path = "../rust/raw.rs"]
 mod raw;
 #[path = "../rust"]
 mod rooms {
+    pub(crate) mod mem;
     pub(crate) mod sunrpc;
 }
 #[path = "../rust/text.rs"]
 mod text;
 #[path = "../rust/work.rs"]
 mod work;
-use rooms::sunrpc;
+use rooms::{mem, sunrpc};
 
 use sunrpc::seq_file::SeqWriter;
 use sunrpc::xprt::class::{self, ClassRegistration};

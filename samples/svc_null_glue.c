@@ -1,3 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The room rust/sunrpc brings its C glue along. */
+/* The rooms rust/sunrpc and rust/mem bring their C glue along. */
 #include "../rust/glue/sunrpc.c"
+#include "../rust/glue/mem.c"

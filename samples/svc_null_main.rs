@@ -44,22 +44,21 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, SpinLock};
 
-#[path = "../rust/mem.rs"]
-mod mem;
 #[path = "../rust/raw.rs"]
 mod raw;
 #[path = "../rust"]
 mod rooms {
+    pub(crate) mod mem;
     pub(crate) mod sunrpc;
 }
 #[path = "../rust/text.rs"]
 mod text;
 #[path = "../rust/work.rs"]
 mod work;
-use rooms::sunrpc;
+use rooms::{mem, sunrpc};
 
 use mem::SockAddr;
-use sunrpc::svc::pages::{Page, PageRef};
+use mem::{Page, PageRef};
 use sunrpc::svc::receive::{Arriving, Incoming, Payload, Receipt};
 use sunrpc::svc::registration::{self, ClassRegistration};
 use sunrpc::svc::reply::Reply;

@@ -7,6 +7,7 @@
 #define _RPCRDMA_GLUE_H
 
 #include <rpcrdma/glue_ib.h>
+#include <rpcrdma/glue_mem.h>
 #include <rpcrdma/glue_sunrpc.h>
 
 #endif /* _RPCRDMA_GLUE_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Wrappers of rust/glue/sunrpc.c: inline functions and macros of SUNRPC, of the
- * memory allocation scopes and of the page map that the room rust/sunrpc needs.
+ * Wrappers of rust/glue/sunrpc.c: inline functions and macros of SUNRPC and of
+ * the memory allocation scopes that the room rust/sunrpc needs.
  */
 #ifndef _RPCRDMA_GLUE_SUNRPC_H
 #define _RPCRDMA_GLUE_SUNRPC_H
@@ -22,13 +22,10 @@ void rr_init_connect_work(struct delayed_work *connect, work_func_t func);
 void rr_init_liveness_work(struct delayed_work *liveness, work_func_t func);
 void rr_init_destroy_work(struct work_struct *destroy, work_func_t func);
 void rr_init_put_work(struct work_struct *put, work_func_t func);
-struct page *rr_virt_to_page(const void *addr);
-void *rr_page_to_virt(const struct page *page);
 void rr_svc_xprt_set_local(struct svc_xprt *xprt, const struct sockaddr *sa,
 			   size_t len);
 void rr_svc_xprt_set_remote(struct svc_xprt *xprt, const struct sockaddr *sa,
 			    size_t len);
 bool rr_svc_xprt_is_dead(const struct svc_xprt *xprt);
-void rr_put_page(struct page *page);
 
 #endif /* _RPCRDMA_GLUE_SUNRPC_H */

@@ -70,16 +70,6 @@ void rr_init_put_work(struct work_struct *put, work_func_t func)
 	INIT_WORK(put, func);
 }
 
-struct page *rr_virt_to_page(const void *addr)
-{
-	return virt_to_page(addr);
-}
-
-void *rr_page_to_virt(const struct page *page)
-{
-	return page_to_virt(page);
-}
-
 void rr_svc_xprt_set_local(struct svc_xprt *xprt, const struct sockaddr *sa,
 			   size_t len)
 {
@@ -95,9 +85,4 @@ void rr_svc_xprt_set_remote(struct svc_xprt *xprt, const struct sockaddr *sa,
 bool rr_svc_xprt_is_dead(const struct svc_xprt *xprt)
 {
 	return svc_xprt_is_dead(xprt);
-}
-
-void rr_put_page(struct page *page)
-{
-	put_page(page);
 }

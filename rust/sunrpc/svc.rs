@@ -64,7 +64,6 @@
 mod args;
 mod class;
 mod ops;
-pub(crate) mod pages;
 pub(crate) mod receive;
 pub(crate) mod registration;
 pub(crate) mod reply;

@@ -21,7 +21,7 @@ use kernel::prelude::*;
 
 use super::args::Layout;
 pub(crate) use super::args::Payload;
-use super::pages::Page;
+use crate::mem::Page;
 use crate::raw;
 
 /// Makes a lifetime invariant, so that it stands for one call of `xpo_recvfrom` alone.

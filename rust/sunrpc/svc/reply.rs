@@ -9,7 +9,7 @@ use kernel::bindings as k;
 use kernel::prelude::*;
 
 use super::super::xdr_buf::XdrBuf;
-use super::pages::PageRef;
+use crate::mem::PageRef;
 use crate::raw;
 
 /// An encoded reply. Its pages are those in the slots of `rq_respages` up to `rq_next_page`. SUNRPC

@@ -9,9 +9,9 @@ use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
 use super::args::{Layout, Payload};
-use super::pages::{Page, PageRef};
 use super::receive::Incoming;
 use super::reply::Reply;
+use crate::mem::{Page, PageRef};
 use crate::raw;
 
 /// Number of slots of each array.

@@ -25,7 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "wire": _CORE,
     "proto": _CORE | {"wire"},
     "raw": _KERNEL,
-    "mem": _KERNEL,
+    "mem": _KERNEL | {"raw"},
     "text": _KERNEL,
     "work": _KERNEL,
     "rdma": _KERNEL | {"raw"} | _NEUTRAL,
@@ -56,6 +56,8 @@ GLUE: dict[str, str] = {
     "include/rpcrdma/glue_ib.h": r"linux/sunrpc/|glue_sunrpc\.h",
     "rust/glue/sunrpc.c": r"(?<!rpc)rdma/|glue_ib\.h",
     "include/rpcrdma/glue_sunrpc.h": r"(?<!rpc)rdma/|glue_ib\.h",
+    "rust/glue/mem.c": r"linux/sunrpc/|(?<!rpc)rdma/|glue_(?!mem\.h)",
+    "include/rpcrdma/glue_mem.h": r"linux/sunrpc/|(?<!rpc)rdma/|glue_",
     "rust/glue/trace.c": r"linux/sunrpc/|glue_",
 }
 

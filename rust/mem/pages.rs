@@ -6,14 +6,23 @@
 //! and `svc_alloc_arg()` refills the first `rq_pages_nfree` slots. `rq_respages` holds the reply;
 //! after the reply SUNRPC frees the pages that are left in the slots up to `rq_next_page`, and
 //! refills those slots. A page of a reply may belong to the page cache.
+//!
+//! `sunrpc` takes pages out of these arrays and puts pages in; `rdma` keeps them while a device
+//! uses them.
 
+use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
+use kernel::alloc::{Allocator, Vec};
 use kernel::bindings as k;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
+use super::Piece;
 use crate::raw;
+
+// CAST: a page is far smaller than 4 GiB.
+const PAGE: u32 = PAGE_SIZE as u32;
 
 /// A reference to a page of a reply. Others may have references to it, so that its contents are not
 /// accessible here. Dropping it puts the reference; any context.
@@ -21,6 +30,7 @@ use crate::raw;
 /// # Invariants
 ///
 /// The value owns one reference to the page.
+#[repr(transparent)]
 pub(crate) struct PageRef(NonNull<k::page>);
 
 // SAFETY: A page may be used and freed from any thread.
@@ -34,14 +44,30 @@ impl PageRef {
     /// # Safety
     ///
     /// The caller owns a reference to the page, which the value takes over.
-    pub(super) unsafe fn from_raw(page: NonNull<k::page>) -> Self {
+    pub(crate) unsafe fn from_raw(page: NonNull<k::page>) -> Self {
         // INVARIANT: By the safety requirements.
         Self(page)
     }
 
     /// Returns the page and its reference.
-    pub(super) fn into_raw(self) -> NonNull<k::page> {
-        core::mem::ManuallyDrop::new(self).0
+    pub(crate) fn into_raw(self) -> NonNull<k::page> {
+        ManuallyDrop::new(self).0
+    }
+
+    /// Puts all references of a vector, whose capacity stays. This costs less than dropping them
+    /// one by one. Process context.
+    #[allow(dead_code, reason = "for the server")]
+    pub(crate) fn put_all<A: Allocator>(pages: &mut Vec<Self, A>) {
+        let (first, len, capacity) = core::mem::replace(pages, Vec::new()).into_raw_parts();
+        // SAFETY: The parts are those of the vector, with a length of 0: the references are not
+        // put a second time.
+        *pages = unsafe { Vec::from_raw_parts(first, 0, capacity) };
+        if len != 0 {
+            // CAST: a vector of pointers is far shorter than 2^31.
+            // SAFETY: A `PageRef` is a pointer to a page. By the type invariants a reference is
+            // owned for each of the `len` entries, and is put here once.
+            unsafe { raw::rr_release_pages(first.cast(), len as i32) };
+        }
     }
 }
 
@@ -52,11 +78,12 @@ impl Drop for PageRef {
     }
 }
 
-/// A page that holds a part of a call, or will hold one.
+/// A page that holds a part of a call, or will hold one. Dropping it frees the page; any context.
 ///
 /// # Invariants
 ///
 /// The page is lowmem, and no other code accesses its contents.
+#[repr(transparent)]
 pub(crate) struct Page(PageRef);
 
 impl Page {
@@ -79,14 +106,14 @@ impl Page {
     /// # Safety
     ///
     /// As for [`PageRef::from_raw`], and the caller upholds the type invariants.
-    pub(super) unsafe fn from_raw(page: NonNull<k::page>) -> Self {
+    pub(crate) unsafe fn from_raw(page: NonNull<k::page>) -> Self {
         // SAFETY: By the safety requirements.
         // INVARIANT: By the safety requirements.
         Self(unsafe { PageRef::from_raw(page) })
     }
 
     /// Returns the page and its reference.
-    pub(super) fn into_raw(self) -> NonNull<k::page> {
+    pub(crate) fn into_raw(self) -> NonNull<k::page> {
         self.0.into_raw()
     }
 
@@ -98,5 +125,20 @@ impl Page {
             let start = raw::rr_page_to_virt(self.0 .0.as_ptr());
             core::slice::from_raw_parts_mut(start.cast(), PAGE_SIZE)
         }
+    }
+
+    /// Describes up to `len` bytes from `offset` on, but none beyond the end of the page.
+    ///
+    /// # Safety
+    ///
+    /// The user of the piece promises that the device uses it only while `self` exists, and that
+    /// [`Self::bytes`] is not called meanwhile.
+    #[inline]
+    #[allow(dead_code, reason = "for the server")]
+    pub(crate) unsafe fn piece(&self, offset: u32, len: u32) -> Piece {
+        let offset = offset.min(PAGE);
+        // SAFETY: The bytes are inside one page, which by the type invariants is lowmem. The caller
+        // promises the rest.
+        unsafe { Piece::new(self.0 .0, offset, len.min(PAGE - offset)) }
     }
 }

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Inline functions and macros of the page map and of page references that Rust cannot
+ * call. Each wrapper calls the function or macro after which it is named.
+ */
+#include <linux/mm.h>
+#include <rpcrdma/glue_mem.h>
+
+struct page *rr_virt_to_page(const void *addr)
+{
+	return virt_to_page(addr);
+}
+
+void *rr_page_to_virt(const struct page *page)
+{
+	return page_to_virt(page);
+}
+
+void rr_put_page(struct page *page)
+{
+	put_page(page);
+}
+
+void rr_release_pages(struct page **pages, int n)
+{
+	release_pages(pages, n);
+}

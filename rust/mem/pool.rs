@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A cache of free pages, which is bounded.
+
+use kernel::alloc::{Allocator, Vec};
+use kernel::prelude::*;
+use kernel::sync::{new_spinlock, Arc, SpinLock};
+
+use super::Page;
+
+/// A cache of free pages. A user takes a page out and puts another in; only what the cache lacks is
+/// allocated, and only what exceeds its bound is freed.
+///
+/// # Context
+///
+/// Process context. Methods that allocate may sleep, the others do not.
+#[pin_data]
+pub(crate) struct PagePool {
+    /// The free pages. The capacity is the bound, so that adding one never allocates.
+    #[pin]
+    free: SpinLock<KVVec<Page>>,
+    max_free: usize,
+}
+
+#[allow(dead_code, reason = "for the server")]
+impl PagePool {
+    /// Makes an empty cache of at most `max_free` pages. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(max_free: usize) -> Result<Arc<Self>> {
+        let free = KVVec::with_capacity(max_free, GFP_KERNEL)?;
+        let pool = pin_init!(Self {
+            free <- new_spinlock!(free, "mem::PagePool::free"),
+            max_free,
+        });
+        Arc::pin_init(pool, GFP_KERNEL)
+    }
+
+    /// Returns a page: a free one, or a new one. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn get(&self) -> Result<Page> {
+        let cached = self.free.lock().pop();
+        cached.map_or_else(Page::new, Ok)
+    }
+
+    /// Adds `n` pages to `pages`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: no page was added.
+    pub(crate) fn get_many<A: Allocator>(&self, n: usize, pages: &mut Vec<Page, A>) -> Result {
+        let before = pages.len();
+        pages.reserve(n, GFP_KERNEL)?;
+        self.take_cached(n, pages);
+        while pages.len() < before + n {
+            match Page::new() {
+                // The room was reserved above.
+                Ok(page) => drop(pages.push_within_capacity(page)),
+                Err(error) => {
+                    let surplus = pages.len() - before;
+                    self.put_all((0..surplus).map_while(|_| pages.pop()));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves up to `n` free pages to `pages`, which has room for them.
+    fn take_cached<A: Allocator>(&self, n: usize, pages: &mut Vec<Page, A>) {
+        let mut free = self.free.lock();
+        for _ in 0..n {
+            let Some(page) = free.pop() else {
+                break;
+            };
+            // The caller has reserved the room.
+            drop(pages.push_within_capacity(page));
+        }
+    }
+
+    /// Puts a page back. It is freed if the cache is full.
+    pub(crate) fn put(&self, page: Page) {
+        self.put_all(core::iter::once(page));
+    }
+
+    /// Puts pages back. Those that exceed the bound are freed. The iterator runs under a spinlock,
+    /// until the cache is full.
+    pub(crate) fn put_all(&self, pages: impl Iterator<Item = Page>) {
+        let mut pages = pages;
+        let mut free = self.free.lock();
+        while free.len() < self.max_free {
+            let Some(page) = pages.next() else {
+                return;
+            };
+            // `max_free` is the capacity.
+            drop(free.push_within_capacity(page));
+        }
+        // Freeing needs no lock.
+        drop(free);
+        pages.for_each(drop);
+    }
+
+    /// Returns the number of free pages.
+    pub(crate) fn free(&self) -> usize {
+        self.free.lock().len()
+    }
+
+    /// Returns the largest number of free pages.
+    pub(crate) fn max_free(&self) -> usize {
+        self.max_free
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_mem_pool)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_that_was_put_is_got_again() -> Result {
+        let pool = PagePool::new(2)?;
+        let mut page = pool.get()?;
+        page.bytes().fill(0x5a);
+        assert_eq!(pool.free(), 0);
+        pool.put(page);
+        assert_eq!(pool.free(), 1);
+        let mut page = pool.get()?;
+        assert!(page.bytes().iter().all(|byte| *byte == 0x5a));
+        assert_eq!(pool.free(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn no_more_than_the_bound_is_kept() -> Result {
+        let pool = PagePool::new(3)?;
+        let mut pages: KVVec<Page> = KVVec::new();
+        pool.get_many(5, &mut pages)?;
+        assert_eq!((pages.len(), pool.free()), (5, 0));
+        pool.put_all(pages.drain_all());
+        assert_eq!((pages.len(), pool.free()), (0, pool.max_free()));
+        pool.put(Page::new()?);
+        assert_eq!(pool.free(), 3);
+        Ok(())
+    }
+
+    #[test]
+    fn free_pages_are_got_before_new_ones() -> Result {
+        let pool = PagePool::new(4)?;
+        let mut pages: KVec<Page> = KVec::new();
+        pool.get_many(2, &mut pages)?;
+        for page in pages.iter_mut() {
+            page.bytes().fill(0x77);
+        }
+        pool.put_all(pages.drain_all());
+        pool.get_many(3, &mut pages)?;
+        let old = pages
+            .iter_mut()
+            .filter_map(|page| page.bytes().first().copied())
+            .filter(|byte| *byte == 0x77)
+            .count();
+        assert!(old >= 2 && pages.len() == 3);
+        assert_eq!(pool.free(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn bound_of_zero_keeps_nothing() -> Result {
+        let pool = PagePool::new(0)?;
+        pool.put(pool.get()?);
+        assert_eq!(pool.free(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn references_are_put_once() -> Result {
+        let mut refs = KVec::with_capacity(3, GFP_KERNEL)?;
+        for _ in 0..3 {
+            // SAFETY: The reference of the page is moved.
+            let page = unsafe { super::super::PageRef::from_raw(Page::new()?.into_raw()) };
+            refs.push(page, GFP_KERNEL)?;
+        }
+        super::super::PageRef::put_all(&mut refs);
+        assert_eq!((refs.len(), refs.capacity()), (0, 3));
+        // An empty vector is no error.
+        super::super::PageRef::put_all(&mut refs);
+        Ok(())
+    }
+}
