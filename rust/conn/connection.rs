@@ -152,6 +152,8 @@ pub(crate) fn queue_pair<R: Role>(
     let config = QpConfig {
         send_wr: queues.send_wr,
         recv_wr: queues.receives,
+        recv_max: queues.receives,
+        send_sge: 1,
         tags,
         recv_size: receive_size,
         recv_batch: queues.receive_batch,

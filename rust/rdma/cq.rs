@@ -30,6 +30,8 @@ pub(super) type Done = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings:
 pub(crate) struct Cq {
     cq: NonNull<bindings::ib_cq>,
     freed: AtomicFlag,
+    /// Number of entries without those for draining.
+    entries: u32,
     pd: Arc<Pd>,
 }
 
@@ -50,7 +52,7 @@ impl Cq {
     /// `EINVAL` if the device has no queue of that length; `ENOMEM`, or another error of the
     /// driver.
     pub(crate) fn new(pd: &Arc<Pd>, entries: u32) -> Result<Self> {
-        let entries = entries
+        let all = entries
             .checked_add(super::qp::DRAIN_ENTRIES)
             .ok_or(EINVAL)?;
         // SAFETY: By the invariant of `Pd` the device exists. The name is static, and the context
@@ -59,7 +61,7 @@ impl Cq {
             bindings::__ib_alloc_cq_any(
                 pd.device(),
                 core::ptr::null_mut(),
-                i32::try_from(entries).map_err(|_| EINVAL)?,
+                i32::try_from(all).map_err(|_| EINVAL)?,
                 // Drivers know this context and that of softirq (`handle_drain_completion()` of
                 // mlx5 and mlx4). They do not care which workqueue it is.
                 bindings::ib_poll_context_IB_POLL_WORKQUEUE,
@@ -77,6 +79,7 @@ impl Cq {
         Ok(Self {
             cq,
             freed: AtomicFlag::new(false),
+            entries,
             pd: pd.clone(),
         })
     }
@@ -93,6 +96,11 @@ impl Cq {
         // SAFETY: This is called before the queue is given to a queue pair, so it has not been
         // freed, and by the type invariant it is valid.
         unsafe { (*self.as_ptr()).res.id }
+    }
+
+    /// Returns the number of completions that the queue has room for, without those of draining.
+    pub(super) fn entries(&self) -> u32 {
+        self.entries
     }
 
     /// Returns the protection domain that the queue was made for.

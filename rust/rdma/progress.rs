@@ -3,7 +3,7 @@
 //! The progress of a queue pair, which it shares with the buffers and memory regions posted on it.
 
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
+use kernel::sync::atomic::{Acquire, Atomic, AtomicFlag, Full, Relaxed, Release};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::buffer::Buffer;
@@ -24,6 +24,8 @@ pub(super) struct Progress {
     retired: Atomic<u64>,
     drained: Atomic<bool>,
     broken: Atomic<bool>,
+    /// Whether an error of the queue pair is still to be reported to the consumer.
+    fatal: AtomicFlag,
     #[pin]
     deferred: SpinLock<Deferred>,
 }
@@ -50,6 +52,7 @@ impl Progress {
                 retired: Atomic::new(0),
                 drained: Atomic::new(false),
                 broken: Atomic::new(false),
+                fatal: AtomicFlag::new(false),
                 deferred <- new_spinlock!(deferred, "rdma::Progress::deferred"),
             }),
             GFP_KERNEL,
@@ -86,6 +89,20 @@ impl Progress {
     #[inline]
     pub(super) fn set_broken(&self) {
         self.broken.store(true, Relaxed);
+    }
+
+    /// Notes an error of the queue pair that no work request reports: the device has reported it,
+    /// or Receives could not be posted. The handler of the next Receive reports it to the consumer.
+    #[cold]
+    pub(super) fn set_fatal(&self) {
+        self.set_broken();
+        self.fatal.store(true, Relaxed);
+    }
+
+    /// Returns whether such an error is to be reported, and forgets it.
+    #[inline]
+    pub(super) fn take_fatal(&self) -> bool {
+        self.fatal.load(Relaxed) && self.fatal.xchg(false, Full)
     }
 
     /// Notes that the queue pair has been drained, and frees the deferred objects. May sleep.

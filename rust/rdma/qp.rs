@@ -30,7 +30,7 @@ use super::cq::Cq;
 use super::noio::NoIo;
 use super::pd::Pd;
 use super::progress::Progress;
-use super::recv::queue::RecvQueue;
+use super::recv::queue::{RecvQueue, Shape};
 use crate::raw as bindings;
 
 mod chain;
@@ -61,14 +61,36 @@ pub(crate) struct QpConfig {
     /// Number of work requests on the send queue. A chain may be three quarters of it at most: a
     /// longer one might never find room, because one work request in four is signalled at least.
     pub(crate) send_wr: u32,
-    /// Number of Receives, each of which has a buffer.
+    /// Number of Receives at first, each of which has a buffer.
     pub(crate) recv_wr: u32,
+    /// Largest number of Receives ([`Qp::add_receives`]); at least `recv_wr`.
+    pub(crate) recv_max: u32,
+    /// Number of scatter/gather entries of a work request of the send queue; at least 1.
+    pub(crate) send_sge: u32,
     /// Number of tags. They are numbered from 0.
     pub(crate) tags: u32,
     /// Size of a Receive buffer in bytes.
     pub(crate) recv_size: usize,
-    /// Number of Receives that are posted together. Fewer than that many are idle at any time.
+    /// Number of Receives that are posted together. Fewer than that many are idle at any time;
+    /// those whose message is held are not counted.
     pub(crate) recv_batch: u32,
+}
+
+impl QpConfig {
+    /// Returns the number and the size of the Receives.
+    fn receives(&self) -> Shape {
+        Shape {
+            count: self.recv_wr,
+            max: self.recv_max,
+            size: self.recv_size,
+            batch: self.recv_batch,
+        }
+    }
+
+    /// Returns the number of completion entries that the two queues need.
+    fn entries(&self) -> Option<u32> {
+        self.send_wr.checked_add(self.recv_max)
+    }
 }
 
 /// The inside of a queue pair, at a fixed address.
@@ -94,8 +116,6 @@ struct Inner<C: Completions> {
     sending: SpinLock<Sending>,
     #[pin]
     draining: Mutex<()>,
-    /// Whether an error of the queue pair is still to be reported to the consumer.
-    fatal: AtomicFlag,
     /// Whether flushed Receives are expected, or were reported.
     flushed: AtomicFlag,
     /// Whether the queue pair and the completion queue have been destroyed.
@@ -103,8 +123,7 @@ struct Inner<C: Completions> {
     marker: Marker,
     tags: Tags,
     cq: Cq,
-    #[pin]
-    recv_queue: RecvQueue,
+    recv_queue: Arc<RecvQueue>,
     consumer: Arc<C>,
     pd: Arc<Pd>,
     ident: Arc<Ident>,
@@ -129,7 +148,7 @@ struct Sending {
 /// ```
 /// let device = cm.device().ok_or(ENODEV)?;
 /// let pd = Pd::new(devices.lease(&device, removal)?)?;
-/// let cq = Cq::new(&pd, CONFIG.send_wr + CONFIG.recv_wr)?;
+/// let cq = Cq::new(&pd, CONFIG.send_wr + CONFIG.recv_max)?;
 /// let outcome = Outcome::new()?;
 /// let qp = Qp::new(&cm, &pd, cq, &CONFIG, outcome.clone())?;
 /// qp.post_receives()?;
@@ -167,8 +186,8 @@ impl<C: Completions> Qp<C> {
     /// # Errors
     ///
     /// `EBUSY` if the identifier has a queue pair, or `pd` has or had one; `EINVAL` if `cq`, `pd`
-    /// and the identifier are not of the same device, or if the device has no queues of that
-    /// length; `ENOMEM`, or another error of the driver.
+    /// and the identifier are not of the same device, if `cq` is too short for the queues, or if
+    /// the device has no queues of that length; `ENOMEM`, or another error of the driver.
     pub(crate) fn new<H: CmHandler>(
         cm: &CmId<H>,
         pd: &Arc<Pd>,
@@ -176,7 +195,8 @@ impl<C: Completions> Qp<C> {
         config: &QpConfig,
         consumer: Arc<C>,
     ) -> Result<Self> {
-        if !Arc::ptr_eq(cq.pd(), pd) {
+        let fits = config.entries().is_some_and(|n| n <= cq.entries());
+        if !Arc::ptr_eq(cq.pd(), pd) || !fits || config.send_sge == 0 {
             return Err(EINVAL);
         }
         let inner = Inner::new(cm.ident(), pd, cq, config, consumer)?;
@@ -211,7 +231,19 @@ impl<C: Completions> Qp<C> {
     ///
     /// `ENOTCONN` after draining, or the error of the device's driver.
     pub(crate) fn post_receives(&self) -> Result {
-        self.recv_queue().post_all(self.as_ptr())
+        self.recv_queue().post_all()
+    }
+
+    /// Allocates `n` more Receives, or as many as [`QpConfig`] allows, and posts them. Returns how
+    /// many there were. Process context, may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTCONN` after draining; `ENOMEM`; `EIO` if the device cannot map the memory; or the error
+    /// of the device's driver, after which the queue pair counts as broken.
+    #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
+    pub(crate) fn add_receives(&self, n: u32) -> Result<u32> {
+        self.recv_queue().grow(n)
     }
 
     /// Returns the position of the last work request of the send queue that is known to have
@@ -265,17 +297,12 @@ impl<C: Completions> Qp<C> {
     }
 
     #[inline]
-    pub(super) fn as_ptr(&self) -> *mut bindings::ib_qp {
-        self.inner().qp
-    }
-
-    #[inline]
     pub(super) fn progress(&self) -> &Arc<Progress> {
         &self.inner().progress
     }
 
     #[inline]
-    pub(super) fn recv_queue(&self) -> &RecvQueue {
+    pub(super) fn recv_queue(&self) -> &Arc<RecvQueue> {
         &self.inner().recv_queue
     }
 }
@@ -307,18 +334,12 @@ impl<C: Completions> Inner<C> {
         consumer: Arc<C>,
     ) -> Result<impl PinInit<Self> + use<'a, C>> {
         let tags = Tags::new(config.tags, Self::send_done)?;
-        let recv_queue = RecvQueue::new(
-            pd,
-            config.recv_wr,
-            config.recv_size,
-            config.recv_batch,
-            Self::recv_done,
-        )?;
+        let progress = Progress::new()?;
+        let recv_queue = RecvQueue::new(pd, config.receives(), &progress, Self::recv_done)?;
         let sending = Sending {
             queue: SendQueue::new(config.send_wr)?,
             open: true,
         };
-        let progress = Progress::new()?;
         Ok(pin_init!(Self {
             qp: core::ptr::null_mut(),
             number: 0,
@@ -327,13 +348,12 @@ impl<C: Completions> Inner<C> {
             progress,
             sending <- new_spinlock!(sending, "rdma::Qp::sending"),
             draining <- new_mutex!((), "rdma::Qp::draining"),
-            fatal: AtomicFlag::new(false),
             flushed: AtomicFlag::new(false),
             destroyed: AtomicFlag::new(false),
             marker: Marker::new(),
             tags,
             cq,
-            recv_queue <- recv_queue,
+            recv_queue,
             consumer,
             pd: pd.clone(),
             ident: ident.clone(),
@@ -367,10 +387,12 @@ impl<C: Completions> Inner<C> {
             Ok(qp) => {
                 // INVARIANT: The queue pair was created through `ident` just now.
                 // SAFETY: `this` is valid and not shared, and `inner` is not used after this. The
-                // queue pair is valid, and its number is constant.
+                // queue pair is valid, and its number is constant. It is destroyed only after its
+                // receive queue has been closed.
                 unsafe {
                     (*this).qp = qp;
                     (*this).number = (*qp).qp_num;
+                    (*this).recv_queue.open(qp);
                 }
                 Ok(())
             }
@@ -386,8 +408,8 @@ impl<C: Completions> Inner<C> {
     fn attributes(&self, config: &QpConfig) -> Result<bindings::ib_qp_init_attr> {
         let cap = bindings::ib_qp_cap {
             max_send_wr: config.send_wr.checked_add(drain::SEND_WRS).ok_or(EINVAL)?,
-            max_recv_wr: config.recv_wr.checked_add(drain::RECV_WRS).ok_or(EINVAL)?,
-            max_send_sge: 1,
+            max_recv_wr: config.recv_max.checked_add(drain::RECV_WRS).ok_or(EINVAL)?,
+            max_send_sge: config.send_sge,
             max_recv_sge: 1,
             ..pin_init::zeroed()
         };

@@ -4,8 +4,10 @@
 //!
 //! A Receive buffer belongs to the device from posting to completion, and nothing can read it then.
 //! After completion it belongs to a [`Received`], which lends the bytes out and returns the buffer
-//! to the receive queue when it is dropped.
+//! to the receive queue when it is dropped. [`Received::hold`] makes a [`Held`] of it, which does
+//! the same later, on any thread.
 
+use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use kernel::sync::Arc;
@@ -14,9 +16,91 @@ use super::progress::Progress;
 use super::qp::{Completions, Qp};
 use crate::raw as bindings;
 
+mod held;
 pub(super) mod queue;
+mod slots;
 
-use queue::Slot;
+pub(crate) use held::Held;
+use queue::RecvQueue;
+use slots::Slot;
+
+/// A slot with a message in it.
+///
+/// # Invariants
+///
+/// `slot` is a slot of a receive queue that exists as long as this value is used. It has completed,
+/// and belongs to this value.
+struct Filled {
+    slot: NonNull<Slot>,
+    len: usize,
+    invalidated: Option<u32>,
+}
+
+impl Filled {
+    /// Takes the message out of a completion.
+    ///
+    /// # Safety
+    ///
+    /// `wc` is a successful completion of a Receive of a [`RecvQueue`], which exists as long as the
+    /// value is used. Nothing else uses the slot.
+    #[inline]
+    unsafe fn new(wc: &bindings::ib_wc) -> Self {
+        // SAFETY: Completions of a receive queue identify the work request by `wr_cqe`.
+        let cqe = unsafe { wc.__bindgen_anon_1.wr_cqe };
+        // By the invariant of `Slot`, the completion entry is its first field.
+        let slot = cqe.cast::<Slot>();
+        // SAFETY: The caller promises that the entry belongs to a slot, so the pointer is valid and
+        // not null, and that nothing else uses the slot.
+        let (slot, buffer) = unsafe { (NonNull::new_unchecked(slot), &(*slot).buffer) };
+        // The length comes from the device: it is limited to the buffer in any case.
+        // CAST: `usize` has at least 32 bits.
+        let len = (wc.byte_len as usize).min(buffer.len());
+        buffer.sync_for_cpu(len);
+        // CAST: a flag.
+        let with_invalidate = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE as i32;
+        let invalidated = if wc.wc_flags & with_invalidate != 0 {
+            // SAFETY: The flag says that this member of the union is in use.
+            Some(unsafe { wc.ex.invalidate_rkey })
+        } else {
+            None
+        };
+        // INVARIANT: The caller promises it.
+        Self {
+            slot,
+            len,
+            invalidated,
+        }
+    }
+
+    /// Returns the message.
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: By the type invariant the slot is valid and belongs to this value, so the device
+        // does not write its buffer.
+        let buffer = unsafe { &(*self.slot.as_ptr()).buffer };
+        buffer.bytes().get(..self.len).unwrap_or_default()
+    }
+
+    /// Returns the number of the slot.
+    #[inline]
+    fn index(&self) -> u32 {
+        // SAFETY: By the type invariant the slot is valid and belongs to this value.
+        unsafe { (*self.slot.as_ptr()).index }
+    }
+
+    /// Returns the slot to its receive queue.
+    ///
+    /// # Safety
+    ///
+    /// The slot is one of `queue`, and this value is not used after this.
+    #[inline]
+    unsafe fn give_back(&mut self, queue: &RecvQueue) {
+        // SAFETY: By the type invariant the slot is valid and belongs to this value.
+        let slot = unsafe { &mut *self.slot.as_ptr() };
+        slot.buffer.sync_for_device(self.len);
+        queue.recycle(slot);
+    }
+}
 
 /// A message that has arrived, in its Receive buffer. Dropping it returns the buffer to the receive
 /// queue, which posts it again.
@@ -39,13 +123,10 @@ use queue::Slot;
 ///
 /// # Invariants
 ///
-/// `slot` is a slot of `qp`'s receive queue that has completed successfully, and belongs to this
-/// value.
+/// The slot of `filled` is one of `qp`'s receive queue.
 pub(crate) struct Received<'a, C: Completions> {
     qp: &'a Qp<C>,
-    slot: NonNull<Slot>,
-    len: usize,
-    invalidated: Option<u32>,
+    filled: Filled,
 }
 
 impl<'a, C: Completions> Received<'a, C> {
@@ -57,55 +138,43 @@ impl<'a, C: Completions> Received<'a, C> {
     /// once for it.
     #[inline]
     pub(super) unsafe fn new(qp: &'a Qp<C>, wc: &bindings::ib_wc) -> Self {
-        // SAFETY: Completions of a receive queue identify the work request by `wr_cqe`.
-        let cqe = unsafe { wc.__bindgen_anon_1.wr_cqe };
-        // By the invariant of `Slot`, the completion entry is its first field.
-        let slot = cqe.cast::<Slot>();
-        // SAFETY: The caller promises that the entry belongs to a slot of `qp`'s receive queue, so
-        // the pointer is valid and not null. The Receive has completed, so the device does not use
-        // the slot, and as this is called once, nothing else does.
-        let (slot, buffer) = unsafe { (NonNull::new_unchecked(slot), &(*slot).buffer) };
-        // The length comes from the device: it is limited to the buffer in any case.
-        // CAST: `usize` has at least 32 bits.
-        let len = (wc.byte_len as usize).min(buffer.len());
-        buffer.sync_for_cpu(len);
-        // CAST: a flag.
-        let with_invalidate = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE as i32;
-        let invalidated = if wc.wc_flags & with_invalidate != 0 {
-            // SAFETY: The flag says that this member of the union is in use.
-            Some(unsafe { wc.ex.invalidate_rkey })
-        } else {
-            None
-        };
-        // INVARIANT: The caller promises that the slot completed successfully and is passed once.
+        // INVARIANT: The caller promises that the Receive is one of this queue.
         Self {
             qp,
-            slot,
-            len,
-            invalidated,
+            // SAFETY: The Receive has completed, so the device does not use the slot, and as this
+            // is called once, nothing else does. The queue pair is borrowed and keeps the queue.
+            filled: unsafe { Filled::new(wc) },
         }
     }
 
     /// Returns the message.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: By the type invariant the slot is valid and belongs to this value, so the device
-        // does not write its buffer.
-        let buffer = unsafe { &(*self.slot.as_ptr()).buffer };
-        buffer.bytes().get(..self.len).unwrap_or_default()
+        self.filled.bytes()
     }
 
     /// Returns the R_key that the message has invalidated, if it came by Send With Invalidate.
     #[inline]
     pub(crate) fn invalidated(&self) -> Option<u32> {
-        self.invalidated
+        self.filled.invalidated
     }
 
     /// Returns the number of the Receive, for traces.
     #[inline]
     pub(crate) fn index(&self) -> u32 {
-        // SAFETY: By the type invariant the slot is valid and belongs to this value.
-        unsafe { (*self.slot.as_ptr()).index }
+        self.filled.index()
+    }
+
+    /// Keeps the message longer than the handler of its completion runs. The Receive is not posted
+    /// again before the result is dropped.
+    #[inline]
+    #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
+    pub(crate) fn hold(self) -> Held {
+        // The slot is handed over, so it must not be given back here.
+        let this = ManuallyDrop::new(self);
+        let filled = Filled { ..this.filled };
+        // SAFETY: By the type invariant the slot is one of this queue.
+        unsafe { Held::new(this.qp.recv_queue().clone(), filled) }
     }
 
     /// Returns the progress of the queue pair that the message came on.
@@ -118,18 +187,8 @@ impl<'a, C: Completions> Received<'a, C> {
 impl<C: Completions> Drop for Received<'_, C> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the slot is valid and belongs to this value alone.
-        let slot = unsafe { &mut *self.slot.as_ptr() };
-        slot.buffer.sync_for_device(self.len);
-        if self
-            .qp
-            .recv_queue()
-            .recycle(self.qp.as_ptr(), slot)
-            .is_err()
-        {
-            // The consumer may hold a lock while it drops the message, so `Completions::broken` is
-            // called after `Completions::received` has returned, and not here.
-            self.qp.note_lost_receives();
-        }
+        // SAFETY: By the type invariant the slot is one of this queue. This is the destructor, so
+        // the value is not used after this.
+        unsafe { self.filled.give_back(self.qp.recv_queue()) };
     }
 }

@@ -22,6 +22,8 @@ const WAIT_MS: u32 = 10_000;
 const CONFIG: QpConfig = QpConfig {
     send_wr: 8,
     recv_wr: 4,
+    recv_max: 6,
+    send_sge: 3,
     tags: 1,
     recv_size: 256,
     recv_batch: 2,
@@ -251,7 +253,7 @@ impl End {
     ) -> Result<Self> {
         let device = cm.device().ok_or(ENODEV)?;
         let pd = Pd::new(devices.lease(&device, removal)?)?;
-        let cq = Cq::new(&pd, CONFIG.send_wr + CONFIG.recv_wr)?;
+        let cq = Cq::new(&pd, CONFIG.send_wr + CONFIG.recv_max)?;
         let outcome = Outcome::new()?;
         let qp = Qp::new(&cm, &pd, cq, &CONFIG, outcome.clone())?;
         qp.post_receives()?;
@@ -275,7 +277,7 @@ impl End {
     /// registered.
     pub(crate) fn second_queue_pair(self) -> Result {
         drop(self.qp);
-        let cq = Cq::new(&self.pd, CONFIG.send_wr + CONFIG.recv_wr)?;
+        let cq = Cq::new(&self.pd, CONFIG.send_wr + CONFIG.recv_max)?;
         match Qp::new(&self.cm, &self.pd, cq, &CONFIG, self.outcome) {
             Err(EBUSY) => Ok(()),
             Err(error) => Err(error),

@@ -8,7 +8,7 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use kernel::ffi::c_void;
-use kernel::sync::atomic::{Full as FullOrder, Relaxed};
+use kernel::sync::atomic::Full as FullOrder;
 
 use super::tag::{Entry, Tag};
 use super::{Inner, Qp};
@@ -121,24 +121,7 @@ pub(crate) trait Completions: Sized + Send + Sync + 'static {
     fn room(&self, _qp: &Qp<Self>) {}
 }
 
-impl<C: Completions> Qp<C> {
-    /// Notes that Receives could not be posted, so that the connection is of no use. Called while a
-    /// message is being handled; [`Completions::broken`] is called after that.
-    #[cold]
-    pub(in super::super) fn note_lost_receives(&self) {
-        let inner = self.inner();
-        inner.progress.set_broken();
-        inner.fatal.store(true, Relaxed);
-    }
-}
-
 impl<C: Completions> Inner<C> {
-    /// Returns whether an error of the queue pair is to be reported, and forgets it.
-    #[inline]
-    fn take_fatal(&self) -> bool {
-        self.fatal.load(Relaxed) && self.fatal.xchg(false, FullOrder)
-    }
-
     /// Returns whether this is the first flushed Receive, and it was not expected.
     fn is_first_flush(&self) -> bool {
         !self.flushed.xchg(true, FullOrder)
@@ -200,7 +183,7 @@ impl<C: Completions> Inner<C> {
             // belongs to this queue pair and is passed once.
             let msg = unsafe { Received::new(&qp, wc) };
             inner.consumer.received(&qp, msg);
-            if inner.take_fatal() {
+            if inner.progress.take_fatal() {
                 inner.consumer.broken(&qp, WcError::general());
             }
             return;
@@ -209,7 +192,7 @@ impl<C: Completions> Inner<C> {
         inner.progress.set_broken();
         // The first flush is reported in any case: it may be the only sign of an error that the
         // device reports late or not at all.
-        if !error.is_flush() || inner.take_fatal() || inner.is_first_flush() {
+        if !error.is_flush() || inner.progress.take_fatal() || inner.is_first_flush() {
             inner.consumer.broken(&qp, error);
         }
     }
@@ -232,8 +215,7 @@ impl<C: Completions> Inner<C> {
                 | bindings::ib_event_type_IB_EVENT_QP_REQ_ERR
                 | bindings::ib_event_type_IB_EVENT_QP_ACCESS_ERR
         ) {
-            inner.progress.set_broken();
-            inner.fatal.store(true, Relaxed);
+            inner.progress.set_fatal();
         }
     }
 

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receives: their completion entries, work requests and buffers.
+
+use core::ops::Range;
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use crate::raw as bindings;
+use crate::rdma::buffer::{Buffer, DmaDirection};
+use crate::rdma::cq::Done;
+use crate::rdma::numa;
+use crate::rdma::pd::Pd;
+use crate::rdma::stack::Linked;
+
+/// A Receive: its completion entry, work request and buffer.
+///
+/// # Invariants
+///
+/// - `cqe` is the first field, so that a pointer to it is a pointer to the slot.
+/// - After `link`, `wr` points to `cqe` and `sge`, and `sge` describes the buffer; the slot does
+///   not move any more.
+#[repr(C)]
+pub(super) struct Slot {
+    cqe: bindings::ib_cqe,
+    wr: bindings::ib_recv_wr,
+    sge: bindings::ib_sge,
+    pub(super) buffer: KBox<Buffer>,
+    pub(super) index: u32,
+}
+
+/// Slots that are allocated together.
+///
+/// # Invariants
+///
+/// `slots` is complete and linked: its members do not move any more.
+pub(super) struct Group {
+    slots: KVVec<Slot>,
+    next: Option<KBox<Group>>,
+}
+
+impl Linked for Group {
+    fn link(&mut self) -> &mut Option<KBox<Self>> {
+        &mut self.next
+    }
+}
+
+impl Group {
+    /// Makes the slots with these numbers, and maps a buffer of `size` bytes for each. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a size that is 0 or does not fit a work request; `ENOMEM`; `EIO` if the device
+    /// cannot map the memory.
+    pub(super) fn new(
+        pd: &Arc<Pd>,
+        indices: Range<u32>,
+        size: usize,
+        done: Done,
+    ) -> Result<KBox<Self>> {
+        let node = numa::node(&pd.as_device());
+        let mut slots: KVVec<_> = numa::with_capacity(indices.len(), GFP_KERNEL, node)?;
+        for index in indices {
+            let buffer = Buffer::new(pd, size, DmaDirection::FromDevice, GFP_KERNEL)?;
+            slots.push(Slot::new(index, buffer, pd.lkey(), done), GFP_KERNEL)?;
+        }
+        // INVARIANT: `slots` is complete, so its members do not move any more.
+        slots.iter_mut().for_each(Slot::link);
+        Ok(KBox::new(Self { slots, next: None }, GFP_KERNEL)?)
+    }
+
+    /// Returns the slots.
+    pub(super) fn slots(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.slots.iter_mut()
+    }
+}
+
+impl Slot {
+    /// Makes a slot, whose pointers are not set yet.
+    fn new(index: u32, buffer: KBox<Buffer>, lkey: u32, done: Done) -> Self {
+        Self {
+            cqe: bindings::ib_cqe { done: Some(done) },
+            wr: pin_init::zeroed(),
+            sge: bindings::ib_sge {
+                addr: buffer.addr(),
+                // CAST: `Buffer::new` refuses lengths that do not fit.
+                length: buffer.len() as u32,
+                lkey,
+            },
+            buffer,
+            index,
+        }
+    }
+
+    /// Sets the pointers of the work request. The slot must not move after this.
+    fn link(&mut self) {
+        self.wr.__bindgen_anon_1.wr_cqe = &raw mut self.cqe;
+        self.wr.sg_list = &raw mut self.sge;
+        self.wr.num_sge = 1;
+    }
+
+    /// Puts the work request before `next`, and returns it as the head of the chain.
+    #[inline]
+    pub(super) fn chain(&mut self, next: *mut bindings::ib_recv_wr) -> *mut bindings::ib_recv_wr {
+        self.wr.next = next;
+        &raw mut self.wr
+    }
+}
