@@ -12,6 +12,7 @@
 //! | [`cm`], [`listen`] | connection identifiers, events, connecting; listening and accepting |
 //! | [`qp`] | queue pairs: posting, completions, draining |
 //! | [`send`], [`recv`] | buffers of the send queue; messages that have arrived |
+//! | [`scatter`] | page lists, with the RDMA Reads and Writes that move them |
 //! | [`mr`] | memory regions (FRWR): memory that a peer may read or write |
 //!
 //! Private modules have what these share: `buffer` (memory mapped for a device), `progress` (which
@@ -26,13 +27,15 @@
 //!   Lease ◄── Pd ◄── Cq ◄── Qp ──► CmId's identifier
 //!              ▲             │ progress
 //!              ├── SendBuf ──┤
+//!              ├── Source ───┤
+//!              ├── Sink ─────┤
 //!              └── Mr ───────┘
 //! ```
 //!
-//! The progress of a queue pair ([`progress`]) is shared with the buffers and regions posted on it.
-//! A buffer or region that is dropped while the device may still use it is kept there, and freed
-//! when the queue pair has been drained. Draining proves that a peer cannot reach a region only
-//! because a protection domain has a single queue pair in its life ([`Pd`](pd::Pd)).
+//! The progress of a queue pair ([`progress`]) is shared with the buffers, page lists and regions
+//! posted on it. An object of these that is dropped while the device may still use it is kept
+//! there, and freed when the queue pair has been drained. Draining proves that a peer cannot reach
+//! a region only because a protection domain has a single queue pair in its life ([`Pd`](pd::Pd)).
 //!
 //! # Context
 //!
@@ -67,6 +70,8 @@ pub(crate) mod mr;
 pub(crate) mod pd;
 pub(crate) mod qp;
 pub(crate) mod recv;
+#[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
+pub(crate) mod scatter;
 pub(crate) mod send;
 
 mod buffer;

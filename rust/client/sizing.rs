@@ -92,7 +92,8 @@ const fn send_wr_per_request(mr_depth: u32) -> u32 {
 #[kernel::prelude::kunit_tests(rpcrdma_client_sizing)]
 mod tests {
     use super::*;
-    use crate::rdma::qp::{DRAIN_ENTRIES, DRAIN_SEND_WRS};
+    use crate::rdma::cq::DRAIN_ENTRIES;
+    use crate::rdma::qp::DRAIN_SEND_WRS;
 
     const CONFIG: Config = Config {
         slots: 128,
@@ -105,6 +106,7 @@ mod tests {
     fn device(max_qp_wr: u32, max_frmr_depth: u32, max_cqe: u32) -> Limits {
         Limits {
             max_qp_wr,
+            reads_need_regions: false,
             max_sge: 30,
             max_read_sge: 30,
             max_frmr_depth,

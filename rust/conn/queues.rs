@@ -3,8 +3,9 @@
 //! The lengths of a connection's queues: what the role asks for, cut to what the device has room
 //! for.
 
+use crate::rdma::cq::DRAIN_ENTRIES;
 use crate::rdma::device::Limits;
-use crate::rdma::qp::{DRAIN_ENTRIES, DRAIN_SEND_WRS};
+use crate::rdma::qp::DRAIN_SEND_WRS;
 
 /// A quarter of the Receives is posted in one batch.
 const RECEIVE_BATCHES: u32 = 4;

@@ -46,6 +46,29 @@ void rr_ib_dma_sync_single_for_device(struct ib_device *dev, u64 addr, size_t le
 	ib_dma_sync_single_for_device(dev, addr, len, dir);
 }
 
+u64 rr_ib_dma_map_page(struct ib_device *dev, struct page *page, unsigned int offset,
+		       unsigned int len, enum dma_data_direction dir)
+{
+	return ib_dma_map_page(dev, page, offset, len, dir);
+}
+
+void rr_ib_dma_unmap_page(struct ib_device *dev, u64 addr, unsigned int len,
+			  enum dma_data_direction dir)
+{
+	ib_dma_unmap_page(dev, addr, len, dir);
+}
+
+bool rr_ib_uses_virt_dma(struct ib_device *dev)
+{
+	return ib_uses_virt_dma(dev);
+}
+
+/* All ports of a device speak the same protocol, or iWARP is not one of them. */
+bool rr_ib_is_iwarp(const struct ib_device *dev)
+{
+	return rdma_protocol_iwarp(dev, rdma_start_port(dev));
+}
+
 int rr_ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
 		     enum dma_data_direction dir)
 {

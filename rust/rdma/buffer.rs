@@ -201,7 +201,7 @@ impl Buffer {
             if let Some(progress) = this.progress.take() {
                 // If the queue pair was drained meanwhile, the buffer comes back, and is freed
                 // here.
-                drop(progress.defer_buffer(this));
+                drop(progress.defer(this));
             }
         }
     }

@@ -12,6 +12,9 @@ use kernel::sync::Arc;
 use super::pd::Pd;
 use crate::raw as bindings;
 
+/// Number of completions that draining a queue pair needs.
+pub(crate) const DRAIN_ENTRIES: u32 = 3;
+
 /// The type of a completion handler, as `ib_core` calls it.
 pub(super) type Done = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
 
@@ -52,9 +55,7 @@ impl Cq {
     /// `EINVAL` if the device has no queue of that length; `ENOMEM`, or another error of the
     /// driver.
     pub(crate) fn new(pd: &Arc<Pd>, entries: u32) -> Result<Self> {
-        let all = entries
-            .checked_add(super::qp::DRAIN_ENTRIES)
-            .ok_or(EINVAL)?;
+        let all = entries.checked_add(DRAIN_ENTRIES).ok_or(EINVAL)?;
         // SAFETY: By the invariant of `Pd` the device exists. The name is static, and the context
         // may be null.
         let cq = unsafe {

@@ -31,10 +31,7 @@ pub(crate) struct Limits {
     /// Number of work requests on either queue of a queue pair.
     pub(crate) max_qp_wr: u32,
     /// Number of scatter/gather entries of a work request of the send queue.
-    #[allow(
-        dead_code,
-        reason = "for the server's RDMA Reads and Writes, whose memory is in pages"
-    )]
+    #[allow(dead_code, reason = "for the server")]
     pub(crate) max_sge: u32,
     /// Number of scatter/gather entries of an RDMA Read.
     #[allow(dead_code, reason = "for the server")]
@@ -53,6 +50,10 @@ pub(crate) struct Limits {
     /// Whether mapping a memory region may sleep. Only the driver of HiSilicon's hns does, which
     /// allocates in `hns_roce_map_mr_sg()`.
     pub(crate) map_sleeps: bool,
+    /// Whether RDMA Reads must place their bytes into registered memory, and can invalidate it:
+    /// the device's ports speak iWARP.
+    #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
+    pub(crate) reads_need_regions: bool,
 }
 
 /// Longest name of a device, with its terminator (`IB_DEVICE_NAME_MAX`).
@@ -111,6 +112,8 @@ impl Device<'_> {
             (&(*device).attrs, (*device).ops.driver_id)
         };
         let flags = attrs.device_cap_flags;
+        // SAFETY: By the type invariant the device is registered.
+        let iwarp = unsafe { bindings::rr_ib_is_iwarp(self.device.as_ptr()) };
         Limits {
             max_qp_wr: attrs.max_qp_wr,
             max_sge: attrs.max_send_sge,
@@ -121,6 +124,7 @@ impl Device<'_> {
             max_cqe: attrs.max_cqe,
             mem_mgt_extensions: flags & MEM_MGT_EXTENSIONS != 0,
             sg_gaps: attrs.kernel_cap_flags & SG_GAPS != 0,
+            reads_need_regions: iwarp,
             map_sleeps: driver == bindings::rdma_driver_id_RDMA_DRIVER_HNS,
         }
     }

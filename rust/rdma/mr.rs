@@ -114,6 +114,12 @@ impl Mr {
         self.region.rkey()
     }
 
+    /// Returns the L_key.
+    #[inline]
+    pub(super) fn lkey(&self) -> u32 {
+        self.region.lkey()
+    }
+
     /// Returns the address of the first byte, as the peer uses it.
     #[inline]
     pub(crate) fn iova(&self) -> u64 {

@@ -8,7 +8,9 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::buffer::Buffer;
 use super::mr::region::Region;
-use super::stack::Stack;
+use super::scatter::list::List;
+use super::stack::{Linked, Stack};
+use crate::mem::{Page, PageRef};
 
 /// Which work requests of a queue pair have completed, and which objects are freed when it has been
 /// drained.
@@ -31,9 +33,45 @@ pub(super) struct Progress {
 }
 
 /// Objects whose owner has dropped them while the device could still use them.
-struct Deferred {
+pub(super) struct Deferred {
     buffers: Stack<Buffer>,
     regions: Stack<Region>,
+    sources: Stack<List<PageRef>>,
+    sinks: Stack<List<Page>>,
+}
+
+impl Deferred {
+    const fn new() -> Self {
+        Self {
+            buffers: Stack::new(),
+            regions: Stack::new(),
+            sources: Stack::new(),
+            sinks: Stack::new(),
+        }
+    }
+}
+
+/// An object that [`Progress::defer`] can keep.
+pub(super) trait Deferrable: Linked {
+    /// Returns the stack of objects of this type.
+    fn stack(deferred: &mut Deferred) -> &mut Stack<Self>;
+}
+
+macro_rules! deferrable {
+    ($($field:ident: $object:ty,)*) => {
+        $(impl Deferrable for $object {
+            fn stack(deferred: &mut Deferred) -> &mut Stack<Self> {
+                &mut deferred.$field
+            }
+        })*
+    };
+}
+
+deferrable! {
+    buffers: Buffer,
+    regions: Region,
+    sources: List<PageRef>,
+    sinks: List<Page>,
 }
 
 impl Progress {
@@ -43,10 +81,7 @@ impl Progress {
     ///
     /// `ENOMEM`.
     pub(super) fn new() -> Result<Arc<Self>> {
-        let deferred = Deferred {
-            buffers: Stack::new(),
-            regions: Stack::new(),
-        };
+        let deferred = Deferred::new();
         Arc::pin_init(
             pin_init!(Self {
                 retired: Atomic::new(0),
@@ -109,38 +144,23 @@ impl Progress {
     pub(super) fn set_drained(&self) {
         let mut deferred = self.deferred.lock();
         self.drained.store(true, Release);
-        let buffers = deferred.buffers.take_all();
-        let regions = deferred.regions.take_all();
+        let objects = core::mem::replace(&mut *deferred, Deferred::new());
         // Freeing may sleep, so it happens after the lock has been released.
         drop(deferred);
-        drop((buffers, regions));
+        drop(objects);
     }
 
-    /// Keeps a buffer until the queue pair has been drained.
+    /// Keeps an object until the queue pair has been drained.
     ///
     /// # Errors
     ///
-    /// Returns the buffer itself if the queue pair has been drained already.
-    pub(super) fn defer_buffer(&self, buffer: KBox<Buffer>) -> Result<(), KBox<Buffer>> {
+    /// Returns the object itself if the queue pair has been drained already.
+    pub(super) fn defer<T: Deferrable>(&self, object: KBox<T>) -> Result<(), KBox<T>> {
         let mut deferred = self.deferred.lock();
         if self.is_drained() {
-            return Err(buffer);
+            return Err(object);
         }
-        deferred.buffers.push(buffer);
-        Ok(())
-    }
-
-    /// Keeps a memory region until the queue pair has been drained.
-    ///
-    /// # Errors
-    ///
-    /// Returns the region itself if the queue pair has been drained already.
-    pub(super) fn defer_region(&self, region: KBox<Region>) -> Result<(), KBox<Region>> {
-        let mut deferred = self.deferred.lock();
-        if self.is_drained() {
-            return Err(region);
-        }
-        deferred.regions.push(region);
+        T::stack(&mut deferred).push(object);
         Ok(())
     }
 }

@@ -11,7 +11,8 @@
 //! | --- | --- |
 //! | `tag.rs` | tags, and their completion entries |
 //! | `post.rs` | posting Sends with registrations before them, and invalidations |
-//! | `one_sided.rs` | posting RDMA Reads and Writes |
+//! | `one_sided.rs` | posting RDMA Reads and Writes of a buffer |
+//! | `paged.rs` | posting page lists: replies with RDMA Writes, and RDMA Reads |
 //! | `chain.rs` | chains of work requests, which are posted together |
 //! | `sq.rs` | accounting of the send queue |
 //! | `completion.rs` | the consumer's trait, and the completion handlers |
@@ -37,12 +38,14 @@ mod chain;
 mod completion;
 mod drain;
 mod one_sided;
+mod paged;
 mod post;
 mod sq;
 mod tag;
 
+pub(super) use chain::Chain;
 pub(crate) use completion::{Completions, WcError};
-pub(crate) use drain::{ENTRIES as DRAIN_ENTRIES, SEND_WRS as DRAIN_SEND_WRS};
+pub(crate) use drain::SEND_WRS as DRAIN_SEND_WRS;
 #[allow(
     unused_imports,
     reason = "for the server, and for the sample rdma_ping"

@@ -45,12 +45,6 @@ impl<T: Linked> Stack<T> {
         self.len -= 1;
         Some(item)
     }
-
-    /// Removes all objects, and returns them as another stack.
-    #[inline]
-    pub(super) fn take_all(&mut self) -> Self {
-        core::mem::replace(self, Self::new())
-    }
 }
 
 impl<T: Linked> Drop for Stack<T> {

@@ -158,7 +158,7 @@ impl Drop for Regions {
             // The region gives up its reference, or the two would keep each other alive.
             if let Some(progress) = region.progress.take() {
                 // If the queue pair has been drained, the region comes back, and is destroyed here.
-                drop(progress.defer_region(region));
+                drop(progress.defer(region));
             }
         }
     }

@@ -137,6 +137,14 @@ impl Region {
         unsafe { (*self.mr.as_ptr()).rkey }
     }
 
+    /// Returns the L_key.
+    #[inline]
+    pub(super) fn lkey(&self) -> u32 {
+        // SAFETY: By the type invariant `mr` is valid. Only `renew`, which borrows the region
+        // exclusively, changes the field.
+        unsafe { (*self.mr.as_ptr()).lkey }
+    }
+
     /// Returns the address of the first byte, as the peer uses it.
     #[inline]
     pub(super) fn iova(&self) -> u64 {

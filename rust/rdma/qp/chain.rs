@@ -20,7 +20,7 @@ const SIGNALED: i32 = bindings::ib_send_flags_IB_SEND_SIGNALED;
 ///
 /// `count` work requests are chained by `next`, from `first` to `last`. All of them are borrowed
 /// exclusively for as long as the chain is used.
-pub(super) struct Chain {
+pub(in super::super) struct Chain {
     first: *mut bindings::ib_send_wr,
     last: *mut bindings::ib_send_wr,
     count: u32,
@@ -39,7 +39,7 @@ impl Chain {
     /// Adds a work request. The caller has borrowed it exclusively for as long as the chain is
     /// used.
     #[inline]
-    pub(super) fn add(&mut self, wr: *mut bindings::ib_send_wr) {
+    pub(in super::super) fn add(&mut self, wr: *mut bindings::ib_send_wr) {
         if self.first.is_null() {
             self.first = wr;
         } else {

@@ -15,6 +15,7 @@ use kernel::sync::atomic::{AtomicFlag, Full as FullOrder, Relaxed};
 
 use super::{Completions, Inner};
 use crate::raw as bindings;
+use crate::rdma::cq::DRAIN_ENTRIES;
 use crate::rdma::noio::NoIo;
 
 /// Number of work requests that draining posts on the send queue: our marker, and that of
@@ -22,8 +23,8 @@ use crate::rdma::noio::NoIo;
 pub(crate) const SEND_WRS: u32 = 2;
 /// Number of work requests that draining posts on the receive queue: the marker of `ib_core`.
 pub(super) const RECV_WRS: u32 = 1;
-/// Number of completions that draining needs.
-pub(crate) const ENTRIES: u32 = SEND_WRS + RECV_WRS;
+
+const _: () = assert!(SEND_WRS + RECV_WRS == DRAIN_ENTRIES);
 
 /// The last work request that we post on a send queue.
 ///

@@ -192,7 +192,7 @@ impl<C: Completions> Qp<C> {
     /// Describes the first `len` bytes of a buffer for a work request, and makes them visible to
     /// the device.
     #[inline]
-    fn sge(&self, buffer: &Buffer, len: usize) -> Result<bindings::ib_sge, PostError> {
+    pub(super) fn sge(&self, buffer: &Buffer, len: usize) -> Result<bindings::ib_sge, PostError> {
         // Some devices take a length of 0 for the largest possible one.
         if len == 0 || len > buffer.len() || !Arc::ptr_eq(buffer.pd(), &self.inner().pd) {
             return Err(PostError::Invalid);

@@ -18,7 +18,7 @@ BUDGET: dict[str, int] = {
     "raw": 2,
     "mem": 21,
     "work": 20,
-    "rdma": 165,
+    "rdma": 178,
     "sunrpc": 360,
     "observe": 3,
     # Registers the client's transport, because `client` may not contain unsafe code.

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Page lists: pages, with the RDMA Reads or Writes that move their bytes.
+//!
+//! ```text
+//!            write / read            post_reply / post_reads
+//!   Empty ─────────────────► Ready ─────────────────────────► In flight
+//!     ▲                        │                                  │ completed, or drained
+//!     │    clear, pages        │                                  ▼
+//!     └────────────────────────┴───────────────────────────── Finished
+//! ```
+//!
+//! A list keeps its vectors from one RPC to the next, so an RPC that is no larger than one before
+//! allocates nothing. The memory is mapped when work requests are added, and unmapped when the list
+//! is cleared; the scatter/gather entries have what unmapping needs.
+//!
+//! A list that is dropped in flight is freed when the queue pair has been drained.
+//!
+//! Over iWARP the peer writes into the memory of an RDMA Read with a key that it is given. Such
+//! memory is therefore registered for a single RDMA Read, which invalidates it
+//! ([`Limits::reads_need_regions`](super::device::Limits)).
+
+use core::mem::ManuallyDrop;
+
+use kernel::page::PAGE_SIZE;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::buffer::DmaDirection;
+use super::mr::MrPool;
+use super::pd::Pd;
+use super::qp::Remote;
+use crate::mem::{Page, PageRef, Piece};
+use crate::raw as bindings;
+
+pub(super) mod list;
+mod posting;
+pub(super) mod requests;
+
+use list::List;
+
+/// Pages of a reply, and the RDMA Writes that move them to the requester.
+///
+/// # Context
+///
+/// Process context. Dropping the last object of a [`Pd`] sleeps.
+pub(crate) struct Source(ManuallyDrop<KBox<List<PageRef>>>);
+
+impl Source {
+    /// Makes an empty list. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
+        Ok(Self(ManuallyDrop::new(List::new(
+            pd,
+            DmaDirection::ToDevice,
+        )?)))
+    }
+
+    /// Returns whether the RDMA Writes may still be outstanding.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> bool {
+        self.0.requests.in_flight()
+    }
+
+    /// Returns the pages, or `None` while the RDMA Writes may be outstanding. The caller removes no
+    /// page whose bytes were passed to [`Self::write`] before the list is finished or cleared.
+    #[inline]
+    pub(crate) fn pages(&mut self) -> Option<&mut KVec<PageRef>> {
+        (!self.in_flight()).then_some(&mut self.0.pages)
+    }
+
+    /// Adds RDMA Writes of `pieces` to the memory of the peer at `to`, each with at most
+    /// `sges_per_wr` scatter/gather entries. May sleep.
+    ///
+    /// The user of the pieces promises that their memory stays as long as the list is not cleared;
+    /// the references in [`Self::pages`] can ensure that.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the list was posted and not cleared; `EINVAL` if `sges_per_wr` is 0; `ENOMEM`;
+    /// `EIO` if the device cannot map the memory. After an error other than `EBUSY` the list has no
+    /// RDMA Writes.
+    pub(crate) fn write(
+        &mut self,
+        pieces: impl Iterator<Item = Piece>,
+        to: Remote,
+        sges_per_wr: u32,
+    ) -> Result {
+        let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
+        self.0.requests.add(pieces, to, sges_per_wr, opcode)
+    }
+
+    /// Returns the number of work requests.
+    #[inline]
+    pub(crate) fn work_requests(&self) -> u32 {
+        self.0.requests.count()
+    }
+
+    /// Unmaps the memory, and forgets the pages and the RDMA Writes. Returns false, and does
+    /// nothing, while they may be outstanding.
+    pub(crate) fn clear(&mut self) -> bool {
+        let cleared = self.0.requests.clear();
+        if cleared {
+            PageRef::put_all(&mut self.0.pages);
+        }
+        cleared
+    }
+
+    #[inline]
+    pub(super) fn list(&mut self) -> &mut List<PageRef> {
+        &mut self.0
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        // SAFETY: This is the destructor, so `self.0` is not used after this.
+        List::release(unsafe { ManuallyDrop::take(&mut self.0) });
+    }
+}
+
+/// Pages into which RDMA Reads place a call. They form one linear range of bytes.
+///
+/// # Context
+///
+/// Process context. Dropping the last object of a [`Pd`] sleeps.
+pub(crate) struct Sink(ManuallyDrop<KBox<List<Page>>>);
+
+impl Sink {
+    /// Makes an empty list. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
+        Ok(Self(ManuallyDrop::new(List::new(
+            pd,
+            DmaDirection::FromDevice,
+        )?)))
+    }
+
+    /// Returns whether the RDMA Reads may still be outstanding.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> bool {
+        self.0.requests.in_flight()
+    }
+
+    /// Returns the pages, or `None` while the RDMA Reads may be outstanding. The memory is unmapped
+    /// first, so that the CPU sees what was read. RDMA Reads that were not posted are forgotten.
+    pub(crate) fn pages(&mut self) -> Option<&mut KVec<Page>> {
+        let list = &mut **self.0;
+        list.requests.clear().then_some(&mut list.pages)
+    }
+
+    /// Adds RDMA Reads of `len` bytes from the memory of the peer at `from` to byte `at` of the
+    /// pages, each with at most `sges_per_wr` scatter/gather entries. May sleep.
+    ///
+    /// With `pool`, the memory is registered with regions of the pool, and each RDMA Read
+    /// invalidates its region. All RDMA Reads of a list are made with a pool, or none.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the list was posted and not cleared; `EINVAL` if the pages have fewer bytes, or
+    /// `sges_per_wr` is 0; `ENOBUFS` if the pool has too few idle regions; `ENOMEM`; `EIO` if the
+    /// device cannot map the memory. After an error other than `EBUSY` the list has no RDMA Reads.
+    pub(crate) fn read(
+        &mut self,
+        at: usize,
+        len: u32,
+        from: Remote,
+        sges_per_wr: u32,
+        pool: Option<&Arc<MrPool>>,
+    ) -> Result {
+        let List {
+            requests, pages, ..
+        } = &mut **self.0;
+        let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_READ;
+        match (pieces(pages, at, len), pool) {
+            (Some(pieces), None) => requests.add(pieces, from, sges_per_wr, opcode),
+            (Some(pieces), Some(pool)) => requests.register(pieces, from, pool),
+            (None, _) => requests.fail(EINVAL),
+        }
+    }
+
+    /// Returns the number of work requests, registrations included.
+    #[inline]
+    pub(crate) fn work_requests(&self) -> u32 {
+        self.0.requests.count()
+    }
+
+    /// Unmaps the memory, frees the pages, and forgets the RDMA Reads. Returns false, and does
+    /// nothing, while they may be outstanding.
+    pub(crate) fn clear(&mut self) -> bool {
+        let cleared = self.0.requests.clear();
+        if cleared {
+            self.0.pages.clear();
+        }
+        cleared
+    }
+
+    #[inline]
+    pub(super) fn list(&mut self) -> &mut List<Page> {
+        &mut self.0
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        // SAFETY: This is the destructor, so `self.0` is not used after this.
+        List::release(unsafe { ManuallyDrop::take(&mut self.0) });
+    }
+}
+
+/// Describes `len` bytes from byte `at` of `pages` on. Returns `None` if there are fewer.
+fn pieces(pages: &[Page], at: usize, len: u32) -> Option<impl Iterator<Item = Piece> + '_> {
+    // CAST: `usize` has at least 32 bits.
+    let end = at.checked_add(len as usize)?;
+    if end > pages.len().checked_mul(PAGE_SIZE)? {
+        return None;
+    }
+    // CAST: less than the size of a page.
+    let (mut offset, mut left) = ((at % PAGE_SIZE) as u32, len);
+    let pages = pages.get(at / PAGE_SIZE..)?;
+    Some(pages.iter().map_while(move |page| {
+        // SAFETY: The list has the page, and gives access to it only after the RDMA Reads have been
+        // forgotten, which is not possible while they are outstanding.
+        let piece = unsafe { page.piece(offset, left) };
+        left -= piece.len();
+        offset = 0;
+        (piece.len() != 0).then_some(piece)
+    }))
+}
