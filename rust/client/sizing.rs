@@ -111,6 +111,7 @@ mod tests {
             max_read_sge: 30,
             max_frmr_depth,
             max_qp_rd_atom: 16,
+            max_qp_init_rd_atom: 16,
             max_cqe,
             mem_mgt_extensions: true,
             sg_gaps: false,

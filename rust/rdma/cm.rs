@@ -3,24 +3,25 @@
 //! The connection manager: resolving addresses, connecting, accepting.
 
 use core::marker::PhantomData;
-use core::ptr::NonNull;
 
-use kernel::error::{from_err_ptr, to_result};
+use kernel::error::to_result;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::Arc;
 
 use super::device::Device;
-use crate::mem::{NetRef, SockAddr, Storage};
+use crate::mem::{NetRef, SockAddr};
 use crate::raw as bindings;
 
 mod event;
 mod ident;
+mod owned;
 
 pub(super) use event::connection;
 pub(crate) use event::{CmEvent, CmHandler};
 pub(super) use ident::Ident;
+pub(super) use owned::OwnedId;
 
 use event::on_event;
 
@@ -95,21 +96,10 @@ impl<H: CmHandler> CmId<H> {
     /// `ENOMEM`.
     pub(crate) fn new(net: NetRef<'_>, handler: Arc<H>) -> Result<Self> {
         let context = Arc::as_ptr(&handler).cast_mut().cast::<c_void>();
-        // SAFETY: By the invariant of `NetRef` the namespace is referenced; the identifier takes a
-        // reference of its own. The name is static. The context is an `H`, as `on_event::<H>`
-        // expects, and `Ident` keeps it as long as the identifier.
-        let id = unsafe {
-            bindings::__rdma_create_kernel_id(
-                net.as_ptr(),
-                Some(on_event::<H>),
-                context,
-                bindings::rdma_ucm_port_space_RDMA_PS_TCP,
-                bindings::ib_qp_type_IB_QPT_RC,
-                super::caller(),
-            )
-        };
-        let id = NonNull::new(from_err_ptr(id)?).ok_or(ENOMEM)?;
-        // SAFETY: The identifier was created above, with the handler as its context.
+        // SAFETY: The context is an `H`, as `on_event::<H>` expects. An identifier has no events
+        // before the first call for it, and by then `ident` keeps the handler.
+        let id = unsafe { OwnedId::new(net, on_event::<H>, context) }?;
+        // SAFETY: The context is the handler. An identifier has no events before the first call.
         let ident = unsafe { Ident::new(id, handler) }?;
         Ok(Self {
             ident,
@@ -117,30 +107,40 @@ impl<H: CmHandler> CmId<H> {
         })
     }
 
-    /// Takes ownership of an identifier that came with a connection request. May sleep.
+    /// Takes ownership of an identifier that came with a connection request, whose events `handler`
+    /// gets from now on. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; the identifier has been destroyed then, which rejects the request.
+    /// `ENOTCONN` if `gone` is set; `ENOMEM`. The identifier has been destroyed then, which rejects
+    /// the request.
     ///
     /// # Safety
     ///
-    /// `id` is valid, its context is null, and the caller does not use it after this call, whatever
-    /// the result.
+    /// The context of `id` stays valid during the call. Its present handler only sets `gone`.
     #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
-    pub(super) unsafe fn adopt(id: NonNull<bindings::rdma_cm_id>, handler: Arc<H>) -> Result<Self> {
+    pub(super) unsafe fn adopt(id: OwnedId, handler: Arc<H>, gone: &AtomicFlag) -> Result<Self> {
+        let raw = id.as_ptr();
         let context = Arc::as_ptr(&handler).cast_mut().cast::<c_void>();
-        // SAFETY: The caller promises a valid identifier with a null context, and gives it up.
-        let ident = unsafe { Ident::new(id, handler) }?;
-        let raw = ident.as_ptr();
-        // SAFETY: The identifier is valid. While its handler is locked, no event is being handled,
-        // so context and handler can be changed together. The context is an `H`, as `on_event::<H>`
-        // expects, and `ident` keeps it.
-        unsafe {
+        // SAFETY: By the invariant of `OwnedId` the identifier is valid. While its handler is
+        // locked, no event is being handled, so context and handler can be changed together. The
+        // context is an `H`, as `on_event::<H>` expects. `handler` keeps it during this call, and
+        // `ident` after that.
+        let gone = unsafe {
             bindings::rdma_lock_handler(raw);
-            (*raw).context = context;
-            (*raw).event_handler = Some(on_event::<H>);
+            let gone = gone.load(Relaxed);
+            if !gone {
+                (*raw).context = context;
+                (*raw).event_handler = Some(on_event::<H>);
+            }
             bindings::rdma_unlock_handler(raw);
+            gone
+        };
+        // SAFETY: The context is the handler, of which `handler` is another reference. If `gone` is
+        // set, it is a value that the caller keeps until `ident` has been dropped below.
+        let ident = unsafe { Ident::new(id, handler.clone()) }?;
+        if gone {
+            return Err(ENOTCONN);
         }
         Ok(Self {
             ident,
@@ -190,25 +190,34 @@ impl<H: CmHandler> CmId<H> {
 
     /// Returns the device, or `None` if the address has not been resolved.
     pub(crate) fn device(&self) -> Option<Device<'_>> {
-        let id = self.ident.as_ptr();
-        // SAFETY: By the invariant of `Ident` the identifier is valid. The connection manager may
-        // write the field at the same time, so it is read atomically; once set, it does not change.
-        let device = unsafe { Atomic::from_ptr(&raw mut (*id).device) }.load(Relaxed);
-        // SAFETY: The connection manager keeps a device registered as long as an identifier is
-        // bound to it, and the identifier lives as long as `self`.
-        Some(unsafe { Device::new(NonNull::new(device)?) })
+        self.ident.id().device()
     }
 
-    /// Returns the local address. It is meaningful once the peer's address has been resolved.
+    /// Returns the local address. It is meaningful once the peer's address has been resolved, and
+    /// for an identifier that came with a request.
     pub(crate) fn local_addr(&self) -> SockAddr {
-        let id = self.ident.as_ptr();
-        // SAFETY: By the invariant of `Ident` the identifier is valid, and all of the storage is
-        // initialised. The address does not change once it is resolved; a copy made before that may
-        // be of an address that is half written, which is harmless.
-        SockAddr::from_storage(unsafe {
-            (&raw const (*id).route.addr.src_addr)
-                .cast::<Storage>()
-                .read()
+        self.ident.id().local_addr()
+    }
+
+    /// Returns the address of the peer. It is meaningful once that was resolved, and for an
+    /// identifier that came with a request.
+    #[allow(dead_code, reason = "for the server")]
+    pub(crate) fn peer_addr(&self) -> SockAddr {
+        self.ident.id().peer_addr()
+    }
+
+    /// Sets how long the device waits for an acknowledgement before it sends a packet again:
+    /// 4.096 microseconds, doubled `exponent` times. Without this call, the accepting side uses
+    /// what the peer's request says. iWARP has no such time. To be called before [`Self::accept`].
+    ///
+    /// # Errors
+    ///
+    /// None for the identifier of a reliable connection.
+    #[allow(dead_code, reason = "for the server")]
+    pub(crate) fn set_ack_timeout(&self, exponent: u8) -> Result {
+        self.ident.exclusively(|id| {
+            // SAFETY: By the invariant of `Ident` the identifier is valid.
+            to_result(unsafe { bindings::rdma_set_ack_timeout(id, exponent) })
         })
     }
 
@@ -231,7 +240,9 @@ impl<H: CmHandler> CmId<H> {
     }
 
     /// Accepts the connection request that came with the identifier. The identifier must have a
-    /// queue pair. The result is [`CmEvent::Established`] or [`CmEvent::Disconnected`].
+    /// queue pair, with its Receives posted: messages of the peer may arrive before this returns.
+    /// The result is [`CmEvent::Established`], or [`CmEvent::Unreachable`] if the peer does not
+    /// answer, or [`CmEvent::Rejected`], [`CmEvent::ConnectError`] or [`CmEvent::Disconnected`].
     ///
     /// # Errors
     ///

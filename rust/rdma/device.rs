@@ -40,6 +40,9 @@ pub(crate) struct Limits {
     pub(crate) max_frmr_depth: u32,
     /// Number of RDMA Reads that a queue pair serves at the same time.
     pub(crate) max_qp_rd_atom: u8,
+    /// Number of RDMA Reads that a queue pair can have outstanding.
+    #[allow(dead_code, reason = "for the server")]
+    pub(crate) max_qp_init_rd_atom: u8,
     /// Number of entries of a completion queue.
     pub(crate) max_cqe: u32,
     /// Whether the device has fast registration, and local and remote invalidation
@@ -121,6 +124,8 @@ impl Device<'_> {
             max_frmr_depth: attrs.max_fast_reg_page_list_len,
             // CAST: limited to 255 by `min`.
             max_qp_rd_atom: attrs.max_qp_rd_atom.min(u8::MAX.into()) as u8,
+            // CAST: limited to 255 by `min`.
+            max_qp_init_rd_atom: attrs.max_qp_init_rd_atom.min(u8::MAX.into()) as u8,
             max_cqe: attrs.max_cqe,
             mem_mgt_extensions: flags & MEM_MGT_EXTENSIONS != 0,
             sg_gaps: attrs.kernel_cap_flags & SG_GAPS != 0,

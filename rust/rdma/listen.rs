@@ -6,83 +6,68 @@
 //! and accepts or rejects it, because that task can allocate the queue pair and the buffers of the
 //! connection without delaying the connection manager, and because an identifier cannot be
 //! destroyed in its own callback.
+//!
+//! | file | what it has |
+//! | --- | --- |
+//! | `request.rs` | a request, and its events while it is queued |
+//! | `queue.rs` | the queue of requests, whose length is limited |
+//! | `event.rs` | the connection manager's callback for a listener |
+//! | `state.rs` | the state that a listener shares with its callback and its worker |
+//! | `renew.rs` | the start, and the worker: it gives up what is lost, and listens again |
+//! | `ident.rs` | binding an identifier, and listening |
+//!
+//! # A listener whose device goes away
+//!
+//! A listener on a wildcard address has no device: the connection manager makes and destroys its
+//! part for each device. A listener on an address belongs to the device of that address. When the
+//! device is removed, or the address moves to another one, the listener destroys its identifier at
+//! once, because the removal waits for that, and because the identifier holds the port. It then
+//! tries to listen again on the same address and port, once a second. There is no notification to
+//! wait for instead: a device may get its address long after `ib_core` has announced the device.
 
-use core::ptr::NonNull;
-
-use kernel::error::{from_err_ptr, to_result};
-use kernel::ffi::{c_int, c_void};
 use kernel::prelude::*;
-use kernel::sync::{new_mutex, Arc, Mutex};
+use kernel::sync::Arc;
 
-use super::cm::{connection, CmHandler, CmId};
 use crate::mem::{NetRef, SockAddr};
-use crate::raw as bindings;
 
-/// Largest number of bytes of private data that come with a request.
-const PRIVATE_DATA: usize = u8::MAX as usize;
+mod event;
+mod ident;
+mod queue;
+mod renew;
+mod request;
+mod state;
 
-/// The handler of connection requests.
+pub(crate) use request::Request;
+
+use state::State;
+
+/// The reason why a listener has stopped listening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// The device of the address is being removed.
+    DeviceRemoved,
+    /// The address has moved to another network device.
+    AddressMoved,
+}
+
+/// The handler of a listener's events. The methods are called in process context. They must not
+/// call methods of the [`Listener`] or drop it: such a call would wait for the handler.
 pub(crate) trait ListenHandler: Send + Sync + 'static {
-    /// Arranges that another task calls [`Listener::next`], since a request has been queued. This
-    /// function must not call it, because the request is still locked. Process context.
+    /// Arranges that another task calls [`Listener::next`], since a request has been queued.
     fn request_queued(&self);
-}
 
-/// A connection request that has been neither accepted nor rejected. Dropping it rejects it.
-///
-/// # Invariants
-///
-/// `id` is an identifier that came with a request. This value owns it, and its context is null.
-pub(crate) struct Request {
-    id: NonNull<bindings::rdma_cm_id>,
-    private_data: [u8; PRIVATE_DATA],
-    len: usize,
-}
+    /// Notes that a request was rejected because the queue is full.
+    fn refused(&self) {}
 
-// SAFETY: The value owns its identifier, for which any task may call the connection manager.
-unsafe impl Send for Request {}
+    /// Notes that the listener stops listening. It tries to listen again by itself.
+    fn lost(&self, _why: Lost) {}
 
-impl Request {
-    /// Returns the private data of the peer, padded with zeroes by the transport.
-    pub(crate) fn private_data(&self) -> &[u8] {
-        self.private_data.get(..self.len).unwrap_or_default()
-    }
-
-    /// Changes the request into an identifier with a handler. The caller then makes a queue pair
-    /// for it, and calls [`CmId::accept`]. Process context, may sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; the request has been rejected then.
-    pub(crate) fn adopt<H: CmHandler>(self, handler: Arc<H>) -> Result<CmId<H>> {
-        let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: By the type invariant the identifier is valid and its context is null. `this` is
-        // neither used nor dropped after this.
-        unsafe { CmId::adopt(this.id, handler) }
-    }
-}
-
-impl Drop for Request {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant this value owns the valid identifier, and this is its last
-        // use. Destroying the identifier rejects its request.
-        unsafe { bindings::rdma_destroy_id(self.id.as_ptr()) };
-    }
-}
-
-/// The queue of requests, which the listener shares with its callback.
-#[pin_data]
-struct Queue {
-    #[pin]
-    requests: Mutex<KVec<Request>>,
-    handler: Arc<dyn ListenHandler>,
+    /// Notes that the listener listens again after [`Self::lost`].
+    fn restored(&self) {}
 }
 
 /// A listener for connection requests on an address. Dropping it ends listening, and rejects the
 /// requests that are still queued.
-///
-/// A queued request keeps its device from being removed. When a device is being removed
-/// ([`Removal`](super::device::Removal)), take the requests out, or drop the listener.
 ///
 /// # Examples
 ///
@@ -100,150 +85,64 @@ struct Queue {
 /// let server = End::new(cm, events, devices, kept.clone())?;
 /// server.cm.accept(&PARAMS)?;
 /// ```
-///
-/// # Invariants
-///
-/// `id` is a valid identifier whose context is `queue`. It is destroyed with this value.
 pub(crate) struct Listener {
-    id: NonNull<bindings::rdma_cm_id>,
-    queue: Arc<Queue>,
+    state: Arc<State>,
 }
 
-// SAFETY: The value owns its identifier, for which any task may call the connection manager. The
-// queue is behind a lock.
-unsafe impl Send for Listener {}
-// SAFETY: Through a shared reference only the queue is used, which is behind a lock.
-unsafe impl Sync for Listener {}
-
 impl Listener {
-    /// Starts to listen on `addr`. `backlog` is the largest number of requests that the connection
-    /// manager keeps pending. Process context, may sleep.
+    /// The largest `backlog`.
+    pub(crate) const MAX_BACKLOG: u32 = 1024;
+
+    /// Starts to listen on `addr`. With port 0 the connection manager chooses a port. `backlog` is
+    /// the largest number of queued requests; a further one is rejected. A listener on an IPv6
+    /// address takes no IPv4 connections, so that the wildcard addresses of both families can be
+    /// listened on at the same port.
+    ///
+    /// The port is not marked as reusable (`rdma_set_reuseaddr()`). Connections do not hold the
+    /// port of the listener that they came to, so a service that ends and starts again finds it
+    /// free at once; and two listeners at one port are an error that has to be reported.
+    ///
+    /// Process context, may sleep.
     ///
     /// # Errors
     ///
-    /// `EADDRINUSE`; `EADDRNOTAVAIL`; `ENODEV` if the address is not that of an RDMA device;
-    /// `EINVAL` if `backlog` does not fit an `i32`; `ENOMEM`.
+    /// `EADDRINUSE` or `EADDRNOTAVAIL` if there is a listener at the port; `EADDRNOTAVAIL` if this
+    /// host does not have the address; `ENODEV` if it is not the address of an RDMA device;
+    /// `EAFNOSUPPORT`; `EACCES`; `EINVAL` if `backlog` is zero or above [`Self::MAX_BACKLOG`];
+    /// `ENOMEM`.
     pub(crate) fn new(
         net: NetRef<'_>,
         addr: &SockAddr,
         backlog: u32,
         handler: Arc<dyn ListenHandler>,
     ) -> Result<Self> {
-        let queue = Arc::pin_init(
-            pin_init!(Queue {
-                requests <- new_mutex!(KVec::new(), "rdma::Queue::requests"),
-                handler,
-            }),
-            GFP_KERNEL,
-        )?;
-        // SAFETY: By the invariant of `NetRef` the namespace is referenced; the identifier takes a
-        // reference of its own. The name is static. The context is a `Queue`, as `on_event`
-        // expects, and the listener keeps it as long as the identifier.
-        let id = unsafe {
-            bindings::__rdma_create_kernel_id(
-                net.as_ptr(),
-                Some(on_event),
-                Arc::as_ptr(&queue).cast_mut().cast::<c_void>(),
-                bindings::rdma_ucm_port_space_RDMA_PS_TCP,
-                bindings::ib_qp_type_IB_QPT_RC,
-                super::caller(),
-            )
+        if backlog == 0 || backlog > Self::MAX_BACKLOG {
+            return Err(EINVAL);
+        }
+        let this = Self {
+            state: State::new(addr, backlog, handler)?,
         };
-        let id = NonNull::new(from_err_ptr(id)?).ok_or(ENOMEM)?;
-        // INVARIANT: The identifier was created above, with the queue as its context.
-        let this = Self { id, queue };
-        let backlog = i32::try_from(backlog).map_err(|_| EINVAL)?;
-        // SAFETY: The identifier is valid. The address is valid, and is copied.
-        to_result(unsafe { bindings::rdma_bind_addr(id.as_ptr(), addr.as_ptr().cast_mut()) })?;
-        // SAFETY: The identifier is valid.
-        to_result(unsafe { bindings::rdma_listen(id.as_ptr(), backlog) })?;
+        renew::start(&this.state, net)?;
         Ok(this)
     }
 
+    /// Returns the address that the listener is bound to, with the port that was chosen if the
+    /// listener was made with port 0. Process context, may sleep.
+    pub(crate) fn local_addr(&self) -> SockAddr {
+        self.state.listening.lock().addr
+    }
+
     /// Removes the oldest request from the queue, if there is one. Process context, may sleep; not
-    /// from [`ListenHandler::request_queued`].
+    /// from [`ListenHandler`].
     pub(crate) fn next(&self) -> Option<Request> {
-        self.queue.requests.lock().remove(0).ok()
+        self.state.requests.next()
     }
 }
 
 impl Drop for Listener {
+    /// Ends listening. Process context, may sleep; not from [`ListenHandler`], and not from a
+    /// worker of a workqueue with `WQ_MEM_RECLAIM`, because the listener's own worker has none.
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the identifier is valid, and this is its last use. When the
-        // call returns, no callback is running or will be called.
-        unsafe { bindings::rdma_destroy_id(self.id.as_ptr()) };
+        self.state.end();
     }
-}
-
-/// Queues a connection request.
-///
-/// # Safety
-///
-/// Called by the connection manager, for a listening identifier whose context is a [`Queue`], or
-/// for one that came with a request to it.
-unsafe extern "C" fn on_event(
-    id: *mut bindings::rdma_cm_id,
-    event: *mut bindings::rdma_cm_event,
-) -> c_int {
-    // SAFETY: The connection manager passes a valid identifier and a valid event.
-    let (context, event) = unsafe { ((*id).context, &*event) };
-    if event.event != bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST {
-        // The event is about the listener itself: its device or its address is going away. Its
-        // owner drops it.
-        return 0;
-    }
-    // SAFETY: The identifier of a request has the listener's context, which the caller promises to
-    // be a `Queue`. It exists as long as the listener's identifier.
-    let queue = unsafe { &*context.cast::<Queue>() };
-    // SAFETY: A connection request has the parameters of a connection.
-    let (data, _) = unsafe { connection(event) };
-    // After a result other than 0, the connection manager rejects the request and destroys the
-    // identifier.
-    const REJECT: c_int = 1;
-    let Some(new) = NonNull::new(id) else {
-        return REJECT;
-    };
-    let mut private_data = [0; PRIVATE_DATA];
-    let len = data.len().min(PRIVATE_DATA);
-    for (to, from) in private_data.iter_mut().zip(data) {
-        *to = *from;
-    }
-    let mut requests = queue.requests.lock();
-    if requests.reserve(1, GFP_KERNEL).is_err() {
-        return REJECT;
-    }
-    // SAFETY: The identifier is valid, and its handler is locked during this call, so context and
-    // handler can be changed together.
-    unsafe {
-        (*id).context = core::ptr::null_mut();
-        (*id).event_handler = Some(on_event_unanswered);
-    }
-    // INVARIANT: The context was cleared above. Returning 0 passes the identifier to this value.
-    let request = Request {
-        id: new,
-        private_data,
-        len,
-    };
-    if let Err(full) = requests.push_within_capacity(request) {
-        // This does not happen, since room was reserved. The connection manager would destroy the
-        // identifier, so dropping the request here would destroy it twice.
-        core::mem::forget(full);
-        return REJECT;
-    }
-    drop(requests);
-    queue.handler.request_queued();
-    0
-}
-
-/// Ignores the events of a request that is still queued. If the peer has given up meanwhile,
-/// accepting fails.
-///
-/// # Safety
-///
-/// This function may be called with any arguments; its type is what the connection manager expects.
-unsafe extern "C" fn on_event_unanswered(
-    _: *mut bindings::rdma_cm_id,
-    _: *mut bindings::rdma_cm_event,
-) -> c_int {
-    0
 }

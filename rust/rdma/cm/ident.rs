@@ -3,14 +3,12 @@
 //! The owner of an identifier of the connection manager. [`CmId`](super::CmId) and the queue pair
 //! share it.
 
-use core::ptr::NonNull;
-
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Full, Release};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
+use super::owned::OwnedId;
 use crate::raw as bindings;
-use crate::rdma::noio::NoIo;
 
 /// Any value that is only kept alive.
 pub(super) trait Keep: Send + Sync {}
@@ -20,13 +18,14 @@ impl<T: Send + Sync> Keep for T {}
 ///
 /// # Invariants
 ///
-/// - `id` is a valid `rdma_cm_id`, and is destroyed with this value.
-/// - The context of `id` is null, or points to the handler that `_handler` keeps: an `H`, if this
-///   value belongs to a [`CmId<H>`](super::CmId).
+/// - If this value belongs to a [`CmId<H>`](super::CmId), the context of `id` points to an `H`, the
+///   handler that `_handler` keeps.
 /// - `has_queue_pair` is set while a queue pair is attached.
-#[pin_data(PinnedDrop)]
+/// Fields are dropped in this order. A queue pair keeps its `Ident`, so `id` has none then; its
+/// destruction waits for a running handler, which `_handler` keeps until after that.
+#[pin_data]
 pub(in super::super) struct Ident {
-    id: NonNull<bindings::rdma_cm_id>,
+    id: OwnedId,
     has_queue_pair: AtomicFlag,
     /// Serialises calls, which the connection manager leaves to its users. It is taken before the
     /// connection manager's own lock, under which events are handled.
@@ -34,13 +33,6 @@ pub(in super::super) struct Ident {
     calls: Mutex<()>,
     _handler: Arc<dyn Keep>,
 }
-
-// SAFETY: Any task may call the connection manager for an identifier, and destroy it; the handler
-// is `Send` and `Sync`.
-unsafe impl Send for Ident {}
-// SAFETY: Calls for the identifier are serialised by `calls`, and with events by the connection
-// manager's lock; the handler is `Send` and `Sync`.
-unsafe impl Sync for Ident {}
 
 impl Ident {
     /// Takes ownership of `id`. May sleep.
@@ -51,13 +43,12 @@ impl Ident {
     ///
     /// # Safety
     ///
-    /// - `id` is a valid identifier that nothing else destroys.
-    /// - Its context is null, or points to the value of `handler`.
-    pub(super) unsafe fn new(
-        id: NonNull<bindings::rdma_cm_id>,
-        handler: Arc<dyn Keep>,
-    ) -> Result<Arc<Self>> {
-        let this = Arc::pin_init(
+    /// - The context of `id` points to the value of `handler`, or to a value that the caller keeps
+    ///   until the result has been dropped.
+    /// - If `id` may have events during this call, the caller keeps the value of `handler`
+    ///   meanwhile.
+    pub(super) unsafe fn new(id: OwnedId, handler: Arc<dyn Keep>) -> Result<Arc<Self>> {
+        Arc::pin_init(
             pin_init!(Self {
                 id,
                 has_queue_pair: AtomicFlag::new(false),
@@ -65,13 +56,12 @@ impl Ident {
                 _handler: handler,
             }),
             GFP_KERNEL,
-        );
-        if this.is_err() {
-            // SAFETY: The caller has given the valid identifier up. The handler may have been
-            // dropped, but an identifier has no events before the first call.
-            unsafe { bindings::rdma_destroy_id(id.as_ptr()) };
-        }
-        this
+        )
+    }
+
+    /// Returns the identifier.
+    pub(super) fn id(&self) -> &OwnedId {
+        &self.id
     }
 
     /// Returns the identifier as the connection manager takes it. It is valid as long as `self`.
@@ -108,6 +98,17 @@ impl Ident {
         call(self.as_ptr())
     }
 
+    /// Tells the connection manager that a message has arrived, which proves that the peer regards
+    /// the connection as established. Any context.
+    pub(in super::super) fn note_established(&self) {
+        // SAFETY: By the type invariant the identifier is valid. It has a device, since it has a
+        // queue pair. The call takes no lock that may sleep. It fails if the handshake has ended,
+        // or was begun by this side; nothing is to be done then.
+        let _ = unsafe {
+            bindings::rdma_notify(self.as_ptr(), bindings::ib_event_type_IB_EVENT_COMM_EST)
+        };
+    }
+
     /// Ends the connection, if there is one, which moves the queue pair to the error state. If a
     /// call that connects is running, waits for its return, and over iWARP for the end of the
     /// attempt. May sleep; not from [`CmHandler::event`](super::CmHandler::event).
@@ -120,15 +121,5 @@ impl Ident {
             // connection, and then there is nothing to end.
             let _ = unsafe { bindings::rdma_disconnect(id) };
         });
-    }
-}
-
-#[pinned_drop]
-impl PinnedDrop for Ident {
-    fn drop(self: Pin<&mut Self>) {
-        let _scope = NoIo::enter();
-        // SAFETY: By the type invariant the identifier is valid. A queue pair keeps its `Ident`, so
-        // there is none. The call waits for a running handler, which `_handler` keeps until then.
-        unsafe { bindings::rdma_destroy_id(self.id.as_ptr()) };
     }
 }

@@ -121,6 +121,16 @@ pub(crate) trait Completions: Sized + Send + Sync + 'static {
     fn room(&self, _qp: &Qp<Self>) {}
 }
 
+impl<C: Completions> Qp<C> {
+    /// Tells the connection manager that a message has arrived, so that the last message of the
+    /// handshake, should it be lost, is not waited for. Only the side that accepts calls this. Any
+    /// context.
+    #[allow(dead_code, reason = "for the server")]
+    pub(crate) fn note_established(&self) {
+        self.inner().ident.note_established();
+    }
+}
+
 impl<C: Completions> Inner<C> {
     /// Returns whether this is the first flushed Receive, and it was not expected.
     fn is_first_flush(&self) -> bool {
@@ -199,7 +209,8 @@ impl<C: Completions> Inner<C> {
 
     /// Handles an event of the queue pair that the device reports asynchronously. This may happen
     /// in any context, so it only notes an error; the Receives, which the device flushes next,
-    /// report it.
+    /// report it. The connection manager is told of a message that has arrived before the end of
+    /// the handshake.
     ///
     /// # Safety
     ///
@@ -209,6 +220,9 @@ impl<C: Completions> Inner<C> {
         // SAFETY: The context is an `Inner<C>`, which outlives its queue pair. The driver passes a
         // valid event.
         let (inner, event) = unsafe { (&*context.cast::<Self>(), (*event).event) };
+        if event == bindings::ib_event_type_IB_EVENT_COMM_EST {
+            inner.ident.note_established();
+        }
         if matches!(
             event,
             bindings::ib_event_type_IB_EVENT_QP_FATAL

@@ -18,8 +18,8 @@ BUDGET: dict[str, int] = {
     "raw": 2,
     "mem": 21,
     "work": 20,
-    "rdma": 178,
-    "sunrpc": 360,
+    "rdma": 190,
+    "sunrpc": 369,
     "observe": 3,
     # Registers the client's transport, because `client` may not contain unsafe code.
     "rpcrdma": 1,
