@@ -5,14 +5,20 @@
 //! State: live.
 //!
 //! ```text
-//!             start       addr_resolved   route_resolved    established
+//!    ┌────────────────────────────────────────────────────┐
+//!    │ request                                            │
+//!    │        start       addr_resolved   route_resolved  ▼ established
 //!   Idle ────────► Resolving ──────► Routing ───────► Connecting ───────► Up
-//!    │                │                │                  │               │
-//!    └────────────────┴────────────────┴────────┬─────────┴───────────────┘
+//!    │                │                │                  │     message    │
+//!    └────────────────┴────────────────┴────────┬─────────┴────────────────┘
 //!                                               │ any failure, close, removal
 //!                              drained          ▼
 //!                     Dead ◄──────────────── Draining
 //! ```
+//!
+//! The requesting side goes through all states. The side that answers a connection request begins
+//! in Connecting. The peer regards the connection as established before this side does, so the
+//! peer's first message may arrive before the event *established*, or instead of it.
 //!
 //! A connection is used once: a reconnect makes a new one. Draining lasts until no work request is
 //! outstanding. Memory may be unmapped and objects may be destroyed only after that. Events that
@@ -27,7 +33,7 @@ pub enum State {
     Resolving,
     /// Waiting for the route to be resolved.
     Routing,
-    /// Waiting for the peer's answer.
+    /// Waiting for the peer's answer, or for the end of the handshake on the side that answers.
     Connecting,
     /// Usable.
     Up,
@@ -51,8 +57,12 @@ pub enum Event {
     RouteResolved,
     /// The route could not be resolved.
     RouteError,
-    /// The peer has accepted.
+    /// Local: begin to answer a connection request.
+    Request,
+    /// The peer has accepted, or knows that this side has accepted.
     Established,
+    /// The first message of the peer has arrived, on the side that answers.
+    Message,
     /// The attempt failed for a local or protocol reason.
     ConnectError,
     /// The peer's host did not answer. Once the connection is up: the Ethernet address of the
@@ -112,6 +122,8 @@ macro_rules! transitions {
             match (event, self) {
                 $($((Event::$event, State::$from))|+ => Step::To(State::$to),)+
                 (_, State::Draining | State::Dead) => Step::Ignore,
+                // The other of the two has come first.
+                (Event::Established | Event::Message, State::Up) => Step::Ignore,
                 _ => Step::Invalid,
             }
         }
@@ -125,8 +137,10 @@ impl State {
         AddrError:     Resolving => Draining;
         RouteResolved: Routing => Connecting;
         RouteError:    Routing => Draining;
+        Request:       Idle => Connecting;
         Established:   Connecting => Up;
-        ConnectError:  Resolving | Routing | Connecting => Draining;
+        Message:       Connecting => Up;
+        ConnectError:  Resolving | Routing | Connecting | Up => Draining;
         Unreachable:   Resolving | Routing | Connecting | Up => Draining;
         Rejected:      Connecting | Up => Draining;
         RejectedStale: Connecting | Up => Draining;
@@ -165,13 +179,15 @@ impl State {
 impl Event {
     /// All events.
     #[allow(dead_code, reason = "for tests")]
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Start,
         Self::AddrResolved,
         Self::AddrError,
         Self::RouteResolved,
         Self::RouteError,
+        Self::Request,
         Self::Established,
+        Self::Message,
         Self::ConnectError,
         Self::Unreachable,
         Self::Rejected,
@@ -202,7 +218,9 @@ impl Event {
             Self::Start
             | Self::AddrResolved
             | Self::RouteResolved
+            | Self::Request
             | Self::Established
+            | Self::Message
             | Self::Drained => None,
         }
     }

@@ -10,14 +10,16 @@ use super::ensure;
 /// impossible.
 ///
 /// Columns: Idle, Resolving, Routing, Connecting, Up, Draining, Dead.
-const TABLE: [(Event, &[u8; 7]); 16] = [
+const TABLE: [(Event, &[u8; 7]); 18] = [
     (Event::Start, b"R!!!!.."),
     (Event::AddrResolved, b"!O!!!.."),
     (Event::AddrError, b"!D!!!.."),
     (Event::RouteResolved, b"!!C!!.."),
     (Event::RouteError, b"!!D!!.."),
-    (Event::Established, b"!!!U!.."),
-    (Event::ConnectError, b"!DDD!.."),
+    (Event::Request, b"C!!!!.."),
+    (Event::Established, b"!!!U..."),
+    (Event::Message, b"!!!U..."),
+    (Event::ConnectError, b"!DDDD.."),
     (Event::Unreachable, b"!DDDD.."),
     (Event::Rejected, b"!!!DD.."),
     (Event::RejectedStale, b"!!!DD.."),
@@ -42,6 +44,7 @@ pub fn check() -> Result<(), &'static str> {
     }
     ensure!(TABLE.iter().map(|(e, _)| *e).eq(Event::ALL), "all events");
     check_lives()?;
+    check_answers()?;
     check_reasons()
 }
 
@@ -59,15 +62,47 @@ fn letter(step: Step) -> u8 {
     }
 }
 
+/// Returns where a new connection gets to by `events`.
+fn life(events: &[Event]) -> (State, Option<Failure>) {
+    let mut conn = Conn::new();
+    for event in events {
+        conn.on(*event);
+    }
+    (conn.state(), conn.failure())
+}
+
+/// Checks connections on the side that answers a connection request.
+fn check_answers() -> Result<(), &'static str> {
+    use Event::*;
+    let up = (State::Up, None);
+    ensure!(life(&[Request]) == (State::Connecting, None), "answers");
+    ensure!(life(&[Request, Established]) == up, "is established");
+    ensure!(life(&[Request, Message]) == up, "message first");
+    ensure!(life(&[Request, Message, Established]) == up, "event last");
+    ensure!(life(&[Request, Established, Message]) == up, "event first");
+    let endings = [
+        ConnectError,
+        Unreachable,
+        Rejected,
+        RejectedStale,
+        Timeout,
+        Disconnected,
+        DeviceRemoval,
+        AddrChange,
+        Close,
+    ];
+    for ending in endings {
+        let over = (State::Draining, ending.failure());
+        ensure!(life(&[Request, ending]) == over, "every ending ends");
+        ensure!(life(&[Request, ending, Message]) == over, "late message");
+        let answered = life(&[Request, Message, ending]);
+        ensure!(ending == Timeout || answered == over, "ends when up");
+    }
+    Ok(())
+}
+
 fn check_lives() -> Result<(), &'static str> {
     use Event::*;
-    let life = |events: &[Event]| {
-        let mut conn = Conn::new();
-        for event in events {
-            conn.on(*event);
-        }
-        (conn.state(), conn.failure())
-    };
     let up = [Start, AddrResolved, RouteResolved, Established];
     ensure!(life(&up) == (State::Up, None), "comes up");
     let lost = [

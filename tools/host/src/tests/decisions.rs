@@ -169,7 +169,7 @@ proptest! {
 
     /// In any order of events, the first failure stays and Dead is final.
     #[test]
-    fn connection_lives_once(events in prop::collection::vec(0..16usize, 0..40)) {
+    fn connection_lives_once(events in prop::collection::vec(0..Event::ALL.len(), 0..40)) {
         let mut conn = Conn::new();
         for i in events {
             let before = conn;
