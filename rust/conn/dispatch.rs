@@ -12,6 +12,10 @@ impl<R: Role> Completions for ConnOf<R> {
     #[inline]
     fn received(&self, qp: &Qp<Self>, msg: Incoming<'_, R>) {
         self.set_heard();
+        if R::ANSWERS && self.is_first_message() {
+            qp.note_established();
+            R::established(self);
+        }
         R::received(self, qp, msg);
     }
 

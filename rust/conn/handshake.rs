@@ -10,11 +10,19 @@ use super::owner::Owner;
 use super::terms::Terms;
 use super::traced;
 use crate::observe::trace;
+use crate::proto::responder::limits;
 use crate::rdma::cm::{CmId, ConnectParams};
+use crate::rdma::listen::Request;
 use crate::wire::cm_private::{self, Settings};
 
 /// The number of times that a device sends a packet again before it gives the connection up.
 const RETRIES: u8 = 6;
+
+/// How long a responder's device waits for an acknowledgement: 4.096 microseconds, doubled this
+/// many times, which is 1.07 s. Without it, the requester would choose the time, up to hours or
+/// without an end.
+#[allow(dead_code, reason = "for the server")]
+const ACK_TIMEOUT: u8 = 18;
 
 /// Asks the peer for a connection, and announces `settings`. The answer comes as an event of the
 /// connection manager. `reads` is the number of RDMA Reads by the peer that our device serves at
@@ -35,6 +43,53 @@ pub(crate) fn request<O: Owner>(cm: &CmId<Lifecycle<O>>, settings: Settings, rea
         rnr_retry_count: 0,
         flow_control: false,
     })
+}
+
+/// Returns how many RDMA Reads a responder may have outstanding on the connection that `request`
+/// asks for. `None` means that no read chunk could ever be served: the request is to be dropped.
+#[allow(dead_code, reason = "for the server")]
+pub(crate) fn read_depth(request: &Request) -> Option<u8> {
+    let device = request.device()?.limits().max_qp_init_rd_atom;
+    limits::read_depth(request.initiator_depth(), device)
+}
+
+/// Accepts the peer's request for a connection, and announces `settings`. `reads` is the number of
+/// RDMA Reads that this side will have outstanding, as [`read_depth`] returns it. The end of the
+/// handshake comes as an event of the connection manager, or with the peer's first message. May
+/// sleep.
+///
+/// # Errors
+///
+/// Those of [`CmId::accept`].
+#[allow(dead_code, reason = "for the server")]
+pub(crate) fn answer<O: Owner>(cm: &CmId<Lifecycle<O>>, settings: Settings, reads: u8) -> Result {
+    cm.set_ack_timeout(ACK_TIMEOUT)?;
+    let private_data = cm_private::encode(settings);
+    cm.accept(&ConnectParams {
+        private_data: &private_data,
+        initiator_depth: reads,
+        // A requester reads none of a responder's memory.
+        responder_resources: 0,
+        // The peer's request says how often this side's device sends a packet again, and a message
+        // for which the peer has no Receive.
+        retry_count: 0,
+        // This is for the peer's messages. A peer that finds no Receive here has sent more calls
+        // than it was granted.
+        rnr_retry_count: 0,
+        flow_control: false,
+    })
+}
+
+/// Returns the terms of a responder's connection that is being accepted with `settings`.
+#[allow(dead_code, reason = "for the server")]
+pub(crate) fn responder_terms<O: Owner>(
+    owner: &O,
+    lifecycle: &Lifecycle<O>,
+    settings: &Settings,
+) -> Terms {
+    let peer = lifecycle.peer();
+    trace::private_data(traced::peer(owner), peer.as_ref());
+    Terms::of_responder(settings, peer)
 }
 
 /// Returns the terms of a requester's connection that is established. `segments` is the most

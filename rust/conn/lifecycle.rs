@@ -3,7 +3,8 @@
 //! The states of a connection, which the connection manager's events change.
 //!
 //! [`proto::conn`](crate::proto::conn) has the state machine. This file feeds it with events, and
-//! lets an attempt to connect wait for the next state.
+//! lets an attempt to connect wait for the next state. Nothing waits on the side that answers a
+//! connection request: there, every ending of the connection has the transport close it.
 
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_spinlock, CondVar, CondVarTimeoutResult, SpinLock};
@@ -14,6 +15,7 @@ use super::traced;
 use crate::observe::trace;
 use crate::proto::conn::{Conn, Event, Failure, State, Step};
 use crate::rdma::cm::{CmEvent, CmHandler};
+use crate::rdma::listen::Request;
 use crate::wire::cm_private::{self, Settings};
 
 /// The longest time in milliseconds until a wait notices that the transport has abandoned the
@@ -24,6 +26,8 @@ const ABANDON_POLL_MS: u32 = 1_000;
 #[pin_data]
 pub(crate) struct Lifecycle<O: Owner> {
     owner: O,
+    /// Whether this is the side that answers a connection request.
+    answers: bool,
     #[pin]
     progress: SpinLock<Progress>,
     #[pin]
@@ -33,7 +37,8 @@ pub(crate) struct Lifecycle<O: Owner> {
 /// What the events have led to.
 struct Progress {
     conn: Conn,
-    /// The peer's private data; present from the event *established* on, if the peer sent any.
+    /// The peer's private data, if the peer sent any. On the side that requests the connection,
+    /// they come with the event *established*; on the other side, with the request.
     peer: Option<Settings>,
 }
 
@@ -44,8 +49,24 @@ impl<O: Owner> Lifecycle<O> {
             conn: Conn::new(),
             peer: None,
         };
+        Self::with(owner, false, progress)
+    }
+
+    /// Makes the state of a connection that answers `request`.
+    #[allow(dead_code, reason = "for the server")]
+    pub(crate) fn answering(owner: O, request: &Request) -> impl PinInit<Self> {
+        let mut progress = Progress {
+            conn: Conn::new(),
+            peer: cm_private::decode(request.private_data()),
+        };
+        progress.conn.on(Event::Request);
+        Self::with(owner, true, progress)
+    }
+
+    fn with(owner: O, answers: bool, progress: Progress) -> impl PinInit<Self> {
         pin_init!(Self {
             owner,
+            answers,
             progress <- new_spinlock!(progress, "rpcrdma::Lifecycle::progress"),
             changed <- new_condvar!("rpcrdma::Lifecycle::changed"),
         })
@@ -69,6 +90,12 @@ impl<O: Owner> Lifecycle<O> {
     /// Returns the settings in the peer's private data, if it sent any.
     pub(crate) fn peer(&self) -> Option<Settings> {
         self.progress.lock().peer
+    }
+
+    /// Returns why the connection has ended, if it has.
+    #[allow(dead_code, reason = "for the server")]
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.progress.lock().conn.failure()
     }
 
     /// Waits until the connection has left `state`: for `left` jiffies at most, and not longer than
@@ -109,8 +136,11 @@ impl<O: Owner> CmHandler for Lifecycle<O> {
     fn event(&self, event: CmEvent<'_>) {
         let mut progress = self.progress.lock();
         let before = progress.conn.state();
-        if let CmEvent::Established { private_data, .. } = event {
-            progress.peer = cm_private::decode(private_data);
+        match event {
+            CmEvent::Established { private_data, .. } if !self.answers => {
+                progress.peer = cm_private::decode(private_data);
+            }
+            _ => {}
         }
         let Some(event) = state_event(&event) else {
             return;
@@ -118,7 +148,8 @@ impl<O: Owner> CmHandler for Lifecycle<O> {
         let step = self.apply(&mut progress, event);
         drop(progress);
         self.changed.notify_all();
-        if before.is_up() && matches!(step, Step::To(State::Draining)) {
+        let closes = self.answers || before.is_up();
+        if closes && matches!(step, Step::To(State::Draining)) {
             self.owner.force_close();
         }
     }

@@ -15,6 +15,16 @@ pub(crate) trait Role: Sized + Send + Sync + 'static {
     /// The transport that the connection belongs to.
     type Owner: Owner;
 
+    /// Whether this role answers connection requests. The peer's first message then means that the
+    /// peer regards the connection as established.
+    const ANSWERS: bool = false;
+
+    /// Handles that the first message has arrived, before the message itself. It is called only if
+    /// [`Self::ANSWERS`] is set. The role passes
+    /// [`Event::Message`](crate::proto::conn::Event::Message) to the connection's
+    /// [`Lifecycle`](super::lifecycle::Lifecycle).
+    fn established(_conn: &ConnOf<Self>) {}
+
     /// Handles a message that has arrived. Its buffer goes back to the device when it is dropped.
     fn received(conn: &ConnOf<Self>, qp: &QpOf<Self>, msg: Incoming<'_, Self>);
 

@@ -36,10 +36,12 @@ pub(crate) struct Shared<R, O: Owner> {
     usability: Atomic<u32>,
     /// The connection speaks version two.
     version_two: Atomic<bool>,
-    /// The peer may invalidate our R_keys; see [`Terms::remote_invalidation`].
+    /// See [`Terms::remote_invalidation`].
     remote_invalidation: Atomic<bool>,
     /// A message has arrived since [`Self::take_heard`] was called.
     heard: Atomic<bool>,
+    /// A message has arrived. This is only noted on the side that answers a connection request.
+    established: Atomic<bool>,
 }
 
 impl<R, O: Owner> Shared<R, O> {
@@ -59,6 +61,7 @@ impl<R, O: Owner> Shared<R, O> {
                 version_two: Atomic::new(false),
                 remote_invalidation: Atomic::new(false),
                 heard: Atomic::new(false),
+                established: Atomic::new(false),
             }),
             GFP_KERNEL,
         )
@@ -102,10 +105,21 @@ impl<R, O: Owner> Shared<R, O> {
         }
     }
 
-    /// Returns whether the peer may invalidate our R_keys.
+    /// Returns whether the responder may invalidate the requester's R_keys.
     #[inline]
     pub(crate) fn remote_invalidation(&self) -> bool {
         self.remote_invalidation.load(Relaxed)
+    }
+
+    /// Returns whether no message has arrived since the connection was made, and notes one. Called
+    /// by the completion worker only, which handles one message after the other.
+    #[inline]
+    pub(super) fn is_first_message(&self) -> bool {
+        let first = !self.established.load(Relaxed);
+        if first {
+            self.established.store(true, Relaxed);
+        }
+        first
     }
 
     /// Notes that a message has arrived.

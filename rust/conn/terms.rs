@@ -12,7 +12,7 @@ use crate::wire::Version;
 pub(crate) struct Terms {
     /// The longest message in each direction.
     pub(crate) thresholds: Thresholds,
-    /// Whether the peer may invalidate our R_keys.
+    /// Whether the responder may invalidate the requester's R_keys.
     pub(crate) remote_invalidation: bool,
 }
 
@@ -29,9 +29,82 @@ impl Terms {
         }
     }
 
+    /// Returns the terms of a responder that announces `local` and has found `peer` in the
+    /// requester's private data, if it had any.
+    ///
+    /// The responder keeps to RFC 8797 section 4.1: it invalidates only if both peers have set the
+    /// R bit.
+    #[allow(dead_code, reason = "for the server")]
+    pub(super) fn of_responder(local: &Settings, peer: Option<Settings>) -> Self {
+        let thresholds = Thresholds::for_server(local, peer);
+        Self {
+            thresholds,
+            remote_invalidation: thresholds.remote_invalidation,
+        }
+    }
+
     /// Returns the version that the connection speaks.
     #[inline]
     pub(crate) const fn version(&self) -> Version {
         self.thresholds.version
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_conn_terms)]
+mod tests {
+    use super::*;
+    use crate::wire::cm_private::{self, Size};
+
+    const OURS: Settings = Settings {
+        remote_invalidation: true,
+        send: Size::from_bytes(4096),
+        receive: Size::from_bytes(8192),
+    };
+
+    /// Returns the terms of a responder that announces [`OURS`]: the longest message from and to
+    /// the requester, and whether it may invalidate.
+    fn terms(private_data: &[u8]) -> (u32, u32, bool) {
+        let terms = Terms::of_responder(&OURS, cm_private::decode(private_data));
+        let sizes = terms.thresholds;
+        (
+            sizes.client_to_server,
+            sizes.server_to_client,
+            terms.remote_invalidation,
+        )
+    }
+
+    #[test]
+    fn absent_or_garbled_private_data_mean_the_defaults() {
+        let mut garbled = cm_private::encode(OURS);
+        assert_eq!(terms(&garbled), (4096, 4096, true));
+        for byte in garbled.iter_mut().take(1) {
+            *byte ^= 1;
+        }
+        for private_data in [&[][..], &[0; 56], &[0xff; 196], &garbled] {
+            assert_eq!(terms(private_data), (1024, 1024, false));
+        }
+    }
+
+    #[test]
+    fn least_sizes_are_1024_bytes() {
+        let least = Settings {
+            send: Size::from_code(0),
+            receive: Size::from_code(0),
+            ..OURS
+        };
+        assert_eq!(terms(&cm_private::encode(least)), (1024, 1024, true));
+    }
+
+    #[test]
+    fn responder_invalidates_only_if_both_peers_allow_it() {
+        for (ours, theirs) in [(false, false), (false, true), (true, false), (true, true)] {
+            let of = |remote_invalidation| Settings {
+                remote_invalidation,
+                ..OURS
+            };
+            let terms = Terms::of_responder(&of(ours), Some(of(theirs)));
+            assert_eq!(terms.remote_invalidation, ours && theirs);
+        }
     }
 }
