@@ -36,7 +36,8 @@ lab-check: lab-deps
 
 #: KERNEL_SRC= kernel source to use in place of Debian's linux-source-7.3
 #: KERNEL=plain|debug the kernel that the guests run
-#: CLIENT=ours|stock the rpcrdma.ko that the client loads
+#: CLIENT=ours|stock the rpcrdma.ko that the client loads; default: ours
+#: SERVER=ours|stock the rpcrdma.ko that the server loads; default: stock
 #: LINK=rxe|siw the guests' soft RDMA device
 #: ACCEL=auto|tcg|kvm the accelerator of the guests
 #: SOAK_TIME= seconds that make soak takes; default: 3600

@@ -22,11 +22,25 @@ NOTHING_SELECTED = 5
 
 @dataclass(frozen=True)
 class Round:
-    """One run of the scenarios: kernel, link, and pytest's expression for the markers."""
+    """One run of the scenarios: kernel, link, modules, and pytest's expression for the markers."""
 
     flavour: str
     link: str
     markers: str = ""
+    client: str = "ours"
+    server: str = "stock"
+
+    @property
+    def name(self) -> str:
+        """What a report says about the run."""
+        modules = f"{self.client} client, {self.server} server"
+        return f"scenarios ({self.flavour} kernel, {modules}, {self.link})"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The settings of the run in the lab's variables."""
+        modules = {"CLIENT": self.client, "SERVER": self.server}
+        return {"KERNEL": self.flavour, "LINK": self.link, **modules}
 
 
 def pytest(arguments: Sequence[str], suite: str, **env: str) -> int:
@@ -38,11 +52,11 @@ def pytest(arguments: Sequence[str], suite: str, **env: str) -> int:
     return subprocess.run([*map(str, args), *arguments], env=settled).returncode
 
 
-def prepare(flavour: str) -> None:
-    """Builds what every scenario needs, so that no scenario's time includes it."""
+def prepare(turn: Round) -> None:
+    """Builds what every scenario of a run needs, so that no scenario's time includes it."""
     image.ensure()
-    built = kernel.ensure(flavour)
-    if settings.client() == "ours":
+    built = kernel.ensure(turn.flavour)
+    if "ours" in (turn.client, turn.server):
         module.build(built)
         if not settings.only():
             module.build(built, kunit=True)
@@ -56,18 +70,17 @@ def main(arguments: Sequence[str]) -> int:
     if settings.listing():
         return pytest([scenarios, "-qq", *rest], "list")
     deps.ensure()
-    rounds = _rounds()
+    rounds = _rounds(rest)
     statuses = []
     for turn in rounds:
-        prepare(turn.flavour)
-        name = f"scenarios ({turn.flavour} kernel, {settings.client()} client, {turn.link})"
-        say(f"{name}: running")
+        prepare(turn)
+        say(f"{turn.name}: running")
         for part in _parts(turn, rest):
             logs = str(paths.run_directory("check"))
-            env = {"KERNEL": turn.flavour, "LINK": turn.link, "LAB_RUN": logs}
-            statuses.append(pytest([scenarios, *part], name, **env))
+            env = {**turn.environment, "LAB_RUN": logs}
+            statuses.append(pytest([scenarios, *part], turn.name, **env))
     if set(statuses) == {NOTHING_SELECTED}:
-        say("no scenario of that name runs with this KERNEL, LINK and CLIENT")
+        say("no scenario of that name runs with this KERNEL, LINK, CLIENT and SERVER")
         return NOTHING_SELECTED
     # With several runs of pytest a selection need not have a scenario in each.
     # A run that a signal has ended has a negative status.
@@ -103,10 +116,29 @@ def _marked(*expressions: str) -> list[str]:
     return ["-m", wanted] if wanted else []
 
 
-def _rounds() -> list[Round]:
-    """Returns the rounds. What the user names is all there is."""
+#: The modules of the runs that are about the server.
+_OF_SERVER = (("ours", "ours"), ("stock", "ours"))
+
+
+def _rounds(given: Sequence[str] = ()) -> list[Round]:
+    """Returns the rounds. What the user names is all there is, and so is `given` for pytest."""
+    named = settings.only() or given or os.environ.get("CLIENT") or os.environ.get("SERVER")
+    if named or settings.SERVER == "stock":
+        return _of_modules((settings.client(), settings.server()), "")
+    # The client's scenarios are about a stock server, whose habits they know.
+    rounds = _of_modules(("ours", "stock"), "" if settings.full() else "not server")
+    for pair in _OF_SERVER:
+        rounds += _of_modules(pair, "server")
+    return rounds
+
+
+def _of_modules(modules: tuple[str, str], markers: str) -> list[Round]:
+    """Returns the rounds with these modules: one, or three in the long form."""
     flavour, link = os.environ.get("KERNEL"), os.environ.get("LINK")
     if flavour or settings.only() or not settings.full():
-        return [Round(settings.flavour(), settings.link())]
-    rounds = [Round(name, settings.link()) for name in ("plain", "debug")]
-    return rounds if link else [*rounds, Round("plain", "siw", "not any_link")]
+        return [Round(settings.flavour(), settings.link(), markers, *modules)]
+    rounds = [Round(name, settings.link(), markers, *modules) for name in ("plain", "debug")]
+    if link:
+        return rounds
+    over_siw = " and ".join(filter(None, ("not any_link", markers)))
+    return [*rounds, Round("plain", "siw", over_siw, *modules)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -28,14 +29,24 @@ COMMANDS = (
     ("vm-run", "vmrun", "boot both guests and run one command on the client"),
 )
 
+#: The options that choose the module of a guest, as the variables of the same names do, and the
+#: commands that have them.
+MODULES = ("CLIENT", "SERVER")
+WITH_GUESTS = ("run", "shell", "check", "soak")
+
 
 def main(arguments: Sequence[str]) -> int:
     """Calls a command; turns a `LabError` into one message and exit status 1."""
     parser = argparse.ArgumentParser(prog="lab", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, _, text in COMMANDS:
-        commands.add_parser(name, help=text, add_help=False)
+        command = commands.add_parser(name, help=text, add_help=False, allow_abbrev=False)
+        for variable in MODULES if name in WITH_GUESTS else ():
+            command.add_argument(f"--{variable.lower()}", choices=("ours", "stock"))
     known, rest = parser.parse_known_args(arguments)
+    for variable in MODULES:
+        if whose := getattr(known, variable.lower(), None):
+            os.environ[variable] = whose
     module = next(module for name, module, _ in COMMANDS if name == known.command)
     try:
         return int(importlib.import_module(f".{module}", __package__).main(rest))

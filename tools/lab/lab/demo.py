@@ -41,12 +41,13 @@ def boot(built: kernel.Kernel, client_module: Path, name: str) -> Pair:
     setup = Setup(
         built,
         client_module,
-        built.stock_module,
+        module.chosen(built, settings.server()),
         link=settings.link(),
         accel=accel.choose(built.image),
         cpus=settings.cpus(built.flavour),
         gdb=settings.gdb(),
     )
+    say(f"modules: {settings.modules()}")
     with step(f"booting a server and a client joined over {setup.link}", directory):
         pair = Pair(setup, directory)
     try:
@@ -162,7 +163,6 @@ def main(arguments: Sequence[str]) -> int:
         for guest in (pair.server, pair.client):
             for report in splat.find(guest.console()):
                 raise LabError(f"the {guest.name}'s kernel reported:\n{report}")
-    whose = "our" if client == "ours" else "the stock"
-    say(f"done: NFS over RDMA through {whose} rpcrdma.ko; nothing on either console")
+    say(f"done: NFS over RDMA, {settings.modules()}; nothing on either console")
     say(f"logs: {logs}")
     return 0

@@ -87,6 +87,44 @@ class Counters:
         return self._guest.read("/proc/self/mountstats")
 
 
+#: The stock module's statistics of the server, the breaches that our module counts, and the use of
+#: nfsd's threads, one line for each pool.
+SERVER_STATISTICS = f"{TUNABLES}/svc_rdma/rdma_stat_*"
+BREACHES = "/sys/kernel/debug/rpcrdma/breaches"
+POOLS = "/proc/fs/nfsd/pool_stats"
+
+
+class ServerCounters:
+    """What a server counts: its module and the pools of nfsd's threads."""
+
+    def __init__(self, guest: Guest) -> None:
+        """Reads nothing yet."""
+        self._guest = guest
+
+    def __call__(self) -> dict[str, int]:
+        """Returns all counters by name; those of the pools are sums over all pools.
+
+        Counters that the module on the server does not have are left out.
+        """
+        text = self._guest.run(f"grep -H . {SERVER_STATISTICS}; cat {BREACHES}; cat {POOLS}")
+        return server_counters(text.stdout.decode())
+
+
+def server_counters(text: str) -> dict[str, int]:
+    """Parses the files of `ServerCounters`."""
+    found: dict[str, int] = {}
+    for line in text.splitlines():
+        words = line.replace(":", " ").split()
+        if line.startswith("/"):
+            found[words[0].rpartition("/")[2]] = int(words[1])
+        elif len(words) == 2:
+            found[words[0]] = int(words[1])
+        elif len(words) > 2 and words[0].isdigit():
+            for name, value in zip(("messages", "enqueued", "woken"), words[1:], strict=False):
+                found[name] = found.get(name, 0) + int(value)
+    return found
+
+
 class Cable:
     """The frames between the guests, in files of the scenario's own."""
 

@@ -85,16 +85,16 @@ class Lab:
 
     def _sample_files(self) -> dict[str, Path]:
         """Returns the samples and the module with KUnit suites by their names in /lab."""
-        if settings.client() == "stock":
+        if "ours" not in (settings.client(), settings.server()):
             return {}
         files = {path.name: path for path in self.modules.samples}
         if self._kunit:
             files["rpcrdma-kunit.ko"] = module.build(self.kernel, kunit=True).rpcrdma
         return files
 
-    def client_module(self) -> Path:
-        """Returns the module under test: ours or stock, as `CLIENT` says."""
-        return self.kernel.stock_module if settings.client() == "stock" else self.modules.rpcrdma
+    def module_of(self, whose: str) -> Path:
+        """Returns the module of a guest, which is ``ours`` or ``stock``."""
+        return self.kernel.stock_module if whose == "stock" else self.modules.rpcrdma
 
     def begin(self, name: str, options: Options) -> Pair:
         """Returns a pair for a scenario, with a running capture and the module loaded."""
@@ -128,8 +128,8 @@ class Lab:
         self._searched = {}
         setup = Setup(
             kernel=self.kernel,
-            client_module=self.client_module(),
-            server_module=self.kernel.stock_module,
+            client_module=self.module_of(settings.client()),
+            server_module=self.module_of(settings.server()),
             link=options.link or settings.link(),
             accel=accel.choose(self.kernel.image),
             files={
@@ -208,7 +208,7 @@ class Lab:
         faulty = {
             "bad_link": pair.relay is not None,
             "want": pair.starved,
-            "iwarp": pair.setup.link == "siw",
+            "iwarp": pair.setup.link == "siw" and settings.server() == "stock",
         }
         for guest in (pair.server, pair.client):
             console = guest.console()

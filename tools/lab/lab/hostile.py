@@ -17,9 +17,9 @@ from pathlib import Path
 from . import mountstats, paths
 from .command import capture
 from .errors import GuestError
+from .fixtures import BREACHES
 from .pair import MOUNT_POINT, Guest, Pair
 
-BREACHES = "/sys/kernel/debug/rpcrdma/breaches"
 _FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
 
 

@@ -70,6 +70,17 @@ def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
     return Modules(module, tuple(sorted((tree / "samples").rglob("*.ko"))))
 
 
+def chosen(kernel: Kernel, whose: str) -> Path:
+    """Returns rpcrdma.ko for a guest: the kernel's own, or ours, which may have to be built.
+
+    `whose`: ``stock`` or ``ours``.
+
+    # Errors
+    The same as those of `build`.
+    """
+    return kernel.stock_module if whose == "stock" else build(kernel).rpcrdma
+
+
 def _clean_environment(kernel: Kernel) -> dict[str, str]:
     """Returns an environment without the flags and targets of an outer make."""
     return {**kernel.tools.env(), "MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "0"}

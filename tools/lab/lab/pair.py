@@ -97,6 +97,15 @@ class Guest:
         return self.vm.spec.console.read_text(errors="replace")
 
 
+def _remove(guest: Guest, module: str, patience: float) -> None:
+    """Removes a module, which may be in use for `patience` seconds."""
+    deadline = time.monotonic() + patience
+    while guest.run(f"rmmod {module}").status:
+        if time.monotonic() > deadline:
+            guest.sh(f"rmmod {module}")
+        time.sleep(0.05)
+
+
 class Pair:
     """Both guests, booted; the server exports a directory, and the client is ready to mount."""
 
@@ -204,11 +213,16 @@ class Pair:
 
         Teardown after umount is asynchronous, so the module may be in use for `patience` seconds.
         """
-        deadline = time.monotonic() + patience
-        while self.client.run(f"rmmod {module}").status:
-            if time.monotonic() > deadline:
-                self.client.sh(f"rmmod {module}")
-            time.sleep(0.05)
+        _remove(self.client, module, patience)
+
+    def load_server(self, parameters: str = "") -> None:
+        """Loads rpcrdma.ko on the server, which has no RDMA port until `start_nfsd`."""
+        self.server.sh(f"insmod /lab/rpcrdma.ko {parameters}".rstrip())
+        self._offer_gdb(self.server, self.setup.server_module)
+
+    def unload_server(self, patience: float = 2.0) -> None:
+        """Removes rpcrdma.ko from the server, whose nfsd has no threads."""
+        _remove(self.server, "rpcrdma", patience)
 
     def mount(
         self,

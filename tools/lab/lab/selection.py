@@ -43,19 +43,22 @@ class Run:
     flavour: str = "plain"
     link: str = "rxe"
     client: str = "ours"
+    server: str = "stock"
     full: bool = False
 
 
 def current() -> Run:
     """Returns the run that the environment asks for."""
-    return Run(settings.flavour(), settings.link(), settings.client(), settings.full())
+    modules = settings.client(), settings.server()
+    return Run(settings.flavour(), settings.link(), *modules, settings.full())
 
 
 def possible(case: Case, run: Run) -> bool:
-    """Whether the case makes sense with this kernel, link and module."""
+    """Whether the case makes sense with this kernel, link and modules."""
     debug = run.flavour == "debug"
     excluding = {
         "needs_ours": run.client != "ours",
+        "needs_our_server": run.server != "ours",
         "rxe_only": run.link != "rxe",
         "plain_only": debug,
         "debug_only": not debug,

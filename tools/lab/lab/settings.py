@@ -8,6 +8,9 @@ import time
 
 from .errors import LabError
 
+#: Whose rpcrdma.ko the server loads without `SERVER`.
+SERVER = "stock"
+
 
 def _choice(variable: str, default: str, allowed: tuple[str, ...]) -> str:
     value = os.environ.get(variable) or default
@@ -64,8 +67,13 @@ def client() -> str:
 
 
 def server() -> str:
-    """`SERVER`: whose rpcrdma.ko the server loads; ours has no server yet."""
-    return _choice("SERVER", "stock", ("stock",))
+    """`SERVER`: whose rpcrdma.ko the server loads."""
+    return _choice("SERVER", SERVER, ("ours", "stock"))
+
+
+def modules() -> str:
+    """Returns whose module each guest loads, in the words of reports."""
+    return f"{client()} client, {server()} server"
 
 
 def accel() -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from . import accel, demo, harness, paths, settings, splat
 from .errors import LabError
+from .module import chosen
 from .pair import MOUNT_POINT, Pair, Setup
 from .progress import say, step
 from .worker import Worker
@@ -173,6 +174,8 @@ class Soak:
         for at, _, _ in MOUNTS:
             self._pair.umount(at)
         self._pair.unload(30)
+        self._pair.stop_nfsd()
+        self._pair.unload_server(30)
 
     def table(self) -> str:
         """Returns a table of the faults and recoveries."""
@@ -189,7 +192,7 @@ def _boot(directory: Path) -> tuple[Pair, bool]:
     setup = Setup(
         built,
         module,
-        built.stock_module,
+        chosen(built, settings.server()),
         link=settings.link(),
         accel=accel.choose(built.image),
         cpus=settings.cpus(built.flavour),
@@ -208,17 +211,20 @@ def main(arguments: Sequence[str]) -> int:
         if debug:
             for guest in (pair.server, pair.client):
                 guest.sh(f"echo clear > {harness.KMEMLEAK}")
-        say(f"soaking for {seconds} s; SOAK_SEED={seed} repeats this sequence of faults")
+        say(f"soaking for {seconds} s, {settings.modules()}")
+        say(f"SOAK_SEED={seed} repeats this sequence of faults")
         soak = Soak(pair, seed)
         try:
             soak.run(seconds)
             soak.finish()
-            faults = [leak for leak in (harness.leaks(pair.client),) if leak] if debug else []
+            leaks = [harness.leaks(guest) for guest in (pair.client, pair.server)] if debug else []
+            faults = [leak for leak in leaks if leak]
         except (LabError, AssertionError) as err:
             faults = [str(err)]
         print(soak.table())
         for guest in (pair.server, pair.client):
-            reports = splat.find(guest.console(), bad_link=True, iwarp=pair.setup.link == "siw")
+            stock_over_siw = pair.setup.link == "siw" and settings.server() == "stock"
+            reports = splat.find(guest.console(), bad_link=True, iwarp=stock_over_siw)
             faults += [f"{guest.name}: {report}" for report in reports]
     for fault in faults:
         print(fault)

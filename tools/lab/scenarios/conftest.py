@@ -17,7 +17,7 @@ import pytest
 
 from lab import kernel, listing, paths, selection, settings
 from lab.errors import LabError
-from lab.fixtures import Cable, Counters, Tunables
+from lab.fixtures import Cable, Counters, ServerCounters, Tunables
 from lab.harness import Lab, Options
 from lab.pair import Pair
 from lab.relay import Relay
@@ -144,6 +144,21 @@ def tunables(pair: Pair) -> Iterator[Tunables]:
 def counters(pair: Pair) -> Counters:
     """The client's counters in /proc/self/mountstats."""
     return Counters(pair.client)
+
+
+@pytest.fixture
+def server_tunables(pair: Pair) -> Iterator[Tunables]:
+    """The server's sysctls (`svc_rdma/…`); a scenario's changes are undone after it."""
+    tunables = Tunables(pair.server)
+    yield tunables
+    if pair.alive:
+        tunables.restore()
+
+
+@pytest.fixture
+def server_counters(pair: Pair) -> ServerCounters:
+    """What the server's module and nfsd's pools count."""
+    return ServerCounters(pair.server)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from lab import check
 
-SWITCHES = ("KERNEL", "LINK", "FULL", "ONLY", "LIST", "KEEP", "GDB", "PAIRS")
+SWITCHES = ("KERNEL", "LINK", "CLIENT", "SERVER", "FULL", "ONLY", "LIST", "KEEP", "GDB", "PAIRS")
 PLAIN = check.Round("plain", "rxe")
 
 
@@ -26,6 +26,30 @@ def test_long_form_has_three_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
         ("plain", "siw"),
     ]
     assert [turn.markers for turn in rounds] == ["", "", "not any_link"]
+
+
+def test_rounds_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With our server by default the server's scenarios have two rounds of their own."""
+    monkeypatch.setattr(check.settings, "SERVER", "ours")
+    assert [(turn.client, turn.server, turn.markers) for turn in check._rounds()] == [
+        ("ours", "stock", "not server"),
+        ("ours", "ours", "server"),
+        ("stock", "ours", "server"),
+    ]
+    monkeypatch.setenv("FULL", "1")
+    rounds = check._rounds()
+    assert len(rounds) == 9
+    assert rounds[0].markers == ""
+    assert rounds[-1] == check.Round("plain", "siw", "not any_link and server", "stock", "ours")
+
+
+def test_named_modules_are_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check.settings, "SERVER", "ours")
+    monkeypatch.setenv("CLIENT", "stock")
+    (turn,) = check._rounds()
+    assert (turn.client, turn.server, turn.markers) == ("stock", "ours", "")
+    assert turn.environment["SERVER"] == "ours"
+    assert turn.name == "scenarios (plain kernel, stock client, ours server, rxe)"
 
 
 @pytest.mark.parametrize("name", ["KERNEL", "ONLY"])

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from lab.agent import Exit
-from lab.fixtures import TUNABLES, Cable, Tunables
+from lab.fixtures import TUNABLES, Cable, Tunables, server_counters
 from lab.pair import Guest, Pair
 
 INVALID = Exit(1, b"", b"write error: Invalid argument")
@@ -84,3 +84,21 @@ def test_recordings_end_with_their_block(tmp_path: Any) -> None:
     with pytest.raises(ZeroDivisionError), cable.recording():
         raise ZeroDivisionError
     assert pair.open == ["rest-2.pcap"]
+
+
+def test_counters_of_a_server() -> None:
+    """Sysctls have names and values, breaches too; the pools of nfsd are added up."""
+    text = (
+        f"{TUNABLES}/svc_rdma/rdma_stat_recv:12\n{TUNABLES}/svc_rdma/rdma_stat_read:3\n"
+        "malformed_header 4\n"
+        "# pool packets-arrived sockets-enqueued threads-woken threads-timedout\n"
+        "0 5 6 7 0\n1 10 10 10 0\n"
+    )
+    assert server_counters(text) == {
+        "rdma_stat_recv": 12,
+        "rdma_stat_read": 3,
+        "malformed_header": 4,
+        "messages": 15,
+        "enqueued": 16,
+        "woken": 17,
+    }

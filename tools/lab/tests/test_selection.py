@@ -26,6 +26,7 @@ CASES = [
     _case("memory::failing", "debug_only", "debug_kernel"),
     _case("kerberos::both_ways", "rxe_only"),
     _case("checksums::both_ways", "needs_ours"),
+    _case("unload::refused", "needs_our_server"),
 ]
 DEBUG = Run(flavour="debug")
 
@@ -50,6 +51,8 @@ def test_debug_kernel() -> None:
 def test_link_and_client() -> None:
     assert 6 not in _chosen(run=Run(link="siw"))
     assert 7 not in _chosen(run=Run(client="stock"))
+    assert 8 not in _chosen()
+    assert 8 in _chosen(run=Run(server="ours"))
 
 
 def test_name_of_a_file() -> None:
