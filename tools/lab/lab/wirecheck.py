@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Checks of a capture against the rules of RPC-over-RDMA version one.
 
-Follows RFC 8166: credits (section 3.3), chunk lists (3.4, 3.5), the responder's duties, and the
-R_keys that the responder invalidates. The capture must begin before the connections it shows.
+Follows RFC 8166: credits (section 3.3), chunk lists (3.4, 3.5), the responder's duties, the lengths
+of what it has written, and the R_keys that it invalidates. The capture must begin before the
+connections it shows.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from .capture import SENDS, Frame, Message, Segment
+from .capture import SENDS, Access, Frame, Message, Segment
 
 RDMA_MSG, RDMA_NOMSG, RDMA_ERROR = 0, 1, 4
 
@@ -24,6 +25,19 @@ class Connection:
     answered: set[int] = field(default_factory=set)
     #: R_keys that a reply has invalidated and that no call has offered since.
     invalidated: set[int] = field(default_factory=set)
+    #: Bytes that RDMA Writes have put into a segment of an unanswered call, by XID and segment.
+    written: dict[tuple[int, Segment], int] = field(default_factory=dict)
+
+    def note(self, xid: int, segment: Segment, access: Access) -> None:
+        """Adds the bytes of an RDMA Write."""
+        if access.write:
+            key = (xid, segment)
+            self.written[key] = self.written.get(key, 0) + access.length
+
+    def take_written(self, call: Message) -> dict[Segment, int]:
+        """Removes and returns what was written for a call that is answered now."""
+        segments = advertised(call, write=True)
+        return {one: self.written.pop((call.xid, one), 0) for one in segments}
 
 
 @dataclass
@@ -152,7 +166,8 @@ class Checker:
         if message.credits == 0:
             self._violation(frame, f"xid {message.xid:#x}: grant of no credit")
         connection.grant = max(1, message.credits)
-        for text in answer_faults(call, message):
+        written = connection.take_written(call)
+        for text in answer_faults(call, message) + length_faults(call, message, written):
             self._violation(frame, f"xid {message.xid:#x}: {text}")
 
     def _without_call(self, frame: Frame, message: Message) -> None:
@@ -214,6 +229,7 @@ class Checker:
                     if segment.handle == access.handle and segment.covers(
                         access.address, access.length
                     ):
+                        connection.note(call.xid, segment, access)
                         return
         verb = "Write" if access.write else "Read"
         where = f"{access.length} bytes at {access.address:#x}, R_key {access.handle:#x}"
@@ -250,6 +266,22 @@ def answer_faults(call: Message, reply: Message) -> list[str]:
     if reply.reads:
         faults.append("Read list in a reply")
     return faults
+
+
+def length_faults(call: Message, reply: Message, written: dict[Segment, int]) -> list[str]:
+    """Returns the lengths in a reply that are not those of the RDMA Writes before it.
+
+    A reply that is inline may return an unused Reply chunk as it came.
+    """
+    chunks = list(zip(call.writes, reply.writes, strict=False))
+    if reply.kind == RDMA_NOMSG and reply.reply is not None:
+        chunks.append((call.reply or (), reply.reply))
+    return [
+        f"R_key {theirs.handle:#x} claims {theirs.length} bytes, {written[mine]} were written"
+        for offered, used in chunks
+        for mine, theirs in zip(offered, used, strict=False)
+        if theirs.length != written[mine]
+    ]
 
 
 def _chunk_faults(name: str, offered: tuple[Segment, ...], used: tuple[Segment, ...]) -> list[str]:

@@ -98,7 +98,7 @@ def test_access_outside(
 
 def test_access_after_reply(cable: Cable, tmp_path: Path) -> None:
     cable.call(header(1, writes=[[WRITE_SEGMENT]]), null_call(1))
-    cable.answer(header(1, writes=[[WRITE_SEGMENT]]), null_reply(1))
+    cable.answer(header(1, writes=[[(0x100, 0, WRITE_SEGMENT[2])]]), null_reply(1))
     cable.access(write=True, address=WRITE_SEGMENT[2], handle=0x100, length=8)
     assert "outside every advertised segment" in verdict(cable, tmp_path).violations[0]
 
@@ -122,6 +122,9 @@ def test_reply_in_its_chunk(cable: Cable, tmp_path: Path) -> None:
     for xid, kind in ((1, 0), (2, 1)):
         cable.call(header(xid, reply=[REPLY_SEGMENT]), null_call(xid))
         message = null_reply(xid) if kind == 0 else b""
+        if kind:
+            handle, length, address = REPLY_SEGMENT
+            cable.access(write=True, address=address, handle=handle, length=length)
         cable.answer(header(xid, kind=kind, reply=[REPLY_SEGMENT]), message)
     summary = verdict(cable, tmp_path)
     assert summary.violations == []
@@ -208,3 +211,26 @@ def test_a_queue_number_that_comes_back() -> None:
     summary = wirecheck.check(frames, CLIENT)
     assert summary.violations == []
     assert summary.replies == 3
+
+
+@pytest.mark.parametrize("written", [0, 999, 1001])
+def test_lengths_are_those_of_the_writes(cable: Cable, tmp_path: Path, written: int) -> None:
+    cable.call(header(1, writes=[[WRITE_SEGMENT]]), null_call(1))
+    cable.access(write=True, address=WRITE_SEGMENT[2], handle=0x100, length=written)
+    cable.answer(header(1, writes=[[(0x100, 1000, WRITE_SEGMENT[2])]]), null_reply(1))
+    (fault,) = verdict(cable, tmp_path).violations
+    assert f"claims 1000 bytes, {written} were written" in fault
+
+
+def test_lengths_of_a_long_reply(cable: Cable, tmp_path: Path) -> None:
+    """Several RDMA Writes add up, in each segment alone."""
+    second = (0x301, 4096, 0x4_0000_0000)
+    cable.call(header(1, reply=[REPLY_SEGMENT, second]), null_call(1))
+    handle, _, address = REPLY_SEGMENT
+    for offset in (0, 500):
+        cable.access(write=True, address=address + offset, handle=handle, length=500)
+    used = [(handle, 1000, address), (0x301, 8, second[2])]
+    cable.access(write=True, address=second[2], handle=0x301, length=4)
+    cable.answer(header(1, kind=1, reply=used))
+    (fault,) = verdict(cable, tmp_path).violations
+    assert "0x301 claims 8 bytes, 4 were written" in fault
