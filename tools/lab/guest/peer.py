@@ -90,14 +90,20 @@ class SilenceError(Exception):
 class Peer:
     """The process, from its first connection to its last."""
 
+    #: Its arguments, and the event that says that it has started.
+    ARGUMENTS, FIRST = (), "listening"
+
     def __init__(self):
         self._process = subprocess.Popen(
-            ["/lab/hostile"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+            ["/lab/hostile", *self.ARGUMENTS],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
         )
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._process.stdout, selectors.EVENT_READ)
         self._partial, self._events = b"", []
-        self.event(20, "listening")
+        self.event(20, self.FIRST)
 
     def event(self, timeout, *wanted):
         """Returns the next event as a list of words; with `wanted`, the next of these kinds."""

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An RDMA peer that can break every rule of the protocol. It accepts connections on a port, and
- * runs the commands on its standard input, one on each line. It prints each event as a line on
- * standard output. All data is in hex; "-" stands for no data. N is the number of a connection,
- * counted from 1.
+ * An RDMA peer that can break every rule of the protocol. It accepts connections on a port, or with
+ * the argument "requester" makes them, and runs the commands on its standard input, one on each
+ * line. It prints each event as a line on standard output. All data is in hex; "-" stands for no
+ * data. N is the number of a connection, counted from 1.
  *
  * Commands
  *	accept N PRIVATE RECEIVES	create the queue pair, post RECEIVES Receives, accept
@@ -17,208 +17,46 @@
  *	forbid N			refuse RDMA Reads and Writes from now on
  *	disconnect N			disconnect by the connection manager's protocol
  *	drop N				destroy the connection's resources without a message
+ *	connect N ADDRESS PORT PRIVATE RECEIVES DEPTH,RESOURCES,RNR FLAGS
+ *					connect; N is the next number. FLAGS: see request()
+ *	establish N			send the RTU that the flag e has left out
+ *	receive N COUNT			post COUNT Receives
+ *	expose N LENGTH ACCESS		register memory that the peer may read (r) or write (w)
+ *	peek N REGION OFFSET LENGTH	show exposed memory; regions are counted from 0
+ *	poke N REGION OFFSET DATA	change exposed memory
+ *	burst N COUNT OFFSET DATA	COUNT Sends, whose XIDs count up
+ *	sendimm N DATA			Send with immediate data
  *
  * Events
  *	listening			the port accepts connection requests
+ *	ready				a requester has started
  *	request N PRIVATE		a connection request, with its private data
  *	established N			the connection is established
- *	received N DATA			a message arrived
+ *	received N DATA RKEY		a message arrived, and invalidated RKEY, or 0 for none
  *	done N STATUS			the result of the last command: success, or the error
- *	data N DATA			the result of an RDMA Read
+ *	data N DATA			the result of an RDMA Read, or of a peek
+ *	exposed N RKEY ADDRESS		the memory that has been registered
+ *	response N			the responder has accepted; the flag e was set
  *	disconnected N			the connection has ended
  *	event N NAME			any other event of the connection manager
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <infiniband/verbs.h>
-#include <rdma/rdma_cma.h>
+#include "peer.h"
 
-#define PEERS		256
-#define RECEIVES	128
-#define RECEIVE_SIZE	8192
-#define SEND_SIZE	(256 * 1024)
-#define BATCH		32
 #define LINE_SIZE	(2 * SEND_SIZE + 256)
-#define PATIENCE	10	/* seconds for one work request */
+#define WORDS		12
 
-struct peer {
-	int number;
-	struct rdma_cm_id *id;
-	struct rdma_conn_param offered;
-	struct ibv_pd *pd;
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *recv_cq, *send_cq;
-	struct ibv_mr *mr;
-	unsigned char *memory;	/* RECEIVES buffers, then the send buffer */
-};
+struct rdma_event_channel *events;
 
 static struct peer peers[PEERS];
 static int peer_count;
-
-static void say(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vprintf(format, args);
-	va_end(args);
-	fflush(stdout);
-}
-
-static void say_hex(const char *what, int number, const void *data, size_t length)
-{
-	const unsigned char *bytes = data;
-	size_t i;
-
-	printf("%s %d ", what, number);
-	for (i = 0; i < length; i++)
-		printf("%02x", bytes[i]);
-	printf("%s\n", length ? "" : "-");
-	fflush(stdout);
-}
-
-static void fatal(const char *what)
-{
-	say("fatal %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-static unsigned char *send_buffer(struct peer *peer)
-{
-	return peer->memory + RECEIVES * RECEIVE_SIZE;
-}
-
-static int digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Decodes hex digits up to another character. Returns the number of bytes, at most @room. */
-static size_t from_hex(const char *text, unsigned char *bytes, size_t room)
-{
-	size_t count = 0;
-
-	while (count < room && digit(text[0]) >= 0 && digit(text[1]) >= 0) {
-		bytes[count++] = digit(text[0]) << 4 | digit(text[1]);
-		text += 2;
-	}
-	return count;
-}
-
-static int post_receive(struct peer *peer, uint64_t index)
-{
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)peer->memory + index * RECEIVE_SIZE,
-		.length = RECEIVE_SIZE,
-		.lkey = peer->mr->lkey,
-	};
-	struct ibv_recv_wr wr = { .wr_id = index, .sg_list = &sge, .num_sge = 1 }, *bad;
-
-	return ibv_post_recv(peer->id->qp, &wr, &bad);
-}
-
-static void open_peer(struct peer *peer)
-{
-	size_t size = RECEIVES * RECEIVE_SIZE + SEND_SIZE;
-	struct ibv_qp_init_attr attr = {
-		.qp_type = IBV_QPT_RC,
-		.cap = {
-			.max_send_wr = 2 * BATCH, .max_send_sge = 1,
-			.max_recv_wr = RECEIVES, .max_recv_sge = 1,
-		},
-	};
-
-	peer->pd = ibv_alloc_pd(peer->id->verbs);
-	peer->channel = ibv_create_comp_channel(peer->id->verbs);
-	if (!peer->pd || !peer->channel)
-		fatal("ibv_alloc_pd");
-	peer->recv_cq = ibv_create_cq(peer->id->verbs, RECEIVES + 1, NULL, peer->channel, 0);
-	peer->send_cq = ibv_create_cq(peer->id->verbs, 2 * BATCH + 1, NULL, NULL, 0);
-	if (!peer->recv_cq || !peer->send_cq)
-		fatal("ibv_create_cq");
-	peer->memory = aligned_alloc(4096, size);
-	peer->mr = ibv_reg_mr(peer->pd, peer->memory, size, IBV_ACCESS_LOCAL_WRITE);
-	if (!peer->mr)
-		fatal("ibv_reg_mr");
-	attr.recv_cq = peer->recv_cq;
-	attr.send_cq = peer->send_cq;
-	if (rdma_create_qp(peer->id, peer->pd, &attr))
-		fatal("rdma_create_qp");
-	if (ibv_req_notify_cq(peer->recv_cq, 0))
-		fatal("ibv_req_notify_cq");
-}
-
-static void close_peer(struct peer *peer)
-{
-	if (!peer->id)
-		return;
-	if (peer->id->qp)
-		rdma_destroy_qp(peer->id);
-	if (peer->mr) {
-		ibv_dereg_mr(peer->mr);
-		ibv_destroy_cq(peer->send_cq);
-		ibv_destroy_cq(peer->recv_cq);
-		ibv_destroy_comp_channel(peer->channel);
-		ibv_dealloc_pd(peer->pd);
-		free(peer->memory);
-	}
-	rdma_destroy_id(peer->id);
-	peer->id = NULL;
-	peer->mr = NULL;
-	peer->channel = NULL;
-}
-
-/* Waits for one completion of the send queue. Returns its status. */
-static const char *await_send(struct peer *peer)
-{
-	time_t deadline = time(NULL) + PATIENCE;
-	struct ibv_wc wc;
-	int found;
-
-	do {
-		found = ibv_poll_cq(peer->send_cq, 1, &wc);
-		if (found > 0)
-			return wc.status ? ibv_wc_status_str(wc.status) : "success";
-		if (!found)
-			usleep(200);
-	} while (!found && time(NULL) < deadline);
-	return found ? "the completion queue is broken" : "no completion";
-}
-
-/*
- * Posts @count copies of a work request for the first @length bytes of the send buffer. Returns the
- * status of the last one.
- */
-static const char *post(struct peer *peer, struct ibv_send_wr *wr, size_t length, int count)
-{
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)send_buffer(peer),
-		.length = length,
-		.lkey = peer->mr->lkey,
-	};
-	struct ibv_send_wr chain[BATCH], *bad;
-	int i;
-
-	wr->sg_list = &sge;
-	wr->num_sge = 1;
-	for (i = 0; i < count; i++) {
-		chain[i] = *wr;
-		chain[i].next = i + 1 < count ? &chain[i + 1] : NULL;
-		chain[i].send_flags = i + 1 < count ? 0 : IBV_SEND_SIGNALED;
-	}
-	if (ibv_post_send(peer->id->qp, chain, &bad))
-		return "not posted";
-	return await_send(peer);
-}
 
 static void do_accept(struct peer *peer, char **words)
 {
@@ -232,23 +70,19 @@ static void do_accept(struct peer *peer, char **words)
 				   4 : peer->offered.initiator_depth,
 		.rnr_retry_count = 7,
 	};
-	int i, err, count = atoi(words[1]);
 
 	open_peer(peer);
-	for (i = 0; i < count && i < RECEIVES; i++)
-		if (post_receive(peer, i))
-			fatal("ibv_post_recv");
-	err = rdma_accept(peer->id, &param);
-	say("done %d %s\n", peer->number, err ? strerror(errno) : "success");
+	if (post_receives(peer, atoi(words[1])))
+		fatal("ibv_post_recv");
+	say_done(peer, rdma_accept(peer->id, &param));
 }
 
 static void do_reject(struct peer *peer, char **words)
 {
 	unsigned char private[255];
 	size_t length = from_hex(words[0], private, sizeof(private));
-	int err = rdma_reject(peer->id, private, length);
 
-	say("done %d %s\n", peer->number, err ? strerror(errno) : "success");
+	say_done(peer, rdma_reject(peer->id, private, length));
 	close_peer(peer);
 }
 
@@ -331,16 +165,15 @@ static void do_flood(struct peer *peer, char **words)
 static void do_forbid(struct peer *peer, char **words)
 {
 	struct ibv_qp_attr attr = { .qp_access_flags = 0 };
-	int failed = ibv_modify_qp(peer->id->qp, &attr, IBV_QP_ACCESS_FLAGS);
 
 	(void)words;
-	say("done %d %s\n", peer->number, failed ? strerror(failed) : "success");
+	say_done(peer, ibv_modify_qp(peer->qp, &attr, IBV_QP_ACCESS_FLAGS));
 }
 
 static void do_disconnect(struct peer *peer, char **words)
 {
 	(void)words;
-	say("done %d %s\n", peer->number, rdma_disconnect(peer->id) ? strerror(errno) : "success");
+	say_done(peer, rdma_disconnect(peer->id));
 }
 
 static void do_drop(struct peer *peer, char **words)
@@ -353,44 +186,60 @@ static void do_drop(struct peer *peer, char **words)
 static const struct {
 	const char *name;
 	int words;
-	int connected;	/* needs a queue pair */
+	enum { NEW, REQUESTED, CONNECTED } needs;
 	void (*run)(struct peer *peer, char **words);
 } commands[] = {
-	{ "accept", 2, 0, do_accept },
-	{ "reject", 1, 0, do_reject },
-	{ "send", 1, 1, do_send },
-	{ "sendinv", 2, 1, do_sendinv },
-	{ "write", 3, 1, do_write },
-	{ "writeimm", 3, 1, do_writeimm },
-	{ "read", 3, 1, do_read },
-	{ "flood", 2, 1, do_flood },
-	{ "forbid", 0, 1, do_forbid },
-	{ "disconnect", 0, 1, do_disconnect },
-	{ "drop", 0, 0, do_drop },
+	{ "accept", 2, REQUESTED, do_accept },
+	{ "reject", 1, REQUESTED, do_reject },
+	{ "send", 1, CONNECTED, do_send },
+	{ "sendinv", 2, CONNECTED, do_sendinv },
+	{ "write", 3, CONNECTED, do_write },
+	{ "writeimm", 3, CONNECTED, do_writeimm },
+	{ "read", 3, CONNECTED, do_read },
+	{ "flood", 2, CONNECTED, do_flood },
+	{ "forbid", 0, CONNECTED, do_forbid },
+	{ "disconnect", 0, CONNECTED, do_disconnect },
+	{ "drop", 0, REQUESTED, do_drop },
+	{ "connect", 6, NEW, do_connect },
+	{ "establish", 0, CONNECTED, do_establish },
+	{ "receive", 1, CONNECTED, do_receive },
+	{ "expose", 2, CONNECTED, do_expose },
+	{ "peek", 3, CONNECTED, do_peek },
+	{ "poke", 3, CONNECTED, do_poke },
+	{ "burst", 3, CONNECTED, do_burst },
+	{ "sendimm", 1, CONNECTED, do_sendimm },
 };
 
-static void on_command(char *line)
+/* Returns the connection of this number. @fresh: the next number may be a new one. */
+static struct peer *peer_of(int number, int fresh)
 {
-	char *words[8] = { NULL }, *rest = NULL;
-	struct peer *peer;
-	size_t i;
-	int count = 0, number;
-
-	for (words[0] = strtok_r(line, " ", &rest); words[count] && count < 7;)
-		words[++count] = strtok_r(NULL, " ", &rest);
-	number = count > 1 ? atoi(words[1]) : 0;
+	if (fresh && number == peer_count + 1 && peer_count < PEERS)
+		peers[peer_count++].number = number;
 	if (number < 1 || number > peer_count) {
 		say("fatal no connection %d\n", number);
 		exit(1);
 	}
-	peer = &peers[number - 1];
+	return &peers[number - 1];
+}
+
+static void on_command(char *line)
+{
+	char *words[WORDS] = { NULL }, *rest = NULL;
+	struct peer *peer;
+	size_t i;
+	int count = 0;
+
+	for (words[0] = strtok_r(line, " ", &rest); words[count] && count < WORDS - 1;)
+		words[++count] = strtok_r(NULL, " ", &rest);
 	for (i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
-		if (strcmp(words[0], commands[i].name))
+		if (!count || strcmp(words[0], commands[i].name))
 			continue;
 		if (count != commands[i].words + 2)
 			break;
-		if (!peer->id || (commands[i].connected && !peer->id->qp))
-			say("done %d gone\n", number);
+		peer = peer_of(atoi(words[1]), commands[i].needs == NEW);
+		if ((commands[i].needs != NEW && !peer->id) ||
+		    (commands[i].needs == CONNECTED && !peer->qp))
+			say("done %d gone\n", peer->number);
 		else
 			commands[i].run(peer, words + 2);
 		return;
@@ -444,7 +293,7 @@ static void on_request(struct rdma_cm_event *event)
 	say_hex("request", peer->number, param->private_data, param->private_data_len);
 }
 
-static void on_cm_event(struct rdma_event_channel *events)
+static void on_cm_event(void)
 {
 	struct rdma_cm_event *event;
 	struct peer *peer;
@@ -462,7 +311,9 @@ static void on_cm_event(struct rdma_event_channel *events)
 	rdma_ack_cm_event(event);
 	if (!peer)
 		return;
-	if (type == RDMA_CM_EVENT_ESTABLISHED)
+	if (type == RDMA_CM_EVENT_CONNECT_RESPONSE)
+		on_response(peer);
+	else if (type == RDMA_CM_EVENT_ESTABLISHED)
 		say("established %d\n", peer->number);
 	else if (type == RDMA_CM_EVENT_DISCONNECTED)
 		say("disconnected %d\n", peer->number);
@@ -470,6 +321,19 @@ static void on_cm_event(struct rdma_event_channel *events)
 		say("event %d %s\n", peer->number, rdma_event_str(type));
 	if (type == RDMA_CM_EVENT_DISCONNECTED)
 		close_peer(peer);
+}
+
+/* Prints a message, and the R_key that it has invalidated, or 0. */
+static void say_received(const struct peer *peer, const struct ibv_wc *wc)
+{
+	const unsigned char *bytes = peer->memory + wc->wr_id * RECEIVE_SIZE;
+	uint32_t i;
+
+	printf("received %d ", peer->number);
+	for (i = 0; i < wc->byte_len; i++)
+		printf("%02x", bytes[i]);
+	say("%s %x\n", wc->byte_len ? "" : "-",
+	    wc->wc_flags & IBV_WC_WITH_INV ? wc->invalidated_rkey : 0);
 }
 
 static void on_completions(struct peer *peer)
@@ -486,9 +350,9 @@ static void on_completions(struct peer *peer)
 	while (ibv_poll_cq(peer->recv_cq, 1, &wc) > 0) {
 		if (wc.status)
 			continue;
-		say_hex("received", peer->number,
-			peer->memory + wc.wr_id * RECEIVE_SIZE, wc.byte_len);
-		post_receive(peer, wc.wr_id);
+		say_received(peer, &wc);
+		if (!peer->no_repost)
+			post_receive(peer, wc.wr_id);
 	}
 }
 
@@ -505,7 +369,7 @@ static int take_completions(const struct pollfd *fds)
 	return any;
 }
 
-static void run(struct rdma_event_channel *events)
+static void run(void)
 {
 	struct pollfd fds[PEERS + 2];
 	int i;
@@ -527,28 +391,35 @@ static void run(struct rdma_event_channel *events)
 		if (take_completions(fds))
 			continue;
 		if (fds[i].revents)
-			on_cm_event(events);
+			on_cm_event();
 		else if (fds[i + 1].revents)
 			on_input();
 	}
 }
 
-int main(int argc, char **argv)
+static void listen_on(int port)
 {
-	struct sockaddr_in address = {
-		.sin_family = AF_INET,
-		.sin_port = htons(argc > 1 ? atoi(argv[1]) : 20049),
-	};
-	struct rdma_event_channel *events = rdma_create_event_channel();
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port) };
 	struct rdma_cm_id *listener;
 
-	if (!events || rdma_create_id(events, &listener, NULL, RDMA_PS_TCP))
+	if (rdma_create_id(events, &listener, NULL, RDMA_PS_TCP))
 		fatal("rdma_create_id");
 	if (rdma_bind_addr(listener, (struct sockaddr *)&address))
 		fatal("rdma_bind_addr");
 	if (rdma_listen(listener, 16))
 		fatal("rdma_listen");
 	say("listening\n");
-	run(events);
+}
+
+int main(int argc, char **argv)
+{
+	events = rdma_create_event_channel();
+	if (!events)
+		fatal("rdma_create_event_channel");
+	if (argc > 1 && !strcmp(argv[1], "requester"))
+		say("ready\n");
+	else
+		listen_on(argc > 1 ? atoi(argv[1]) : 20049);
+	run();
 	return 0;
 }

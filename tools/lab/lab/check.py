@@ -127,8 +127,9 @@ def _rounds(given: Sequence[str] = ()) -> list[Round]:
         return _of_modules((settings.client(), settings.server()), "")
     # The client's scenarios are about a stock server, whose habits they know.
     rounds = _of_modules(("ours", "stock"), "" if settings.full() else "not server")
+    short = "" if settings.full() else " and not server_long"
     for pair in _OF_SERVER:
-        rounds += _of_modules(pair, "server")
+        rounds += _of_modules(pair, f"(server or both_roles){short}")
     return rounds
 
 

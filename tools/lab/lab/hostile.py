@@ -24,15 +24,17 @@ _FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
 
 
 def build() -> Path:
-    """Compiles hostile.c, the part of the peer that uses verbs, into the cache.
+    """Compiles the part of the peer that uses verbs into the cache.
 
     The guests run the same Debian release as the host, so the host's libraries fit.
     """
-    source = paths.LAB / "hostile/hostile.c"
+    directory = paths.LAB / "hostile"
+    sources = sorted(directory.glob("*.c"))
     target = paths.sub("tools") / "hostile"
     with paths.locked("hostile"):
-        if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
-            capture(["gcc", *_FLAGS, "-o", target, source, "-libverbs", "-lrdmacm"])
+        changed = max(path.stat().st_mtime for path in directory.iterdir())
+        if not target.exists() or target.stat().st_mtime < changed:
+            capture(["gcc", *_FLAGS, "-o", target, *sources, "-libverbs", "-lrdmacm"])
     return target
 
 

@@ -38,6 +38,8 @@ def _moved(pair: Pair) -> Iterator[None]:
         move(before)
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @pytest.mark.full
 @pytest.mark.needs_ours
 @pytest.mark.rxe_only

@@ -73,6 +73,7 @@ def _xids(events: list[tracing.Event], name: str) -> list[str]:
     return [re.findall(r"xid=(\w+)", e.text)[0] for e in events if e.name == name]
 
 
+@pytest.mark.both_roles
 @pytest.mark.parametrize("version", ["4.1", pytest.param("4.2", marks=pytest.mark.full)])
 @pytest.mark.debug_kernel
 def test_recall(pair: Pair, counters: Counters, version: str) -> None:
@@ -109,6 +110,8 @@ def test_small_thresholds(pair: Pair, tunables: Tunables) -> None:
     pair.umount()
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.full)])
 def test_many_recalls(pair: Pair, counters: Counters, count: int) -> None:
     """The client returns many delegations, recalled 16 at a time, while it writes other files."""
@@ -127,6 +130,8 @@ def test_many_recalls(pair: Pair, counters: Counters, count: int) -> None:
     pair.umount()
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 def test_recall_after_restart(pair: Pair) -> None:
     """Callbacks work on the new connection after the server has restarted."""
     _prepare(pair, 2)
@@ -142,6 +147,8 @@ def test_recall_after_restart(pair: Pair) -> None:
     pair.umount()
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @pytest.mark.full
 @pytest.mark.parametrize("silence", [3.0, 20.0])
 def test_recall_across_blackout(pair: Pair, relay: Relay, silence: float) -> None:
@@ -164,6 +171,8 @@ def test_recall_across_blackout(pair: Pair, relay: Relay, silence: float) -> Non
     pair.umount()
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @pytest.mark.full
 @pytest.mark.parametrize("count", [50])
 def test_umount_amid_recalls(pair: Pair, count: int) -> None:

@@ -41,6 +41,8 @@ CHUNKS = {
 LONG = {("3", suite) for suite in SUITES[2:]} | {("4.2", "names"), ("4.2", "big")}
 #: Suites of the short run on the debug kernel, which is ten times as slow.
 DEBUG = ("sizes", "direct", "xattrs")
+#: The same for the runs with our server.
+SERVER = (("3", "sizes"), ("4.2", "sizes"), ("4.2", "direct"), ("4.2", "xattrs"))
 
 
 def _cases() -> list[object]:
@@ -54,10 +56,13 @@ def _cases() -> list[object]:
             marks = [] if short else [pytest.mark.full]
             if version == "4.2" and suite in DEBUG:
                 marks.append(pytest.mark.debug_kernel)
+            if (version, suite) not in SERVER:
+                marks.append(pytest.mark.server_long)
             cases.append(pytest.param(version, suite, marks=marks))
     return cases
 
 
+@pytest.mark.both_roles
 @pytest.mark.parametrize(("version", "suite"), _cases())
 def test_both_ways(pair: Pair, version: str, suite: str) -> None:
     """Each side reads what the other has written, and the suite uses its chunks."""
@@ -112,6 +117,7 @@ def _marshalled(pair: Pair, command: str) -> list[str]:
     return [match[1] for match in found if match]
 
 
+@pytest.mark.both_roles
 @pytest.mark.parametrize(
     "version",
     [*(pytest.param(version, marks=pytest.mark.full) for version in ("4.0", "4.1")), "3", "4.2"],
@@ -156,6 +162,8 @@ def _on_the_cable(summary: wirecheck.Summary) -> None:
     assert summary.writes >= 2
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @pytest.mark.parametrize("version", VERSIONS)
 def test_large_directory(pair: Pair, version: str) -> None:
     """The client lists a directory of 5,000 entries with names of up to 255 bytes."""
@@ -166,6 +174,8 @@ def test_large_directory(pair: Pair, version: str) -> None:
     pair.umount()
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @pytest.mark.parametrize("version", VERSIONS)
 def test_small_inline_thresholds(pair: Pair, version: str) -> None:
     """Names and small files with 1 KiB inline thresholds: what was inline needs chunks."""

@@ -52,6 +52,8 @@ def _suites(version: str, flavour: str) -> tuple[str, str]:
     return ("sizes", "many") if (version, flavour) == ("4.2", "krb5p") else ("sizes", "names")
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @pytest.mark.parametrize("pair", [REALM], indirect=True)
 @pytest.mark.parametrize(("version", "flavour"), CASES)
 def test_both_ways(pair: Pair, cable: Cable, version: str, flavour: str) -> None:
@@ -91,6 +93,8 @@ WRITERS = 40
 
 
 # The debug kernel signs a dozen messages a second.
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @pytest.mark.full
 @pytest.mark.plain_only
 @pytest.mark.parametrize("pair", [REALM], indirect=True)

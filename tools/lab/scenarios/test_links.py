@@ -34,6 +34,8 @@ def _sends(pair: Pair, at: str = MOUNT_POINT) -> list[int]:
     return found
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @pytest.mark.parametrize("pair", [Options(link="siw")], indirect=True)
 def test_iwarp(pair: Pair) -> None:
     """A mount works over siw; `LINK=siw` runs every scenario over it."""
@@ -45,6 +47,8 @@ def test_iwarp(pair: Pair) -> None:
     pair.umount()
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @pytest.mark.parametrize("version", ["4.2", pytest.param("3", marks=pytest.mark.full)])
 def test_ipv6(pair: Pair, version: str) -> None:
     """A mount with the netid rdma6 goes over IPv6."""
@@ -57,6 +61,8 @@ def test_ipv6(pair: Pair, version: str) -> None:
     pair.umount()
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @pytest.mark.parametrize("count", [4, pytest.param(16, marks=pytest.mark.full)])
 def test_nconnect(pair: Pair, count: int) -> None:
     """A mount has as many transports as it asks for, and each of them sends calls."""
@@ -75,6 +81,8 @@ def _connections(pair: Pair) -> int:
     return pair.client.sh("rdma resource show cm_id").count("state CONNECT")
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 def test_two_mounts(pair: Pair) -> None:
     """Two mounts with a connection each; one goes while the other works on."""
     pair.server.sh("rm -rf /srv/export/*")
@@ -92,6 +100,8 @@ def test_two_mounts(pair: Pair) -> None:
     pair.umount()
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @pytest.mark.full
 def test_port(pair: Pair) -> None:
     """A mount reaches a server that listens at another port as well."""
@@ -106,6 +116,8 @@ def test_port(pair: Pair) -> None:
 
 # siw creates its sockets in the network namespace of the calling thread: for a kernel worker, that
 # is the initial one.
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @pytest.mark.full
 @pytest.mark.rxe_only
 @pytest.mark.parametrize("version", ["4.2", "3"])

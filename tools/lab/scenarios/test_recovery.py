@@ -60,6 +60,7 @@ def _harmed(pair: Pair) -> Counter[str]:
     return pair.relay.tally()
 
 
+@pytest.mark.both_roles
 @pytest.mark.parametrize("version", [pytest.param("3", marks=full), "4.2"])
 def test_nfsd_restart(pair: Pair, version: str) -> None:
     """The server stops nfsd for two seconds while the client reads and writes."""
@@ -68,6 +69,8 @@ def test_nfsd_restart(pair: Pair, version: str) -> None:
     _finish(pair, worker, lost=SOME)
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @LINK
 @pytest.mark.parametrize(
     ("version", "seconds"),
@@ -90,6 +93,8 @@ def test_blackout(pair: Pair, version: str, seconds: float) -> None:
     _finish(pair, worker, lost=NONE if settings.link() == "siw" else lost)
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @LINK
 @pytest.mark.parametrize(
     ("faults", "rate"),
@@ -119,6 +124,8 @@ def test_bad_link(pair: Pair, faults: tuple[str, ...], rate: float) -> None:
     _finish(pair, worker, lost=range(16))
 
 
+@pytest.mark.both_roles
+@pytest.mark.server_long
 @full
 @LINK
 def test_slow_link(pair: Pair) -> None:

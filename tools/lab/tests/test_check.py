@@ -33,14 +33,15 @@ def test_rounds_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check.settings, "SERVER", "ours")
     assert [(turn.client, turn.server, turn.markers) for turn in check._rounds()] == [
         ("ours", "stock", "not server"),
-        ("ours", "ours", "server"),
-        ("stock", "ours", "server"),
+        ("ours", "ours", "(server or both_roles) and not server_long"),
+        ("stock", "ours", "(server or both_roles) and not server_long"),
     ]
     monkeypatch.setenv("FULL", "1")
     rounds = check._rounds()
     assert len(rounds) == 9
     assert rounds[0].markers == ""
-    assert rounds[-1] == check.Round("plain", "siw", "not any_link and server", "stock", "ours")
+    markers = "not any_link and (server or both_roles)"
+    assert rounds[-1] == check.Round("plain", "siw", markers, "stock", "ours")
 
 
 def test_named_modules_are_one_round(monkeypatch: pytest.MonkeyPatch) -> None:

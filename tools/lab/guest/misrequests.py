@@ -1,0 +1,33 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""The hostile requester: misrequests.py CASE.
+
+Connects to the server over RDMA and does one of the cases of misheaders.py and misconnects.py.
+Prints ``OUTCOME: what was done`` for each message or act.
+"""
+
+import os
+import sys
+
+import misconnects
+import misheaders
+from requester import RELEASE, STALLED, Link
+
+CASES = {case.name: case for case in misheaders.CASES + misconnects.CASES}
+
+
+def main():
+    case = CASES[sys.argv[1]]
+    for path in (RELEASE, STALLED):
+        if os.path.exists(path):
+            os.unlink(path)
+    link = Link(**case.parameters)
+    try:
+        for what, outcome in case.act(link):
+            print(f"{outcome}: {what}", flush=True)
+    finally:
+        link.peer.kill()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Calls of NFSv3 and NFSv4.0 as raw messages, and what their replies say.
+
+Only what the hostile requester needs: every procedure has the caller's fields as arguments, and
+nothing is checked.
+"""
+
+import socket
+import struct
+
+from peer import words
+
+NFS, MOUNT, PORTMAP = 100003, 100005, 100000
+NULL, GETATTR, LOOKUP, READLINK, READ, WRITE, CREATE, SYMLINK = 0, 1, 3, 5, 6, 7, 8, 10
+REMOVE, READDIR = 12, 16
+COMPOUND = 1
+#: Of NFSv4.
+V4_GETATTR, V4_LOOKUP, V4_PUTFH, V4_PUTROOTFH, V4_READ, V4_READDIR = 9, 15, 22, 24, 25, 26
+
+
+class RpcError(Exception):
+    """A call failed, with its status as the message."""
+
+
+def opaque(data):
+    return words(len(data)) + data + bytes(-len(data) % 4)
+
+
+def call(xid, procedure, arguments=b"", version=3, program=NFS):
+    """Returns an RPC call with the credential of root."""
+    credential = words(0) + opaque(b"lab") + words(0, 0, 0)
+    head = words(xid, 0, 2, program, version, procedure, 1, len(credential)) + credential
+    return head + words(0, 0) + arguments
+
+
+def null(xid):
+    return call(xid, NULL)
+
+
+def getattr3(xid, handle):
+    return call(xid, GETATTR, opaque(handle))
+
+
+def lookup(xid, directory, name):
+    return call(xid, LOOKUP, opaque(directory) + opaque(name))
+
+
+def read(xid, handle, offset, count):
+    return call(xid, READ, opaque(handle) + struct.pack(">QI", offset, count))
+
+
+def write_head(xid, handle, offset, count):
+    """Returns a WRITE up to the length of its data, which is to follow or to be in a chunk."""
+    arguments = opaque(handle) + struct.pack(">QIII", offset, count, 2, count)
+    return call(xid, WRITE, arguments)
+
+
+def symlink_head(xid, directory, name, length):
+    """Returns a SYMLINK up to the length of its target."""
+    return call(xid, SYMLINK, opaque(directory) + opaque(name) + words(*[0] * 6, length))
+
+
+def create(xid, directory, name):
+    """Returns a guarded CREATE, which fails if the name exists."""
+    return call(xid, CREATE, opaque(directory) + opaque(name) + words(1, 1, 0o666, 0, 0, 0, 0, 0))
+
+
+def remove(xid, directory, name):
+    return call(xid, REMOVE, opaque(directory) + opaque(name))
+
+
+def compound(xid, *operations):
+    """Returns a call of NFSv4.0."""
+    arguments = opaque(b"") + words(0, len(operations)) + b"".join(operations)
+    return call(xid, COMPOUND, arguments, version=4)
+
+
+def path4(*names):
+    """Returns the operations that walk to a file from the root."""
+    return [words(V4_PUTROOTFH), *(words(V4_LOOKUP) + opaque(name) for name in names)]
+
+
+def read4(offset, count):
+    """Returns a READ with the special state of all zeros."""
+    return words(V4_READ, 0, 0, 0, 0) + struct.pack(">QI", offset, count)
+
+
+def readdir4(count):
+    return words(V4_READDIR, 0, 0, 0, 0, count, count, 2, 0, 0)
+
+
+def result(reply):
+    """Returns the results of an RPC reply, after its header.
+
+    # Errors
+    `RpcError` when the call was not accepted.
+    """
+    direction, stat = struct.unpack_from(">2I", reply, 4)
+    if direction != 1 or stat != 0:
+        raise RpcError(f"denied {stat}")
+    (length,) = struct.unpack_from(">I", reply, 16)
+    at = 20 + length + -length % 4
+    (status,) = struct.unpack_from(">I", reply, at)
+    if status:
+        raise RpcError(f"accept status {status}")
+    return reply[at + 4 :]
+
+
+def status(reply):
+    """Returns the first word of the results: the status of NFS."""
+    (value,) = struct.unpack_from(">I", result(reply))
+    return value
+
+
+class Tcp:
+    """Calls over TCP, for what the hostile requester has to know before it begins."""
+
+    def __init__(self, server, port):
+        self._socket = socket.create_connection((server, port), 20)
+
+    def ask(self, message):
+        self._socket.sendall(words(1 << 31 | len(message)) + message)
+        (mark,) = struct.unpack(">I", self._exactly(4))
+        return result(self._exactly(mark & 0x7FFFFFFF))
+
+    def _exactly(self, count):
+        data = b""
+        while len(data) < count:
+            more = self._socket.recv(count - len(data))
+            if not more:
+                raise SystemExit("the server has closed the TCP connection")
+            data += more
+        return data
+
+
+def export_handle(server, path):
+    """Returns the NFSv3 file handle of an export, which mountd knows."""
+    portmap = Tcp(server, 111)
+    answer = portmap.ask(call(1, 3, words(MOUNT, 3, 6, 0), version=2, program=PORTMAP))
+    mountd = Tcp(server, struct.unpack(">I", answer)[0])
+    answer = mountd.ask(call(2, 1, opaque(path), version=3, program=MOUNT))
+    failed, length = struct.unpack_from(">2I", answer)
+    if failed:
+        raise SystemExit(f"mountd refuses {path}: {failed}")
+    return answer[8 : 8 + length]

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A hostile requester that breaks every rule of the protocol, beside an honest client.
+
+Each case of guest/misrequests.py is played against the server. Its outcome must be the expected
+one. Afterwards another client is served, the server has closed the requester's connections and has
+its memory back, and its kernel has printed no report.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lab import requester, settings
+from lab.fixtures import ServerCounters
+from lab.pair import Pair
+
+CASES = requester.cases()
+OURS = settings.server() == "ours"
+#: Cases of the short form: one of each kind of answer.
+SHORT = (3, 9, 17, 22, 31, 39, 50)
+#: Seconds in which a server has to forget the connections of a requester that has gone.
+FORGETTING = 30
+#: Kilobytes of the server that a case may cost: slabs that fill up.
+MEMORY = 6000
+MOUNTD = "pkill -STOP mountd && exportfs -f"
+
+
+def _parameters() -> list[Any]:
+    found = []
+    for name, case in CASES.items():
+        marks = [] if case.number in SHORT else [pytest.mark.full]
+        if case.stock_warns and not OURS:
+            marks.append(pytest.mark.provokes)
+        found.append(pytest.param(name, id=name, marks=marks))
+    return found
+
+
+def _play(pair: Pair, name: str) -> list[tuple[str, str]]:
+    """Plays a case to its end; honest work goes on while it holds a connection."""
+    case = CASES[name]
+    play = requester.Play(pair, name)
+    if case.stalls:
+        play.await_word("stall")
+        pair.server.sh(MOUNTD)
+        play.let_go(requester.STALLED)
+    try:
+        if case.holds:
+            play.await_word("holding")
+            if not case.stalls and (OURS or not case.stock_starves):
+                print(f"honest work beside it: {requester.work(pair):.1f} s")
+            pair.server.sh("pkill -CONT mountd")
+            play.let_go(requester.RELEASE)
+        return play.finish(300)
+    finally:
+        if case.stalls:
+            pair.server.sh("pkill -CONT mountd")
+
+
+def _check(name: str, outcomes: list[tuple[str, str]]) -> None:
+    """Compares the outcomes with those of the table."""
+    assert outcomes, "the requester did nothing"
+    case = CASES[name]
+    wrong = []
+    for outcome, what in outcomes:
+        wanted = case.allowed("ours" if OURS else "stock", what)
+        print(f"{what}: {outcome}")
+        if outcome not in wanted:
+            wrong.append(f"{what}: {outcome}, not {' or '.join(wanted)}")
+    assert not wrong, "; ".join(wrong)
+
+
+@pytest.mark.server
+@pytest.mark.breaks_rules
+@pytest.mark.rxe_only
+@pytest.mark.parametrize("case", _parameters())
+def test_case(pair: Pair, server_counters: ServerCounters, case: str) -> None:
+    """The server answers a hostile requester as it should, and goes on serving others."""
+    requester.prepare(pair)
+    pair.mount("3", options="nolock")
+    requester.work(pair)
+    before, free, connections = server_counters(), requester.free(pair), requester.connections(pair)
+    outcomes = _play(pair, case)
+    took = requester.work(pair)
+    left = requester.settle(pair, connections, FORGETTING)
+    lost = free - requester.free(pair)
+    after = server_counters()
+    moved = {key: value - before.get(key, 0) for key, value in after.items()}
+    print({key: value for key, value in moved.items() if value})
+    print(f"honest work after it: {took:.1f} s; {lost} kB less memory; {left} connections")
+    pair.umount()
+    _check(case, outcomes)
+    if OURS or not CASES[case].stock_keeps:
+        assert left <= connections, f"{left} connections, before {connections}"
+        assert lost < MEMORY, f"{lost} kB lost"
