@@ -7,9 +7,9 @@ The numbers are those of the list in Documentation/lab-hostile.rst.
 import time
 
 import nfs_calls
-from misheaders import BAD_KEY, PAYLOAD, null_with, read_call, write_call
+from misheaders import BAD_KEY, PAYLOAD, clear, null_with, read_call, write_call, written
 from peer import SilenceError, header, lists, words
-from requester import ANSWERED, CHUNK, CLOSED, REFUSED, REMOTE, SILENCE, Case
+from requester import ANSWERED, CHUNK, CLOSED, REFUSED, REMOTE, SILENCE, Case, pattern
 
 #: Where the XID of an RPC message is in a message without chunks.
 INNER = 28
@@ -289,7 +289,29 @@ def all_answered(link):
     for number in numbers:
         link.number = number
         found.add(after_many(link, 8, 20))
+    link.hold()
     yield "64 connections", " ".join(sorted(found))
+
+
+def largest_payload(link):
+    """Writes and reads 4 MiB in one call each."""
+    size = 4 << 20
+    clear(link)
+    source = link.expose(size)
+    yield "WRITE of 4 MiB", written(link, write_call(link, size, [(0, source.at())]), size)
+    target = link.expose(size)
+    handle, xid = link.handle(b"scratch"), link.xid()
+    # Other contents than the exposed memory has already.
+    body = nfs_calls.read(xid, handle, 4097, size - 4097)
+    chunks = lists(writes=[[target.at()]])
+    found, reply = link.judge(header(xid) + chunks + body, 20)
+    used = sum(length for chunk in (reply.writes if reply else []) for _, length, _ in chunk)
+    if found == ANSWERED and used != size - 4097:
+        found = f"{used} bytes"
+    for at in (0, 1 << 20, size - 8192):
+        if found == ANSWERED and link.peek(target, at, 4000) != pattern(at + 4097, 4000):
+            found = f"wrong data at {at}"
+    yield "READ of 4 MiB", found
 
 
 SHORT = {"reply": ANSWERED, "long": CHUNK}
@@ -325,4 +347,10 @@ CASES = [
     Case(53, "misuse-of-verbs", misuse_of_verbs, {"immediate": (ANSWERED, CLOSED), "": CLOSED}),
     Case(54, "too-long", too_long, CLOSED),
     Case(55, "unproven", unproven, "some closed"),
+]
+
+#: Cases that break no rule.
+LOADS = [
+    Case(101, "sixty-four-connections", all_answered, ANSWERED),
+    Case(102, "largest-payload", largest_payload, ANSWERED),
 ]

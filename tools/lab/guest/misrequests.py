@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The hostile requester: misrequests.py CASE.
 
-Connects to the server over RDMA and does one of the cases of misheaders.py and misconnects.py.
+Connects to the server over RDMA and plays one case of misheaders.py or misconnects.py.
 Prints ``OUTCOME: what was done`` for each message or act.
 """
 
@@ -14,10 +14,11 @@ import misheaders
 from requester import RELEASE, STALLED, Link
 
 CASES = {case.name: case for case in misheaders.CASES + misconnects.CASES}
+LOADS = {case.name: case for case in misconnects.LOADS}
 
 
 def main():
-    case = CASES[sys.argv[1]]
+    case = {**CASES, **LOADS}[sys.argv[1]]
     for path in (RELEASE, STALLED):
         if os.path.exists(path):
             os.unlink(path)

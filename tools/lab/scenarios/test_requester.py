@@ -16,7 +16,7 @@ from lab import requester, settings
 from lab.fixtures import ServerCounters
 from lab.pair import Pair
 
-CASES = requester.cases()
+CASES, LOADS = requester.cases()
 OURS = settings.server() == "ours"
 #: Cases of the short form: one of each kind of answer.
 SHORT = (3, 9, 17, 22, 31, 39, 50)
@@ -58,10 +58,9 @@ def _play(pair: Pair, name: str) -> list[tuple[str, str]]:
             pair.server.sh("pkill -CONT mountd")
 
 
-def _check(name: str, outcomes: list[tuple[str, str]]) -> None:
+def _check(case: Any, outcomes: list[tuple[str, str]]) -> None:
     """Compares the outcomes with those of the table."""
     assert outcomes, "the requester did nothing"
-    case = CASES[name]
     wrong = []
     for outcome, what in outcomes:
         wanted = case.allowed("ours" if OURS else "stock", what)
@@ -90,7 +89,60 @@ def test_case(pair: Pair, server_counters: ServerCounters, case: str) -> None:
     print({key: value for key, value in moved.items() if value})
     print(f"honest work after it: {took:.1f} s; {lost} kB less memory; {left} connections")
     pair.umount()
-    _check(case, outcomes)
+    _check(CASES[case], outcomes)
     if OURS or not CASES[case].stock_keeps:
         assert left <= connections, f"{left} connections, before {connections}"
         assert lost < MEMORY, f"{lost} kB lost"
+
+
+@pytest.mark.full
+@pytest.mark.server
+@pytest.mark.breaks_rules
+@pytest.mark.rxe_only
+def test_sixty_four_connections(pair: Pair) -> None:
+    """64 connections of one guest are served at once, beside a mount, and leave no memory used."""
+    requester.prepare(pair)
+    pair.mount("3", options="nolock")
+    requester.work(pair)
+    free, connections = requester.free(pair), requester.connections(pair)
+    name = "101-sixty-four-connections"
+    play = requester.Play(pair, name)
+    play.await_word("holding", 200)
+    held = requester.connections(pair) - connections
+    cost = (free - requester.free(pair)) / max(held, 1)
+    print(f"{held} connections, {cost:.0f} kB each with those of the device")
+    print(f"honest work beside them: {requester.work(pair):.1f} s")
+    play.let_go(requester.RELEASE)
+    outcomes = play.finish(300)
+    left = requester.settle(pair, connections, FORGETTING)
+    lost = free - requester.free(pair)
+    print(f"{lost} kB less memory; {left} connections")
+    requester.work(pair)
+    pair.umount()
+    _check(LOADS[name], outcomes)
+    assert held == 64
+    assert left <= connections
+    assert lost < MEMORY
+
+
+@pytest.mark.full
+@pytest.mark.server
+@pytest.mark.breaks_rules
+@pytest.mark.rxe_only
+def test_largest_payload(pair: Pair) -> None:
+    """The server takes and sends 4 MiB in one call, which no Linux client asks for over RDMA."""
+    requester.prepare(pair)
+    payload = "/proc/fs/nfsd/max_block_size"
+    pair.stop_nfsd()
+    pair.server.sh(f"echo {4 << 20} > {payload}")
+    pair.start_nfsd()
+    try:
+        pair.mount("3", options="nolock")
+        name = "102-largest-payload"
+        _check(LOADS[name], requester.Play(pair, name).finish(200))
+        requester.work(pair)
+        pair.umount()
+    finally:
+        pair.stop_nfsd()
+        pair.server.sh(f"echo {1 << 20} > {payload}")
+        pair.start_nfsd()
