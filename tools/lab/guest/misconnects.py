@@ -182,6 +182,37 @@ def replies(link):
     yield "to no call", link.judge(header(xid) + lists() + words(xid, 1, 0, 0, 0, 0))[0]
 
 
+def backward_call(link):
+    """Makes a session of NFSv4.1; returns the XID of the server's first call on it."""
+    owner = b"hostile %d" % time.monotonic_ns()
+    client = nfs_calls.results4(link.ask(nfs_calls.exchange_id(link.xid(), owner)).body)[:12]
+    nfs_calls.results4(link.ask(nfs_calls.create_session(link.xid(), client)).body)
+    while True:
+        message = link.answer(20)
+        if message.body[4:8] == words(0):
+            return message.xid
+
+
+def bad_backward_replies(link):
+    xid = backward_call(link)
+    accepted = words(1, 0, 0, 0, 0)
+    region = link.expose(4096)
+    for what, message in (
+        ("unknown XID", header(xid ^ 0x5A5A) + lists() + words(xid ^ 0x5A5A) + accepted),
+        ("unequal XIDs", header(xid) + lists() + words(xid ^ 0x5A5A) + accepted),
+        (
+            "with a Read chunk",
+            header(xid) + lists(reads=[(4, region.at())]) + words(xid) + accepted,
+        ),
+        ("with a Write chunk", header(xid) + lists(writes=[[region.at()]]) + words(xid) + accepted),
+        ("cut off", header(xid) + lists() + words(xid, 1)),
+        ("too long", header(xid) + lists() + words(xid) + accepted + bytes(3900)),
+        ("no credit", header(xid, grant=0) + lists() + words(xid) + accepted),
+        ("2^31 credits", header(xid, grant=1 << 31) + lists() + words(xid) + accepted),
+    ):
+        yield what, link.judge(message)[0]
+
+
 def removed(link, name, xid):
     """Sends REMOVE of a file and returns the status of NFS."""
     return nfs_calls.status(link.ask(nfs_calls.remove(xid, link.directory(), name)).body)
@@ -248,7 +279,7 @@ def misuse_of_verbs(link):
     yield "immediate data", link.outcome(5)[0]
     link.close()
     done = link.peer.tell("writeimm", link.open(), "0", "0", "-")
-    yield "immediate write", link.outcome(5)[0]
+    yield "immediate-write of nothing", link.outcome(5)[0]
 
 
 def too_long(link):
@@ -315,6 +346,11 @@ def largest_payload(link):
 
 
 SHORT = {"reply": ANSWERED, "long": CHUNK}
+VERBS = {
+    "immediate": (ANSWERED, CLOSED),
+    "immediate-write": (SILENCE, CLOSED),
+    "": CLOSED,
+}
 
 CASES = [
     Case(32, "no-private-data", without_sizes, SHORT, {"": ANSWERED}),
@@ -323,7 +359,7 @@ CASES = [
     Case(35, "unequal-keys", unequal_keys, ANSWERED),
     Case(36, "no-invalidation", no_invalidation, ANSWERED),
     Case(37, "key-of-another", key_of_another, ANSWERED),
-    Case(38, "beyond-the-grant", beyond_the_grant, CLOSED, (ANSWERED, CLOSED), stalls=True),
+    Case(38, "beyond-the-grant", beyond_the_grant, CLOSED, SILENCE, stalls=True),
     Case(
         39,
         "no-receives",
@@ -340,11 +376,12 @@ CASES = [
     Case(45, "never-established", never_established, ANSWERED, SILENCE),
     Case(46, "early-call", early_call, ANSWERED),
     Case(47, "replies", replies, SILENCE),
+    Case(48, "bad-backward-replies", bad_backward_replies, SILENCE),
     Case(49, "replayed", replayed, ANSWERED),
     Case(50, "replayed-after-reconnect", replayed_after_reconnect, ANSWERED),
     Case(51, "twice-in-flight", twice_in_flight, ANSWERED),
     Case(52, "deferred", deferred, ANSWERED, stalls=True, holds=True),
-    Case(53, "misuse-of-verbs", misuse_of_verbs, {"immediate": (ANSWERED, CLOSED), "": CLOSED}),
+    Case(53, "misuse-of-verbs", misuse_of_verbs, VERBS, {**VERBS, "immediate-write": CHUNK}),
     Case(54, "too-long", too_long, CLOSED),
     Case(55, "unproven", unproven, "some closed"),
 ]

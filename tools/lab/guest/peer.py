@@ -105,12 +105,17 @@ class Peer:
         self._partial, self._events = b"", []
         self.event(20, self.FIRST)
 
-    def event(self, timeout, *wanted):
-        """Returns the next event as a list of words; with `wanted`, the next of these kinds."""
+    def event(self, timeout, *wanted, number=None):
+        """Returns the next event as a list of words.
+
+        With `wanted` it is the next one of these kinds, with `number` of this connection.
+        """
         deadline = time.monotonic() + timeout
         while True:
             for index, event in enumerate(self._events):
-                if not wanted or event[0] in wanted:
+                if wanted and event[0] not in wanted:
+                    continue
+                if number is None or event[1] == number:
                     return self._events.pop(index)
             left = deadline - time.monotonic()
             if left <= 0 or not self._selector.select(left):

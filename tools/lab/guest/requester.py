@@ -44,11 +44,7 @@ class Requester(Peer):
 
     def wait(self, number, timeout, *kinds):
         """Returns the next event of these kinds on one connection, as a list of words."""
-        deadline = time.monotonic() + timeout
-        while True:
-            event = self.event(max(0.0, deadline - time.monotonic()), *kinds)
-            if event[1] == number:
-                return event
+        return self.event(timeout, *kinds, number=number)
 
 
 class Region:

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from lab import settings
+from lab import namespace, settings
 from lab.fixtures import Counters
 from lab.memory import free_kilobytes
 from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Pair
+from lab.requester import connections, settle
 from lab.worker import Worker
 
 pytestmark = pytest.mark.server
@@ -23,6 +24,8 @@ DEBUG = settings.flavour() == "debug"
 THREADS = "/proc/fs/nfsd/threads"
 #: Seconds in which the server's device must be gone, and clients at work again after its return.
 REMOVING, RETURNING = (20.0, 120.0) if DEBUG else (2.0, 60.0)
+#: Seconds after which the server must have noticed that an idle client is gone.
+VANISHED = 200
 COPY = (
     f"dd if=/dev/urandom of={MOUNT_POINT}/f bs=300k count=3 conv=fsync 2>/dev/null &&"
     f" cp {MOUNT_POINT}/f /tmp/f && echo 1 > /proc/sys/vm/drop_caches && cmp {MOUNT_POINT}/f /tmp/f"
@@ -245,10 +248,8 @@ def test_reload(pair: Pair, cycles: int) -> None:
 
 
 @full
-@pytest.mark.parametrize("mounted", [True])
-def test_client_vanishes(pair: Pair, mounted: bool) -> None:
-    """A client whose module is gone without a goodbye costs the server nothing that lasts."""
-    del mounted
+def test_client_vanishes(pair: Pair) -> None:
+    """A client whose device is gone costs the server nothing that lasts."""
     pair.server.sh("rm -rf /srv/export/*")
     kind = pair.setup.link
     pair.mount("3", options="nolock")
@@ -259,3 +260,58 @@ def test_client_vanishes(pair: Pair, mounted: bool) -> None:
     pair.mount("3", options="nolock")
     pair.client.sh(COPY)
     pair.umount()
+
+
+# The stock server keeps such a connection until it has aged.
+@full
+@pytest.mark.rxe_only
+@pytest.mark.needs_our_server
+def test_idle_client_vanishes(pair: Pair) -> None:
+    """The server notices that an idle client is gone without a word, and closes its connection."""
+    forwarding = "/proc/sys/net/ipv4/ip_forward"
+    pair.server.sh("rm -rf /srv/export/*")
+    namespace.ensure(pair)
+    before = connections(pair)
+    pair.mount("3", options="nolock", namespace=namespace.NAME)
+    pair.client.sh(COPY)
+    assert connections(pair) == before + 1
+    pair.client.sh(f"echo 0 > {forwarding}")
+    try:
+        began = time.monotonic()
+        left = settle(pair, before, VANISHED)
+        print(f"{left - before} connections after {time.monotonic() - began:.0f} s of silence")
+    finally:
+        pair.client.sh(f"echo 1 > {forwarding}")
+    assert left == before
+    pair.client.sh(COPY, timeout=120)
+    pair.umount()
+
+
+@full
+@pytest.mark.rxe_only
+def test_namespace(pair: Pair) -> None:
+    """A second nfsd in a network namespace has listeners of its own, beside the first one."""
+    pair.server.sh("rm -rf /srv/export/*")
+    kind = pair.setup.link
+    namespaces = "grep -w net_namespace /proc/slabinfo | awk '{print $2}'"
+    before = int(pair.server.sh(namespaces))
+    pair.server.sh(f"/lab/server-apart start {kind}", timeout=120)
+    try:
+        pair.client.sh("ip route replace 10.0.2.0/24 via 10.0.0.1")
+        words = "proto=rdma,port=20049,vers=4.2 10.0.2.2:/export"
+        pair.client.sh(
+            f"mkdir -p {MOUNT_POINT}; mount -t nfs -o {words} {MOUNT_POINT}", timeout=120
+        )
+        pair.client.sh(COPY, timeout=120)
+        pair.mount("3", at="/mnt/other", options="nolock")
+        assert pair.client.sh("ls /mnt/other").split() == ["f"]
+        pair.umount("/mnt/other")
+        pair.umount()
+    finally:
+        pair.server.sh(f"/lab/server-apart stop {kind}", timeout=120)
+    deadline = time.monotonic() + 60
+    while (left := int(pair.server.sh(namespaces))) > before and time.monotonic() < deadline:
+        time.sleep(1)
+    print(f"{left} network namespaces, before {before}")
+    if OURS:
+        assert left == before
