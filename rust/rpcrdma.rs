@@ -13,6 +13,9 @@ use client::transport::Client;
 use observe::debugfs::Debugfs;
 use rdma::device::Registration;
 use server::config::SYSCTLS;
+use server::listener::Port;
+use server::service::{self, Service};
+use sunrpc::svc::registration as svc;
 use sunrpc::sysctl;
 use sunrpc::xprt::class::{self, ClassRegistration};
 
@@ -32,9 +35,11 @@ mod work;
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
 mod kunit;
 
-/// What the module has registered. Field order is the order of unregistration: when the class is
+/// What the module has registered. Field order is the order of unregistration: when the classes are
 /// gone no transport is left, and with them went every use of a device.
 struct Module {
+    _server: svc::ClassRegistration<Port>,
+    _service: service::Owned,
     _class: ClassRegistration<Client>,
     _sysctls: [Option<sysctl::Registration>; 2],
     _devices: Arc<Registration>,
@@ -61,11 +66,16 @@ impl kernel::Module for Module {
         let debugfs = Debugfs::new()?;
         let own_queue = module_parameters::completion_workqueue.value();
         let devices = Registration::new(c"rpcrdma", own_queue)?;
+        let service = Service::new(devices.clone())?;
         // From now on there may be mounts. SAFETY: The client maps pieces as it gets them, and
         // keeps none (`client::register`). It lets an RPC be completed or released only when none
         // of the regions that map its memory is live (`client::fence`, `client::release`);
         // `rdma::mr` says which are, whatever the client believes.
         let class = unsafe { class::register::<Client>(module, devices.clone()) }?;
+        // From now on there may be listeners. SAFETY: The server maps the pieces of a reply before
+        // it takes the reply's pages (`server::reply`), and owns these until the device has
+        // finished with them (`rdma::scatter`).
+        let server = unsafe { svc::register::<Port>(module, service.service()) }?;
         // After the class, which says more clearly that the stock module is loaded. Nothing may
         // fail any more, so without sysctls the defaults hold.
         let sysctls = [
@@ -73,6 +83,8 @@ impl kernel::Module for Module {
             tunables(server::config::SYSCTL_PATH, &SYSCTLS),
         ];
         Ok(Self {
+            _server: server,
+            _service: service,
             _class: class,
             _sysctls: sysctls,
             _devices: devices,

@@ -1,9 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The responder: NFS's server side of RPC over RDMA.
+//! The responder: what makes this module a server transport of SUNRPC. A role of
+//! [`conn`](crate::conn).
 //!
-//! [`config`] has what the administrator can set, and the counters that are shown beside it.
-
+//! | module | what it is for |
+//! | --- | --- |
+//! | [`service`] | what all listeners and connections share |
+//! | [`config`], [`chosen`], [`sizes`] | settings, and what follows from them on a device |
+//! | [`listener`], [`prepare`] | from a connection request to an accepted connection |
+//! | [`transport`], [`owner`] | a connection as SUNRPC sees it, and SUNRPC as the connection does |
+//! | [`endpoint`], [`responder`], [`role`] | the connection's objects, and what completions do |
+//! | [`receiver`], [`intake`] | receiving a call that is inline |
+//! | [`pull`], [`pulled`] | receiving a call that RDMA Reads have to fetch |
+//! | [`call`] | what is kept of a call until its reply |
+//! | [`reply`], [`refuse`] | sending a reply or an error |
+//! | [`flights`], [`spare`], [`ring`] | operations under way, and what they leave for the next |
+//! | [`watch`] | finding the requesters that do not answer |
+//!
+//! This room contains no `unsafe`.
 #![forbid(unsafe_code)]
 
+mod call;
+mod chosen;
 pub(crate) mod config;
+mod endpoint;
+mod flights;
+mod intake;
+pub(crate) mod listener;
+mod owner;
+mod prepare;
+mod pull;
+mod pulled;
+mod receiver;
+mod refuse;
+mod reply;
+mod responder;
+mod ring;
+mod role;
+pub(crate) mod service;
+mod sizes;
+mod spare;
+mod transport;
+mod watch;

@@ -7,6 +7,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
 use super::buffers::{CallBuffers, ReplyBuffers};
+use super::handshake;
 use super::lifecycle::Lifecycle;
 use super::owner::Owner;
 use super::queues::Queues;
@@ -19,6 +20,7 @@ use crate::rdma::cm::CmId;
 use crate::rdma::cq::Cq;
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Qp, QpConfig};
+use crate::wire::cm_private::Settings;
 
 /// A connection that has been established, until its last user drops it.
 ///
@@ -37,8 +39,7 @@ pub(crate) struct Connection<R: Role> {
     #[pin]
     calls: CallBuffers,
     pd: Arc<Pd>,
-    /// Never used, but destroyed after the queue pair.
-    _cm: CmId<Lifecycle<R::Owner>>,
+    cm: CmId<Lifecycle<R::Owner>>,
     lifecycle: Arc<Lifecycle<R::Owner>>,
     shared: Arc<ConnOf<R>>,
 }
@@ -69,7 +70,7 @@ impl<R: Role> Connection<R> {
             replies <- ReplyBuffers::new(),
             calls <- CallBuffers::new(parts.calls),
             pd: parts.pd,
-            _cm: parts.cm,
+            cm: parts.cm,
             lifecycle: parts.lifecycle,
             shared: parts.shared,
         })
@@ -107,6 +108,16 @@ impl<R: Role> Connection<R> {
     /// Returns the spare send buffers for calls.
     pub(crate) fn calls(&self) -> &CallBuffers {
         &self.calls
+    }
+
+    /// Accepts the requester's connection, announces `settings`, and has `reads` RDMA Reads
+    /// outstanding at most. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`handshake::answer`].
+    pub(crate) fn accept(&self, settings: Settings, reads: u8) -> Result {
+        handshake::answer(&self.cm, settings, reads)
     }
 
     /// Returns the protection domain.
@@ -148,12 +159,12 @@ pub(crate) fn queue_pair<R: Role>(
     (tags, receive_size): (u32, usize),
     shared: Arc<ConnOf<R>>,
 ) -> Result<QpOf<R>> {
-    let cq = Cq::new(pd, queues.send_wr + queues.receives)?;
+    let cq = Cq::new(pd, queues.send_wr + queues.receives_max)?;
     let config = QpConfig {
         send_wr: queues.send_wr,
         recv_wr: queues.receives,
-        recv_max: queues.receives,
-        send_sge: 1,
+        recv_max: queues.receives_max,
+        send_sge: queues.sges,
         tags,
         recv_size: receive_size,
         recv_batch: queues.receive_batch,

@@ -31,8 +31,12 @@ pub(crate) struct Queues {
     pub(crate) credits: u32,
     /// Work requests on the send queue.
     pub(crate) send_wr: u32,
-    /// Receives that are posted.
+    /// Scatter/gather elements of a work request on the send queue.
+    pub(crate) sges: u32,
+    /// Receives that are posted at first.
     pub(crate) receives: u32,
+    /// The most Receives that may ever be posted.
+    pub(crate) receives_max: u32,
     /// Receives that are posted again together.
     pub(crate) receive_batch: u32,
 }
@@ -55,10 +59,13 @@ impl Demand {
             return None;
         }
         let receive_batch = (credits / RECEIVE_BATCHES).max(1);
+        let receives = (credits + receive_batch).min(room) + self.backward;
         Some(Queues {
             credits,
             send_wr: credits * self.send_wr_per_credit + fixed,
-            receives: (credits + receive_batch).min(room) + self.backward,
+            sges: 1,
+            receives,
+            receives_max: receives,
             receive_batch,
         })
     }

@@ -257,6 +257,13 @@ impl<C: Completions> Qp<C> {
         self.inner().progress.retired()
     }
 
+    /// Returns whether work requests of the send queue are not known to have completed.
+    #[allow(dead_code, reason = "for the server")]
+    pub(crate) fn has_outstanding(&self) -> bool {
+        let inner = self.inner();
+        inner.sending.lock().queue.posted() != inner.progress.retired()
+    }
+
     /// Returns whether the queue pair has failed, so that a new connection is needed.
     #[inline]
     pub(crate) fn is_broken(&self) -> bool {

@@ -100,6 +100,11 @@ impl SendQueue {
         })
     }
 
+    /// Returns the position of the last work request that was posted.
+    pub(super) fn posted(&self) -> u64 {
+        self.posted
+    }
+
     /// Returns whether anything was ever posted.
     pub(super) fn is_used(&self) -> bool {
         self.posted != 0

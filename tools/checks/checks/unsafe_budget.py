@@ -21,8 +21,8 @@ BUDGET: dict[str, int] = {
     "rdma": 190,
     "sunrpc": 369,
     "observe": 3,
-    # Registers the client's transport, because `client` may not contain unsafe code.
-    "rpcrdma": 1,
+    # Registers the transports, because `client` and `server` may not contain unsafe code.
+    "rpcrdma": 2,
 }
 
 _REASONED = re.compile(r"\bunsafe\s*(\{|impl\b|extern\s*\{)")

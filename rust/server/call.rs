@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is kept of a call from its arrival to its reply: the context that SUNRPC carries along.
+//!
+//! The Receive goes back to the device before the service works on the call. The reply needs the
+//! write list and the reply chunk, so their bytes are copied.
+
+use kernel::prelude::*;
+use kernel::sync::{new_spinlock, SpinLock};
+
+use crate::proto::responder::call;
+use crate::proto::responder::marks::{Mark, Marks, TooSmall};
+use crate::wire::{Lists, Version};
+
+/// Room for the chunks of an ordinary call, in bytes. A call with more allocates.
+const CHUNK_BYTES: usize = 128;
+
+/// A call in progress.
+pub(crate) struct Call {
+    xid: u32,
+    version: Version,
+    /// The R_key that the reply may invalidate.
+    rkey: Option<u32>,
+    marks: Marks,
+    /// The encoded write chunks, followed by the segments of the reply chunk.
+    chunks: KVec<u8>,
+    /// The length of the write chunks.
+    writes: usize,
+    has_reply_chunk: bool,
+    /// The inline part, while RDMA Reads fetch the rest.
+    pub(super) inline: KVec<u8>,
+    /// The grant counts the call as in progress.
+    pub(super) counted: bool,
+}
+
+impl Call {
+    /// Makes a context for any call. May sleep.
+    fn new() -> Result<KBox<Self>> {
+        let call = Self {
+            xid: 0,
+            version: Version::One,
+            rkey: None,
+            marks: Marks::new(),
+            chunks: KVec::with_capacity(CHUNK_BYTES, GFP_KERNEL)?,
+            writes: 0,
+            has_reply_chunk: false,
+            inline: KVec::new(),
+            counted: false,
+        };
+        Ok(KBox::new(call, GFP_KERNEL)?)
+    }
+
+    /// Takes over what the reply needs of a call that has arrived. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    #[inline]
+    fn begin(&mut self, call: &call::Call<'_>) -> Result {
+        self.xid = call.xid();
+        self.version = call.version();
+        self.rkey = call.rkey();
+        self.marks.clear();
+        self.chunks.clear();
+        self.writes = 0;
+        self.has_reply_chunk = false;
+        self.counted = true;
+        let (writes, reply) = call.lists().results();
+        if !writes.is_empty() || reply.is_some() {
+            self.keep(writes, reply)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the chunks for the reply.
+    fn keep(&mut self, writes: &[u8], reply: Option<&[u8]>) -> Result {
+        self.chunks.extend_from_slice(writes, GFP_KERNEL)?;
+        self.chunks
+            .extend_from_slice(reply.unwrap_or_default(), GFP_KERNEL)?;
+        self.writes = writes.len();
+        self.has_reply_chunk = reply.is_some();
+        Ok(())
+    }
+
+    /// Returns the transaction ID.
+    #[inline]
+    pub(super) fn xid(&self) -> u32 {
+        self.xid
+    }
+
+    /// Returns the version of the call, which is that of the reply.
+    #[inline]
+    pub(super) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Returns the R_key that the reply may invalidate.
+    #[inline]
+    pub(super) fn rkey(&self) -> Option<u32> {
+        self.rkey
+    }
+
+    /// Returns the write list and the reply chunk of the call.
+    #[inline]
+    pub(super) fn lists(&self) -> Lists<'_> {
+        let Some((writes, reply)) = self.chunks.split_at_checked(self.writes) else {
+            return Lists::EMPTY;
+        };
+        Lists::of_results(writes, self.has_reply_chunk.then_some(reply))
+    }
+
+    /// Returns the payloads of the reply.
+    #[inline]
+    pub(super) fn marks(&self) -> &[Mark] {
+        self.marks.as_slice()
+    }
+
+    /// Notes a payload of the reply.
+    ///
+    /// # Errors
+    ///
+    /// [`TooSmall`].
+    pub(super) fn mark(&mut self, start: u32, len: u32) -> Result<(), TooSmall> {
+        let mut marks = self.marks;
+        let outcome = marks.add(start, len, &self.lists());
+        self.marks = marks;
+        outcome
+    }
+}
+
+/// Contexts that no call uses. They belong to a connection, but not to its queue pair: SUNRPC may
+/// keep a context for long after the queue pair is gone.
+#[pin_data]
+pub(super) struct Contexts {
+    #[pin]
+    free: SpinLock<KVec<KBox<Call>>>,
+}
+
+impl Contexts {
+    /// Makes an empty set that keeps `most` contexts at most. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(most: u32) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            free <- {
+                // CAST: `usize` has at least 32 bits.
+                let room = KVec::with_capacity(most as usize, GFP_KERNEL)?;
+                new_spinlock!(room, "rpcrdma::Contexts::free")
+            },
+        }? Error)
+    }
+
+    /// Returns a context for `call`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    #[inline]
+    pub(super) fn get(&self, call: &call::Call<'_>) -> Result<KBox<Call>> {
+        let free = self.free.lock().pop();
+        let mut context = match free {
+            Some(context) => context,
+            None => Call::new()?,
+        };
+        context.begin(call)?;
+        Ok(context)
+    }
+
+    /// Takes a context back.
+    #[inline]
+    pub(super) fn put(&self, call: KBox<Call>) {
+        // Without room the context is freed.
+        let refused = self.free.lock().push_within_capacity(call);
+        drop(refused);
+    }
+}

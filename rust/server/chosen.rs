@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the administrator and the service have chosen for a new connection.
+
+use super::config::{MAX_BC_REQUESTS, MAX_REQUESTS, MAX_REQ_SIZE};
+use crate::wire::cm_private::{Settings, Size};
+
+/// The choices for one connection, read when it is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chosen {
+    /// The largest payload in bytes.
+    pub(super) max_payload: u32,
+    /// The most credits of the requester.
+    pub(super) credits: u32,
+    /// The longest inline message in bytes, transport header included.
+    pub(super) inline: u32,
+    /// The most calls of ours that may be under way.
+    pub(super) backward: u32,
+}
+
+impl Chosen {
+    /// Reads the choices for a connection of a service with this largest payload.
+    pub(super) fn now(max_payload: u32) -> Self {
+        Self {
+            max_payload,
+            credits: MAX_REQUESTS.get(),
+            inline: MAX_REQ_SIZE.get(),
+            backward: MAX_BC_REQUESTS,
+        }
+    }
+
+    /// Returns what we announce in the private data (RFC 8797 section 4).
+    pub(super) fn announce(&self) -> Settings {
+        Settings {
+            remote_invalidation: true,
+            send: Size::from_bytes(self.inline),
+            receive: Size::from_bytes(self.inline),
+        }
+    }
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations of a connection that the device is carrying out, and those that wait for room on the
+//! send queue.
+//!
+//! A thread of the service never waits for the send queue. What does not fit is parked here, and is
+//! posted by the completion worker when there is room. Each operation that owns pages has a slot,
+//! whose number is its tag, from when it is posted until it has completed.
+
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::{new_spinlock, SpinLock};
+
+use super::pulled::Pull;
+use super::ring::Ring;
+use crate::rdma::qp::{Completions, PostError, Qp, Tag};
+use crate::rdma::scatter::Source;
+use crate::rdma::send::SendBuf;
+
+/// The tag of Sends that own no pages.
+const SEND: Tag = Tag::new(0);
+/// The tag of a probe.
+pub(super) const PROBE: Tag = Tag::new(1);
+/// The tag of the first slot.
+const FIRST: u32 = 2;
+
+/// Returns the number of tags of a connection with so many slots.
+pub(super) const fn tags(operations: u32) -> u32 {
+    operations + FIRST
+}
+
+/// A message to be sent, behind RDMA Writes if it has a source.
+pub(super) struct Outgoing {
+    pub(super) buf: SendBuf,
+    pub(super) len: usize,
+    pub(super) source: Option<Source>,
+    /// The R_key to be invalidated.
+    pub(super) rkey: Option<u32>,
+}
+
+/// An operation that owns pages and has been posted.
+pub(super) enum Flight {
+    /// The pages of a reply.
+    Reply(Source),
+    /// The pages of a call.
+    Pull(Pull),
+}
+
+/// An operation that waits for room on the send queue.
+enum Parked {
+    Reply(Outgoing),
+    Pull(Pull),
+}
+
+/// The queue pair takes no more work requests, or more operations wait than there can be calls: the
+/// connection is to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Broken;
+
+/// What became of an operation.
+enum Outcome {
+    Posted,
+    /// There is no room on the send queue, or no slot.
+    Full(Parked),
+    /// The connection has failed.
+    Broken(Parked),
+}
+
+/// The operations of one connection. All methods are for process context and do not sleep.
+#[pin_data]
+pub(super) struct Flights {
+    #[pin]
+    state: SpinLock<State>,
+    /// The number of parked operations, for readers without the lock. It changes under the lock.
+    parked: Atomic<u32>,
+}
+
+struct State {
+    slots: KVVec<Option<Flight>>,
+    /// The numbers of the slots that are empty.
+    free: KVVec<u32>,
+    parked: Ring<Parked>,
+    sent: Ring<SendBuf>,
+    closed: bool,
+}
+
+impl Flights {
+    /// Makes the operations of a connection that has posted none. `operations` is the number of
+    /// slots, `calls` the most calls in progress. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(operations: u32, calls: u32) -> Result<impl PinInit<Self>> {
+        // CAST: `usize` has at least 32 bits.
+        let room = operations as usize;
+        let mut slots = KVVec::with_capacity(room, GFP_KERNEL)?;
+        let mut free = KVVec::with_capacity(room, GFP_KERNEL)?;
+        for n in 0..operations {
+            slots.push(None, GFP_KERNEL)?;
+            free.push(n, GFP_KERNEL)?;
+        }
+        let state = State {
+            slots,
+            free,
+            parked: Ring::new(calls)?,
+            sent: Ring::new(2 * calls)?,
+            closed: false,
+        };
+        Ok(pin_init!(Self {
+            state <- new_spinlock!(state, "rpcrdma::Flights::state"),
+            parked: Atomic::new(0),
+        }))
+    }
+
+    /// Returns the number of operations that wait for room.
+    #[inline]
+    pub(super) fn parked(&self) -> u32 {
+        self.parked.load(Relaxed)
+    }
+
+    /// Returns a send buffer that the device has finished with, if there is one.
+    #[inline]
+    pub(super) fn send_buffer(&self) -> Option<SendBuf> {
+        let mut state = self.state.lock();
+        if state.sent.front()?.in_flight() {
+            return None;
+        }
+        state.sent.pop()
+    }
+
+    /// Keeps a send buffer that was not posted.
+    pub(super) fn keep(&self, buf: SendBuf) {
+        let refused = self.state.lock().sent.push(buf);
+        drop(refused);
+    }
+
+    /// Posts a message, or parks it.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`]: the message was dropped.
+    #[inline]
+    pub(super) fn send<C: Completions>(&self, qp: &Qp<C>, out: Outgoing) -> Result<(), Broken> {
+        self.start(qp, Parked::Reply(out))
+    }
+
+    /// Posts the RDMA Reads of a call, or parks them.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`]: the call was dropped.
+    pub(super) fn pull<C: Completions>(&self, qp: &Qp<C>, pull: Pull) -> Result<(), Broken> {
+        self.start(qp, Parked::Pull(pull))
+    }
+
+    #[inline]
+    fn start<C: Completions>(&self, qp: &Qp<C>, operation: Parked) -> Result<(), Broken> {
+        let mut state = self.state.lock();
+        let outcome = if state.parked.is_empty() {
+            state.post(qp, operation)
+        } else {
+            Outcome::Full(operation)
+        };
+        let refused = match outcome {
+            Outcome::Posted => return Ok(()),
+            Outcome::Full(operation) => self.park(&mut state, operation),
+            Outcome::Broken(operation) => Some(operation),
+        };
+        drop(state);
+        match refused {
+            // The device may have made room between the two steps.
+            None => self.resume(qp).map(drop),
+            // The operation is dropped after the lock was released.
+            Some(_) => Err(Broken),
+        }
+    }
+
+    /// Parks an operation. Returns it if there is no room.
+    #[cold]
+    fn park(&self, state: &mut State, operation: Parked) -> Option<Parked> {
+        if state.closed {
+            return Some(operation);
+        }
+        let refused = state.parked.push(operation).err();
+        self.count(state);
+        refused
+    }
+
+    /// Posts the operations that are parked, as far as there is room. Returns whether any was
+    /// posted.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`].
+    pub(super) fn resume<C: Completions>(&self, qp: &Qp<C>) -> Result<bool, Broken> {
+        let mut state = self.state.lock();
+        let before = state.parked.len();
+        let mut broken = None;
+        while let Some(operation) = state.parked.pop() {
+            match state.post(qp, operation) {
+                Outcome::Posted => {}
+                Outcome::Full(operation) => {
+                    // The place that it has left is free.
+                    let refused = state.parked.push_front(operation);
+                    debug_assert!(refused.is_ok());
+                    break;
+                }
+                Outcome::Broken(operation) => {
+                    broken = Some(operation);
+                    break;
+                }
+            }
+        }
+        self.count(&state);
+        let resumed = state.parked.len() < before;
+        drop(state);
+        match broken {
+            None => Ok(resumed),
+            Some(_) => Err(Broken),
+        }
+    }
+
+    fn count(&self, state: &State) {
+        // CAST: the ring was made with a `u32`.
+        self.parked.store(state.parked.len() as u32, Relaxed);
+    }
+
+    /// Removes and returns the operation of a tag, which has completed.
+    pub(super) fn completed(&self, tag: Tag) -> Option<Flight> {
+        let slot = tag.get().checked_sub(FIRST)?;
+        let mut state = self.state.lock();
+        // CAST: `usize` has at least 32 bits.
+        let flight = state.slots.get_mut(slot as usize)?.take()?;
+        let full = state.free.push_within_capacity(slot);
+        debug_assert!(full.is_ok());
+        Some(flight)
+    }
+
+    /// Drops all operations and buffers: the queue pair is drained. Later operations are dropped,
+    /// too. May sleep.
+    pub(super) fn clear(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let slots = core::mem::replace(&mut state.slots, KVVec::new());
+        let parked = state.parked.take();
+        let sent = state.sent.take();
+        self.count(&state);
+        drop(state);
+        drop((slots, parked, sent));
+    }
+}
+
+impl State {
+    /// Posts an operation.
+    #[inline]
+    fn post<C: Completions>(&mut self, qp: &Qp<C>, operation: Parked) -> Outcome {
+        match operation {
+            Parked::Reply(out) => self.post_reply(qp, out),
+            Parked::Pull(pull) => self.post_pull(qp, pull),
+        }
+    }
+
+    #[inline]
+    fn post_reply<C: Completions>(&mut self, qp: &Qp<C>, mut out: Outgoing) -> Outcome {
+        let slot = match &out.source {
+            None => None,
+            Some(_) => match self.free.pop() {
+                None => return Outcome::Full(Parked::Reply(out)),
+                slot => slot,
+            },
+        };
+        let tag = slot.map_or(SEND, |slot| Tag::new(slot + FIRST));
+        let (source, signal) = (out.source.as_mut(), slot.is_some());
+        let posted = qp.post_reply(tag, source, &mut out.buf, out.len, out.rkey, signal);
+        if let Err(error) = posted {
+            self.give_back(slot);
+            return outcome(error, Parked::Reply(out));
+        }
+        if let (Some(slot), Some(source)) = (slot, out.source) {
+            self.fill(slot, Flight::Reply(source));
+        }
+        // Without room the buffer is freed once the device has finished with it.
+        let _ = self.sent.push(out.buf);
+        Outcome::Posted
+    }
+
+    fn post_pull<C: Completions>(&mut self, qp: &Qp<C>, mut pull: Pull) -> Outcome {
+        let Some(slot) = self.free.pop() else {
+            return Outcome::Full(Parked::Pull(pull));
+        };
+        if let Err(error) = qp.post_reads(Tag::new(slot + FIRST), &mut pull.sink) {
+            self.give_back(Some(slot));
+            return outcome(error, Parked::Pull(pull));
+        }
+        self.fill(slot, Flight::Pull(pull));
+        Outcome::Posted
+    }
+
+    fn fill(&mut self, slot: u32, flight: Flight) {
+        // CAST: `usize` has at least 32 bits.
+        if let Some(place) = self.slots.get_mut(slot as usize) {
+            *place = Some(flight);
+        }
+    }
+
+    fn give_back(&mut self, slot: Option<u32>) {
+        if let Some(slot) = slot {
+            let full = self.free.push_within_capacity(slot);
+            debug_assert!(full.is_ok());
+        }
+    }
+}
+
+/// Returns what becomes of an operation that could not be posted.
+#[cold]
+fn outcome(error: PostError, operation: Parked) -> Outcome {
+    match error {
+        PostError::Full => Outcome::Full(operation),
+        PostError::Broken(_) | PostError::Invalid => Outcome::Broken(operation),
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Listening: from a request for a connection to one that is ready to be accepted.
+
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SpinLock};
+use kernel::workqueue::{Work, WorkItem};
+
+use super::chosen::Chosen;
+use super::prepare::Prepared;
+use super::ring::Ring;
+use super::service::Service;
+use super::transport::Server;
+use crate::mem::{NetRef, SockAddr};
+use crate::rdma::listen::{self, ListenHandler};
+use crate::sunrpc::svc::transport::{ListenArgs, Listener};
+use crate::sunrpc::svc::xprt::{Handle, Listening, SvcXprt};
+
+/// The most requests that wait to be prepared, and the most connections that wait to be accepted.
+const BACKLOG: u32 = 64;
+
+/// A listener of the service.
+#[pin_data]
+pub(crate) struct Port {
+    addr: SockAddr,
+    gate: Arc<Gate>,
+}
+
+/// What the connection manager, the worker and the listener share.
+#[pin_data]
+struct Gate {
+    service: Arc<Service>,
+    /// The largest payload of the service in bytes.
+    max_payload: u32,
+    /// Present while the service listens.
+    #[pin]
+    listener: Mutex<Option<listen::Listener>>,
+    #[pin]
+    ready: SpinLock<Ready>,
+    #[pin]
+    work: Work<Gate>,
+}
+
+/// Connections that are ready to be accepted.
+struct Ready {
+    queue: Ring<Prepared>,
+    /// The transport, until it is detached.
+    xprt: Option<Handle<Listening>>,
+}
+
+/// The gate as the connection manager has it.
+struct OnRequest(Arc<Gate>);
+
+kernel::impl_has_work! {
+    impl HasWork<Self> for Gate { self.work }
+}
+
+impl Listener for Port {
+    type Connection = Server;
+    type Context = Arc<Service>;
+
+    const NAME: &'static CStr = c"rdma";
+    /// `XPRT_TRANSPORT_RDMA`.
+    const IDENT: i32 = 256;
+    /// 4 MiB, the limit of SUNRPC.
+    const MAX_PAYLOAD: u32 = 4 << 20;
+
+    fn new(args: ListenArgs<'_, Arc<Service>>) -> impl PinInit<Self, Error> {
+        let port = Gate::new(&args).and_then(|gate| gate.listen(args.net, &args.addr));
+        let parts = port.map(|port| (port.addr, port.gate));
+        try_pin_init!(Self {
+            addr: parts.as_ref().map_err(|error| *error)?.0,
+            gate: parts?.1,
+        }? Error)
+    }
+
+    fn local(&self) -> SockAddr {
+        self.addr
+    }
+
+    fn next(&self) -> Option<Prepared> {
+        self.gate.ready.lock().queue.pop()
+    }
+
+    fn detach(&self, _xprt: &SvcXprt<Listening>) {
+        self.gate.close();
+    }
+}
+
+impl Gate {
+    /// Makes a gate that does not listen. May sleep.
+    fn new(args: &ListenArgs<'_, Arc<Service>>) -> Result<Arc<Self>> {
+        let ready = Ready {
+            queue: Ring::new(BACKLOG)?,
+            xprt: Some(args.xprt.handle()),
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                service: args.context.clone(),
+                max_payload: args.max_payload,
+                listener <- new_mutex!(None, "rpcrdma::Gate::listener"),
+                ready <- new_spinlock!(ready, "rpcrdma::Gate::ready"),
+                work <- kernel::new_work!("rpcrdma::Gate::work"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Begins to listen. May sleep.
+    fn listen(self: Arc<Self>, net: NetRef<'_>, addr: &SockAddr) -> Result<Port> {
+        let handler = Arc::new(OnRequest(self.clone()), GFP_KERNEL)?;
+        let listener =
+            listen::Listener::new(net, addr, BACKLOG, handler).inspect_err(|_| self.close())?;
+        let addr = listener.local_addr();
+        *self.listener.lock() = Some(listener);
+        // A request may have come before the listener was in its place.
+        self.request_work();
+        Ok(Port { addr, gate: self })
+    }
+
+    /// Has a worker prepare the requests that are queued.
+    fn request_work(self: &Arc<Self>) {
+        // The queue refuses an item that is queued already, and that one suffices.
+        let _ = self.service.workers.kernel().enqueue(self.clone());
+    }
+
+    /// Ends listening, and refuses what was not accepted. May sleep.
+    fn close(&self) {
+        let listener = self.listener.lock().take();
+        drop(listener);
+        let mut ready = self.ready.lock();
+        let dropped = (ready.xprt.take(), ready.queue.take());
+        drop(ready);
+        drop(dropped);
+    }
+
+    /// Queues a connection for a thread of the service. Returns it if the gate is closed, or too
+    /// many wait.
+    fn push(&self, prepared: Prepared) -> Result<(), Prepared> {
+        let mut ready = self.ready.lock();
+        ready.queue.push(prepared)?;
+        if let Some(xprt) = &ready.xprt {
+            xprt.connection_arrived();
+        }
+        Ok(())
+    }
+
+    /// Returns the oldest request that is worth preparing.
+    fn next_request(&self) -> Option<listen::Request> {
+        let listener = self.listener.lock();
+        let listener = listener.as_ref()?;
+        loop {
+            let request = listener.next()?;
+            if !request.has_gone() {
+                return Some(request);
+            }
+        }
+    }
+}
+
+impl ListenHandler for OnRequest {
+    fn request_queued(&self) {
+        self.0.request_work();
+    }
+}
+
+impl WorkItem for Gate {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        while let Some(request) = this.next_request() {
+            let chosen = Chosen::now(this.max_payload);
+            match Prepared::new(&this.service, chosen, request) {
+                Ok(prepared) => drop(this.push(prepared)),
+                Err(error) => pr_warn!("a connection was refused: error {}\n", error.to_errno()),
+            }
+        }
+    }
+}

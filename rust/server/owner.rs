@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! SUNRPC's transport as the connection sees it.
+
+use kernel::prelude::*;
+use kernel::sync::{Arc, SetOnce};
+
+use crate::conn;
+use crate::mem::SockAddr;
+use crate::observe::trace::Peer;
+use crate::sunrpc::address::ntop;
+use crate::sunrpc::svc::xprt::{Connected, Handle};
+
+/// The transport of a connection, shared by all who may close it.
+#[derive(Clone)]
+pub(crate) struct Owner(Arc<Link>);
+
+/// The addresses of a connection, and its transport once a thread of the service has accepted it.
+struct Link {
+    local: SockAddr,
+    peer: SockAddr,
+    xprt: SetOnce<Handle<Connected>>,
+}
+
+impl Owner {
+    /// Makes the owner of a connection that was not accepted. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(local: SockAddr, peer: SockAddr) -> Result<Self> {
+        let link = Link {
+            local,
+            peer,
+            xprt: SetOnce::new(),
+        };
+        Ok(Self(Arc::new(link, GFP_KERNEL)?))
+    }
+
+    /// Sets the transport. A second call changes nothing.
+    pub(super) fn set_xprt(&self, xprt: Handle<Connected>) {
+        let _ = self.0.xprt.populate(xprt);
+    }
+
+    /// Returns the address at which the peer has reached this host.
+    pub(super) fn local(&self) -> SockAddr {
+        self.0.local
+    }
+
+    /// Makes a thread of the service receive. Does not sleep.
+    #[inline]
+    pub(super) fn data_arrived(&self) {
+        if let Some(xprt) = self.0.xprt.as_ref() {
+            xprt.data_arrived();
+        }
+    }
+
+    /// Announces that the connection takes replies again. Does not sleep.
+    pub(super) fn room_regained(&self) {
+        if let Some(xprt) = self.0.xprt.as_ref() {
+            xprt.room_regained();
+        }
+    }
+}
+
+impl conn::owner::Owner for Owner {
+    fn peer(&self) -> Peer {
+        let peer = &self.0.peer;
+        Peer::new(&ntop(peer), peer.port())
+    }
+
+    fn address(&self) -> SockAddr {
+        self.0.peer
+    }
+
+    /// A thread of the service accepts a connection, and does not wait for its establishment.
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    fn force_close(&self) {
+        if let Some(xprt) = self.0.xprt.as_ref() {
+            xprt.close();
+        }
+    }
+
+    fn set_credits(&self, _credits: u32) {}
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A call that RDMA Reads fetch, and how it comes to the pages of a thread of the service.
+//!
+//! A call with one read chunk behind an inline part is the usual one: its payload begins a page,
+//! as direct I/O needs it. The parts of any other call are put together in one run of pages.
+
+use kernel::page::PAGE_SIZE;
+use kernel::prelude::*;
+
+use super::call::Call;
+use crate::proto::responder::call::{self, Parts};
+use crate::rdma::scatter::Sink;
+use crate::sunrpc::svc::receive::{Arriving, Payload};
+
+/// A call whose bytes are being fetched.
+pub(super) struct Pull {
+    pub(super) sink: Sink,
+    pub(super) call: KBox<Call>,
+    pub(super) shape: Shape,
+}
+
+/// How a call lies in the pages of its sink.
+#[derive(Clone, Copy)]
+pub(super) enum Shape {
+    /// The pages have the payload, and the context the inline part.
+    Payload(Payload),
+    /// The pages have the whole call, of this length.
+    Whole(usize),
+}
+
+impl Shape {
+    /// Chooses the shape of a call.
+    pub(super) fn of(call: &call::Call<'_>) -> Self {
+        // CAST: `usize` has at least 32 bits.
+        let (len, inline) = (call.total_len() as usize, call.inline().len());
+        match call.parts() {
+            Parts::One(chunk) if chunk.position != 0 && inline <= PAGE_SIZE => {
+                Self::Payload(Payload {
+                    // CAST: `usize` has at least 32 bits.
+                    at: chunk.position as usize,
+                    len: len - inline,
+                })
+            }
+            _ => Self::Whole(len),
+        }
+    }
+
+    /// Returns the first byte of the call that lies in the pages, and the number of bytes there.
+    pub(super) fn range(&self) -> (usize, usize) {
+        match *self {
+            Self::Payload(Payload { at, len }) => (at, len),
+            Self::Whole(len) => (0, len),
+        }
+    }
+}
+
+impl Pull {
+    /// Returns the payload that lies outside the inline part.
+    pub(super) fn payload(&self) -> Option<Payload> {
+        match self.shape {
+            Shape::Payload(payload) => Some(payload),
+            Shape::Whole(_) => None,
+        }
+    }
+
+    /// Moves the bytes of the call to the pages of the thread. The sink gets the thread's pages.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE`, `EINVAL` if the thread has too few pages; `EIO` if the RDMA Reads have not
+    /// completed.
+    pub(super) fn exchange(&mut self, arriving: &mut Arriving<'_, Call>) -> Result {
+        let pages = self.sink.pages().ok_or(EIO)?;
+        match self.shape {
+            Shape::Payload(_) => {
+                arriving.write_inline(&self.call.inline)?;
+                arriving.exchange_all(1, pages)
+            }
+            Shape::Whole(len) => {
+                arriving.exchange_all(0, pages)?;
+                arriving.set_inline(len)
+            }
+        }
+    }
+}

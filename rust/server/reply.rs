@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Replies.
+//!
+//! What goes inline is copied to a send buffer, and the page of the reply's head stays with the
+//! thread. What goes by RDMA Write is written from the pages of the reply, which the connection
+//! takes until the device has finished with them. Writes and Send are one chain, so that the
+//! requester has the payload when it receives the reply (RFC 8166 section 3.4.6).
+
+use kernel::prelude::*;
+
+use super::call::Call;
+use super::endpoint::Endpoint;
+use super::flights::Outgoing;
+use super::refuse;
+use crate::proto::responder::reply::Plan;
+use crate::rdma::qp::Remote;
+use crate::rdma::scatter::Source;
+use crate::rdma::send::SendBuf;
+use crate::sunrpc::svc::reply::Reply;
+use crate::sunrpc::xdr_buf::XdrBuf;
+
+/// Sends a reply. Thread of the service; may sleep for memory, but not for the send queue.
+///
+/// # Errors
+///
+/// `ENOMEM`; `EIO` if the device cannot map the reply. The connection is closed then, so that the
+/// requester asks again. `EMSGSIZE` if the requester has offered too little room; it was sent an
+/// error.
+pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
+    let (message, call) = reply.parts();
+    let credits = ep.role().grant.lock().on_reply();
+    call.counted = false;
+    let lists = call.lists();
+    let thresholds = &ep.terms().thresholds;
+    let plan = match Plan::new(message.len(), call.marks(), &lists, thresholds) {
+        Ok(plan) => plan,
+        Err(cannot) => {
+            refuse::reply(ep, call, cannot, credits);
+            return Err(EMSGSIZE);
+        }
+    };
+    let mut buf = ep.send_buffer()?;
+    let written = write(&message, &plan, &mut buf, call.xid(), credits);
+    let out = written.and_then(|len| {
+        let source = source(ep, &message, &plan)?;
+        Ok((len, source))
+    });
+    let rkey = call.rkey();
+    let (len, mut source) = match out {
+        Ok(out) => out,
+        Err(error) => {
+            ep.role().flights.keep(buf);
+            ep.shared().force_close();
+            return Err(error);
+        }
+    };
+    match &mut source {
+        Some(source) => take_pages(reply, source)?,
+        None => {
+            reply.keep();
+        }
+    }
+    let out = Outgoing {
+        buf,
+        len,
+        source,
+        rkey,
+    };
+    ep.send(out);
+    Ok(())
+}
+
+/// Writes what goes inline to `buf`, and returns its length.
+#[inline]
+fn write(
+    message: &XdrBuf<'_>,
+    plan: &Plan<'_>,
+    buf: &mut SendBuf,
+    xid: u32,
+    credits: u32,
+) -> Result<usize> {
+    let bytes = buf.as_mut_slice();
+    let mut at = plan.encode(bytes, xid, credits).map_err(|_| EMSGSIZE)?;
+    // CAST: `usize` has at least 32 bits.
+    let len = plan.send_len() as usize;
+    if at == len {
+        return Ok(len);
+    }
+    for range in plan.rest() {
+        // CAST: `usize` has at least 32 bits.
+        let end = at + range.len as usize;
+        let part = bytes.get_mut(at..end).ok_or(EMSGSIZE)?;
+        message.copy_to(range.start, part)?;
+        at = end;
+    }
+    Ok(len)
+}
+
+/// Prepares the RDMA Writes of a reply, if there are any.
+#[inline]
+fn source(ep: &Endpoint, message: &XdrBuf<'_>, plan: &Plan<'_>) -> Result<Option<Source>> {
+    if plan.is_inline() {
+        return Ok(None);
+    }
+    let mut source = ep.role().spare.source(ep.pd())?;
+    for write in plan.writes() {
+        let pieces = message.pieces(write.range.start, write.range.len);
+        let to = Remote {
+            addr: write.offset,
+            rkey: write.handle,
+        };
+        if let Err(error) = source.write(pieces, to, ep.limits().sges) {
+            ep.role().spare.put_source(source);
+            return Err(error);
+        }
+    }
+    Ok(Some(source))
+}
+
+/// Moves the pages of the reply to the source.
+fn take_pages(reply: Reply<'_, Call>, source: &mut Source) -> Result {
+    let pages = source.pages().ok_or(EBUSY)?;
+    pages.reserve(reply.page_count(), GFP_KERNEL)?;
+    reply.take(pages).map_err(|_| ENOSPC)
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a responder's connection asks of a device, and what it allows a requester.
+
+use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
+
+use super::chosen::Chosen;
+use crate::conn::queues::Queues;
+use crate::proto::responder::grant::Grant;
+use crate::proto::responder::limits::Limits;
+use crate::rdma::cq::DRAIN_ENTRIES;
+use crate::rdma::device;
+use crate::rdma::qp::DRAIN_SEND_WRS;
+use crate::wire::Version;
+
+/// What the upper layer puts around the largest payload, in bytes.
+const AROUND: u32 = PAGE_SIZE as u32;
+/// The most scatter/gather elements of a work request, whatever the device can have. It bounds the
+/// memory of the device's send queue.
+const MOST_SGES: u32 = 32;
+/// Segments of the requester that a call may have beyond what its payload needs.
+const EXTRA_SEGMENTS: u32 = 64;
+/// Work requests of the send queue for each call: the Send, and RDMA Writes of a small payload.
+const SEND_WR_PER_CALL: u32 = 3;
+/// Work requests for a probe.
+const PROBES: u32 = 1;
+/// Receives that are posted again together.
+const RECEIVE_BATCH: u32 = 4;
+
+/// The sizes of a connection. All members but `limits` are counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// The lengths of the queues.
+    pub(super) queues: Queues,
+    /// Operations of RDMA Read and Write under way at the same time.
+    pub(super) operations: u32,
+    /// What a call may ask for.
+    pub(super) limits: Limits,
+}
+
+impl Sizes {
+    /// Fits a connection to a device; `None` if its queues are too short for one call.
+    pub(super) fn new(chosen: &Chosen, device: &device::Limits) -> Option<Self> {
+        let sges = device
+            .max_sge
+            .min(device.max_read_sge)
+            .min(MOST_SGES)
+            .max(1);
+        let longest = chosen.max_payload.saturating_add(AROUND);
+        let pages = longest >> PAGE_SHIFT;
+        let chain = pages / sges + EXTRA_SEGMENTS;
+        let fixed = chosen.backward + PROBES;
+        // Two of the longest chains, beside what the calls need.
+        let room = device.max_qp_wr.saturating_sub(DRAIN_SEND_WRS);
+        let entries = device.max_cqe.saturating_sub(DRAIN_ENTRIES);
+        let other = fixed + chosen.backward + RECEIVE_BATCH;
+        let credits = chosen
+            .credits
+            .min(room.saturating_sub(fixed) / SEND_WR_PER_CALL)
+            .min(entries.saturating_sub(other) / (SEND_WR_PER_CALL + 1));
+        if credits == 0 {
+            return None;
+        }
+        let first = credits.min(Grant::FIRST) + RECEIVE_BATCH + chosen.backward;
+        let receives_max = credits + RECEIVE_BATCH + chosen.backward;
+        let send_wr = (credits * SEND_WR_PER_CALL + 2 * chain + fixed)
+            .min(room)
+            .min(entries.saturating_sub(receives_max));
+        // A longer chain might never find room; one Send follows the Writes.
+        let most = chain.min(send_wr / 4 * 3).saturating_sub(1);
+        Some(Self {
+            queues: Queues {
+                credits,
+                send_wr,
+                sges,
+                receives: first,
+                receives_max,
+                receive_batch: RECEIVE_BATCH,
+            },
+            operations: 2 * credits,
+            limits: Limits {
+                versions: (Version::One, Version::One),
+                max_call: longest,
+                max_reply: longest,
+                // In memory regions, each RDMA Read takes a registration as well.
+                read_wrs: if device.reads_need_regions {
+                    most / 2
+                } else {
+                    most
+                },
+                write_wrs: most,
+                sges,
+                // CAST: a small constant.
+                page_shift: PAGE_SHIFT as u32,
+                remote_invalidation: false,
+            },
+        })
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A connection as the service sees it.
+
+use kernel::prelude::*;
+use kernel::sync::{new_spinlock, Arc, SpinLock};
+
+use super::call::{Call, Contexts};
+use super::endpoint::Endpoint;
+use super::prepare::Prepared;
+use super::receiver::Receiver;
+use super::service::Service;
+use super::{intake, reply};
+use crate::mem::SockAddr;
+use crate::sunrpc::svc::receive::{Incoming, Receipt};
+use crate::sunrpc::svc::reply::Reply;
+use crate::sunrpc::svc::transport::{AcceptArgs, Connection};
+use crate::sunrpc::svc::xprt::{Connected, SvcXprt};
+
+/// The most replies that may wait for the send queue before the service takes no more calls.
+const MOST_PARKED: u32 = 16;
+
+/// One RDMA transport of the service.
+#[pin_data]
+pub(crate) struct Server {
+    local: SockAddr,
+    /// The peer's address without its port, which changes with each connection.
+    remote: SockAddr,
+    /// The connection, until it is detached.
+    #[pin]
+    endpoint: SpinLock<Option<Arc<Endpoint>>>,
+    #[pin]
+    contexts: Contexts,
+    service: Arc<Service>,
+}
+
+impl Server {
+    /// Returns the connection, unless it was detached.
+    #[inline]
+    pub(super) fn endpoint(&self) -> Option<Arc<Endpoint>> {
+        self.endpoint.lock().clone()
+    }
+}
+
+impl Connection for Server {
+    type Request = Prepared;
+    type Call = Call;
+
+    fn new(request: Prepared, args: AcceptArgs<'_>) -> impl PinInit<Self, Error> {
+        let (local, remote) = (request.local(), request.remote());
+        let (service, calls) = (request.service(), request.calls());
+        let xprt = args.xprt.handle();
+        try_pin_init!(Self {
+            local,
+            remote,
+            contexts <- Contexts::new(calls),
+            service,
+            // The last step: once the connection is accepted, nothing may fail.
+            endpoint <- {
+                let endpoint = request.accept(xprt)?;
+                new_spinlock!(Some(endpoint), "rpcrdma::Server::endpoint")
+            },
+        }? Error)
+    }
+
+    fn local(&self) -> SockAddr {
+        self.local
+    }
+
+    fn remote(&self) -> SockAddr {
+        self.remote
+    }
+
+    fn has_room(&self) -> bool {
+        // SUNRPC asks in any context. The lock is never held across more than a few instructions.
+        let endpoint = self.endpoint.lock();
+        let parked = endpoint.as_ref().map(|ep| ep.role().flights.parked());
+        parked.is_none_or(|parked| parked < MOST_PARKED)
+    }
+
+    fn receive<'a>(&self, _xprt: &SvcXprt<Connected>, incoming: Incoming<'a, Call>) -> Receipt<'a> {
+        let Some(ep) = self.endpoint() else {
+            incoming.mark_empty();
+            return incoming.received().nothing();
+        };
+        let receiver = Receiver {
+            ep: &ep,
+            contexts: &self.contexts,
+            service: &self.service,
+        };
+        intake::receive(&receiver, incoming)
+    }
+
+    fn mark_payload(&self, call: &mut Call, offset: u32, len: u32) -> Result {
+        call.mark(offset, len).map_err(|_| E2BIG)
+    }
+
+    fn send(&self, _xprt: &SvcXprt<Connected>, reply: Reply<'_, Call>) -> Result {
+        let ep = self.endpoint().ok_or(ENOTCONN)?;
+        reply::send(&ep, reply)
+    }
+
+    fn release(&self, call: KBox<Call>) {
+        // A call that was dropped without a reply no longer uses its credit.
+        if call.counted {
+            if let Some(ep) = self.endpoint() {
+                ep.role().grant.lock().on_dropped();
+            }
+        }
+        self.contexts.put(call);
+    }
+
+    fn detach(&self, _xprt: &SvcXprt<Connected>) {
+        let endpoint = self.endpoint.lock().take();
+        if let Some(ep) = endpoint {
+            self.service.watch.remove(&*ep);
+            Endpoint::close_later(ep, &self.service);
+        }
+    }
+}
