@@ -9,6 +9,10 @@
 //! that was invalidated, which must fail, and connect to a port without a listener, which must be
 //! rejected.
 //!
+//! A responder moves data in pages, and keeps messages while it works on them. The server therefore
+//! also reads into and writes from lists of pages, finds its send queue full, and holds messages
+//! until its queue pair has been destroyed.
+//!
 //! The examples in the documentation of `rust/rdma` are quoted from this sample.
 //!
 //! ```text
@@ -45,6 +49,9 @@ use rooms::{mem, rdma};
 mod rdma_ping {
     pub(crate) mod block;
     pub(crate) mod end;
+    pub(crate) mod held;
+    pub(crate) mod lists;
+    pub(crate) mod paged;
     pub(crate) mod pair;
     pub(crate) mod wire;
 }
@@ -180,12 +187,18 @@ type Case = (&'static str, fn(&Test) -> Result);
 impl Test {
     /// Runs all tests. Returns the error of the first one that fails.
     fn run(&self) -> Result {
-        const CASES: [Case; 5] = [
+        const CASES: [Case; 11] = [
             ("refused_where_nobody_listens", Test::refused),
             ("round_trips", Test::round_trips),
             ("invalidated_key_is_of_no_use", Test::stale_key),
             ("one_queue_pair_a_domain", Test::second_queue_pair),
             ("dropped_in_mid_flight", Test::dropped_in_mid_flight),
+            ("messages_held", Test::messages_held),
+            ("page_lists", Test::page_lists),
+            ("page_lists_after_full", Test::page_lists_after_full),
+            ("sink_dropped_in_flight", Test::sink_dropped),
+            ("source_dropped_in_flight", Test::source_dropped),
+            ("lists_of_a_drained_queue_pair", Test::drained_lists),
         ];
         pr_info!("KTAP version 1\n");
         pr_info!("1..{}\n", CASES.len());
@@ -235,6 +248,34 @@ impl Test {
         let mut pair = self.connect()?;
         pair.round(1)?;
         pair.drop_in_mid_flight()
+    }
+
+    fn messages_held(&self) -> Result {
+        self.connect()?.hold_messages()
+    }
+
+    fn page_lists(&self) -> Result {
+        let mut pair = self.connect()?;
+        pair.page_rounds()?;
+        pair.disconnect()
+    }
+
+    fn page_lists_after_full(&self) -> Result {
+        let mut pair = self.connect()?;
+        pair.page_round_after_full()?;
+        pair.disconnect()
+    }
+
+    fn sink_dropped(&self) -> Result {
+        self.connect()?.drop_sink_in_flight()
+    }
+
+    fn source_dropped(&self) -> Result {
+        self.connect()?.drop_source_in_flight()
+    }
+
+    fn drained_lists(&self) -> Result {
+        self.connect()?.drain_under_lists()
     }
 
     fn refused(&self) -> Result {

@@ -71,6 +71,13 @@ impl PageRef {
     }
 }
 
+impl From<Page> for PageRef {
+    /// Keeps the reference alone. The contents are not accessible any more.
+    fn from(page: Page) -> Self {
+        page.0
+    }
+}
+
 impl Drop for PageRef {
     fn drop(&mut self) {
         // SAFETY: By the type invariant the value owns a reference.

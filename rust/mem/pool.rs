@@ -120,6 +120,7 @@ impl PagePool {
 #[kernel::prelude::kunit_tests(rpcrdma_mem_pool)]
 mod tests {
     use super::*;
+    use crate::mem::PageRef;
 
     #[test]
     fn page_that_was_put_is_got_again() -> Result {
@@ -180,14 +181,12 @@ mod tests {
     fn references_are_put_once() -> Result {
         let mut refs = KVec::with_capacity(3, GFP_KERNEL)?;
         for _ in 0..3 {
-            // SAFETY: The reference of the page is moved.
-            let page = unsafe { super::super::PageRef::from_raw(Page::new()?.into_raw()) };
-            refs.push(page, GFP_KERNEL)?;
+            refs.push(PageRef::from(Page::new()?), GFP_KERNEL)?;
         }
-        super::super::PageRef::put_all(&mut refs);
+        PageRef::put_all(&mut refs);
         assert_eq!((refs.len(), refs.capacity()), (0, 3));
         // An empty vector is no error.
-        super::super::PageRef::put_all(&mut refs);
+        PageRef::put_all(&mut refs);
         Ok(())
     }
 }

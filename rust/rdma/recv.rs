@@ -117,6 +117,7 @@ impl Filled {
 ///             h.invalidated = region.remotely_invalidated(&msg);
 ///         }
 ///         h.message = bytes;
+///         // ...
 ///     });
 /// }
 /// ```

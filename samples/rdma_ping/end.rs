@@ -13,17 +13,19 @@ use crate::rdma::device::{Registration, Removal};
 use crate::rdma::mr::{Kind, Mr, MrPool};
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Completions, Qp, QpConfig, Tag, WcError};
-use crate::rdma::recv::Received;
+use crate::rdma::recv::{Held, Received};
 use crate::rdma::send::{ReadBuf, SendBuf};
 
 /// Longest time to wait for an event or a completion, in milliseconds.
 const WAIT_MS: u32 = 10_000;
+/// Number of scatter/gather entries of a work request of the send queue.
+pub(super) const SEND_SGES: u32 = 3;
 /// Sizes of the queues. They are small, so that a few rounds use every entry of them.
 const CONFIG: QpConfig = QpConfig {
     send_wr: 8,
     recv_wr: 4,
     recv_max: 6,
-    send_sge: 3,
+    send_sge: SEND_SGES,
     tags: 1,
     recv_size: 256,
     recv_batch: 2,
@@ -137,6 +139,12 @@ struct Completed {
     offered: Option<Mr>,
     /// Whether the peer has invalidated it.
     invalidated: bool,
+    /// Messages that are held, as many as there is room for.
+    held: KVec<Held>,
+    /// Whether the handler of completed work requests waits.
+    stalled: bool,
+    /// How often the send queue had room again.
+    rooms: u32,
 }
 
 /// The consumer of the completions of one end.
@@ -155,6 +163,9 @@ impl Outcome {
             broken: None,
             offered: None,
             invalidated: false,
+            held: KVec::new(),
+            stalled: false,
+            rooms: 0,
         });
         Arc::pin_init(pin_init!(Self { completed <- completed }), GFP_KERNEL)
     }
@@ -194,6 +205,36 @@ impl Outcome {
         sent?
     }
 
+    /// Holds the next `n` messages. May sleep.
+    pub(crate) fn hold(&self, n: usize) -> Result {
+        let mut held = KVec::with_capacity(n, GFP_KERNEL)?;
+        self.completed
+            .change(|h| core::mem::swap(&mut h.held, &mut held));
+        Ok(())
+    }
+
+    /// Waits until as many messages are held as there was room for, and takes them. May sleep.
+    pub(crate) fn held(&self) -> Result<KVec<Held>> {
+        self.completed.wait(|h| {
+            let all = h.held.len() == h.held.capacity();
+            all.then(|| core::mem::replace(&mut h.held, KVec::new()))
+        })
+    }
+
+    /// Lets the handler of completed work requests wait, or continue. While it waits, no further
+    /// completion is handled.
+    pub(crate) fn stall(&self, stalled: bool) {
+        self.completed.change(|h| h.stalled = stalled);
+    }
+
+    /// Waits until the send queue has room again. May sleep.
+    pub(crate) fn room(&self) -> Result {
+        self.completed.wait(|h| {
+            h.rooms = h.rooms.checked_sub(1)?;
+            Some(())
+        })
+    }
+
     /// Waits for the failure of a work request. May sleep.
     pub(crate) fn failed(&self) -> Result<WcError> {
         self.completed.wait(|h| h.failed)
@@ -208,10 +249,15 @@ impl Completions for Outcome {
                 h.invalidated = region.remotely_invalidated(&msg);
             }
             h.message = bytes;
+            if h.held.len() < h.held.capacity() {
+                drop(h.held.push_within_capacity(msg.hold()));
+            }
         });
     }
 
     fn sent(&self, _qp: &Qp<Self>, _tag: Tag, outcome: Result<(), WcError>) {
+        // A task that stalls the handler ends that, or this gives up.
+        let _ = self.completed.wait(|h| (!h.stalled).then_some(()));
         self.completed.change(|h| match outcome {
             Ok(()) => h.sent += 1,
             Err(error) => {
@@ -222,6 +268,10 @@ impl Completions for Outcome {
 
     fn broken(&self, _qp: &Qp<Self>, error: WcError) {
         self.completed.change(|h| h.broken = Some(error));
+    }
+
+    fn room(&self, _qp: &Qp<Self>) {
+        self.completed.change(|h| h.rooms += 1);
     }
 }
 

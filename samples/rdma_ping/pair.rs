@@ -72,8 +72,8 @@ impl ListenHandler for Waiter {
 
 /// A connection with both its ends.
 pub(crate) struct Pair {
-    client: End,
-    server: End,
+    pub(super) client: End,
+    pub(super) server: End,
     /// The offer of the last round.
     offer: Option<Offer>,
 }
@@ -173,7 +173,7 @@ impl Pair {
 
     /// Runs the client's first part: it registers memory, and sends R_keys and addresses. Returns
     /// the region that the server reads.
-    fn call(&mut self, n: u32) -> Result<Mr> {
+    pub(super) fn call(&mut self, n: u32) -> Result<Mr> {
         let mut bytes = KVec::from_elem(0, block::LEN, GFP_KERNEL)?;
         pattern(n, &mut bytes);
         self.client.to_read.fill(&bytes)?;
@@ -232,7 +232,7 @@ impl Pair {
     }
 
     /// Runs the client's second part: it fences its memory, and compares the data.
-    fn finish(&mut self, n: u32, mut read: Mr) -> Result {
+    pub(super) fn finish(&mut self, n: u32, mut read: Mr) -> Result {
         let client = &mut self.client;
         client.outcome.message()?;
         let (write, by_peer) = client.outcome.take_back();

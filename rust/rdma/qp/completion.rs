@@ -78,10 +78,12 @@ impl WcError {
 ///                 h.invalidated = region.remotely_invalidated(&msg);
 ///             }
 ///             h.message = bytes;
+///             // ...
 ///         });
 ///     }
 ///
 ///     fn sent(&self, _qp: &Qp<Self>, _tag: Tag, outcome: Result<(), WcError>) {
+///         // ...
 ///         self.completed.change(|h| match outcome {
 ///             Ok(()) => h.sent += 1,
 ///             Err(error) => {
@@ -93,6 +95,7 @@ impl WcError {
 ///     fn broken(&self, _qp: &Qp<Self>, error: WcError) {
 ///         self.completed.change(|h| h.broken = Some(error));
 ///     }
+///     // ...
 /// }
 /// ```
 pub(crate) trait Completions: Sized + Send + Sync + 'static {
