@@ -33,8 +33,10 @@ use super::qp::Remote;
 use crate::mem::{Page, PageRef, Piece};
 use crate::raw as bindings;
 
+mod gather;
 pub(super) mod list;
 mod posting;
+mod regions;
 pub(super) mod requests;
 
 use list::List;

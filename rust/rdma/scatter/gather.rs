@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Mapping pieces of memory, and work requests that move them.
+
+use core::num::NonZeroU32;
+
+use kernel::prelude::*;
+
+use super::requests::{request, Requests, MAX_MESSAGE};
+use crate::mem::Piece;
+use crate::raw as bindings;
+use crate::rdma::qp::Remote;
+
+impl Requests {
+    /// Maps `pieces`, and adds work requests that move them from or to `remote`.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the requests were posted and not cleared; `EINVAL` if `sges_per_wr` is 0, or
+    /// there are regions; `ENOMEM`; `EIO` if the device cannot map the memory. After an error other
+    /// than `EBUSY` the list is empty.
+    pub(super) fn add(
+        &mut self,
+        pieces: impl Iterator<Item = Piece>,
+        remote: Remote,
+        sges_per_wr: u32,
+        opcode: bindings::ib_wr_opcode,
+    ) -> Result {
+        let Some(most) = NonZeroU32::new(sges_per_wr).filter(|_| self.regions.is_empty()) else {
+            return self.fail(EINVAL);
+        };
+        if self.position != 0 {
+            return Err(EBUSY);
+        }
+        match self.gather(pieces, remote, most, opcode) {
+            Ok(()) => Ok(()),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Implements [`Self::add`]. After an error, entries may be left that no work request has.
+    fn gather(
+        &mut self,
+        pieces: impl Iterator<Item = Piece>,
+        mut remote: Remote,
+        most: NonZeroU32,
+        opcode: bindings::ib_wr_opcode,
+    ) -> Result {
+        // CAST: `usize` has at least 32 bits.
+        let most = most.get() as usize;
+        let mut pieces = Cut::new(pieces, self.longest);
+        while pieces.next.is_some() {
+            self.reserve(most)?;
+            let before = self.used;
+            let bytes = self.fill(&mut pieces, most)?;
+            let mut wr = request(opcode, remote);
+            // CAST: the device's limit, which callers pass, is far smaller than 2^31.
+            wr.wr.num_sge = (self.used - before) as i32;
+            self.wrs.push(wr, GFP_KERNEL)?;
+            remote.addr = remote.addr.wrapping_add(bytes.into());
+        }
+        Ok(())
+    }
+
+    /// Maps pieces for one work request: at most `most`, for which there is room, and no more bytes
+    /// than a message may have. Returns the number of bytes.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the device cannot map the memory.
+    fn fill(&mut self, pieces: &mut Cut<impl Iterator<Item = Piece>>, most: usize) -> Result<u32> {
+        let (device, lkey) = (self.pd.device(), self.pd.lkey());
+        let (direction, is_virtual) = (self.direction.raw(), self.is_virtual);
+        let (mut used, mut left, mut result) = (self.used, MAX_MESSAGE, Ok(()));
+        let room = self.sges.get_mut(used..).unwrap_or_default();
+        for entry in room.iter_mut().take(most) {
+            let Some(piece) = pieces.next else {
+                break;
+            };
+            let Some(rest) = left.checked_sub(piece.len()) else {
+                break;
+            };
+            let (page, offset, length) = (piece.page().as_ptr(), piece.offset(), piece.len());
+            // SAFETY: By the invariant of `Pd` the device exists. By the invariant of `Piece` its
+            // bytes are contiguous, and stay while the list has them.
+            let addr =
+                unsafe { bindings::rr_ib_dma_map_page(device, page, offset, length, direction) };
+            // SAFETY: By the invariant of `Pd` the device exists. `addr` is the result of mapping.
+            if !is_virtual && unsafe { bindings::rr_ib_dma_mapping_error(device, addr) } != 0 {
+                result = Err(EIO);
+                break;
+            }
+            *entry = bindings::ib_sge { addr, length, lkey };
+            used = used.wrapping_add(1);
+            left = rest;
+            pieces.advance();
+        }
+        // INVARIANT: The entries up to `used` were mapped above.
+        self.used = used;
+        result.map(|()| MAX_MESSAGE.wrapping_sub(left))
+    }
+}
+
+/// Pieces, none of which is empty or longer than `longest`.
+struct Cut<I> {
+    pieces: I,
+    longest: u32,
+    /// The piece that is to be mapped next.
+    next: Option<Piece>,
+    /// The rest of a piece that was cut.
+    rest: Option<Piece>,
+}
+
+impl<I: Iterator<Item = Piece>> Cut<I> {
+    /// Starts with the first of `pieces`.
+    fn new(pieces: I, longest: u32) -> Self {
+        let mut this = Self {
+            pieces,
+            longest,
+            next: None,
+            rest: None,
+        };
+        this.advance();
+        this
+    }
+
+    /// Goes on to the next piece.
+    #[inline]
+    fn advance(&mut self) {
+        let piece = match self.rest.take() {
+            None => self.pieces.find(|piece| piece.len() != 0),
+            rest => rest,
+        };
+        self.next = match piece {
+            Some(piece) if piece.len() > self.longest => Some(self.cut(piece)),
+            piece => piece,
+        };
+    }
+
+    /// Returns the first part of a piece that is too long.
+    #[cold]
+    fn cut(&mut self, mut piece: Piece) -> Piece {
+        let front = piece.split_front(self.longest);
+        self.rest = Some(piece);
+        front
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RDMA Reads into registered memory.
+
+use core::iter::Peekable;
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::requests::{request, Requests};
+use crate::mem::Piece;
+use crate::raw as bindings;
+use crate::rdma::mr::{Direction, MrPool};
+use crate::rdma::qp::Remote;
+
+impl Requests {
+    /// Registers `pieces` with regions of `pool`, and adds RDMA Reads from `remote` that invalidate
+    /// the regions.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the requests were posted and not cleared; `EINVAL` if there are requests without
+    /// regions, or the pool is one of another protection domain; `ENOBUFS` if the pool has too few
+    /// idle regions; `ENOMEM`; `EIO` if the device cannot map the memory. After an error other than
+    /// `EBUSY` the list is empty.
+    pub(super) fn register(
+        &mut self,
+        pieces: impl Iterator<Item = Piece>,
+        remote: Remote,
+        pool: &Arc<MrPool>,
+    ) -> Result {
+        if self.position != 0 {
+            return Err(EBUSY);
+        }
+        if self.regions.len() != self.wrs.len() {
+            return self.fail(EINVAL);
+        }
+        let (mut pieces, mut remote) = (pieces.peekable(), remote);
+        while pieces.peek().is_some() {
+            match self.register_one(&mut pieces, remote, pool) {
+                Ok(bytes) => remote.addr = remote.addr.wrapping_add(bytes.into()),
+                Err(error) => return self.fail(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Registers the first part of `pieces` with one region. Returns the number of bytes.
+    fn register_one(
+        &mut self,
+        pieces: &mut Peekable<impl Iterator<Item = Piece>>,
+        remote: Remote,
+        pool: &Arc<MrPool>,
+    ) -> Result<u32> {
+        self.reserve(1)?;
+        self.regions.reserve(1, GFP_KERNEL)?;
+        let mut region = pool.get().ok_or(ENOBUFS)?;
+        if !region.is_of(&self.pd) {
+            return Err(EINVAL);
+        }
+        let bytes = region.map(pieces, Direction::FromPeer, 0)?;
+        let mut wr = request(bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV, remote);
+        wr.wr.num_sge = 1;
+        wr.wr.ex.invalidate_rkey = region.lkey();
+        let sge = bindings::ib_sge {
+            addr: region.iova(),
+            length: bytes,
+            lkey: region.lkey(),
+        };
+        *self.sges.get_mut(self.used).ok_or(ENOMEM)? = sge;
+        // INVARIANT: There is room for one more entry of each kind, which was reserved above.
+        self.wrs.push(wr, GFP_KERNEL)?;
+        self.regions.push(region, GFP_KERNEL)?;
+        self.used += 1;
+        Ok(bytes)
+    }
+}
