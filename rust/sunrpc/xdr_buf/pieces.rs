@@ -30,10 +30,14 @@ const ONE_MEMORY_MAP: bool = cfg!(any(CONFIG_SPARSEMEM_VMEMMAP, CONFIG_FLATMEM))
 ///
 /// - `buf` is well-formed as [`super::XdrBuf`] has it.
 /// - `at + left` does not overflow.
+/// - If `whole` is not 0, `at` is the first byte of the page in `slot`, an entry of the array of
+///   pages, and the range contains that page and the next `whole - 1` as a whole.
 pub(crate) struct Pieces<'a> {
     buf: &'a raw::xdr_buf,
     at: u32,
     left: u32,
+    slot: *const *mut k::page,
+    whole: u32,
 }
 
 impl<'a> Pieces<'a> {
@@ -46,7 +50,44 @@ impl<'a> Pieces<'a> {
             buf,
             at: offset,
             left: len.min(u32::MAX - offset),
+            slot: core::ptr::null(),
+            whole: 0,
         }
+    }
+
+    /// Returns the page in `slot`, if the range contains it and the next page as a whole, and the
+    /// two are not adjacent. Most pages of a payload are found here.
+    #[inline]
+    fn whole_page(&mut self) -> Option<Piece> {
+        if self.whole < 2 {
+            return None;
+        }
+        // SAFETY: By the type invariants the array has both entries.
+        let (page, next) = unsafe { (*self.slot, *self.slot.add(1)) };
+        if ONE_MEMORY_MAP && page.wrapping_add(1) == next {
+            return None;
+        }
+        let page = NonNull::new(page)?;
+        // INVARIANT: The range now begins with the next page. `whole` is at least 2, so `left` is
+        // at least the size of two pages, and the sum of `at` and `left` does not change.
+        self.slot = self.slot.wrapping_add(1);
+        self.whole = self.whole.wrapping_sub(1);
+        self.at = self.at.wrapping_add(PAGE);
+        self.left = self.left.wrapping_sub(PAGE);
+        // SAFETY: The page is one of the buffer's. The user of the pieces uses none after the
+        // memory may have been freed.
+        Some(unsafe { Piece::new(page, 0, PAGE) })
+    }
+
+    /// Sets `slot` and `whole` after a piece of the pages that ended at `skip`.
+    fn find_whole_pages(&mut self, skip: u32) {
+        let avail = self.left.min(self.buf.page_len.saturating_sub(skip));
+        let start = self.buf.page_base.saturating_add(skip);
+        // INVARIANT: `avail` bytes of the range from `start` on are in pages, and `start` is the
+        // first byte of one.
+        self.whole = if start % PAGE == 0 { avail / PAGE } else { 0 };
+        let index = (start >> PAGE_SHIFT) as usize;
+        self.slot = self.buf.pages.cast_const().wrapping_add(index);
     }
 
     /// Returns the piece of the buffer's head or tail that starts at `skip`.
@@ -106,7 +147,10 @@ impl Iterator for Pieces<'_> {
         if self.left == 0 {
             return None;
         }
-        self.advance()
+        match self.whole_page() {
+            None => self.advance(),
+            page => page,
+        }
     }
 }
 
@@ -124,9 +168,13 @@ impl Pieces<'_> {
         };
         match piece {
             Some(piece) => {
-                // INVARIANT: The sum does not change.
+                // INVARIANT: The sum does not change, and `whole` is set anew if it may not be 0.
                 self.at += piece.len();
                 self.left -= piece.len();
+                self.whole = 0;
+                if self.left >= 2 * PAGE {
+                    self.find_whole_pages(self.at.saturating_sub(head_len));
+                }
             }
             // The buffer ends, or a page is missing: the range ends here.
             None => self.left = 0,

@@ -250,6 +250,33 @@ mod cases {
     }
 
     #[test]
+    fn pieces_name_many_pages() -> Result {
+        for base in [0, 1, PAGE_SIZE - 1, PAGE_SIZE] {
+            let mut f = Fixture::new(100, base, 9 * PAGE_SIZE, 51)?;
+            // The pages as they were allocated, and in reverse order.
+            for _ in 0..2 {
+                f.fill();
+                let ranges = [
+                    (0, f.len()),
+                    (100, 9 * PAGE_SIZE),
+                    (101, 8 * PAGE_SIZE),
+                    (50, 5 * PAGE_SIZE + 50),
+                    (100 + PAGE_SIZE, 3 * PAGE_SIZE + 1),
+                ];
+                for (offset, len) in ranges {
+                    let (bytes, _) = f.through_pieces(offset, len)?;
+                    assert_eq!(bytes.len(), len);
+                    let mut bytes = bytes.iter().enumerate();
+                    assert!(bytes.all(|(i, b)| *b == pattern(offset + i)));
+                }
+                f.pages.reverse();
+                f.entries.reverse();
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
     fn pieces_end_with_the_buffer() -> Result {
         let mut f = Fixture::new(8, 4000, 200, 4)?;
         assert_eq!(f.through_pieces(0, 1000)?.0.len(), 212);
