@@ -43,6 +43,23 @@ use list::List;
 
 /// Pages of a reply, and the RDMA Writes that move them to the requester.
 ///
+/// # Examples
+///
+/// A responder writes to two segments, and posts both with its reply, which invalidates the R_key:
+///
+/// ```
+/// source.write(first.iter().copied(), to, WRITE_SGES)?;
+/// source.write(second.iter().copied(), rest, WRITE_SGES)?;
+/// ```
+///
+/// ```
+/// let (out, source) = (&mut server.out, Some(&mut self.source));
+/// let rkey = Some(offer.write.rkey);
+/// server
+///     .qp
+///     .post_reply(TAG, source, out, wire::LEN, rkey, true)
+/// ```
+///
 /// # Context
 ///
 /// Process context. Dropping the last object of a [`Pd`] sleeps.
@@ -125,6 +142,21 @@ impl Drop for Source {
 }
 
 /// Pages into which RDMA Reads place a call. They form one linear range of bytes.
+///
+/// # Examples
+///
+/// A responder reads two segments of the requester to adjacent bytes of the pages:
+///
+/// ```
+/// self.sink.read(AT, FIRST, from, self.read_sges, regions)?;
+/// self.sink.read(at, left, rest, self.read_sges, regions)?;
+/// ```
+///
+/// When they have completed, it takes the pages:
+///
+/// ```
+/// let pages = self.sink.pages().ok_or(EBUSY)?;
+/// ```
 ///
 /// # Context
 ///

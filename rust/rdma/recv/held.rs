@@ -11,6 +11,16 @@ use super::Filled;
 /// thread. Dropping it posts the Receive again. It may outlive the queue pair; dropping it then
 /// frees the buffer.
 ///
+/// # Examples
+///
+/// A handler keeps messages as long as there is room for them:
+///
+/// ```
+/// if h.held.len() < h.held.capacity() {
+///     drop(h.held.push_within_capacity(msg.hold()));
+/// }
+/// ```
+///
 /// # Context
 ///
 /// A message may be dropped in process context, with spinlocks held, but not in an interrupt or

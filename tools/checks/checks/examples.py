@@ -30,6 +30,8 @@ CENTRAL: dict[str, tuple[str, ...]] = {
     "rust/rdma/qp.rs": ("Qp",),
     "rust/rdma/qp/completion.rs": ("Completions",),
     "rust/rdma/recv.rs": ("Received",),
+    "rust/rdma/recv/held.rs": ("Held",),
+    "rust/rdma/scatter.rs": ("Source", "Sink"),
     "rust/sunrpc/svc/receive.rs": ("Incoming", "Arriving"),
     "rust/sunrpc/svc/reply.rs": ("Reply",),
     "rust/sunrpc/svc/transport.rs": ("Listener", "Connection"),
