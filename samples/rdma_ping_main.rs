@@ -7,7 +7,8 @@
 //! other (RDMA Write), and answers with a Send that invalidates one of them (Send With Invalidate).
 //! The client invalidates the other one itself. Every byte is compared. Further tests use an R_key
 //! that was invalidated, which must fail, and connect to a port without a listener, which must be
-//! rejected.
+//! rejected. Others test listeners: the length of the queue, the port, the family, and peers that
+//! leave.
 //!
 //! A responder moves data in pages, and keeps messages while it works on them. The server therefore
 //! also reads into and writes from lists of pages, finds its send queue full, and holds messages
@@ -21,7 +22,8 @@
 //! ```
 //!
 //! Results are printed to the console as KTAP. `insmod` fails if one of the tests fails. With
-//! `hold=1` a connection is kept until the module or the device is removed.
+//! `hold=1` a connection is kept until the module or the device is removed, and a listener until
+//! the module is removed. The console shows when the listener loses its device and listens again.
 //!
 //! The sample mounts `raw`, `mem`, `work` and `rdma` only, which shows that `rdma` needs nothing of
 //! RPC.
@@ -50,15 +52,19 @@ mod rdma_ping {
     pub(crate) mod block;
     pub(crate) mod end;
     pub(crate) mod held;
+    pub(crate) mod listening;
     pub(crate) mod lists;
     pub(crate) mod paged;
     pub(crate) mod pair;
+    pub(crate) mod waiter;
     pub(crate) mod wire;
 }
 
 use mem::{NetRef, SockAddr};
 use rdma::device::{Registration, Removal};
+use rdma::listen::Listener;
 use rdma_ping::pair::Pair;
+use rdma_ping::waiter::Waiter;
 
 module! {
     type: Ping,
@@ -81,7 +87,7 @@ module! {
         },
         hold: u32 {
             default: 0,
-            description: "1: keep a connection until the module or the device is removed",
+            description: "1: keep a connection and a listener",
         },
     },
 }
@@ -89,6 +95,8 @@ module! {
 /// The module. Fields are dropped in this order: the connection before the registration, which
 /// would otherwise wait for the connection's lease.
 struct Ping {
+    /// The listener that is kept with `hold=1`.
+    _listener: Option<Listener>,
     kept: Arc<Kept>,
     _devices: Arc<Registration>,
 }
@@ -105,10 +113,14 @@ impl kernel::Module for Ping {
             kept: kept.clone(),
         };
         test.run()?;
+        let mut listener = None;
         if module_parameters::hold.value() != 0 {
             kept.keep(test.connect()?);
+            let waiter = Waiter::new()?;
+            listener = Some(Listener::new(NetRef::init(), &test.addr(), 4, waiter)?);
         }
         Ok(Self {
+            _listener: listener,
             kept,
             _devices: devices,
         })
@@ -187,8 +199,13 @@ type Case = (&'static str, fn(&Test) -> Result);
 impl Test {
     /// Runs all tests. Returns the error of the first one that fails.
     fn run(&self) -> Result {
-        const CASES: [Case; 11] = [
+        const CASES: [Case; 16] = [
             ("refused_where_nobody_listens", Test::refused),
+            ("backlog_is_bounded", Test::backlog),
+            ("request_says_who_asks", Test::request_facts),
+            ("port_is_free_after_its_listener", Test::chosen_port),
+            ("families_share_a_port", Test::families),
+            ("request_of_a_peer_that_has_left", Test::peer_gone),
             ("round_trips", Test::round_trips),
             ("invalidated_key_is_of_no_use", Test::stale_key),
             ("one_queue_pair_a_domain", Test::second_queue_pair),
@@ -215,9 +232,13 @@ impl Test {
         outcome
     }
 
+    /// Returns the address to listen on.
+    fn addr(&self) -> SockAddr {
+        SockAddr::v4(self.addr, self.port)
+    }
+
     fn connect(&self) -> Result<Pair> {
-        let addr = SockAddr::v4(self.addr, self.port);
-        Pair::connect(NetRef::init(), &addr, &self.devices, &self.kept)
+        Pair::connect(NetRef::init(), &self.addr(), &self.devices, &self.kept)
     }
 
     fn round_trips(&self) -> Result {
@@ -279,7 +300,12 @@ impl Test {
     }
 
     fn refused(&self) -> Result {
-        let addr = SockAddr::v4(self.addr, self.port.wrapping_add(1));
+        self.refused_at(self.port.wrapping_add(1))
+    }
+
+    /// Connects to a port where no listener is. Succeeds if that is refused.
+    fn refused_at(&self, port: u16) -> Result {
+        let addr = SockAddr::v4(self.addr, port);
         Pair::refused(NetRef::init(), &addr, &self.devices, &self.kept)
     }
 }

@@ -35,7 +35,7 @@ pub(crate) const TAG: Tag = Tag::new(0);
 
 /// A value whose changes a task can wait for.
 #[pin_data]
-struct Watched<T> {
+pub(crate) struct Watched<T> {
     #[pin]
     value: SpinLock<T>,
     #[pin]
@@ -43,7 +43,7 @@ struct Watched<T> {
 }
 
 impl<T: Unpin> Watched<T> {
-    fn new(value: T) -> impl PinInit<Self> {
+    pub(crate) fn new(value: T) -> impl PinInit<Self> {
         pin_init!(Self {
             value <- new_spinlock!(value, "rdma_ping::Watched::value"),
             changed <- new_condvar!("rdma_ping::Watched::changed"),
@@ -51,14 +51,14 @@ impl<T: Unpin> Watched<T> {
     }
 
     /// Changes the value, and wakes the waiting task.
-    fn change<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+    pub(crate) fn change<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         let result = f(&mut self.value.lock());
         self.changed.notify_all();
         result
     }
 
     /// Waits until `f` returns a result. May sleep.
-    fn wait<R>(&self, mut f: impl FnMut(&mut T) -> Option<R>) -> Result<R> {
+    pub(crate) fn wait<R>(&self, mut f: impl FnMut(&mut T) -> Option<R>) -> Result<R> {
         let mut left = msecs_to_jiffies(WAIT_MS);
         let mut value = self.value.lock();
         loop {

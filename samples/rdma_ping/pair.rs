@@ -3,72 +3,33 @@
 //! Both ends of a connection, which one task drives alternately.
 
 use kernel::prelude::*;
-use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex};
+use kernel::sync::Arc;
 
 use super::block::{self, is_pattern, pattern};
 use super::end::{End, Events, Progress, TAG};
+use super::waiter::Waiter;
 use super::wire::{self, Offer};
 use crate::mem::{NetRef, SockAddr};
 use crate::rdma::cm::{CmId, ConnectParams};
 use crate::rdma::device::Registration;
-use crate::rdma::listen::{ListenHandler, Listener, Request};
+use crate::rdma::listen::Listener;
 use crate::rdma::mr::{Direction, Mr};
 use crate::rdma::qp::Remote;
 use crate::rdma::send::ReadBuf;
 use crate::Kept;
 
 /// Private data of the client's connection request.
-const HELLO: &[u8] = b"rdma ping";
+pub(crate) const HELLO: &[u8] = b"rdma ping";
 const TIMEOUT_MS: u32 = 5_000;
 
-const PARAMS: ConnectParams<'_> = ConnectParams {
+pub(crate) const PARAMS: ConnectParams<'_> = ConnectParams {
     private_data: HELLO,
     responder_resources: 4,
-    initiator_depth: 4,
+    initiator_depth: 3,
     retry_count: 6,
     rnr_retry_count: 0,
     flow_control: false,
 };
-
-/// The handler of connection requests, on which a task can wait for one.
-#[pin_data]
-struct Waiter {
-    #[pin]
-    queued: Mutex<bool>,
-    #[pin]
-    changed: CondVar,
-}
-
-impl Waiter {
-    fn new() -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                queued <- new_mutex!(false, "rdma_ping::Waiter::queued"),
-                changed <- new_condvar!("rdma_ping::Waiter::changed"),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// Waits for the first request. May sleep.
-    fn request(&self, listener: &Listener) -> Result<Request> {
-        let mut queued = self.queued.lock();
-        while !*queued {
-            if self.changed.wait_interruptible(&mut queued) {
-                return Err(EINTR);
-            }
-        }
-        drop(queued);
-        listener.next().ok_or(ENOENT)
-    }
-}
-
-impl ListenHandler for Waiter {
-    fn request_queued(&self) {
-        *self.queued.lock() = true;
-        self.changed.notify_all();
-    }
-}
 
 /// A connection with both its ends.
 pub(crate) struct Pair {
@@ -79,7 +40,7 @@ pub(crate) struct Pair {
 }
 
 /// Makes an end that can request a connection: address and route have been resolved. May sleep.
-fn resolved(
+pub(crate) fn resolved(
     net: NetRef<'_>,
     addr: &SockAddr,
     devices: &Registration,

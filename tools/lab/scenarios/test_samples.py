@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from lab import ktap, paths
+from lab import ktap, paths, settings
 from lab.harness import Lab
 from lab.pair import MOUNT_POINT, Guest, Pair
 
@@ -30,6 +30,54 @@ def test_rdma_ping(lab: Lab, pair: Pair) -> None:
     pair.client.sh("rmmod rdma_ping")
     assert results.failed == 0, results.text
     assert results.suites == declared
+
+
+@pytest.mark.needs_ours
+@pytest.mark.by_the_clock
+@pytest.mark.debug_kernel
+def test_rdma_ping_removal(pair: Pair) -> None:
+    """A listener does not delay the removal of its device, and listens again when it is back."""
+    kind = pair.setup.link
+    before = len(pair.client.console())
+    pair.client.sh(f"insmod /lab/rdma_ping.ko addr={ADDRESS} rounds=1 hold=1", timeout=120)
+    try:
+        for count in (1, 2):
+            assert _listens(pair)
+            began = time.monotonic()
+            pair.client.sh(f"rdma link del {kind}0", timeout=120)
+            removing = time.monotonic() - began
+            # Several attempts to listen fail meanwhile.
+            time.sleep(3)
+            assert not _listens(pair)
+            pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
+            returning = _await_return(pair, before, count)
+            print(f"removed in {removing:.1f} s; listens {returning:.1f} s after the return")
+            assert removing < REMOVING
+            assert returning < RETURNING
+            said = pair.client.console()[before:]
+            assert said.count("the listener is lost: DeviceRemoved") == count
+    finally:
+        pair.client.sh("rmmod rdma_ping")
+
+
+#: Seconds for the removal of a device, and until its listener listens again. The debug kernel takes
+#: ten times as much processor time.
+REMOVING, RETURNING = (5.0, 5.0) if settings.flavour() == "plain" else (50.0, 20.0)
+
+
+def _listens(pair: Pair) -> bool:
+    """Returns whether rdma_cm has a listener of rdma_ping on the client."""
+    shown = pair.client.sh("rdma resource show cm_id")
+    return re.search(r"state LISTEN .*:20050\b", shown) is not None
+
+
+def _await_return(pair: Pair, before: int, count: int) -> float:
+    """Returns the seconds until rdma_ping has said `count` times that its listener is back."""
+    began = time.monotonic()
+    while pair.client.console()[before:].count("the listener is back") < count:
+        assert time.monotonic() < began + 60, "the listener did not come back"
+        time.sleep(0.1)
+    return time.monotonic() - began
 
 
 @pytest.mark.needs_ours
