@@ -41,6 +41,34 @@ class Connection:
 
 
 @dataclass
+class Backward:
+    """The backward direction: calls of the server, by XID, and what each connection grants."""
+
+    #: The client's queue pair that each open call went to.
+    pending: dict[int, int] = field(default_factory=dict)
+    grants: dict[int, int] = field(default_factory=dict)
+
+    def call(self, queue: int, message: Message) -> list[str]:
+        """Notes a call of the server; returns what is wrong with it (RFC 8167, section 4)."""
+        self.pending[message.xid] = queue
+        flight = sum(other == queue for other in self.pending.values())
+        grant = self.grants.get(queue, 1)
+        faults = []
+        if flight > grant:
+            faults.append(f"{flight} backward calls in flight, {grant} granted")
+        if message.reads or message.writes or message.reply is not None or message.kind != RDMA_MSG:
+            faults.append("backward call with a chunk")
+        return faults
+
+    def answer(self, message: Message) -> bool:
+        """Notes a reply of the client; returns whether it answers a backward call."""
+        queue = self.pending.pop(message.xid, None)
+        if queue is not None:
+            self.grants[queue] = max(1, message.credits)
+        return queue is not None
+
+
+@dataclass
 class Summary:
     """Counts of what a capture held: a caller can see that the check was not of nothing."""
 
@@ -78,7 +106,7 @@ class Checker:
         self._clients = clients
         self._connections: dict[int, Connection] = {}
         self._reply_queue: dict[int, Connection] = {}
-        self._backward: set[int] = set()
+        self._backward = Backward()
         self._seen: set[tuple[str, int, int, int]] = set()
         self.summary = Summary()
 
@@ -115,8 +143,7 @@ class Checker:
             self._from_server(frame, message)
 
     def _from_client(self, frame: Frame, message: Message) -> None:
-        if message.xid in self._backward and message.direction != 0:
-            self._backward.discard(message.xid)
+        if message.direction != 0 and self._backward.answer(message):
             return
         if frame.malformed:
             self._violation(frame, f"xid {message.xid:#x}: malformed call")
@@ -173,8 +200,9 @@ class Checker:
     def _without_call(self, frame: Frame, message: Message) -> None:
         """Takes a message that answers no call: a backward call is legal, a reply is not."""
         if message.direction == 0:
-            self._backward.add(message.xid)
             self.summary.backward += 1
+            for text in self._backward.call(frame.queue, message):
+                self._violation(frame, f"xid {message.xid:#x}: {text}")
         else:
             self._violation(frame, f"xid {message.xid:#x}: reply without an unanswered call")
         if frame.invalidates is not None:

@@ -234,3 +234,21 @@ def test_lengths_of_a_long_reply(cable: Cable, tmp_path: Path) -> None:
     cable.answer(header(1, kind=1, reply=used))
     (fault,) = verdict(cable, tmp_path).violations
     assert "0x301 claims 8 bytes, 4 were written" in fault
+
+
+def test_credits_of_the_backward_direction(cable: Cable, tmp_path: Path) -> None:
+    """The server may have as many calls in flight as the client's last reply grants, one first."""
+    cable.answer(header(1), null_call(1))
+    cable.call(header(1, grant=2), null_reply(1))
+    for xid in (2, 3):
+        cable.answer(header(xid), null_call(xid))
+    assert verdict(cable, tmp_path).violations == []
+    cable.answer(header(4), null_call(4))
+    (fault,) = verdict(cable, tmp_path).violations
+    assert "3 backward calls in flight, 2 granted" in fault
+
+
+def test_backward_call_with_a_chunk(cable: Cable, tmp_path: Path) -> None:
+    cable.answer(header(1, writes=[[WRITE_SEGMENT]]), null_call(1))
+    (fault,) = verdict(cable, tmp_path).violations
+    assert "backward call with a chunk" in fault
