@@ -10,7 +10,7 @@ import struct
 
 from peer import words
 
-NFS, MOUNT, PORTMAP, CALLBACK = 100003, 100005, 100000, 0x40000000
+NFS, MOUNT, PORTMAP = 100003, 100005, 100000
 NULL, GETATTR, LOOKUP, READLINK, READ, WRITE, CREATE, SYMLINK = 0, 1, 3, 5, 6, 7, 8, 10
 REMOVE, READDIR = 12, 16
 COMPOUND = 1
@@ -69,39 +69,10 @@ def remove(xid, directory, name):
     return call(xid, REMOVE, opaque(directory) + opaque(name))
 
 
-def compound(xid, *operations, minor=0):
-    """Returns a call of NFSv4."""
-    arguments = opaque(b"") + words(minor, len(operations)) + b"".join(operations)
+def compound(xid, *operations):
+    """Returns a call of NFSv4.0."""
+    arguments = opaque(b"") + words(0, len(operations)) + b"".join(operations)
     return call(xid, COMPOUND, arguments, version=4)
-
-
-def exchange_id(xid, owner):
-    """Returns a call of NFSv4.1 that makes a client known."""
-    return compound(xid, words(42, 0, 1) + opaque(owner) + words(0, 0, 0), minor=1)
-
-
-def create_session(xid, client):
-    """Returns a call of NFSv4.1 that makes a session whose callbacks use the same connection.
-
-    `client`: what EXCHANGE_ID has returned, its ID and its sequence number.
-    """
-    channel = words(0, 4096, 4096, 1024, 8, 16, 0)
-    flags, program, security = words(2), words(CALLBACK), words(1, 0)
-    return compound(xid, words(43) + client + flags + channel * 2 + program + security, minor=1)
-
-
-def results4(reply):
-    """Returns the results of the first operation of a compound, which must have succeeded.
-
-    # Errors
-    `RpcError` when it has failed.
-    """
-    found = result(reply)
-    failed, tag = struct.unpack_from(">2I", found)
-    if failed:
-        raise RpcError(f"status {failed}")
-    # The status of the compound, its tag, the number of results, the operation, its status.
-    return found[8 + tag + -tag % 4 + 12 :]
 
 
 def path4(*names):

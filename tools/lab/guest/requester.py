@@ -62,9 +62,15 @@ class Region:
         )
 
 
+#: The 256 bytes at a multiple of 256, for each value of the higher bits.
+_BLOCKS = [bytes(i ^ mask for i in range(256)) for mask in range(256)]
+
+
 def pattern(offset, length):
     """Returns what exposed memory holds at first, which is what the file `data` holds, too."""
-    return bytes((i ^ i >> 8 ^ i >> 16) & 0xFF for i in range(offset, offset + length))
+    first, last = offset >> 8, (offset + length + 255) >> 8
+    blocks = b"".join(_BLOCKS[(i ^ i >> 8) & 255] for i in range(first, last))
+    return blocks[offset & 255 : (offset & 255) + length]
 
 
 class Reply:

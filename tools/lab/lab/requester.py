@@ -17,8 +17,8 @@ RELEASE, STALLED = "/run/requester.release", "/run/requester.stalled"
 PREPARE = """
 rm -rf /srv/export/hostile; mkdir -p /srv/export/hostile/names; cd /srv/export/hostile
 python3 -c 'import sys
-n = range(1 << 20)
-sys.stdout.buffer.write(bytes((i ^ i >> 8 ^ i >> 16) & 255 for i in n))' > data
+one = [bytes(i ^ mask for i in range(256)) for mask in range(256)]
+sys.stdout.buffer.write(b"".join(one[(i ^ i >> 8) & 255] for i in range(4096)))' > data
 : > scratch; chmod 777 . names; chmod 666 scratch
 for i in $(seq 100); do : > names/$i-$(printf %080d 0); done
 """

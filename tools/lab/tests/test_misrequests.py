@@ -44,6 +44,15 @@ def test_outcomes_of_a_case() -> None:
     assert case.allowed("stock", "one of three") == ("closed",)
 
 
+@pytest.mark.parametrize(("offset", "length"), [(0, 5), (255, 2), (65530, 300), (1 << 20, 512)])
+def test_pattern(offset: int, length: int) -> None:
+    """The contents of exposed memory are those that hostile/requester.c makes."""
+    from requester import pattern  # noqa: PLC0415
+
+    wanted = bytes((i ^ i >> 8 ^ i >> 16) & 0xFF for i in range(offset, offset + length))
+    assert pattern(offset, length) == wanted
+
+
 class FakeLink:
     """A link whose connection answers nothing: it notes the messages that it is to send."""
 
