@@ -30,7 +30,7 @@ def _threads(pair: Pair, count: int) -> Iterator[None]:
 
 
 def _has_delegation(pair: Pair, name: str, kind: str) -> bool:
-    """Whether a client has a delegation of this file: `r` or `rw`."""
+    """Whether a client has a delegation of this file: `r` or `w`."""
     states = pair.server.run("cat /proc/fs/nfsd/clients/*/states").stdout.decode()
     lines = [line for line in states.splitlines() if "type: deleg" in line and name in line]
     return any(f"access: {kind}" in line for line in lines)
@@ -77,7 +77,7 @@ def test_attributes(pair: Pair, threads: int) -> None:
     with _threads(pair, threads):
         pair.mount("4.2")
         with tracing.recording(pair.client, ["nfs4:nfs4_cb_getattr"]) as trace:
-            holder = _hold(pair, "dirty", "rw", DIRTY)
+            holder = _hold(pair, "dirty", "w", DIRTY)
             # The second client is the server's guest itself, over TCP.
             pair.server.sh(
                 f"mkdir -p {OTHER}; mount -t nfs -o vers=4.2,proto=tcp 127.0.0.1:/export {OTHER}"
