@@ -6,12 +6,15 @@
 //!   costs a jump that the kernel patches out.
 //! - [`stats`]: the counters of a transport, and its line in `/proc/self/mountstats`; the module's
 //!   counters of protocol breaches.
-//! - [`debugfs`]: the file that shows the counters of protocol breaches.
+//! - [`debugfs`]: the files that show the counters of protocol breaches.
+//! - [`requester`]: what requesters do wrong, traced and counted.
 //!
 //! This room knows no transport. Its functions take integers, strings, and types of `wire` and
 //! `proto`. Unless their documentation says otherwise, they neither sleep nor allocate nor take a
 //! lock, so they may be called in any context.
 
 pub(crate) mod debugfs;
+#[allow(dead_code, reason = "for the server")]
+pub(crate) mod requester;
 pub(crate) mod stats;
 pub(crate) mod trace;

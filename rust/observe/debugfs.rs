@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The file `/sys/kernel/debug/rpcrdma/breaches`, which shows the module's counters of protocol
-//! breaches.
+//! The files in `/sys/kernel/debug/rpcrdma`. They show the module's counters of protocol breaches:
+//! `breaches` those of servers, `requester_breaches` those of clients.
 
 use kernel::debugfs::{Dir, File, Writer};
 use kernel::fmt;
 use kernel::prelude::*;
 
-use super::stats::BreachCounts;
+use super::stats::{BreachCounts, RequesterBreachCounts};
 
 /// The module's debugfs directory. Dropping it removes the files, and waits for their readers.
 ///
@@ -15,6 +15,7 @@ use super::stats::BreachCounts;
 /// no error.
 pub(crate) struct Debugfs {
     _breaches: Pin<KBox<File<Breaches>>>,
+    _requester_breaches: Pin<KBox<File<RequesterBreaches>>>,
 }
 
 impl Debugfs {
@@ -27,15 +28,28 @@ impl Debugfs {
         let dir = Dir::new(c"rpcrdma");
         Ok(Self {
             _breaches: KBox::pin_init(dir.read_only_file(c"breaches", Breaches), GFP_KERNEL)?,
+            _requester_breaches: KBox::pin_init(
+                dir.read_only_file(c"requester_breaches", RequesterBreaches),
+                GFP_KERNEL,
+            )?,
         })
     }
 }
 
-/// The contents of the file: one line for each kind of breach.
+/// The contents of the file `breaches`: one line for each kind of breach.
 struct Breaches;
 
 impl Writer for Breaches {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         BreachCounts::of_module().write(f)
+    }
+}
+
+/// The contents of the file `requester_breaches`: one line for each kind of breach.
+struct RequesterBreaches;
+
+impl Writer for RequesterBreaches {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        RequesterBreachCounts::of_module().write(f)
     }
 }

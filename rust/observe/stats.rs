@@ -11,8 +11,11 @@ use core::fmt::{self, Write};
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 mod breach;
+#[allow(dead_code, reason = "for the server")]
+mod requester;
 
 pub(crate) use breach::{breach, Breach, BreachCounts};
+pub(crate) use requester::{requester_breach, RequesterBreach, RequesterBreachCounts};
 
 /// A counter.
 ///

@@ -3,16 +3,19 @@
 //! Trace events of the group `rpcrdma`: one function for each event.
 //!
 //! C header: [`include/trace/events/rpcrdma_rs.h`]. A function has the name of its event without
-//! the prefix `xprtrdma_`. Its arguments are converted to the event's parameters only while the
-//! event is enabled. `Documentation/tracing.rst` describes events and fields.
+//! the prefix `xprtrdma_`. The events of the server have a header and a module of their own,
+//! [`server`], because some functions would have equal names. A function converts its arguments
+//! to the event's parameters only while the event is enabled. `Documentation/tracing.rst` describes
+//! events and fields.
 //!
 //! All functions may be called in any context.
 //!
 //! # Adding an event
 //!
-//! 1. Declare it in `include/trace/events/rpcrdma_rs.h`, with a name `xprtrdma_...`: a
-//!    `TRACE_EVENT`, or a `DEFINE_EVENT` of a class that fits. All parameters are plain values or
-//!    strings. `rust/glue/trace.c` and the bindings pick it up; nothing is to be added there.
+//! 1. Declare it in `include/trace/events/rpcrdma_rs.h`, with a name `xprtrdma_...`, or in
+//!    `rpcrdma_svc_rs.h` beside it, with a name `svcrdma_...`: a `TRACE_EVENT`, or a `DEFINE_EVENT`
+//!    of a class that fits. All parameters are plain values or strings. The C files and the
+//!    bindings pick it up; nothing is to be added there.
 //! 2. Wrap it in the file below `rust/observe/trace/` that has events of the same kind: an entry
 //!    `fn name(arguments) => xprtrdma_name { parameter: expression, ... }` of `events!`, with the
 //!    parameters of `TP_PROTO` under the same names and in the same order. A parameter of a new C
@@ -121,10 +124,16 @@ impl Peer {
 
     /// Returns address and port in one, as the events of the server have them.
     fn endpoint(&self) -> Text {
+        Text::new(&fmt!("{}", *self))
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.addr.as_bytes().contains(&b':') {
-            Text::new(&fmt!("[{}]:{}", self.addr, self.port))
+            f.write_fmt(fmt!("[{}]:{}", self.addr, self.port))
         } else {
-            Text::new(&fmt!("{}:{}", self.addr, self.port))
+            f.write_fmt(fmt!("{}:{}", self.addr, self.port))
         }
     }
 }
@@ -155,6 +164,13 @@ impl WcStatus {
         status: 0,
         vendor_err: 0,
     };
+
+    /// Returns whether the work request was flushed: it did not fail itself, but was outstanding
+    /// when the connection ended.
+    #[allow(dead_code, reason = "for the server")]
+    const fn is_flush(self) -> bool {
+        self.status == crate::raw::ib_wc_status_IB_WC_WR_FLUSH_ERR
+    }
 }
 
 /// The access of the peer to a memory region, with the values of `enum dma_data_direction`.

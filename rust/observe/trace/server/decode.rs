@@ -121,8 +121,8 @@ fn trace_segments(cid: Cid, lists: &Lists<'_>) {
 
 /// Traces the refusal of a message of these `bytes`, with the event that belongs to the reason.
 #[cold]
-pub(in crate::observe) fn refused(cid: Cid, bytes: &[u8], reason: &Reason) {
-    let prefix = prefix(bytes);
+pub(in crate::observe) fn refused(cid: impl Source<Cid>, bytes: &[u8], reason: &Reason) {
+    let (cid, prefix) = (cid.get(), prefix(bytes));
     match reason {
         Reason::Short => decode_short_err(cid, bytes.len()),
         Reason::Version(_) => decode_badvers_err(cid, prefix),

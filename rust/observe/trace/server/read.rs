@@ -2,7 +2,7 @@
 
 //! Events of RDMA Reads.
 
-use crate::observe::trace::{Cid, WcStatus};
+use crate::observe::trace::{Cid, Source, WcStatus};
 use crate::wire::Segment;
 
 events! {
@@ -53,5 +53,15 @@ events! {
         offset: segment.offset,
         nents: nents,
         status: status,
+    }
+}
+
+/// Traces the failure of an RDMA Read, with [`wc_read_flush`] or [`wc_read_err`].
+#[cold]
+pub(crate) fn read_failed(cid: impl Source<Cid>, wc: WcStatus) {
+    if wc.is_flush() {
+        wc_read_flush(cid, wc);
+    } else {
+        wc_read_err(cid, wc);
     }
 }

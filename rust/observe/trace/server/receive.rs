@@ -2,7 +2,7 @@
 
 //! Events of Receives.
 
-use crate::observe::trace::{count, Cid, Peer, WcStatus};
+use crate::observe::trace::{count, Cid, Peer, Source, WcStatus};
 
 events! {
     /// Traces that a Receive was posted.
@@ -38,5 +38,15 @@ events! {
         completion_id: cid.completion_id as i32,
         status: wc.status as usize,
         vendor_err: wc.vendor_err,
+    }
+}
+
+/// Traces the failure of a Receive, with [`wc_recv_flush`] or [`wc_recv_err`].
+#[cold]
+pub(crate) fn recv_failed(cid: impl Source<Cid>, wc: WcStatus) {
+    if wc.is_flush() {
+        wc_recv_flush(cid, wc);
+    } else {
+        wc_recv_err(cid, wc);
     }
 }

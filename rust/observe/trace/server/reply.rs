@@ -2,7 +2,7 @@
 
 //! Events of replies: their chunks, their form, errors.
 
-use crate::observe::trace::{count, Cid, Peer, WcStatus};
+use crate::observe::trace::{count, Cid, Peer, Source, WcStatus};
 use crate::wire::Segment;
 
 events! {
@@ -88,5 +88,15 @@ events! {
     /// Traces that a message is answered with ERR_CHUNK.
     fn err_chunk(xid: u32) => svcrdma_err_chunk {
         xid: xid,
+    }
+}
+
+/// Traces the failure of an RDMA Write, with [`wc_write_flush`] or [`wc_write_err`].
+#[cold]
+pub(crate) fn write_failed(cid: impl Source<Cid>, wc: WcStatus) {
+    if wc.is_flush() {
+        wc_write_flush(cid, wc);
+    } else {
+        wc_write_err(cid, wc);
     }
 }

@@ -3,7 +3,7 @@
 //! Events of Sends and of the send queue.
 
 use super::SendQueue;
-use crate::observe::trace::{Cid, WcStatus};
+use crate::observe::trace::{Cid, Source, WcStatus};
 
 events! {
     /// Traces that a Send was posted. It invalidates the R_key `inv_rkey`, or none if that is zero.
@@ -60,5 +60,15 @@ events! {
         avail: queue.free as i32,
         depth: queue.depth as i32,
         status: status,
+    }
+}
+
+/// Traces the failure of a Send, with [`wc_send_flush`] or [`wc_send_err`].
+#[cold]
+pub(crate) fn send_failed(cid: impl Source<Cid>, wc: WcStatus) {
+    if wc.is_flush() {
+        wc_send_flush(cid, wc);
+    } else {
+        wc_send_err(cid, wc);
     }
 }

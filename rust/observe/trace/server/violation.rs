@@ -2,19 +2,18 @@
 
 //! Breaches of the protocol by a requester.
 
-use kernel::fmt;
-use kernel::prelude::*;
+use core::fmt::Display;
 
 use crate::observe::trace::{Peer, Text};
 
 events! {
     /// Traces a breach of the protocol by a requester. `name` is that of its counter, `what` has
     /// the details. `xid` is zero if the breach belongs to no message.
-    fn breach(peer: Peer, xid: u32, name: &'a CStr, what: &'a dyn fmt::Display)
+    fn breach(peer: Peer, xid: u32, name: &'static str, what: &'a dyn Display)
         => svcrdma_breach {
         addr: peer.endpoint(),
         xid: xid,
-        name: name,
-        what: Text::new(&fmt!("{}", what)),
+        name: Text::new(&name),
+        what: Text::new(&what),
     }
 }
