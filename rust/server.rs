@@ -15,6 +15,7 @@
 //! | [`call`] | what is kept of a call until its reply |
 //! | [`reply`], [`refuse`] | sending a reply or an error |
 //! | [`flights`], [`spare`], [`ring`] | operations under way, and what they leave for the next |
+//! | [`log`] | what the administrator must know |
 //! | [`watch`] | finding the requesters that do not answer |
 //!
 //! This room contains no `unsafe`.
@@ -27,6 +28,8 @@ mod endpoint;
 mod flights;
 mod intake;
 pub(crate) mod listener;
+#[allow(dead_code, reason = "for the server")]
+mod log;
 mod owner;
 mod prepare;
 mod pull;

@@ -22,6 +22,6 @@ pub(crate) mod seq_file;
 #[allow(dead_code, reason = "for the server; the sample svc_null uses it")]
 pub(crate) mod svc;
 pub(crate) mod sysctl;
-mod time;
+pub(crate) mod time;
 pub(crate) mod xdr_buf;
 pub(crate) mod xprt;

@@ -17,6 +17,12 @@ pub(super) fn now() -> usize {
     unsafe { (&raw const k::jiffies).read_volatile() }
 }
 
+/// Returns the current time, in seconds since an arbitrary moment.
+#[allow(dead_code, reason = "for the server")]
+pub(crate) fn seconds() -> usize {
+    now() / HZ
+}
+
 /// Returns whether the time `a`, in jiffies, is before `b`. Times up to half of the range apart
 /// compare correctly.
 #[inline]

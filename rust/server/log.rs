@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an administrator must know, in the kernel's log.
+//!
+//! Each line begins with `rpcrdma: server:`. Peers can cause some of them, so each kind is limited
+//! in its rate. All functions may be called in any context.
+
+use kernel::fmt;
+use kernel::prelude::*;
+
+use crate::rdma::listen::Lost;
+use crate::sunrpc::time;
+
+mod limit;
+
+use limit::Limit;
+
+/// Logs that the server listens on an address. `again` says that it has listened there before.
+pub(crate) fn listening(on: &dyn fmt::Display, again: bool) {
+    static LIMIT: Limit = Limit::new();
+    limited(&LIMIT, || {
+        let again = if again { " again" } else { "" };
+        pr_info!("server: listening on {on}{again}\n");
+    });
+}
+
+/// Logs that an address can no longer be listened on. The server listens again when that is
+/// possible.
+pub(crate) fn listener_lost(on: &dyn fmt::Display, why: Lost) {
+    static LIMIT: Limit = Limit::new();
+    limited(&LIMIT, || {
+        let why = match why {
+            Lost::DeviceRemoved => "its device was removed",
+            Lost::AddressMoved => "its address has moved",
+        };
+        pr_warn!("server: not listening on {on} any more: {why}\n");
+    });
+}
+
+/// Logs that listening on an address has failed.
+pub(crate) fn listen_failed(on: &dyn fmt::Display, error: Error) {
+    static LIMIT: Limit = Limit::new();
+    limited(&LIMIT, || {
+        pr_err!(
+            "server: cannot listen on {on}: error {}\n",
+            error.to_errno()
+        );
+    });
+}
+
+/// Logs that a connection was refused because this host lacks something: `what` could not be made.
+pub(crate) fn connection_failed(peer: &dyn fmt::Display, what: &'static str, error: Error) {
+    static LIMIT: Limit = Limit::new();
+    limited(&LIMIT, || {
+        let errno = error.to_errno();
+        pr_err!("server: connection from {peer} refused: {what}: error {errno}\n");
+    });
+}
+
+/// Logs that a connection was refused because `device` lacks something.
+pub(crate) fn device_unfit(device: &dyn fmt::Display, reason: &'static str) {
+    static LIMIT: Limit = Limit::new();
+    limited(&LIMIT, || {
+        pr_err!("server: device {device} cannot be used: {reason}\n");
+    });
+}
+
+/// Logs that the queues of a device are so short that a connection is granted fewer calls than the
+/// administrator allows.
+pub(crate) fn grant_lowered(device: &dyn fmt::Display, calls: u32, wanted: u32) {
+    static LIMIT: Limit = Limit::new();
+    limited(&LIMIT, || {
+        pr_warn!("server: device {device} allows {calls} calls a connection, not {wanted}\n");
+    });
+}
+
+/// Logs that connection requests are refused because `waiting` others are waiting.
+pub(crate) fn backlog_full(on: &dyn fmt::Display, waiting: u32) {
+    static LIMIT: Limit = Limit::new();
+    limited(&LIMIT, || {
+        pr_warn!("server: {waiting} connection requests are waiting on {on}; others are refused\n");
+    });
+}
+
+/// Logs that calls wait for memory, because RDMA Reads use all `pages` that they may use.
+pub(crate) fn memory_full(pages: usize) {
+    static LIMIT: Limit = Limit::new();
+    limited(&LIMIT, || {
+        pr_warn!("server: RDMA Reads use all of {pages} pages; calls are waiting\n");
+    });
+}
+
+/// Logs that a connection was closed because of what the requester did.
+pub(crate) fn closed(peer: &dyn fmt::Display, why: &'static str) {
+    static LIMIT: Limit = Limit::new();
+    limited(&LIMIT, || {
+        pr_warn!("server: connection from {peer} closed: {why}\n");
+    });
+}
+
+/// Logs a line, unless there were too many of its kind of late.
+#[cold]
+fn limited(limit: &Limit, line: impl FnOnce()) {
+    let Some(hidden) = limit.allow(time::seconds()) else {
+        return;
+    };
+    if hidden != 0 {
+        pr_warn!("server: {hidden} messages of the next one's kind were left out\n");
+    }
+    line();
+}

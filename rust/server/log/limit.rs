@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Limits the rate of lines in the log.
+
+use kernel::sync::atomic::{Atomic, Relaxed};
+
+/// The length of a period in seconds.
+const PERIOD: usize = 5;
+
+/// The most lines of one kind in a period.
+const BURST: u64 = 10;
+
+/// Bits of the count of lines.
+const COUNT_BITS: u32 = 16;
+
+/// The lines of one kind.
+///
+/// # Invariants
+///
+/// The value is the number of a period, and in its low [`COUNT_BITS`] bits the number of lines that
+/// were asked for in that period.
+pub(super) struct Limit(Atomic<u64>);
+
+impl Limit {
+    /// Makes a limit under which nothing was logged.
+    pub(super) const fn new() -> Self {
+        // INVARIANT: no line in period 0.
+        Self(Atomic::new(0))
+    }
+
+    /// Returns whether a line may be logged at a time in seconds: `Some` with the number of lines
+    /// that were left out in the latest period, or `None`.
+    pub(super) fn allow(&self, seconds: usize) -> Option<u64> {
+        // CAST: `u64` has at least as many bits.
+        let period = (seconds / PERIOD) as u64;
+        let mut old = self.0.load(Relaxed);
+        loop {
+            let (then, lines) = (old >> COUNT_BITS, old & MOST);
+            let same = then == period & (u64::MAX >> COUNT_BITS);
+            let lines_now = if same { MOST.min(lines + 1) } else { 1 };
+            // INVARIANT: the count fits its bits.
+            let new = period << COUNT_BITS | lines_now;
+            match self.0.cmpxchg(old, new, Relaxed) {
+                Ok(_) if !same => return Some(lines.saturating_sub(BURST)),
+                Ok(_) => return (lines < BURST).then_some(0),
+                Err(other) => old = other,
+            }
+        }
+    }
+}
+
+/// The largest count of lines.
+const MOST: u64 = (1 << COUNT_BITS) - 1;
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_log_limit)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_logged_and_the_rest_is_counted() {
+        let limit = Limit::new();
+        for _ in 0..BURST {
+            assert!(limit.allow(1000) == Some(0));
+        }
+        for _ in 0..3 {
+            assert!(limit.allow(1004).is_none());
+        }
+        assert!(limit.allow(1005) == Some(3));
+        assert!(limit.allow(1006) == Some(0));
+        assert!(limit.allow(2000) == Some(0));
+    }
+
+    #[test]
+    fn a_count_stays_within_its_bits() {
+        let limit = Limit::new();
+        for _ in 0..=2 * MOST {
+            let _ = limit.allow(10);
+        }
+        assert!(limit.allow(15) == Some(MOST - BURST));
+    }
+}
