@@ -70,6 +70,21 @@ class Layering(TreeTest):
             ("rust/server.rs:2", "crate::client::X"),
         )
 
+    def test_server_names_no_c(self):
+        files = {
+            "rust/server.rs": FORBID + "use kernel::bindings;\n",
+            "rust/server/config.rs": "use crate::raw::X;\nuse crate::sunrpc::sysctl::Knob;\n",
+        }
+        self.fails(
+            files,
+            ("rust/server.rs:2", "kernel::bindings"),
+            ("rust/server/config.rs:1", "`server` may not use `crate::raw::X`"),
+        )
+
+    def test_server_forbids_unsafe(self):
+        files = {"rust/server.rs": "mod config;\n"}
+        self.fails(files, ("rust/server.rs:1", "must begin with #![forbid(unsafe_code)]"))
+
     def test_bindings_in_client(self):
         files = {"rust/client.rs": FORBID + "use kernel::bindings;\n"}
         self.fails(files, ("rust/client.rs:2", "kernel::bindings"))
