@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The server's settings and counters in /proc/sys/sunrpc/svc_rdma.
+
+They exist with the module, so the client's guest has them, too, and its module is under test.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.fixtures import TUNABLES, Tunables
+from lab.pair import MOUNT_POINT, Pair
+
+FOLDER = f"{TUNABLES}/svc_rdma"
+#: Default, least and greatest value of each setting, as the stock module has them.
+RANGES = {
+    "max_requests": (128, 4, 16384),
+    "max_req_size": (4096, 4096, 65536),
+    "max_outbound_read_requests": (16, 1, 255),
+    "rdma_stat_rq_starve": (0, 0, 0),
+    "rdma_stat_rq_poll": (0, 0, 0),
+    "rdma_stat_rq_prod": (0, 0, 0),
+    "rdma_stat_sq_poll": (0, 0, 0),
+    "rdma_stat_sq_prod": (0, 0, 0),
+}
+COUNTERS = ("rdma_stat_read", "rdma_stat_recv", "rdma_stat_write", "rdma_stat_sq_starve")
+
+
+@pytest.mark.any_link
+def test_names(pair: Pair) -> None:
+    """Both modules have the same files with the same modes."""
+    command = f"cd {FOLDER} && stat -c '%n %a %U' *"
+    files = pair.client.sh(command)
+    assert files == pair.server.sh(command)
+    assert {line.split()[0] for line in files.splitlines()} == {*RANGES, *COUNTERS}
+
+
+@pytest.mark.any_link
+@pytest.mark.parametrize("name", RANGES)
+def test_range(tunables: Tunables, name: str) -> None:
+    """A setting takes both ends of its range; beyond them it keeps its value and gives EINVAL."""
+    default, least, greatest = RANGES[name]
+    setting = f"svc_rdma/{name}"
+    assert tunables.get(setting) == default
+    for value in (least, greatest):
+        tunables.set(**{setting: value})
+        for outside in (least - 1, greatest + 1, -(2**31)):
+            assert not tunables.accepts(setting, outside)
+            assert tunables.get(setting) == value
+
+
+@pytest.mark.any_link
+@pytest.mark.parametrize("name", COUNTERS)
+def test_counter_is_reset(pair: Pair, name: str) -> None:
+    """A write of anything sets a counter to zero, and a read byte by byte returns all of it."""
+    path = f"{FOLDER}/{name}"
+    pair.client.sh(f"echo anything > {path}")
+    assert pair.client.read(path) == "0\n"
+    assert pair.client.sh(f"dd if={path} bs=1 2>/dev/null; echo end") == "0\nend\n"
+
+
+def test_counters_count(pair: Pair) -> None:
+    """The server counts messages and the segments that it reads and writes."""
+    pair.server.sh(f"for name in {' '.join(COUNTERS)}; do echo 0 > {FOLDER}/$name; done")
+    pair.mount()
+    big = f"dd if=/dev/zero of={MOUNT_POINT}/counted bs=64k count=1 oflag=direct"
+    back = f"dd if={MOUNT_POINT}/counted of=/dev/null bs=64k count=1 iflag=direct"
+    pair.client.sh(f"{big} && {back}", timeout=120)
+    counted = {name: int(pair.server.read(f"{FOLDER}/{name}")) for name in COUNTERS}
+    pair.umount()
+    assert counted["rdma_stat_recv"] >= 3, counted
+    assert counted["rdma_stat_read"] >= 1, counted
+    assert counted["rdma_stat_write"] >= 1, counted
