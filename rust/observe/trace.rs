@@ -94,8 +94,7 @@ lazy!(
     Region,
     CallShape,
     ReplyShape,
-    server::SendQueue,
-    i64
+    server::SendQueue
 );
 
 /// The RPC task of an event, which is printed as `task:PID@CLIENT`.

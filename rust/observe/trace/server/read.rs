@@ -2,8 +2,31 @@
 
 //! Events of RDMA Reads.
 
+use kernel::time::{Instant, Monotonic};
+
 use crate::observe::trace::{Cid, Source, WcStatus};
 use crate::wire::Segment;
+
+/// The time at which RDMA Reads were posted. It is not read while [`wc_read`] is disabled.
+#[derive(Clone, Copy)]
+pub(crate) struct Posted(Option<Instant<Monotonic>>);
+
+impl Posted {
+    /// Returns the current time.
+    #[inline(always)]
+    pub(crate) fn now() -> Self {
+        #[cfg(CONFIG_TRACEPOINTS)]
+        if event_enabled!(crate::raw::__tracepoint_svcrdma_wc_read) {
+            return Self(Some(Instant::now()));
+        }
+        Self(None)
+    }
+
+    /// Returns the microseconds since then; zero if the event was disabled then.
+    fn elapsed_us(&self) -> i64 {
+        self.0.map_or(0, |then| then.elapsed().as_micros_ceil())
+    }
+}
 
 events! {
     /// Traces that the RDMA Reads of a call were posted: so many work requests.
@@ -13,12 +36,12 @@ events! {
         sqecount: work_requests as i32,
     }
 
-    /// Traces that the RDMA Reads of a call have completed, `latency_us` microseconds after they
-    /// were posted. They have read `bytes`.
-    fn wc_read(cid: Cid, bytes: u32, latency_us: i64) => svcrdma_wc_read {
+    /// Traces that the RDMA Reads of a call, which were `posted` then, have completed. They have
+    /// read `bytes`.
+    fn wc_read(cid: Cid, bytes: u32, posted: Posted) => svcrdma_wc_read {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
-        read_latency: latency_us,
+        read_latency: posted.elapsed_us(),
         totalbytes: bytes,
     }
 
