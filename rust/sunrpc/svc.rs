@@ -62,6 +62,7 @@
 //! [`Listener`]: transport::Listener
 
 mod args;
+pub(super) mod callback;
 mod class;
 mod ops;
 pub(crate) mod receive;

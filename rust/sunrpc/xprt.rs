@@ -2,9 +2,10 @@
 
 //! Client transports of SUNRPC: `rpc_xprt` and its class.
 //!
-//! A transport implements [`Transport`], [`Rpc`] and, if it has these capabilities, [`Reconnect`]
-//! and [`Backchannel`]. [`register`](class::register) registers its class with SUNRPC, which then
-//! creates one [`Xprt`] (or more) for each mount and calls the traits' methods.
+//! A transport implements [`Transport`], [`Rpc`], either [`Reconnect`] or [`Attach`], and, if it
+//! has that capability, [`Backchannel`]. [`register`](class::register) registers its class with
+//! SUNRPC, which then calls the traits' methods. It creates one [`Xprt`] (or more) for each mount;
+//! one that implements [`Attach`], for each connection over which a service calls its client.
 //!
 //! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 //!
@@ -31,7 +32,7 @@
 //!
 //! - `XPRT_LOCKED`, the *send lock*: a bit that a task, the connect worker or the autoclose worker
 //!   holds, possibly across a sleep. [`Reconnect::connect`], [`Rpc::send`] and [`Transport::close`]
-//!   run under it, so that only one of them runs at a time.
+//!   run under it, so that only one of them runs at a time. [`Attach`] describes an exception.
 //! - `transport_lock`, `queue_lock`, `reserve_lock`: spinlocks that do not disable interrupts. Code
 //!   in this folder therefore runs in process context only. None of them is held when a trait
 //!   method is called, and this folder nests none of them in another.
@@ -43,6 +44,7 @@
 //! [`XprtHandle`] is dropped, and the transport, its slots and the `rpc_xprt` are freed. At last
 //! the module reference is put. [`setup`] has the details.
 //!
+//! [`Attach`]: transport::Attach
 //! [`Backchannel`]: transport::Backchannel
 //! [`Reconnect`]: transport::Reconnect
 //! [`Reconnect::connect`]: transport::Reconnect::connect
@@ -53,6 +55,7 @@
 //! [`Transport::destroy`]: transport::Transport::destroy
 
 mod address_strings;
+mod attach;
 pub(crate) mod backchannel;
 mod buffer;
 mod cipher_pages;

@@ -18,6 +18,11 @@ use crate::raw;
 /// `Class<L>`.
 static REGISTERED: Atomic<*mut raw::svc_xprt_class> = Atomic::new(core::ptr::null_mut());
 
+/// Returns whether `class` is the registered class of this module.
+pub(super) fn is_registered(class: *mut raw::svc_xprt_class) -> bool {
+    !class.is_null() && REGISTERED.load(Acquire) == class
+}
+
 /// A registered class.
 ///
 /// # Invariants

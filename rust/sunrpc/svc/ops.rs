@@ -44,9 +44,9 @@ impl<L: Listener> Implementation for Port<L> {
 
 /// The implementation of a connection.
 #[pin_data]
-struct Link<C> {
+pub(super) struct Link<C> {
     #[pin]
-    connection: C,
+    pub(super) connection: C,
 }
 
 impl<C: Connection> Implementation for Link<C> {

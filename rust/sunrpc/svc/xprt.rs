@@ -18,6 +18,7 @@
 //!
 //! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
 
+use core::any::TypeId;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::mem::{offset_of, MaybeUninit};
@@ -26,7 +27,7 @@ use core::ptr::NonNull;
 
 use kernel::bindings as k;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Full, Relaxed};
+use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::Completion;
 use kernel::types::Opaque;
 
@@ -56,12 +57,14 @@ pub(crate) trait Implementation: Send + Sync + Sized + 'static {
 /// # Invariants
 ///
 /// - `base` comes first and is initialised.
+/// - `implementation` is the type `T` of the [`Xprt`] that this is the first field of.
 /// - `handles` is the number of [`Handle`]s, plus one until `xpo_free` waits for them.
 #[pin_data]
 #[repr(C)]
 pub(crate) struct SvcXprt<K> {
     #[pin]
     base: Opaque<raw::svc_xprt>,
+    implementation: TypeId,
     handles: Atomic<i32>,
     /// Completed when `handles` drops to zero while `xpo_free` waits.
     #[pin]
@@ -110,14 +113,16 @@ impl Origin {
 }
 
 impl<K> SvcXprt<K> {
-    /// Initialises a transport, which is then busy and has one reference.
-    fn new(origin: Origin) -> impl PinInit<Self> {
+    /// Initialises a transport with an implementation of that type. It is then busy and has one
+    /// reference.
+    fn new(origin: Origin, implementation: TypeId) -> impl PinInit<Self> {
         pin_init!(Self {
             base <- Opaque::ffi_init(|base| {
                 // SAFETY: By the type invariants of `Origin` its pointers are valid. `base` is
                 // pinned memory of the right size, to which no other thread has access.
                 unsafe { raw::svc_xprt_init(origin.net, origin.class, base, origin.serv) }
             }),
+            implementation,
             handles: Atomic::new(1),
             unused <- Completion::new(),
             complete: Atomic::new(false),
@@ -165,6 +170,18 @@ impl<K> SvcXprt<K> {
     pub(crate) fn close(&self) {
         // SAFETY: The transport is alive.
         unsafe { raw::svc_xprt_deferred_close(self.as_raw()) };
+    }
+
+    /// Returns the transport with its implementation, if that is a `T` and has been created.
+    pub(super) fn implemented_by<T: Implementation<Kind = K>>(&self) -> Option<&Xprt<T>> {
+        // ORDERING: pairs with the store in `New::init`, after which the implementation is
+        // initialised.
+        if self.implementation != TypeId::of::<T>() || !self.complete.load(Acquire) {
+            return None;
+        }
+        // SAFETY: By the type invariants this is the first field of an `Xprt<T>`, and `New` has
+        // completed it. It is alive while it is borrowed.
+        Some(unsafe { Xprt::from_raw(self.as_raw()) })
     }
 
     /// Returns the network namespace.
@@ -386,7 +403,12 @@ impl<T: Implementation> New<T> {
         let xprt = KBox::into_raw(memory).cast::<Xprt<T>>();
         // SAFETY: The memory is large enough, aligned, stays in place, and no other thread knows of
         // it.
-        unsafe { pin_init::raw_init(&raw mut (*xprt).base, SvcXprt::new(origin)) };
+        unsafe {
+            pin_init::raw_init(
+                &raw mut (*xprt).base,
+                SvcXprt::new(origin, TypeId::of::<T>()),
+            )
+        };
         // SAFETY: A box is not null; `base` was initialised above, and no other thread knows of the
         // transport, so that its operations may be replaced.
         let xprt = unsafe {
@@ -426,7 +448,7 @@ impl<T: Implementation> New<T> {
             pin_init::raw_try_init(data, init)?;
         }
         // INVARIANT: `data` was initialised above.
-        self.base().complete.store(true, Relaxed);
+        self.base().complete.store(true, Release);
         // SAFETY: By the type invariants the transport is alive, and it is complete.
         Ok(unsafe { self.xprt.as_ref().data() })
     }

@@ -15,6 +15,7 @@ use kernel::str::CStrExt;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use kernel::ThisModule;
 
+use super::support::ReconnectSupport;
 use super::transport::{Rpc, Transport};
 use crate::raw;
 use crate::work::Queue;
@@ -44,8 +45,9 @@ pub(super) struct Class {
     module: *mut k::module,
     /// The `T::Context` of the transport `T` of this class; lives as long as the class.
     context: NonNull<c_void>,
-    /// For [`super::connect`]. It has a rescuer, because writeback may wait for a connection.
-    connect: Queue,
+    /// For [`super::connect`], if the transports connect. It has a rescuer, because writeback may
+    /// wait for a connection.
+    connect: Option<Queue>,
     /// For [`super::setup`]. It has no rescuer, because its work flushes work of a system queue
     /// that has none.
     destroy: Queue,
@@ -63,8 +65,11 @@ impl Class {
         self.raw.get().cast()
     }
 
+    /// Returns the queue for connecting; null if the transports of the class do not connect.
     pub(super) fn connect_queue(&self) -> *mut k::workqueue_struct {
-        self.connect.as_ptr()
+        self.connect
+            .as_ref()
+            .map_or(core::ptr::null_mut(), Queue::as_ptr)
     }
 
     pub(super) fn destroy_queue(&self) -> *mut k::workqueue_struct {
@@ -154,7 +159,7 @@ pub(crate) unsafe fn register<T: Rpc>(
             raw: UnsafeCell::new(raw_class::<T>(module)),
             module: module.as_ptr(),
             context: NonNull::from(&*context).cast(),
-            connect: Queue::reliable(c"rpcrdma", c"connect")?,
+            connect: connect_queue::<T>()?,
             destroy: Queue::new(c"rpcrdma", c"destroy")?,
         },
         GFP_KERNEL,
@@ -181,9 +186,26 @@ pub(crate) unsafe fn register<T: Rpc>(
     }
 }
 
+/// Creates the queue for connecting, if transports of `T` connect.
+fn connect_queue<T: Transport>() -> Result<Option<Queue>> {
+    if !<T::Reconnect as ReconnectSupport<T>>::CONNECTS {
+        return Ok(None);
+    }
+    Queue::reliable(c"rpcrdma", c"connect").map(Some)
+}
+
+/// Returns the netids by which mounts find the class.
+const fn netids<T: Transport>() -> [&'static CStr; 2] {
+    if <T::Reconnect as ReconnectSupport<T>>::CONNECTS {
+        T::NETIDS
+    } else {
+        [c"", c""]
+    }
+}
+
 /// Returns the C structure for `T`.
 fn raw_class<T: Rpc>(module: &'static ThisModule) -> RawClass {
-    let [netid4, netid6] = T::NETIDS;
+    let [netid4, netid6] = netids::<T>();
     let mut name = [0; 32];
     for (to, from) in name.iter_mut().zip(T::NAME.to_bytes()) {
         *to = *from;

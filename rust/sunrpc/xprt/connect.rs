@@ -95,6 +95,7 @@ impl ConnectState {
 impl<T: Reconnect> ReconnectSupport<T> for Supported {
     type State = ConnectState;
 
+    const CONNECTS: bool = true;
     const OPS: raw::rpc_xprt_ops = ops::reconnect::table::<T>();
 
     fn new_state() -> impl PinInit<ConnectState, Error> {

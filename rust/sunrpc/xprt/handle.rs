@@ -22,7 +22,7 @@ use super::address_strings::AddressStrings;
 use super::class::Class;
 use super::slot::Slot;
 use super::support::{BackchannelSupport, ReconnectSupport};
-use super::transport::{Rpc, Transport};
+use super::transport::{Reconnect, Rpc, Transport};
 use crate::mem::{NetRef, SockAddr, Storage};
 use crate::raw;
 
@@ -140,6 +140,16 @@ fn make_slots<T: Rpc>(count: u32) -> Result<KVVec<Pin<KBox<Slot<T>>>>> {
     Ok(slots)
 }
 
+impl<T: Reconnect> Xprt<T> {
+    /// Returns the queue for the transport's own work. The queue has a rescuer. Unloading the
+    /// module waits until all work that was queued there has returned.
+    pub(crate) fn queue(&self) -> &Queue {
+        // SAFETY: The class of a transport that connects has this queue, which lives as long as the
+        // class, and the class outlives its transports.
+        unsafe { Queue::from_raw(self.state.class.connect_queue()) }
+    }
+}
+
 impl<T: Transport> Xprt<T> {
     /// Returns the transport whose first field is `xprt`.
     ///
@@ -193,13 +203,6 @@ impl<T: Transport> Xprt<T> {
             // set `data`, and teardown waits for all of them before it clears it.
             None => panic!("rpcrdma: transport used outside its lifetime"),
         }
-    }
-
-    /// Returns the queue for the transport's own work. The queue has a rescuer. Unloading the
-    /// module waits until all work that was queued there has returned.
-    pub(crate) fn queue(&self) -> &Queue {
-        // SAFETY: The queue lives as long as the class, which outlives its transports.
-        unsafe { Queue::from_raw(self.state.class.connect_queue()) }
     }
 
     /// Returns a counted pointer, for objects that outlive a call.

@@ -66,7 +66,8 @@ pub(super) unsafe extern "C" fn setup<T: Rpc>(args: *mut raw::xprt_create) -> *m
 /// # Errors
 ///
 /// `EBADF`: the address is too long; `EAFNOSUPPORT`: it is neither IPv4 nor IPv6; `EIO`: the module
-/// is being unloaded; `ENOMEM`; and those of the transport.
+/// is being unloaded; `ENOMEM`; `EBUSY`: the connection has such a transport; `EINVAL`: there is no
+/// connection of this module in the arguments; and those of the transport.
 ///
 /// # Safety
 ///
@@ -106,6 +107,8 @@ unsafe fn create<T: Rpc>(args: &raw::xprt_create) -> Result<*mut raw::rpc_xprt> 
         init_raw(xprt.as_ref(), &dst, class, slots)?;
         install(xprt.as_ref(), slots)?;
     }
+    // SAFETY: `xprt` is complete, and SUNRPC supplied `args` in order to create it.
+    unsafe { <T::Reconnect as ReconnectSupport<T>>::attach(xprt.as_ref(), args) }?;
     undo.dismiss();
     module.dismiss();
     Ok(raw_xprt)

@@ -2,12 +2,13 @@
 
 //! Optional capabilities of a transport, chosen at compile time.
 //!
-//! [`Transport::Reconnect`] and [`Transport::Backchannel`] are either [`Supported`] or
-//! [`Unsupported`]. Generic code reaches the operations and the state of a capability through the
-//! two traits below. [`Supported`] implements them for transports that implement [`Reconnect`] or
-//! [`Backchannel`]; [`Unsupported`] implements them for every transport, with null operations and a
-//! state of size 0.
+//! [`Transport::Reconnect`] is either [`Supported`] or [`Attached`], [`Transport::Backchannel`]
+//! either [`Supported`] or [`Unsupported`]. Generic code reaches the operations and the state of a
+//! capability through the two traits below. [`Supported`] implements them for transports that
+//! implement [`Reconnect`] or [`Backchannel`]. The other two have null operations and a state of
+//! size 0: [`Unsupported`] for every transport, [`Attached`] for those that implement [`Attach`].
 //!
+//! [`Attach`]: super::transport::Attach
 //! [`Reconnect`]: super::transport::Reconnect
 //! [`Backchannel`]: super::transport::Backchannel
 
@@ -22,13 +23,22 @@ use crate::raw;
 /// The transport implements the capability's trait.
 pub(crate) struct Supported;
 
+/// The transport uses the connection of a server transport, and implements
+/// [`Attach`](super::transport::Attach).
+#[allow(dead_code, reason = "for the server")]
+pub(crate) struct Attached;
+
 /// The transport lacks the capability.
 pub(crate) struct Unsupported;
 
-/// [`Transport::Reconnect`]: whether the transport makes its own connections.
+/// [`Transport::Reconnect`]: how the transport gets a connection.
 pub(crate) trait ReconnectSupport<T: Transport> {
     /// State of the connect protocol: atomics and work items, which any thread may use.
     type State;
+
+    /// Whether the transport connects. Otherwise it uses a connection that the peer has made, and
+    /// mounts cannot use its class.
+    const CONNECTS: bool;
 
     /// The operations of the capability; all others are null.
     const OPS: raw::rpc_xprt_ops;
@@ -39,27 +49,24 @@ pub(crate) trait ReconnectSupport<T: Transport> {
     /// Initialises those members of a new transport that control connecting.
     fn init_raw(xprt: &mut raw::rpc_xprt);
 
-    /// Waits for the capability's work items and prevents them from running again. Called by the
-    /// teardown, which holds the send lock. Sleeps.
-    fn cancel(xprt: &Xprt<T>);
-}
-
-impl<T: Transport> ReconnectSupport<T> for Unsupported {
-    type State = ();
-
-    const OPS: raw::rpc_xprt_ops = NO_OPS;
-
-    fn new_state() -> impl PinInit<(), Error> {
+    /// Gives a new transport its connection, if it does not connect. Everything else of the
+    /// transport exists; only SUNRPC may have access to it from now on. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Attach::attach`](super::transport::Attach::attach); `EBUSY`, `EINVAL`. The
+    /// transport has no connection and no handles then.
+    ///
+    /// # Safety
+    ///
+    /// SUNRPC has supplied `args` in order to create the transport.
+    unsafe fn attach(_xprt: &Xprt<T>, _args: &raw::xprt_create) -> Result {
         Ok(())
     }
 
-    /// Marks the transport as connected: its connection exists before it does. All time-outs stay
-    /// 0, so SUNRPC does not close it when it is idle.
-    fn init_raw(xprt: &mut raw::rpc_xprt) {
-        xprt.state |= 1 << raw::XPRT_BOUND | 1 << raw::XPRT_CONNECTED;
-    }
-
-    fn cancel(_xprt: &Xprt<T>) {}
+    /// Waits for the capability's work items and prevents them from running again. Called by the
+    /// teardown, which holds the send lock. Sleeps.
+    fn cancel(xprt: &Xprt<T>);
 }
 
 /// [`Transport::Backchannel`]: whether the peer may call back over the transport.
@@ -109,9 +116,10 @@ impl<T: Transport> BackchannelSupport<T> for Unsupported {
 #[kernel::prelude::kunit_tests(rpcrdma_sunrpc_support)]
 mod tests {
     use super::super::super::seq_file::SeqWriter;
+    use super::super::super::svc::xprt::{Connected, SvcXprt};
     use super::super::ops;
     use super::super::rqst::Rqst;
-    use super::super::transport::{CreateArgs, Rpc};
+    use super::super::transport::{Attach, CreateArgs, Rpc};
     use super::*;
 
     /// A transport that implements no optional trait, like a server's callback client.
@@ -120,7 +128,7 @@ mod tests {
     impl Transport for Callback {
         type Slot = ();
         type Context = ();
-        type Reconnect = Unsupported;
+        type Reconnect = Attached;
         type Backchannel = Unsupported;
 
         const IDENT: i32 = 0;
@@ -151,6 +159,12 @@ mod tests {
         fn stats(&self, _xprt: &Xprt<Self>, _out: &mut SeqWriter<'_>) {}
     }
 
+    impl Attach for Callback {
+        fn attach(&self, _xprt: &Xprt<Self>, _server: &SvcXprt<Connected>) -> Result {
+            Ok(())
+        }
+    }
+
     impl Rpc for Callback {
         fn prepare(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) -> Result {
             Ok(())
@@ -172,7 +186,7 @@ mod tests {
         assert!(ops.bc_setup.is_none() && ops.bc_free_rqst.is_none());
         assert!(ops.send_request.is_some() && ops.close.is_some() && ops.destroy.is_some());
         assert_eq!(
-            size_of::<<Unsupported as ReconnectSupport<Callback>>::State>(),
+            size_of::<<Attached as ReconnectSupport<Callback>>::State>(),
             0
         );
         assert_eq!(

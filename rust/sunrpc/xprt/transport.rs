@@ -7,12 +7,15 @@
 //! | [`Transport`] | life cycle: class, slots, close, destroy, statistics | implements it |
 //! | [`Rpc`] | calls: prepare, send, release | implements it |
 //! | [`Reconnect`] | connecting, reconnecting, idle and RPC time-outs | does not |
+//! | [`Attach`] | use of the connection of a server transport | implements it |
 //! | [`Backchannel`] | calls from the peer | does not |
 //!
-//! A transport names in [`Transport::Reconnect`] and [`Transport::Backchannel`] whether it
-//! implements the two optional traits. For an [`Unsupported`] one nothing exists at run time: its
-//! operations in `struct rpc_xprt_ops` are null, and its state has size 0.
+//! A transport implements either [`Reconnect`] or [`Attach`], and names in [`Transport::Reconnect`]
+//! which one. It names in [`Transport::Backchannel`] whether it implements [`Backchannel`]. For
+//! [`Reconnect`] and [`Backchannel`] nothing exists at run time unless they are implemented: their
+//! operations in `struct rpc_xprt_ops` are null, and their state has size 0.
 
+mod attach;
 mod backchannel;
 mod connect_error;
 mod outage;
@@ -22,6 +25,7 @@ mod send_error;
 
 use kernel::prelude::*;
 
+pub(crate) use self::attach::Attach;
 pub(crate) use self::backchannel::Backchannel;
 pub(crate) use self::connect_error::ConnectError;
 pub(crate) use self::outage::Outage;
@@ -31,12 +35,12 @@ pub(crate) use self::send_error::SendError;
 
 use super::super::seq_file::SeqWriter;
 use super::handle::Xprt;
-use super::support::{BackchannelSupport, ReconnectSupport};
 #[allow(
     unused_imports,
-    reason = "the server's callback client uses `Unsupported`"
+    reason = "the server's callback client uses `Attached` and `Unsupported`"
 )]
-pub(crate) use super::support::{Supported, Unsupported};
+pub(crate) use super::support::{Attached, Supported, Unsupported};
+use super::support::{BackchannelSupport, ReconnectSupport};
 
 /// Arguments of [`Transport::new`].
 pub(crate) struct CreateArgs {
@@ -87,8 +91,8 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// [`register`](super::class::register).
     type Context: Send + Sync + 'static;
 
-    /// [`Supported`] if the transport implements [`Reconnect`]. If [`Unsupported`], the transport
-    /// is connected when [`Self::new`] returns, and can not be used any more once it is closed.
+    /// [`Supported`] if the transport implements [`Reconnect`], [`Attached`] if it implements
+    /// [`Attach`].
     type Reconnect: ReconnectSupport<Self>;
 
     /// [`Supported`] if the transport implements [`Backchannel`], otherwise [`Unsupported`].
@@ -98,7 +102,8 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     const IDENT: i32;
     /// Name of the class, at most 31 bytes.
     const NAME: &'static CStr;
-    /// Netids for IPv4 and IPv6 addresses, as in `/etc/netconfig`.
+    /// Netids for IPv4 and IPv6 addresses, as in `/etc/netconfig`. Mounts name a transport that
+    /// connects by one of them.
     const NETIDS: [&'static CStr; 2];
     /// Protocol name that SUNRPC displays for the transport (`RPC_DISPLAY_PROTO`).
     const PROTO: &'static CStr;
@@ -119,7 +124,8 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// Creates the transport's part of slot number `index`.
     fn new_slot(index: u32) -> impl PinInit<Self::Slot, Error>;
 
-    /// Closes the connection, if there is one. Send lock held, `memalloc_nofs` scope.
+    /// Closes the connection, if there is one. Send lock held, `memalloc_nofs` scope; [`Attach`]
+    /// describes an exception.
     ///
     /// On return no device and no peer accesses the memory of any RPC, and every
     /// [`Pinned`](super::reply::Pinned) and [`Parked`](super::reply::Parked) has been dropped or

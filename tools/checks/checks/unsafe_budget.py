@@ -19,7 +19,7 @@ BUDGET: dict[str, int] = {
     "mem": 20,
     "work": 20,
     "rdma": 190,
-    "sunrpc": 369,
+    "sunrpc": 381,
     "observe": 3,
     # Registers the transports, because `client` and `server` may not contain unsafe code.
     "rpcrdma": 2,
