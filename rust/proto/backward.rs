@@ -9,7 +9,7 @@
 //! requests backward credits with its calls, and our replies grant them.
 
 use super::super::wire::message::Body;
-use super::super::wire::{Direction, Message};
+use super::super::wire::{Direction, Message, Prefix, Proc};
 use super::inline::Thresholds;
 
 /// Credits granted in the backward direction: the number of calls that a peer may have outstanding.
@@ -55,20 +55,39 @@ pub const fn is_call(message: &Message<'_>) -> bool {
     matches!(Direction::of_rpc(message.payload()), Some(Direction::Call))
 }
 
-/// Returns the RPC message of a call, of `max` bytes at most.
+/// Returns whether a message of version one answers a call of its receiver: it is an RDMA_ERROR, or
+/// an RDMA_MSG without chunks whose RPC message is a reply. Only a few words are looked at, so that
+/// a responder can ask this about every message. [`message`] checks the answer.
+#[inline]
+#[allow(dead_code, reason = "for the server")]
+//= 8167-4-2 direction told by RPC message type
+pub fn is_answer(bytes: &[u8]) -> bool {
+    // CAST: the discriminants of `repr(u32)` enums.
+    const ERROR: [u8; 4] = (Proc::Error as u32).to_be_bytes();
+    const REPLY: [u8; 4] = (Direction::Reply as u32).to_be_bytes();
+    // The type and three empty lists. RDMA_MSG is zero.
+    const PLAIN: [u8; 16] = [0; 16];
+    let Some((_, rest)) = bytes.split_at_checked(Prefix::LEN - ERROR.len()) else {
+        return false;
+    };
+    let direction = rest.get(PLAIN.len() + 4..PLAIN.len() + 8);
+    direction == Some(&REPLY) && rest.starts_with(&PLAIN) || rest.starts_with(&ERROR)
+}
+
+/// Returns the RPC message of a call, or of a reply, of `max` bytes at most.
 ///
 /// # Errors
 ///
 /// See [`Refusal`].
 //= 8167-4-1 no chunks and fit inline
-pub fn message<'a>(call: &Message<'a>, max: u32) -> Result<&'a [u8], Refusal> {
-    let Body::Msg { lists, payload } = *call.body() else {
+pub fn message<'a>(message: &Message<'a>, max: u32) -> Result<&'a [u8], Refusal> {
+    let Body::Msg { lists, payload } = *message.body() else {
         return Err(Refusal::Form);
     };
     if !lists.is_empty() {
         return Err(Refusal::Chunks);
     }
-    if payload.first_chunk() != Some(&call.xid().to_be_bytes()) {
+    if payload.first_chunk() != Some(&message.xid().to_be_bytes()) {
         return Err(Refusal::Xid);
     }
     // CAST: lossless where `usize` has 32 bits or more.
@@ -83,10 +102,16 @@ pub fn message<'a>(call: &Message<'a>, max: u32) -> Result<&'a [u8], Refusal> {
 /// of a reply.
 //= 8167-4-1 no chunks and fit inline
 pub fn max_message(thresholds: &Thresholds, buffer: u32) -> u32 {
+    max_call(thresholds, buffer).min(thresholds.max_backward_reply())
+}
+
+/// Returns the length of the longest RPC message of a call in the backward direction. With its
+/// header it fits the threshold and a buffer of `buffer` bytes. The server is the sender.
+//= 8167-4-1 no chunks and fit inline
+pub fn max_call(thresholds: &Thresholds, buffer: u32) -> u32 {
     // CAST: a header without chunks is a few dozen bytes.
     let header = thresholds.version.min_header() as u32;
     thresholds
         .max_backward_call()
-        .min(thresholds.max_backward_reply())
         .min(buffer.saturating_sub(header))
 }

@@ -4,7 +4,7 @@
 
 use super::super::super::wire::cm_private::{Settings, Size};
 use super::super::super::wire::{Limits, Message};
-use super::super::backward::{is_call, max_message, message, Refusal};
+use super::super::backward::{is_answer, is_call, max_call, max_message, message, Refusal};
 use super::super::inline::Thresholds;
 use super::ensure;
 
@@ -78,6 +78,7 @@ pub fn check() -> Result<(), &'static str> {
         ensure!(judge(bytes.get(..end).unwrap_or(&[]), max) == verdict, name);
     }
     check_forms()?;
+    check_answers()?;
     check_consequences()?;
     check_max()
 }
@@ -106,6 +107,38 @@ fn check_forms() -> Result<(), &'static str> {
     let (bytes, end) = with_message(&padded, XID, 0, 40);
     let verdict = judge(bytes.get(..end).unwrap_or(&[]), 4096);
     ensure!(verdict == Some(Err(Refusal::Form)), "RDMA_MSGP");
+    Ok(())
+}
+
+/// Messages that answer a call of their receiver, and others.
+fn check_answers() -> Result<(), &'static str> {
+    // Direction in the RPC message, its length, byte of the header that is not zero; verdict.
+    const CASES: [(u32, usize, Option<usize>, bool, &str); 9] = [
+        (1, 40, None, true, "reply"),
+        (1, 8, None, true, "shortest reply"),
+        (1, 7, None, false, "too short for a direction"),
+        (0, 40, None, false, "call"),
+        (2, 40, None, false, "bad direction"),
+        (1, 40, Some(15), false, "reply without an inline message"),
+        (1, 40, Some(19), false, "reply with a read list"),
+        (1, 40, Some(23), false, "reply with a write list"),
+        (1, 40, Some(27), false, "reply with a reply chunk"),
+    ];
+    for (direction, len, set, verdict, name) in CASES {
+        let mut header = PLAIN;
+        if let Some(byte) = set.and_then(|at| header.get_mut(at)) {
+            *byte = 1;
+        }
+        let (bytes, end) = with_message(&header, XID, direction, len);
+        ensure!(is_answer(bytes.get(..end).unwrap_or(&[])) == verdict, name);
+    }
+    let error = [1, 2, 3, 4, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 4];
+    ensure!(is_answer(&error), "error");
+    ensure!(
+        !is_answer(error.get(..15).unwrap_or(&[])),
+        "part of an error"
+    );
+    ensure!(!is_answer(&[]), "nothing");
     Ok(())
 }
 
@@ -144,6 +177,8 @@ fn check_max() -> Result<(), &'static str> {
         };
         let t = Thresholds::for_client(&of(send, receive), Some(of(server, server)));
         ensure!(max_message(&t, buffer) == max, "longest message");
+        let call = receive.min(server).min(buffer).saturating_sub(28);
+        ensure!(max_call(&t, buffer) == call, "longest call");
     }
     Ok(())
 }
