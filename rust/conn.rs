@@ -12,6 +12,7 @@
 //! | [`shared`] | the state of a connection that completions reach |
 //! | [`dispatch`] | completions, which go to the role |
 //! | [`credits`] | the peer's credits for our calls |
+//! | [`backward`] | messages in the backward direction |
 //! | [`buffers`] | send buffers for replies, and spare ones for calls |
 //! | [`queues`] | the lengths of the queues that a device has room for |
 //! | [`removal`] | what happens when a device goes away |
@@ -23,6 +24,7 @@
 //! All functions are for process context. Documentation/locking.rst lists the locks.
 #![forbid(unsafe_code)]
 
+pub(crate) mod backward;
 pub(crate) mod buffers;
 pub(crate) mod connection;
 pub(crate) mod credits;

@@ -15,16 +15,15 @@ use kernel::prelude::*;
 
 use super::endpoint::Endpoint;
 use super::requester::Conn;
-use super::send::retry_when_full;
 use super::tags::BACKWARD_TAG;
 use super::traced;
 use super::transport::Client;
+use crate::conn::backward::{write, Unposted};
 use crate::observe::stats::{breach, Breach};
 use crate::observe::trace::{self, Task};
 use crate::proto::backward::{self, Refusal, CREDITS};
 use crate::proto::inline::Thresholds;
 use crate::rdma::qp::PostError;
-use crate::rdma::send::SendBuf;
 use crate::sunrpc::xprt::backchannel::{BackchannelReply, Undelivered, MAX_CALL};
 use crate::sunrpc::xprt::transport::SendError;
 use crate::sunrpc::xprt::Xprt;
@@ -87,30 +86,20 @@ pub(super) fn send(
     if reply.connection() != ep.epoch() {
         return Ok(());
     }
-    retry_when_full(client, xprt, &SendError::Again, || post(&ep, reply))?;
+    let full = || client.stats().send_queue_full();
+    xprt.post_or_wait(&SendError::Again, full, || post(&ep, reply))?;
     trace::cb_reply(traced::peer(xprt), reply.xid());
     Ok(())
 }
 
 /// Writes a reply into a buffer that the device is not reading, and posts it.
 fn post(ep: &Endpoint, reply: &BackchannelReply<'_>) -> Result<(), SendError> {
-    ep.replies()
-        .with_free(|out| post_from(ep, reply, out))
-        .unwrap_or(Err(SendError::NoResources))
-}
-
-fn post_from(
-    ep: &Endpoint,
-    reply: &BackchannelReply<'_>,
-    out: &mut SendBuf,
-) -> Result<(), SendError> {
-    let len = encode(ep, reply, out.as_mut_slice()).map_err(|_| SendError::Dropped)?;
-    let no_regions = core::iter::empty();
-    // The Send is signalled, so that the buffer becomes free however quiet the connection is.
-    let posted = ep.qp().post_send(BACKWARD_TAG, no_regions, out, len, true);
-    posted.map(|_| ()).map_err(|error| match error {
-        PostError::Full => SendError::Again,
-        PostError::Broken(_) | PostError::Invalid => {
+    let posted = ep.post_backward(BACKWARD_TAG, |out| encode(ep, reply, out));
+    posted.map_err(|unposted| match unposted {
+        Unposted::NoBuffer => SendError::NoResources,
+        Unposted::Unwritten => SendError::Dropped,
+        Unposted::Refused(PostError::Full) => SendError::Again,
+        Unposted::Refused(error) => {
             let task = Task {
                 task_id: reply.task_id(),
                 // The task that sends a reply belongs to no RPC client.
@@ -132,10 +121,8 @@ fn encode(ep: &Endpoint, reply: &BackchannelReply<'_>, out: &mut [u8]) -> Result
         let error = version.error(out, xid, CREDITS, ErrorBody::BadHeader);
         return error.map_err(|_| EMSGSIZE);
     }
-    let header = version.inline(out, xid, CREDITS, Direction::Reply);
-    let header = header.map_err(|_| EMSGSIZE)?;
     // CAST: `usize` has at least 32 bits.
-    let end = header + message.len() as usize;
-    message.copy_to(0, out.get_mut(header..end).ok_or(EMSGSIZE)?)?;
-    Ok(end)
+    let len = message.len() as usize;
+    let header = |out: &mut [u8]| version.inline(out, xid, CREDITS, Direction::Reply);
+    write(out, header, len, |out| message.copy_to(0, out))
 }

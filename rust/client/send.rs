@@ -73,32 +73,9 @@ fn post_prepared(
     for region in &state.regions {
         trace::mr_fastreg(traced::task(rqst), conn::traced::region(region));
     }
-    let posted = retry_when_full(client, xprt, &PostError::Full, || {
-        post_chain(ep, request, state)
-    });
+    let full = || client.stats().send_queue_full();
+    let posted = xprt.post_or_wait(&PostError::Full, full, || post_chain(ep, request, state));
     report(ep, rqst, posted)
-}
-
-/// Calls `post`, which fails with `full` if the send queue has no room. In that case the function
-/// asks SUNRPC to wait for room and calls `post` once more, so that room which appears in between
-/// wakes the waiters.
-pub(super) fn retry_when_full<T, E: PartialEq>(
-    client: &Client,
-    xprt: &Xprt<Client>,
-    full: &E,
-    mut post: impl FnMut() -> Result<T, E>,
-) -> Result<T, E> {
-    let posted = post();
-    if posted.as_ref().err() != Some(full) {
-        return posted;
-    }
-    client.stats().send_queue_full();
-    xprt.wait_for_buffer_space();
-    let posted = post();
-    if posted.is_ok() {
-        xprt.wake_write_space();
-    }
-    posted
 }
 
 /// Posts registrations and Send.

@@ -302,6 +302,34 @@ impl<T: Transport> Xprt<T> {
         unsafe { raw::xprt_write_space(self.as_raw()) };
     }
 
+    /// Calls `post`, which fails with `full` if a resource is exhausted whose return
+    /// [`Self::wake_write_space`] announces. In that case the function calls `noted`, asks SUNRPC
+    /// to wait, and calls `post` once more, so that a resource which returns in between wakes the
+    /// waiters. Send lock held.
+    ///
+    /// # Errors
+    ///
+    /// Those of `post`.
+    #[inline]
+    pub(crate) fn post_or_wait<R, E: PartialEq>(
+        &self,
+        full: &E,
+        noted: impl FnOnce(),
+        mut post: impl FnMut() -> Result<R, E>,
+    ) -> Result<R, E> {
+        let posted = post();
+        if posted.as_ref().err() != Some(full) {
+            return posted;
+        }
+        noted();
+        self.wait_for_buffer_space();
+        let posted = post();
+        if posted.is_ok() {
+            self.wake_write_space();
+        }
+        posted
+    }
+
     /// Reports that the connection was closed, and wakes all tasks that wait for it. The caller of
     /// [`Transport::close`] does this; it is harmless at other times. Takes `transport_lock`.
     pub(crate) fn disconnect_done(&self) {
