@@ -91,3 +91,43 @@ impl SvcXprt<Connected> {
         Ok(())
     }
 }
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_sunrpc_callback)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_has_one_client_transport() -> Result {
+        let server = KBox::pin_init(SvcXprt::<Connected>::blank(), GFP_KERNEL)?;
+        let mut clients: [KBox<raw::rpc_xprt>; 2] = [
+            KBox::new(Default::default(), GFP_KERNEL)?,
+            KBox::new(Default::default(), GFP_KERNEL)?,
+        ];
+        let [first, second] = clients.each_mut().map(|client| NonNull::from(&mut **client));
+        // SAFETY: The connection is freed before the client transports, without putting a
+        // reference.
+        let offered = unsafe { [server.offer(first), server.offer(second)] };
+        assert_eq!(offered, [Ok(()), Err(EBUSY)]);
+        // SAFETY: The connection is alive, and no other thread has access to it.
+        let kept = unsafe { (*server.as_raw()).xpt_bc_xprt };
+        assert!(kept == first.as_ptr());
+        Ok(())
+    }
+
+    #[test]
+    fn only_a_connection_of_the_registered_class_is_accepted() -> Result {
+        // SAFETY: A null pointer is allowed.
+        let none = unsafe { SvcXprt::of_service(core::ptr::null_mut()) };
+        assert!(none.is_err_and(|error| error == EINVAL));
+        let server = KBox::pin_init(SvcXprt::<Connected>::blank(), GFP_KERNEL)?;
+        // SAFETY: The connection is alive.
+        let of = |xprt| unsafe { SvcXprt::of_service(xprt) };
+        assert!(of(server.as_raw()).is_err_and(|error| error == EINVAL));
+        let mut class = raw::svc_xprt_class::default();
+        // SAFETY: No other thread has access to the connection.
+        unsafe { (*server.as_raw()).xpt_class = &raw mut class };
+        assert!(of(server.as_raw()).is_err_and(|error| error == EINVAL));
+        Ok(())
+    }
+}

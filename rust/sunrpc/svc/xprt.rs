@@ -131,6 +131,20 @@ impl<K> SvcXprt<K> {
         })
     }
 
+    /// Makes a transport that is all zeroes, without an implementation and without a service.
+    #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+    pub(super) fn blank() -> impl PinInit<Self> {
+        pin_init!(Self {
+            base <- Opaque::zeroed(),
+            implementation: TypeId::of::<()>(),
+            handles: Atomic::new(1),
+            unused <- Completion::new(),
+            complete: Atomic::new(false),
+            detached: Atomic::new(false),
+            kind: PhantomData,
+        })
+    }
+
     #[inline]
     pub(super) fn as_raw(&self) -> *mut raw::svc_xprt {
         self.base.get()
