@@ -100,6 +100,12 @@ impl<R: Role> Connection<R> {
         &self.shared
     }
 
+    /// Returns a reference to the state that completions reach.
+    #[allow(dead_code, reason = "for the server")]
+    pub(crate) fn shared_arc(&self) -> Arc<ConnOf<R>> {
+        self.shared.clone()
+    }
+
     /// Returns the send buffers for replies to the peer's calls.
     pub(crate) fn replies(&self) -> &ReplyBuffers {
         &self.replies

@@ -104,7 +104,9 @@ mod tests {
             KBox::new(Default::default(), GFP_KERNEL)?,
             KBox::new(Default::default(), GFP_KERNEL)?,
         ];
-        let [first, second] = clients.each_mut().map(|client| NonNull::from(&mut **client));
+        let [first, second] = clients
+            .each_mut()
+            .map(|client| NonNull::from(&mut **client));
         // SAFETY: The connection is freed before the client transports, without putting a
         // reference.
         let offered = unsafe { [server.offer(first), server.offer(second)] };
