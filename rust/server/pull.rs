@@ -14,6 +14,7 @@ use super::endpoint::Endpoint;
 use super::pulled::{Pull, Shape};
 use super::receiver::Receiver;
 use super::service::Service;
+use crate::mem::Page;
 use crate::proto::responder::call;
 use crate::proto::responder::placement::{Part, Source};
 use crate::rdma::qp::Remote;
@@ -60,6 +61,8 @@ fn keep_inline(call: &call::Call<'_>, pull: &mut Pull) -> Result {
 }
 
 /// Gives the sink its pages and its RDMA Reads, and writes the bytes that are not read.
+///
+/// The pages belong to the device once the first RDMA Read was added, so they are written before.
 fn fill(
     service: &Service,
     ep: &Endpoint,
@@ -71,48 +74,48 @@ fn fill(
     let pages = sink.pages().ok_or(EBUSY)?;
     service.pages.get_many(len.div_ceil(PAGE_SIZE), pages)?;
     for part in call.parts() {
-        // CAST: `usize` has at least 32 bits.
-        let Some(at) = (part.at as usize).checked_sub(first) else {
+        // The inline part around a payload is not in the pages.
+        if let Some(at) = offset(&part, first).filter(|at| *at < len) {
+            write(pages, at, &part, call.inline())?;
+        }
+    }
+    for part in call.parts() {
+        let Source::Read {
+            handle,
+            offset: addr,
+        } = part.source
+        else {
             continue;
         };
-        place(ep, call.inline(), (at, part), len, sink)?;
+        let at = offset(&part, first).ok_or(EINVAL)?;
+        ep.read(sink, at, part.len, Remote { addr, rkey: handle })?;
     }
     Ok(())
 }
 
-/// Arranges for a part of the call to come to byte `at` of the pages, which have `len` bytes of the
-/// call.
-fn place(
-    ep: &Endpoint,
-    inline: &[u8],
-    (at, part): (usize, Part),
-    len: usize,
-    sink: &mut Sink,
-) -> Result {
+/// Returns where a part begins in the pages, whose first byte is byte `first` of the call.
+fn offset(part: &Part, first: usize) -> Option<usize> {
     // CAST: `usize` has at least 32 bits.
-    let part_len = part.len as usize;
+    (part.at as usize).checked_sub(first)
+}
+
+/// Writes a part that is not read to the pages, from byte `at` on.
+fn write(pages: &mut [Page], at: usize, part: &Part, inline: &[u8]) -> Result {
+    // CAST: `usize` has at least 32 bits.
+    let len = part.len as usize;
     match part.source {
-        Source::Read { handle, offset } => {
-            let from = Remote {
-                addr: offset,
-                rkey: handle,
-            };
-            ep.read(sink, at, part.len, from)
-        }
-        // The inline part behind the payload is not in the pages.
-        _ if at >= len => Ok(()),
+        Source::Read { .. } => Ok(()),
         Source::Inline { start } => {
             // CAST: `usize` has at least 32 bits.
-            let bytes = inline.iter().skip(start as usize).take(part_len);
-            write(sink, at, bytes.copied())
+            let bytes = inline.iter().skip(start as usize).take(len);
+            write_bytes(pages, at, bytes.copied())
         }
-        Source::RoundUp => write(sink, at, core::iter::repeat_n(0, part_len)),
+        Source::RoundUp => write_bytes(pages, at, core::iter::repeat_n(0, len)),
     }
 }
 
 /// Writes bytes to the pages, from byte `at` on.
-fn write(sink: &mut Sink, at: usize, bytes: impl Iterator<Item = u8>) -> Result {
-    let pages = sink.pages().ok_or(EBUSY)?;
+fn write_bytes(pages: &mut [Page], at: usize, bytes: impl Iterator<Item = u8>) -> Result {
     for (at, byte) in (at..).zip(bytes) {
         let page = pages.get_mut(at / PAGE_SIZE).ok_or(EINVAL)?;
         *page.bytes().get_mut(at % PAGE_SIZE).ok_or(EINVAL)? = byte;
