@@ -91,6 +91,7 @@ class Counters:
 #: nfsd's threads, one line for each pool.
 SERVER_STATISTICS = f"{TUNABLES}/svc_rdma/rdma_stat_*"
 BREACHES = "/sys/kernel/debug/rpcrdma/breaches"
+REQUESTER_BREACHES = "/sys/kernel/debug/rpcrdma/requester_breaches"
 POOLS = "/proc/fs/nfsd/pool_stats"
 
 
@@ -106,7 +107,8 @@ class ServerCounters:
 
         Counters that the module on the server does not have are left out.
         """
-        text = self._guest.run(f"grep -H . {SERVER_STATISTICS}; cat {BREACHES}; cat {POOLS}")
+        files = f"{BREACHES} {REQUESTER_BREACHES} {POOLS}"
+        text = self._guest.run(f"grep -H . {SERVER_STATISTICS}; cat {files}")
         return server_counters(text.stdout.decode())
 
 

@@ -59,6 +59,7 @@ def test_counter_is_reset(pair: Pair, name: str) -> None:
     assert pair.client.sh(f"dd if={path} bs=1 2>/dev/null; echo end") == "0\nend\n"
 
 
+@pytest.mark.both_roles
 def test_counters_count(pair: Pair) -> None:
     """The server counts messages and the segments that it reads and writes."""
     pair.server.sh(f"for name in {' '.join(COUNTERS)}; do echo 0 > {FOLDER}/$name; done")
