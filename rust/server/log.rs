@@ -82,14 +82,6 @@ pub(crate) fn backlog_full(on: &dyn fmt::Display, waiting: u32) {
     });
 }
 
-/// Logs that calls wait for memory, because RDMA Reads use all `pages` that they may use.
-pub(crate) fn memory_full(pages: usize) {
-    static LIMIT: Limit = Limit::new();
-    limited(&LIMIT, || {
-        pr_warn!("server: RDMA Reads use all of {pages} pages; calls are waiting\n");
-    });
-}
-
 /// Logs that a connection was closed because of what the requester did.
 pub(crate) fn closed(peer: &dyn fmt::Display, why: &'static str) {
     static LIMIT: Limit = Limit::new();
