@@ -42,6 +42,8 @@ _FIELDS = (
     "rpcordma.errcode",
     "rpc.msgtyp",
     "_ws.malformed",
+    "infiniband.cm.rep",
+    "infiniband.cm.rep.localqpn",
 )
 
 #: InfiniBand opcodes of the reliable connected service.
@@ -56,7 +58,8 @@ _SENDS_FILTER = "infiniband.bth.opcode in {" + ",".join(map(str, SENDS)) + "}"
 #: Queue pairs 0 and 1 belong to the connection manager. tshark guesses the protocol of a TCP stream
 #: from port numbers, so only malformed frames of the RDMA protocols count.
 _FILTER = (
-    "(rpcordma || infiniband.reth || (_ws.malformed && (infiniband || iwarp_ddp_rdmap))"
+    "(rpcordma || infiniband.reth || infiniband.cm.rep"
+    " || (_ws.malformed && (infiniband || iwarp_ddp_rdmap))"
     f" || ({_SENDS_FILTER} && infiniband.bth.destqp > 1))"
     # ICMP messages quote packets that arrived while a device was away.
     " && !icmp && !icmpv6"
@@ -124,6 +127,8 @@ class Frame:
     malformed: bool = False
     #: The R_key that a Send With Invalidate names.
     invalidates: int | None = None
+    #: The responder's queue pair and its number for the connection, when it accepts a request.
+    accepts: tuple[int, int] | None = None
 
 
 def _numbers(text: str) -> list[int]:
@@ -173,6 +178,12 @@ def _invalidates(row: dict[str, str], opcode: int) -> int | None:
     return int(text, 16) if text and opcode in SENDS_WITH_INVALIDATE else None
 
 
+def _accepts(row: dict[str, str]) -> tuple[int, int] | None:
+    """The REP of the connection manager."""
+    numbers, queues = (_numbers(row[f"infiniband.cm.rep{name}"]) for name in ("", ".localqpn"))
+    return (queues[0], numbers[0]) if numbers and queues else None
+
+
 def parse_rows(lines: Iterable[str]) -> Iterator[Frame]:
     """Yields frames from tshark's tab-separated fields."""
     for line in lines:
@@ -191,6 +202,7 @@ def parse_rows(lines: Iterable[str]) -> Iterator[Frame]:
             access=_access(row, opcode),
             malformed=bool(row["_ws.malformed"]),
             invalidates=_invalidates(row, opcode),
+            accepts=_accepts(row),
         )
 
 

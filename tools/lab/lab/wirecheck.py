@@ -108,11 +108,16 @@ class Checker:
         self._reply_queue: dict[int, Connection] = {}
         self._backward = Backward()
         self._seen: set[tuple[str, int, int, int]] = set()
+        #: Queue pairs of accepted connections, with the responder's number for the connection.
+        self._accepted: set[tuple[int, int]] = set()
         self.summary = Summary()
 
     def run(self, frames: Iterable[Frame]) -> Summary:
         """Checks all frames."""
         for frame in frames:
+            if frame.accepts:
+                self._on_accept(*frame.accepts)
+                continue
             if self._retransmitted(frame):
                 continue
             if frame.message:
@@ -124,6 +129,16 @@ class Checker:
             if frame.access:
                 self._on_access(frame)
         return self.summary
+
+    def _on_accept(self, queue: int, number: int) -> None:
+        """Begins a connection: a device that was removed and added counts queue pairs anew."""
+        if (queue, number) in self._accepted:
+            return
+        self._accepted.add((queue, number))
+        old = self._connections.pop(queue, None)
+        self._seen = {key for key in self._seen if key[1] != queue}
+        for key in [key for key, one in self._reply_queue.items() if one is old]:
+            del self._reply_queue[key]
 
     def _violation(self, frame: Frame, text: str) -> None:
         self.summary.violations.append(f"frame {frame.number}: {text}")

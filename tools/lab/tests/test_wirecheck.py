@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from packets import CLIENT, Cable, header, null_call, null_reply
+from packets import CLIENT, SERVER, Cable, header, null_call, null_reply
 
 from lab import capture, wirecheck
 
@@ -234,6 +234,29 @@ def test_lengths_of_a_long_reply(cable: Cable, tmp_path: Path) -> None:
     cable.answer(header(1, kind=1, reply=used))
     (fault,) = verdict(cable, tmp_path).violations
     assert "0x301 claims 8 bytes, 4 were written" in fault
+
+
+def test_a_queue_number_of_the_server_that_comes_back() -> None:
+    """The server's device was removed and added; an accepted connection begins anew."""
+
+    def accepts(connection: int) -> capture.Frame:
+        return capture.Frame(0, SERVER, 4, 1, connection, accepts=(10, connection))
+
+    def call(xid: int, sequence: int) -> capture.Frame:
+        message = capture.Message(xid=xid, version=1, credits=1, kind=0, direction=0)
+        return capture.Frame(xid, CLIENT, 4, 10, sequence, message)
+
+    def reply(xid: int, queue: int) -> capture.Frame:
+        message = capture.Message(xid=xid, version=1, credits=8, kind=0, direction=1)
+        return capture.Frame(xid, SERVER, 4, queue, 200, message)
+
+    # The manager repeats an answer that was not acknowledged; that is no new connection.
+    first = [accepts(1), call(1, 100), accepts(1), reply(1, 5), call(2, 101)]
+    second = [accepts(2), call(2, 100), reply(2, 6), call(3, 101), reply(3, 6)]
+    summary = wirecheck.check([*first, *second[:3]], CLIENT)
+    assert summary.violations == []
+    assert (summary.calls, summary.replies) == (3, 2)
+    assert wirecheck.check(first + second[1:], CLIENT).violations != []
 
 
 def test_credits_of_the_backward_direction(cable: Cable, tmp_path: Path) -> None:
