@@ -10,6 +10,8 @@ struct ib_client *h_client;
 struct h_faults h_faults;
 unsigned int h_object_count;
 static bool present;
+/* Ports are numbered from 1. */
+static struct ib_port_data ports[2];
 static struct ib_client *clients[2];
 
 void h_device_init(void)
@@ -22,6 +24,8 @@ void h_device_init(void)
 	device->dma_device = &h_dma_device;
 	device->num_comp_vectors = 1;
 	device->phys_port_cnt = 1;
+	ports[1].immutable.core_cap_flags = RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+	device->port_data = ports;
 	device->ops.post_send = h_post_send;
 	device->ops.post_recv = h_post_recv;
 	device->ops.driver_id = RDMA_DRIVER_MLX5;
@@ -29,6 +33,7 @@ void h_device_init(void)
 		.max_qp_wr = 32768,
 		.max_send_sge = 30,
 		.max_recv_sge = 32,
+		.max_sge_rd = 30,
 		.max_cqe = 4194303,
 		.max_mr = 1 << 24,
 		.max_fast_reg_page_list_len = 512,
