@@ -267,3 +267,56 @@ fn pieces(pages: &[Page], at: usize, len: u32) -> Option<impl Iterator<Item = Pi
         (piece.len() != 0).then_some(piece)
     }))
 }
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_rdma_scatter)]
+mod tests {
+    use super::*;
+
+    /// Offset and length of the parts of three pages that a range has.
+    fn parts(at: usize, len: u32) -> Result<Option<KVec<(u32, u32)>>> {
+        let mut pages = KVec::new();
+        for _ in 0..3 {
+            pages.push(Page::new()?, GFP_KERNEL)?;
+        }
+        let Some(pieces) = pieces(&pages, at, len) else {
+            return Ok(None);
+        };
+        let mut parts = KVec::new();
+        for piece in pieces {
+            parts.push((piece.offset(), piece.len()), GFP_KERNEL)?;
+        }
+        Ok(Some(parts))
+    }
+
+    #[test]
+    fn range_is_split_at_the_ends_of_pages() -> Result {
+        let cases: [(usize, u32, &[(u32, u32)]); 6] = [
+            (0, 10, &[(0, 10)]),
+            (33, 4063, &[(33, 4063)]),
+            (33, 4064, &[(33, 4063), (0, 1)]),
+            (4096, 4097, &[(0, 4096), (0, 1)]),
+            (0, 3 * 4096, &[(0, 4096), (0, 4096), (0, 4096)]),
+            (4095, 4098, &[(4095, 1), (0, 4096), (0, 1)]),
+        ];
+        for (at, len, expected) in cases {
+            assert_eq!(parts(at, len)?.as_deref(), Some(expected));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn empty_range_has_no_parts() -> Result {
+        assert!(parts(77, 0)?.is_some_and(|parts| parts.is_empty()));
+        assert!(parts(3 * PAGE_SIZE, 0)?.is_some_and(|parts| parts.is_empty()));
+        Ok(())
+    }
+
+    #[test]
+    fn range_beyond_the_pages_is_refused() -> Result {
+        assert!(parts(3 * PAGE_SIZE - 1, 2)?.is_none());
+        assert!(parts(0, u32::MAX)?.is_none());
+        assert!(parts(usize::MAX, 1)?.is_none());
+        Ok(())
+    }
+}

@@ -23,7 +23,8 @@ impl<C: Completions> Qp<C> {
     ///
     /// # Errors
     ///
-    /// See [`PostError`]. After [`PostError::Full`] the same chain can be posted again later.
+    /// See [`PostError`]. After [`PostError::Full`] the same chain can be posted again later. A
+    /// chain that is longer than [`QpConfig`](super::QpConfig) says may never fit.
     pub(crate) fn post_reply(
         &self,
         tag: Tag,

@@ -145,3 +145,47 @@ impl<I: Iterator<Item = Piece>> Cut<I> {
         front
     }
 }
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_rdma_gather)]
+mod tests {
+    use super::*;
+    use crate::mem::Page;
+
+    /// Returns offset and length of the parts into which pieces of one page are cut.
+    fn parts(pieces: &[(u32, u32)], longest: u32) -> Result<KVec<(u32, u32)>> {
+        let page = Page::new()?;
+        // SAFETY: No device uses the pieces, which are dropped before the page.
+        let pieces = pieces.iter().map(|p| unsafe { page.piece(p.0, p.1) });
+        let (mut cut, mut parts) = (Cut::new(pieces, longest), KVec::new());
+        while let Some(piece) = cut.next {
+            parts.push((piece.offset(), piece.len()), GFP_KERNEL)?;
+            cut.advance();
+        }
+        Ok(parts)
+    }
+
+    #[test]
+    fn pieces_that_fit_are_not_cut() -> Result {
+        let pieces = [(0, 4096), (100, 1), (4000, 96)];
+        assert_eq!(&parts(&pieces, 4096)?[..], pieces);
+        Ok(())
+    }
+
+    #[test]
+    fn long_pieces_are_cut_in_order() -> Result {
+        let cut = [(10, 1000), (1010, 1000), (2010, 500), (7, 3)];
+        assert_eq!(&parts(&[(10, 2500), (7, 3)], 1000)?[..], cut);
+        // A piece of an exact multiple leaves no rest.
+        assert_eq!(&parts(&[(0, 2000)], 1000)?[..], [(0, 1000), (1000, 1000)]);
+        Ok(())
+    }
+
+    #[test]
+    fn empty_pieces_are_left_out() -> Result {
+        assert_eq!(&parts(&[(5, 0), (6, 2), (9, 0)], 4096)?[..], [(6, 2)]);
+        assert!(parts(&[(5, 0)], 4096)?.is_empty());
+        assert!(parts(&[], 4096)?.is_empty());
+        Ok(())
+    }
+}

@@ -18,7 +18,7 @@ BUDGET: dict[str, int] = {
     "raw": 2,
     "mem": 20,
     "work": 20,
-    "rdma": 190,
+    "rdma": 191,
     "sunrpc": 381,
     "observe": 3,
     # Registers the transports, because `client` and `server` may not contain unsafe code.
