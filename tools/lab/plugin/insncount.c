@@ -3,10 +3,11 @@
  * This TCG plugin of QEMU counts the guest kernel's instructions by address,
  * in a file that can be read while the guest runs.
  *
- * Each translated block adds its instruction count to its own counter, by an
- * inline operation without a call. The file is an array of (address, count)
- * pairs of native 64-bit words; all words after the last used pair are zero.
- * The addition is not atomic, so the guest must have one virtual CPU.
+ * Each translated block adds its instruction count to its own counter, and one
+ * to the number of its runs, by inline operations without a call. The file is
+ * an array of (address, count, runs) triples of native 64-bit words; all words
+ * after the last used triple are zero. The additions are not atomic, so the
+ * guest must have one virtual CPU.
  *
  * Debian does not package QEMU's plugin header, so the prototypes of API
  * version 1 that this file needs are below, up to the line.
@@ -44,6 +45,7 @@ EXPORT int qemu_plugin_version = 1;
 struct entry {
 	uint64_t address;
 	uint64_t count;
+	uint64_t runs;
 };
 
 static struct entry *entries;
@@ -79,10 +81,11 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	pthread_mutex_lock(&lock);
 	entry = entry_of(address);
 	pthread_mutex_unlock(&lock);
-	if (entry)
-		qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64,
-							 &entry->count,
-							 qemu_plugin_tb_n_insns(tb));
+	if (!entry)
+		return;
+	qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &entry->count,
+						 qemu_plugin_tb_n_insns(tb));
+	qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &entry->runs, 1);
 }
 
 /* Argument: out=PATH */

@@ -31,10 +31,16 @@ device other mounted on /other with fstype nfs4 statvers=1.1
 
 def test_counters_add_up_by_block(tmp_path: Path) -> None:
     path = tmp_path / "counts"
-    entries = [(0xFFFFFFFF81000000, 5), (0xFFFFFFFFC0001000, 7), (0xFFFFFFFF81000000, 11)]
-    path.write_bytes(b"".join(struct.pack("=QQ", *e) for e in entries) + bytes(4096))
-    counts = instructions.Counters(path).read()
-    assert counts == {0xFFFFFFFF81000000: 16, 0xFFFFFFFFC0001000: 7}
+    entries = [
+        (0xFFFFFFFF81000000, 5, 1),
+        (0xFFFFFFFFC0001000, 7, 7),
+        (0xFFFFFFFF81000000, 11, 2),
+    ]
+    path.write_bytes(b"".join(struct.pack("=QQQ", *e) for e in entries) + bytes(4096 * 3))
+    instructions_of, runs_of = instructions.Counters(path).snapshot()
+    assert instructions_of == {0xFFFFFFFF81000000: 16, 0xFFFFFFFFC0001000: 7}
+    assert runs_of == {0xFFFFFFFF81000000: 3, 0xFFFFFFFFC0001000: 7}
+    assert instructions.Counters(path).read() == instructions_of
 
 
 KALLSYMS = """\

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Counts the client kernel's instructions per NFS operation.
+"""Counts a guest kernel's instructions per NFS operation.
 
 The clock says little in an emulator; the number of executed instructions is the same every time.
 The TCG plugin keeps its counters in a file, which is read before and after a number of operations.
@@ -18,10 +18,10 @@ from pathlib import Path
 from .. import mountstats, paths
 from ..command import capture
 from ..errors import GuestError
-from ..pair import MOUNT_POINT, Pair
+from ..pair import MOUNT_POINT, Guest, Pair
 
 VERBS = ("read", "write", "getattr")
-_ENTRY = struct.Struct("=QQ")
+_ENTRY = struct.Struct("=QQQ")
 #: The numbers of operations of the two runs.
 FEW, MANY = 200, 1000
 
@@ -69,39 +69,46 @@ class Counters:
         """QEMU creates the file when it starts."""
         self._path = path
 
-    def read(self) -> Counter[int]:
-        """Returns the numbers of executed instructions by the address of their block."""
-        counts: Counter[int] = Counter()
+    def snapshot(self) -> tuple[Counter[int], Counter[int]]:
+        """Returns the executed instructions, and the runs, of each block by its address."""
+        instructions: Counter[int] = Counter()
+        runs: Counter[int] = Counter()
         with self._path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as m:
-            for address, count in _ENTRY.iter_unpack(memoryview(m)[:].tobytes()):
+            for address, count, times in _ENTRY.iter_unpack(memoryview(m)[:].tobytes()):
                 if address == 0:
                     break
-                counts[address] += count
-        return counts
+                instructions[address] += count
+                runs[address] += times
+        return instructions, runs
+
+    def read(self) -> Counter[int]:
+        """Returns the executed instructions of each block by its address."""
+        return self.snapshot()[0]
 
 
-def module_range(pair: Pair) -> tuple[int, int]:
-    """Returns the addresses of rpcrdma.ko in the memory of the client's kernel."""
-    for line in pair.client.read("/proc/modules").splitlines():
+def module_range(guest: Guest) -> tuple[int, int]:
+    """Returns the addresses of rpcrdma.ko in the memory of a guest's kernel."""
+    for line in guest.read("/proc/modules").splitlines():
         words = line.split()
         if words[0] == "rpcrdma":
             base = int(words[5], 16)
             return base, base + int(words[1])
-    raise GuestError("the client has no rpcrdma module")
+    raise GuestError(f"the {guest.name} has no rpcrdma module")
 
 
-def _operations(pair: Pair, verb: str) -> int:
+def operations_of(pair: Pair, verb: str) -> int:
+    """Returns how often the client has called an operation of NFS on its mount."""
     text = pair.client.read("/proc/self/mountstats")
     return mountstats.operations(text, MOUNT_POINT).get(verb.upper(), 0)
 
 
 def _run(pair: Pair, counters: Counters, verb: str, count: int) -> tuple[Counter[int], int]:
     """Runs operations; returns (instructions by block, NFS operations)."""
-    operations = _operations(pair, verb)
+    operations = operations_of(pair, verb)
     before = counters.read()
     pair.client.sh(f"python3 /lab/ops.py {verb} {count} {MOUNT_POINT}/ops", timeout=300)
     after = counters.read()
-    return after - before, _operations(pair, verb) - operations
+    return after - before, operations_of(pair, verb) - operations
 
 
 def measure(pair: Pair, counters: Counters, verb: str) -> Cost:
@@ -113,7 +120,7 @@ def measure(pair: Pair, counters: Counters, verb: str) -> Cost:
     if not 0.9 < operations / (MANY - FEW) < 1.1:
         raise GuestError(f"{verb}: {operations} operations on the wire for {MANY - FEW}")
     many.subtract(few)
-    low, high = module_range(pair)
+    low, high = module_range(pair.client)
     inside = Counter({a: n for a, n in many.items() if low <= a < high})
     symbols = pair.client.read("/proc/kallsyms")
     return Cost(
