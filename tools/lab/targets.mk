@@ -38,12 +38,13 @@ lab-check: lab-deps
 #: KERNEL=plain|debug the kernel that the guests run
 #: CLIENT=ours|stock the rpcrdma.ko that the client loads; default: ours
 #: SERVER=ours|stock the rpcrdma.ko that the server loads; default: stock
+#: SIDE=client|server the guest whose module make bench measures; default: client
 #: LINK=rxe|siw the guests' soft RDMA device
 #: ACCEL=auto|tcg|kvm the accelerator of the guests
 #: SOAK_TIME= seconds that make soak takes; default: 3600
 #: SOAK_SEED= seed of an earlier soak, to repeat its faults
 #: FULL=1 all scenarios on both kernels, and those that depend on the link also over siw
-#: ONLY= names of scenarios for lab-check (reload, cycles, "reload::cycles[20]"); one run
+#: ONLY= scenarios of lab-check (reload, "reload::cycles[20]"); rows of bench SIDE=server (costs)
 #: LIST=1 lab-check lists the scenarios, one on each line, and boots nothing
 #: KEEP=1 after a failure lab-check keeps the guests running, with a shell
 #: ON=client|server the guest whose shell comes first

@@ -1,18 +1,21 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Do one NFS operation a given number of times: ops.py (read|write|getattr) COUNT FILE."""
+"""Do one NFS operation a given number of times: ops.py (read|write|getattr) COUNT FILE [SIZE].
+
+The file has 1 MiB. SIZE is the number of bytes of each read or write, 4096 by default.
+"""
 
 import mmap
 import os
 import sys
 
-PAGE = 4096
-PAGES = 256
+FILE = 1 << 20
 
 
 def main() -> None:
     verb, count, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-    buffer = mmap.mmap(-1, PAGE)
+    size = int(sys.argv[4]) if len(sys.argv) > 4 else 4096
+    buffer = mmap.mmap(-1, size)
     if verb == "getattr":
         # The mount has actimeo=0: each look goes to the server.
         for _ in range(count):
@@ -20,7 +23,7 @@ def main() -> None:
         return
     fd = os.open(path, os.O_RDWR | os.O_DIRECT)
     for index in range(count):
-        offset = index % PAGES * PAGE
+        offset = index * size % FILE
         if verb == "read":
             os.preadv(fd, [buffer], offset)
         else:

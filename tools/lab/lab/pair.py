@@ -38,7 +38,9 @@ class Setup:
     cpus: int = 2
     threads: int = 8
     cmdline: str = ""
+    #: Further arguments of QEMU.
     client_extra: tuple[str, ...] = ()
+    server_extra: tuple[str, ...] = ()
     #: Further files for the guests' /lab by name.
     files: Mapping[str, Path] = field(default_factory=dict)
     relay: bool = False
@@ -189,6 +191,8 @@ class Pair:
         if name == "client":
             memory = self.setup.client_memory or spec.memory
             spec = replace(spec, extra=self.setup.client_extra, memory=memory)
+        else:
+            spec = replace(spec, extra=self.setup.server_extra)
         vm = Vm(spec)
         self._vms.append(vm)
         return vm

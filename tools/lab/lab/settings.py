@@ -116,6 +116,15 @@ def on() -> str:
     return _choice("ON", "client", ("client", "server"))
 
 
+#: The guests whose module the bench may measure.
+SIDES = ("client", "server")
+
+
+def side() -> str:
+    """`SIDE`: the guest whose module the bench measures."""
+    return _choice("SIDE", "client", SIDES)
+
+
 def soak_time() -> int:
     """`SOAK_TIME`: seconds of `make soak`."""
     return _number("SOAK_TIME", 3600)

@@ -4,6 +4,8 @@
 The bench measures both modules in turns in the same run on the same pair of guests, so that other
 work on the machine affects both alike. Each round gives a ratio; the result is the median, the
 least and the greatest ratio. The bench writes a table, a plot (SVG) and JSON.
+
+`SIDE` (or `--side`) is the guest on which the modules take turns.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .. import demo, paths, settings
+from .. import demo, module, paths, settings
 from ..kernel import Kernel
 from ..pair import Pair, Setup
 from ..progress import say, step
-from . import link, plot, recovery
+from . import goals, link, plot, recovery, server
 from .clock import by_the_clock
 from .counting import count
 from .figures import MODULES, STOCK, Figures, table
@@ -38,6 +40,14 @@ def _parser() -> argparse.ArgumentParser:
     versions = ",".join(recovery.VERSIONS)
     parser.add_argument("--versions", default=versions, help=f"to recover with ({versions})")
     parser.add_argument("--stock-only", action="store_true", help="prove the bench itself")
+    parser.add_argument("--side", default=settings.side(), choices=settings.SIDES)
+    every = ",".join(server.NAMES)
+    only = ",".join(settings.only())
+    parser.add_argument("--only", default=only, help=f"rows of the server's side ({every})")
+    client = "client's module beside the server's (default: stock)"
+    parser.add_argument("--client", default="stock", choices=MODULES, help=client)
+    twins = "measure the stock module under both names, which proves the server's side itself"
+    parser.add_argument("--twins", action="store_true", help=twins)
     return parser
 
 
@@ -48,6 +58,8 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := set(args.rows.split(",")) - set(recovery.NAMES):
         parser.error(f"no such rows: {', '.join(unknown)}")
     modules = (STOCK,) if args.stock_only else MODULES
+    if args.side == "server":
+        return _server(parser, modules, args)
     built, ours = demo.prepare("stock" if args.stock_only else "ours", "plain")
     directory = paths.run_directory("bench")
     setup, figures = _setup(built, ours), Figures()
@@ -62,6 +74,34 @@ def main(arguments: Sequence[str]) -> int:
         limits = _by_the_clock(timed, modules, args, directory, figures)
     _report(directory, f"NFSv4.2 {_surroundings()}", args, figures, limits)
     return 0
+
+
+def _server(
+    parser: argparse.ArgumentParser, modules: Sequence[str], args: argparse.Namespace
+) -> int:
+    """Measures the server's side."""
+    names = args.only.split(",") if args.only else server.NAMES
+    if unknown := set(names) - set(server.NAMES):
+        parser.error(f"no such rows: {', '.join(unknown)}")
+    theirs = args.twins or args.stock_only
+    built, ours = demo.prepare("stock" if theirs else "ours", "plain")
+    client = module.chosen(built, args.client)
+    files = {"stock.ko": built.stock_module, "ours.ko": ours}
+    setup = Setup(built, client, built.stock_module, link=settings.link(), files=files)
+    setup = replace(setup, cpus=args.cpus or 1)
+    directory, figures = paths.run_directory("bench"), Figures()
+    plan = server.Plan(names, modules, args.rounds, args.seconds)
+    server.measure(setup, plan, directory, figures)
+    title = f"NFSv4.2 over {settings.link()}, {args.client} client, guests under TCG"
+    say(f"measured: {title}" + ", the stock server under both names" * args.twins)
+    print(goals.table(figures))
+    _write(directory, {"title": title, "arguments": vars(args), "figures": figures.records()})
+    return 0
+
+
+def _write(directory: Path, results: dict[str, object]) -> None:
+    (directory / "results.json").write_text(json.dumps(results, indent=1))
+    say(f"{', '.join(sorted(_results(directory)))}: {directory}")
 
 
 def _by_the_clock(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..pair import MOUNT_POINT, Pair
@@ -49,10 +49,12 @@ def _sequential(side: str) -> Job:
     return Job(f"1 MiB sequential {side}", f"--rw={side} --bs=1m --iodepth=4", side, "bw", "KiB/s")
 
 
-JOBS = (
-    *(_random(side, depth) for depth in (1, 16) for side in ("read", "write")),
-    *(_sequential(side) for side in ("read", "write")),
-)
+def jobs(depths: Sequence[int]) -> list[Job]:
+    """Returns the jobs: random ones of 4 KiB at each queue depth, and sequential ones of 1 MiB."""
+    return [
+        *(_random(side, depth) for depth in depths for side in ("read", "write")),
+        *(_sequential(side) for side in ("read", "write")),
+    ]
 
 
 def prepare(pair: Pair) -> None:

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Makes many connections to an NFS server's RDMA port at once, and sends nothing on them.
+ *
+ * Usage: crowd ADDRESS COUNT
+ *
+ * Addresses and routes are resolved before the clock starts. The program prints one line,
+ * "established N refused N seconds S", where S is the time from the first connection request to
+ * the answer to the last one. It keeps the connections until a signal ends it.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdma/rdma_cma.h>
+
+#define MOST		1024
+#define PORT		20049
+#define PATIENCE_MS	5000	/* for one address or route */
+
+/* RFC 8797: magic, version, flags, and the sizes of Send and Receive, 4096 bytes each. */
+static const uint8_t private_data[] = { 0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3 };
+
+static struct rdma_cm_id *ids[MOST];
+
+static void fatal(const char *what)
+{
+	printf("fatal %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+/* Waits for the next event of any connection, and returns its type. */
+static enum rdma_cm_event_type next_event(struct rdma_event_channel *events)
+{
+	enum rdma_cm_event_type type;
+	struct rdma_cm_event *event;
+
+	if (rdma_get_cm_event(events, &event))
+		fatal("rdma_get_cm_event");
+	type = event->event;
+	rdma_ack_cm_event(event);
+	return type;
+}
+
+static void expect(struct rdma_event_channel *events, enum rdma_cm_event_type wanted)
+{
+	enum rdma_cm_event_type type = next_event(events);
+
+	if (type != wanted) {
+		printf("fatal %s instead of %s\n", rdma_event_str(type), rdma_event_str(wanted));
+		exit(1);
+	}
+}
+
+static void resolve(struct rdma_event_channel *events, struct rdma_cm_id **id,
+		    struct sockaddr_in *server)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = 1, .max_send_sge = 1,
+			.max_recv_wr = 1, .max_recv_sge = 1,
+		},
+	};
+
+	if (rdma_create_id(events, id, NULL, RDMA_PS_TCP))
+		fatal("rdma_create_id");
+	if (rdma_resolve_addr(*id, NULL, (struct sockaddr *)server, PATIENCE_MS))
+		fatal("rdma_resolve_addr");
+	expect(events, RDMA_CM_EVENT_ADDR_RESOLVED);
+	if (rdma_resolve_route(*id, PATIENCE_MS))
+		fatal("rdma_resolve_route");
+	expect(events, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	if (rdma_create_qp(*id, NULL, &attr))
+		fatal("rdma_create_qp");
+}
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+static void connect_all(struct rdma_event_channel *events, int count)
+{
+	struct rdma_conn_param param = {
+		.private_data = private_data,
+		.private_data_len = sizeof(private_data),
+		.initiator_depth = 1,
+		.responder_resources = 1,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+	};
+	int established = 0, refused = 0, i;
+	double began = now();
+
+	for (i = 0; i < count; i++)
+		if (rdma_connect(ids[i], &param))
+			fatal("rdma_connect");
+	while (established + refused < count) {
+		if (next_event(events) == RDMA_CM_EVENT_ESTABLISHED)
+			established++;
+		else
+			refused++;
+	}
+	printf("established %d refused %d seconds %.4f\n", established, refused, now() - began);
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_in server = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	struct rdma_event_channel *events = rdma_create_event_channel();
+	int count = argc == 3 ? atoi(argv[2]) : 0, i;
+
+	if (count < 1 || count > MOST || inet_pton(AF_INET, argv[1], &server.sin_addr) != 1) {
+		fprintf(stderr, "usage: crowd ADDRESS COUNT\n");
+		return 2;
+	}
+	if (!events)
+		fatal("rdma_create_event_channel");
+	for (i = 0; i < count; i++)
+		resolve(events, &ids[i], &server);
+	connect_all(events, count);
+	for (;;)
+		pause();
+}

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The server's side of the bench: our module on the server against the stock one.
+
+Every row loads the modules in turns on the same server, in every round. The client has the same
+module all the time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ... import paths
+from ...pair import Pair, Setup
+from ...progress import step
+from .. import goals, instructions, workloads
+from ..figures import Figures
+from ..turns import in_turn
+from . import allocations, connections, costs
+from .turns import PAYLOAD, mounted, serving
+
+Measure = Callable[[Pair, str, Figures], None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement with the module that serves, repeated in some rounds."""
+
+    title: str
+    rounds: int
+    measure: Measure
+    payload: int = PAYLOAD
+
+
+def _with_mount(measure: Measure) -> Measure:
+    def wrapped(pair: Pair, module: str, figures: Figures) -> None:
+        with mounted(pair):
+            measure(pair, module, figures)
+
+    return wrapped
+
+
+def _memory(payload: int) -> Row:
+    def measure(pair: Pair, module: str, figures: Figures) -> None:
+        connections.memory(pair, module, payload, figures)
+
+    return Row(f"idle connections at {payload >> 10} KiB", 1, measure, payload)
+
+
+def _rows(seconds: int) -> dict[str, list[Row]]:
+    """Returns the rows by the name that `--only` takes, without those that need the plugin."""
+    fio = [Row(j.name, 3, _with_mount(j.measured(seconds))) for j in workloads.jobs((1, 16, 64))]
+    return {
+        "memory": [_memory(payload) for payload in connections.PAYLOADS],
+        "accept": [Row("accepting connections", 3, connections.accept)],
+        "fio": fio,
+        "metadata": [Row("metadata", 3, _with_mount(workloads.metadata))],
+    }
+
+
+COSTS, ALLOCATIONS = COUNTED = "costs", "allocations"
+NAMES = (*COUNTED, "memory", "accept", "fio", "metadata")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The rows to measure, and for how long."""
+
+    names: Sequence[str]
+    modules: Sequence[str]
+    #: Rounds of every row, or None for each row's own number.
+    rounds: int | None
+    seconds: int
+
+
+def measure(setup: Setup, plan: Plan, directory: Path, figures: Figures) -> None:
+    """Measures the rows of a plan; those that need the plugin have a pair of guests of their own.
+
+    The costs by function go to files in `directory`.
+    """
+    if set(COUNTED) & set(plan.names):
+        _count(setup, plan, directory, figures)
+    rows = [row for name in plan.names for row in _rows(plan.seconds).get(name, ())]
+    if rows:
+        setup = replace(setup, files={**setup.files, "crowd": connections.build()})
+        with _pair(setup, directory) as pair:
+            for row in rows:
+                _rounds(pair, row, plan, figures)
+
+
+def _count(setup: Setup, plan: Plan, directory: Path, figures: Figures) -> None:
+    """Measures the rows that need the plugin."""
+    counts = paths.sub("tmp") / f"insncount-{time.time_ns()}"
+    plugin = f"{instructions.build_plugin()},out={counts}"
+    setup = replace(setup, server_extra=("-plugin", plugin, *costs.CLOCK))
+    try:
+        with _pair(setup, directory / "counting") as pair:
+            if COSTS in plan.names:
+                counted = costs.Costs(pair, counts)
+                _rounds(pair, Row("counting instructions", 3, counted.measure), plan, figures)
+                counted.finish(figures, directory)
+            if ALLOCATIONS in plan.names:
+                traced = allocations.Allocations(pair, counts)
+                _rounds(pair, Row("counting allocations", 1, traced.measure), plan, figures)
+    finally:
+        counts.unlink(missing_ok=True)
+
+
+@contextmanager
+def _pair(setup: Setup, directory: Path) -> Iterator[Pair]:
+    """Boots a pair whose client has loaded its module."""
+    with Pair(setup, directory) as pair:
+        pair.load()
+        costs.prepare(pair)
+        workloads.prepare(pair)
+        yield pair
+
+
+def _rounds(pair: Pair, row: Row, plan: Plan, figures: Figures) -> None:
+    """Runs a row in every round with every module, and prints its figures.
+
+    Another module begins each time.
+    """
+    rounds, before = plan.rounds or row.rounds, len(list(figures))
+    for turn in range(rounds):
+        for module in in_turn(plan.modules, turn):
+            title = f"{row.title}, round {turn + 1} of {rounds}, {module}"
+            with step(title), serving(pair, module, row.payload):
+                row.measure(pair, module, figures)
+    for figure in list(figures)[before:]:
+        print(goals.line(figure))

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Counts what an RPC costs the server: instructions, wake-ups, task switches, completions.
+
+Each figure is the difference between a short and a long run of the same operation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import GuestError
+from ...fixtures import POOLS, server_counters
+from ...pair import MOUNT_POINT, Pair
+from ..figures import Figures
+from ..instructions import Counters, Functions, by_function, module_range, operations_of
+from . import functions, libraries
+from .turns import mounted
+
+
+@dataclass(frozen=True)
+class Verb:
+    """An operation of NFS, its size in bytes, and how often the two runs call it."""
+
+    title: str
+    name: str
+    size: int
+    few: int
+    many: int
+
+    def command(self, count: int) -> str:
+        """Returns the command for the client that calls the operation."""
+        size = f" {self.size}" if self.size else ""
+        return f"python3 /lab/ops.py {self.name} {count} {MOUNT_POINT}/ops{size}"
+
+
+VERBS = (
+    Verb("GETATTR", "getattr", 0, 50, 300),
+    Verb("READ 4 KiB", "read", 4096, 50, 300),
+    Verb("WRITE 4 KiB", "write", 4096, 50, 300),
+    Verb("READ 1 MiB", "read", 1 << 20, 5, 25),
+    Verb("WRITE 1 MiB", "write", 1 << 20, 5, 25),
+)
+#: The server's clock counts its instructions, 8 ns each, so that the host's load does not change
+#: the number of timer interrupts per operation. While the guest is idle it is the host's clock.
+CLOCK = ("-icount", "shift=3,align=off,sleep=on")
+#: The function of the software device that adds a completion to a queue.
+COMPLETION = "rxe_cq_post"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The counters of the server at one time, or their differences."""
+
+    operations: int
+    instructions: Counter[int]
+    runs: Counter[int]
+    woken: int
+    switches: int
+
+    def since(self, before: Sample) -> Sample:
+        """Returns the differences from an earlier sample."""
+        instructions, runs = Counter(self.instructions), Counter(self.runs)
+        instructions.subtract(before.instructions)
+        runs.subtract(before.runs)
+        return Sample(
+            self.operations - before.operations,
+            instructions,
+            runs,
+            self.woken - before.woken,
+            self.switches - before.switches,
+        )
+
+
+@dataclass(frozen=True)
+class Place:
+    """Addresses in the memory of the server's kernel."""
+
+    low: int
+    high: int
+    #: The address of `COMPLETION`, or 0 with another software device.
+    completion: int
+    names: Functions
+
+
+def prepare(pair: Pair) -> None:
+    """Makes the file that the operations use."""
+    pair.server.sh("head -c 1M /dev/zero > /srv/export/ops; chmod 666 /srv/export/ops")
+
+
+class Costs:
+    """The row of all figures that come from counters."""
+
+    def __init__(self, pair: Pair, counts: Path) -> None:
+        """`counts`: the file of the plugin that counts the server's instructions."""
+        self._counters = Counters(counts)
+        self._symbols = pair.server.read("/proc/kallsyms")
+        self._libraries = libraries.read(pair.setup.kernel.obj)
+        #: The instructions by function in each round, by operation and module.
+        self._rounds: dict[str, dict[str, list[functions.Cost]]] = defaultdict(dict)
+
+    def measure(self, pair: Pair, module: str, figures: Figures) -> None:
+        """Measures all operations with the module that serves."""
+        place = self._place(pair)
+        with mounted(pair, "actimeo=0"):
+            for verb in VERBS:
+                cost = self._difference(pair, verb)
+                expected = verb.many - verb.few
+                if not 0.9 < cost.operations / expected < 1.1:
+                    count = f"{cost.operations} operations on the wire for {expected}"
+                    raise GuestError(f"{verb.title}: {count}")
+                self._note(verb, cost, place, module, figures)
+
+    def _difference(self, pair: Pair, verb: Verb) -> Sample:
+        """Returns the cost of the operations by which a long run exceeds a short one."""
+        pair.client.sh(verb.command(verb.few), timeout=300)
+        samples = [self._sample(pair, verb)]
+        for count in (verb.few, verb.many):
+            pair.client.sh(verb.command(count), timeout=300)
+            samples.append(self._sample(pair, verb))
+        first, second, third = samples
+        return third.since(second).since(second.since(first))
+
+    def _sample(self, pair: Pair, verb: Verb) -> Sample:
+        operations = operations_of(pair, verb.name)
+        text = pair.server.sh(f"cat {POOLS} /proc/stat")
+        switches = re.search(r"^ctxt (\d+)$", text, re.MULTILINE)
+        assert switches is not None
+        woken = server_counters(text.partition("cpu")[0])["woken"]
+        return Sample(operations, *self._counters.snapshot(), woken, int(switches[1]))
+
+    def _place(self, pair: Pair) -> Place:
+        loaded = pair.server.sh("grep '\\[rpcrdma\\]' /proc/kallsyms")
+        own = (line for line in self._symbols.splitlines() if "[rpcrdma]" not in line)
+        completion = re.search(rf"^(\w+) . {COMPLETION}$", self._symbols, re.MULTILINE)
+        return Place(
+            *module_range(pair.server),
+            int(completion[1], 16) if completion and pair.setup.link == "rxe" else 0,
+            Functions("\n".join([*own, loaded])),
+        )
+
+    def _note(self, verb: Verb, cost: Sample, place: Place, module: str, figures: Figures) -> None:
+        count = cost.operations
+        inside = {a: n for a, n in cost.instructions.items() if place.low <= a < place.high}
+        in_module = by_function(Counter(inside), place.names, count)
+        everything = by_function(cost.instructions, place.names, count)
+        found = functions.Cost(in_module, everything)
+        self._rounds[verb.title].setdefault(module, []).append(found)
+        figures.note(f"{verb.title}, module", "instructions", module, found.module)
+        figures.note(f"{verb.title}, whole guest", "instructions", module, found.total)
+        figures.note(f"{verb.title}, nfsd woken", "times", module, cost.woken / count)
+        figures.note(f"{verb.title}, task switches", "times", module, cost.switches / count)
+        if place.completion:
+            # One of an RPC's completions is that of the Receive of its call.
+            sends = cost.runs[place.completion] / count - 1
+            figures.note(f"{verb.title}, send completions", "completions", module, sends)
+
+    def finish(self, figures: Figures, directory: Path) -> None:
+        """Notes the figures that compare modules, and writes the costs by function."""
+        for title, rounds in self._rounds.items():
+            for module, costs in rounds.items():
+                others = [rounds[name] for name in rounds if name != module]
+                name = f"{title}, module and libraries"
+                for turn, cost in enumerate(costs):
+                    other = others[0][turn] if others and turn < len(others[0]) else cost
+                    value = cost.with_libraries(other, self._libraries)
+                    figures.note(name, "instructions", module, value)
+        functions.write(directory, self._rounds, self._libraries)
