@@ -19,7 +19,7 @@ BUDGET: dict[str, int] = {
     "mem": 20,
     "work": 20,
     "rdma": 191,
-    "sunrpc": 381,
+    "sunrpc": 382,
     "observe": 3,
     # Registers the transports, because `client` and `server` may not contain unsafe code.
     "rpcrdma": 2,
