@@ -15,6 +15,7 @@ use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 
 mod pages;
 mod pool;
@@ -102,6 +103,14 @@ impl Piece {
         }
         front
     }
+}
+
+/// Returns the number of pages of memory that this host has.
+#[allow(dead_code, reason = "rooms are mounted whole in samples")]
+pub(crate) fn total_pages() -> usize {
+    // SAFETY: The counter is a static of the kernel, and is accessed by atomic operations only.
+    let counter = unsafe { Atomic::from_ptr(&raw mut bindings::_totalram_pages.counter) };
+    usize::try_from(counter.load(Relaxed)).unwrap_or_default()
 }
 
 /// A reference to a network namespace that exists for at least `'a`.

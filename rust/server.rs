@@ -12,6 +12,7 @@
 //! | [`endpoint`], [`responder`], [`role`] | the connection's objects, and what completions do |
 //! | [`receiver`], [`intake`] | receiving a call that is inline |
 //! | [`pull`], [`pulled`] | receiving a call that RDMA Reads have to fetch |
+//! | [`budget`] | how much memory such calls may use |
 //! | [`call`] | what is kept of a call until its reply |
 //! | [`reply`], [`refuse`] | sending a reply or an error |
 //! | [`flights`], [`spare`], [`ring`] | operations under way, and what they leave for the next |
@@ -21,6 +22,7 @@
 //! This room contains no `unsafe`.
 #![forbid(unsafe_code)]
 
+mod budget;
 mod call;
 mod chosen;
 pub(crate) mod config;

@@ -8,6 +8,7 @@ use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::workqueue::{Work, WorkItem};
 
+use super::budget::Waiter;
 use super::flights::{Outgoing, PROBE};
 use super::responder::Responder;
 use super::service::Service;
@@ -137,6 +138,14 @@ impl Watched for Endpoint {
         // A full queue has work requests that are outstanding, and needs no probe.
         if matches!(probed, Err(PostError::Broken(_) | PostError::Invalid)) {
             self.shared().force_close();
+        }
+    }
+}
+
+impl Waiter for Endpoint {
+    fn pages_freed(&self) {
+        if self.role().refill() {
+            self.shared().owner().data_arrived();
         }
     }
 }

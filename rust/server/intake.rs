@@ -7,8 +7,10 @@
 
 use kernel::prelude::*;
 
+use super::budget::{Budget, Permit};
 use super::call::Call;
 use super::endpoint::Endpoint;
+use super::pulled::Shape;
 use super::receiver::Receiver;
 use super::responder::Arrival;
 use super::{pull, refuse};
@@ -24,30 +26,44 @@ pub(super) fn receive<'a>(receiver: &Receiver<'_>, incoming: Incoming<'a, Call>)
     let next = receiver.ep.role().next(|| incoming.mark_empty());
     let arriving = incoming.received();
     match next {
-        Some(Arrival::Message(message)) => take(receiver, &message, arriving),
+        Some(Arrival::Message(message)) => take(receiver, message, arriving),
         Some(Arrival::Whole(pull)) => pull::receive(receiver, pull, arriving),
         None => arriving.nothing(),
     }
 }
 
 /// Receives a call, or acts on a message that is none.
-fn take<'a>(receiver: &Receiver<'_>, message: &Held, arriving: Arriving<'a, Call>) -> Receipt<'a> {
-    match intake::take(message.bytes(), receiver.ep.limits()) {
-        Ok(Taken::Call(call)) => begin(receiver, &call, arriving),
+fn take<'a>(receiver: &Receiver<'_>, message: Held, arriving: Arriving<'a, Call>) -> Receipt<'a> {
+    let pages = match intake::take(message.bytes(), receiver.ep.limits()) {
+        Ok(Taken::Call(call)) if call.pulled() == 0 => {
+            return begin(receiver, &call, None, arriving)
+        }
+        Ok(Taken::Call(call)) => {
+            let pages = Shape::of(&call).pages();
+            match Budget::take(&receiver.service.budget, pages) {
+                Some(permit) => return begin(receiver, &call, Some(permit), arriving),
+                None => pages,
+            }
+        }
         // A reply in the backward direction never comes here, and there are no optional operations
         // in version one.
-        Ok(Taken::Reply(_) | Taken::Optional(_)) => arriving.nothing(),
+        Ok(Taken::Reply(_) | Taken::Optional(_)) => return arriving.nothing(),
         Err(refusal) => {
             refuse::message(receiver.ep, &refusal);
-            arriving.nothing()
+            return arriving.nothing();
         }
-    }
+    };
+    // The message waits in its Receive, and with it all that come after it.
+    receiver.ep.role().starve(message);
+    receiver.service.budget.wait(pages, receiver.ep.clone());
+    arriving.nothing()
 }
 
 /// Receives a call that is inline, or begins to fetch one that is not.
 fn begin<'a>(
     receiver: &Receiver<'_>,
     call: &call::Call<'_>,
+    permit: Option<Permit>,
     mut arriving: Arriving<'a, Call>,
 ) -> Receipt<'a> {
     let ep = receiver.ep;
@@ -59,8 +75,8 @@ fn begin<'a>(
         ep.role().grant.lock().on_dropped();
         return arriving.nothing();
     };
-    if call.pulled() != 0 {
-        return fetch(receiver, call, context, arriving);
+    if let Some(permit) = permit {
+        return fetch(receiver, call, context, permit, arriving);
     }
     match arriving.write_inline(call.inline()) {
         Ok(()) => receiver.deliver(arriving, None, context),
@@ -91,10 +107,11 @@ fn fetch<'a>(
     receiver: &Receiver<'_>,
     call: &call::Call<'_>,
     context: KBox<Call>,
+    permit: Permit,
     arriving: Arriving<'a, Call>,
 ) -> Receipt<'a> {
     let ep = receiver.ep;
-    match pull::prepare(receiver, call, context) {
+    match pull::prepare(receiver, call, context, permit) {
         Ok(pull) => {
             if ep.role().flights.pull(ep.qp(), pull).is_err() {
                 ep.shared().force_close();

@@ -9,6 +9,7 @@
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
+use super::budget::Permit;
 use super::call::Call;
 use super::endpoint::Endpoint;
 use super::pulled::{Pull, Shape};
@@ -30,6 +31,7 @@ pub(super) fn prepare(
     receiver: &Receiver<'_>,
     call: &call::Call<'_>,
     context: KBox<Call>,
+    permit: Permit,
 ) -> Result<Pull, KBox<Call>> {
     let Receiver { service, ep, .. } = *receiver;
     let shape = Shape::of(call);
@@ -41,6 +43,7 @@ pub(super) fn prepare(
         sink,
         call: context,
         shape,
+        _permit: permit,
     };
     if filled.and_then(|()| keep_inline(call, &mut pull)).is_err() {
         put_back(service, ep, pull.sink);
@@ -72,7 +75,7 @@ fn fill(
 ) -> Result {
     let (first, len) = shape.range();
     let pages = sink.pages().ok_or(EBUSY)?;
-    service.pages.get_many(len.div_ceil(PAGE_SIZE), pages)?;
+    service.pages.get_many(shape.pages(), pages)?;
     for part in call.parts() {
         // The inline part around a payload is not in the pages.
         if let Some(at) = offset(&part, first).filter(|at| *at < len) {

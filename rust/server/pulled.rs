@@ -8,6 +8,7 @@
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
+use super::budget::Permit;
 use super::call::Call;
 use crate::proto::responder::call::{self, Parts};
 use crate::rdma::scatter::Sink;
@@ -18,6 +19,8 @@ pub(super) struct Pull {
     pub(super) sink: Sink,
     pub(super) call: KBox<Call>,
     pub(super) shape: Shape,
+    /// The pages in the budget of all connections.
+    pub(super) _permit: Permit,
 }
 
 /// How a call lies in the pages of its sink.
@@ -44,6 +47,11 @@ impl Shape {
             }
             _ => Self::Whole(len),
         }
+    }
+
+    /// Returns the number of pages.
+    pub(super) fn pages(&self) -> usize {
+        self.range().1.div_ceil(PAGE_SIZE)
     }
 
     /// Returns the first byte of the call that lies in the pages, and the number of bytes there.

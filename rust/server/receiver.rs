@@ -3,6 +3,7 @@
 //! What a thread of the service receives with, and how its receiving ends.
 
 use kernel::prelude::*;
+use kernel::sync::Arc;
 
 use super::call::{Call, Contexts};
 use super::endpoint::Endpoint;
@@ -12,7 +13,7 @@ use crate::sunrpc::svc::receive::{Arriving, Payload, Receipt};
 /// What a thread needs to receive a call over a connection.
 #[derive(Clone, Copy)]
 pub(super) struct Receiver<'r> {
-    pub(super) ep: &'r Endpoint,
+    pub(super) ep: &'r Arc<Endpoint>,
     /// The contexts of the transport's calls.
     pub(super) contexts: &'r Contexts,
     pub(super) service: &'r Service,

@@ -45,6 +45,8 @@ pub(super) enum Arrival {
 struct Arrivals {
     messages: Ring<Held>,
     whole: Ring<Pull>,
+    /// The oldest message is a call for which there are no pages.
+    starved: bool,
 }
 
 /// The state of a responder's connection that completions reach.
@@ -67,6 +69,7 @@ impl Responder {
         let arrivals = Arrivals {
             messages: Ring::new(sizes.queues.receives_max)?,
             whole: Ring::new(sizes.operations)?,
+            starved: false,
         };
         let grant = Grant::new(sizes.queues.credits, SPARE_CALLS);
         let spare = Spare::new()?;
@@ -92,6 +95,24 @@ impl Responder {
         self.arrivals.lock().whole.push(pull)
     }
 
+    /// Puts back a message for whose call there are no pages. No message is received until
+    /// [`Self::refill`] is called.
+    #[cold]
+    pub(super) fn starve(&self, message: Held) {
+        let mut arrivals = self.arrivals.lock();
+        arrivals.starved = true;
+        let refused = arrivals.messages.push_front(message);
+        drop(arrivals);
+        drop(refused);
+    }
+
+    /// Lets messages be received again. Returns whether there are any.
+    pub(super) fn refill(&self) -> bool {
+        let mut arrivals = self.arrivals.lock();
+        arrivals.starved = false;
+        !arrivals.messages.is_empty()
+    }
+
     /// Removes and returns what has arrived first. Calls `emptied` if nothing is left, under the
     /// lock that new arrivals take.
     #[inline]
@@ -99,9 +120,11 @@ impl Responder {
         let mut arrivals = self.arrivals.lock();
         let next = match arrivals.whole.pop() {
             Some(pull) => Some(Arrival::Whole(pull)),
+            None if arrivals.starved => None,
             None => arrivals.messages.pop().map(Arrival::Message),
         };
-        if arrivals.messages.is_empty() && arrivals.whole.is_empty() {
+        let idle = arrivals.starved || arrivals.messages.is_empty();
+        if idle && arrivals.whole.is_empty() {
             emptied();
         }
         next

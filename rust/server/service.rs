@@ -6,19 +6,25 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::msecs_to_jiffies;
 
+use super::budget::Budget;
 use super::watch::{self, Watch};
-use crate::mem::PagePool;
+use crate::mem::{self, PagePool};
 use crate::rdma::device::Registration;
 use crate::work::{Queue, Ticker};
 
 /// The most free pages that the pool keeps: as many as four calls of the largest payload need.
 const FREE_PAGES: usize = 4096;
 
+/// Calls that are being fetched use at most this part of the memory: a sixteenth.
+const BUDGET_SHARE: usize = 16;
+
 /// What all listeners and connections of the module share.
 pub(crate) struct Service {
     pub(super) devices: Arc<Registration>,
     /// Pages for calls that are being fetched.
     pub(super) pages: Arc<PagePool>,
+    /// How many pages such calls may use.
+    pub(super) budget: Arc<Budget>,
     /// Makes and closes connections. The queue is emptied before the module is unloaded.
     pub(super) workers: Queue,
     pub(super) watch: Arc<Watch>,
@@ -55,6 +61,7 @@ impl Service {
         let service = Self {
             devices,
             pages: PagePool::new(FREE_PAGES)?,
+            budget: Budget::new(mem::total_pages() / BUDGET_SHARE)?,
             workers: Queue::reliable(c"rpcrdma", c"server")?,
             watch,
             _ticker: Ticker::new(interval, move || watched.look())?,

@@ -114,6 +114,7 @@ impl Connection for Server {
         let endpoint = self.endpoint.lock().take();
         if let Some(ep) = endpoint {
             self.service.watch.remove(&*ep);
+            self.service.budget.forget(&*ep);
             Endpoint::close_later(ep, &self.service);
         }
     }
