@@ -16,7 +16,7 @@ NAME = "unsafe budget"
 # that are not listed may have none.
 BUDGET: dict[str, int] = {
     "raw": 2,
-    "mem": 20,
+    "mem": 21,
     "work": 20,
     "rdma": 191,
     "sunrpc": 382,
