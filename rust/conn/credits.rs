@@ -86,18 +86,24 @@ impl CallCredits {
     }
 
     /// Notes that an answer to no call has come. If calls were given up, it answers one of them.
-    pub(crate) fn unmatched_answer<R, O: Owner>(&self, conn: &Shared<R, O>) {
-        self.change(conn, Account::unmatched_reply);
+    /// Returns whether there were such calls.
+    pub(crate) fn unmatched_answer<R, O: Owner>(&self, conn: &Shared<R, O>) -> bool {
+        self.change(conn, Account::unmatched_reply)
     }
 
     /// Changes the account, and tells the transport how many calls may be in flight, if that has
     /// changed. When calls that were given up occupy the whole grant, only a new connection helps.
-    fn change<R, O: Owner>(&self, conn: &Shared<R, O>, change: impl FnOnce(&mut Account)) {
+    /// Returns what `change` returns.
+    fn change<R, O: Owner, T>(
+        &self,
+        conn: &Shared<R, O>,
+        change: impl FnOnce(&mut Account) -> T,
+    ) -> T {
         let mut ledger = self.ledger.lock();
-        change(&mut ledger.account);
+        let changed = change(&mut ledger.account);
         let credits = ledger.account.left();
         if credits == ledger.announced {
-            return;
+            return changed;
         }
         ledger.announced = credits;
         // The lock is held, so that the transport hears of the latest number last.
@@ -108,5 +114,6 @@ impl CallCredits {
                 owner.set_credits(credits);
             }
         });
+        changed
     }
 }

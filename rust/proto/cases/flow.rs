@@ -51,15 +51,15 @@ fn check_account() -> Result<(), &'static str> {
     a.given_up();
     a.given_up();
     ensure!(a.left() == 2, "two given up");
-    a.unmatched_reply();
+    ensure!(a.unmatched_reply(), "one of two is answered");
     ensure!(a.left() == 3, "one of two answered");
     a.set_limit(1);
     ensure!(a.left() == 0, "an unanswered RPC has the last credit");
-    a.unmatched_reply();
+    ensure!(a.unmatched_reply(), "the last one is answered");
     ensure!(a.left() == 1, "the last one answered");
     // A reply that answers no call does not change the account, now or later.
     a.set_limit(4);
-    a.unmatched_reply();
+    ensure!(!a.unmatched_reply(), "nothing was given up");
     ensure!(a.left() == 4, "no more than granted");
     a.given_up();
     ensure!(a.left() == 3, "an unmatched reply is not counted ahead");

@@ -37,9 +37,11 @@ impl Account {
 
     /// Notes a reply that matches no RPC. If RPCs were given up, it answers one of them. The caller
     /// must not pass the reply to an RPC that is just being given up: no [`Self::given_up`] follows
-    /// for it.
-    pub fn unmatched_reply(&mut self) {
+    /// for it. Returns whether RPCs were given up.
+    pub fn unmatched_reply(&mut self) -> bool {
+        let expected = self.unanswered != 0;
         self.unanswered = self.unanswered.saturating_sub(1);
+        expected
     }
 
     /// Returns how many RPCs may be in flight besides those that were given up. If it is zero, only
