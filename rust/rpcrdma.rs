@@ -12,6 +12,7 @@ use client::config::KNOBS;
 use client::transport::Client;
 use observe::debugfs::Debugfs;
 use rdma::device::Registration;
+use server::backward::callback::Callback;
 use server::config::SYSCTLS;
 use server::listener::Port;
 use server::service::{self, Service};
@@ -40,6 +41,7 @@ mod kunit;
 struct Module {
     _server: svc::ClassRegistration<Port>,
     _service: service::Owned,
+    _callback: ClassRegistration<Callback>,
     _class: ClassRegistration<Client>,
     _sysctls: [Option<sysctl::Registration>; 2],
     _devices: Arc<Registration>,
@@ -72,6 +74,9 @@ impl kernel::Module for Module {
         // of the regions that map its memory is live (`client::fence`, `client::release`);
         // `rdma::mr` says which are, whatever the client believes.
         let class = unsafe { class::register::<Client>(module, devices.clone()) }?;
+        // SAFETY: The callback client copies calls and their replies, and keeps no piece of them
+        // (`server::backward`).
+        let callback = unsafe { class::register::<Callback>(module, ()) }?;
         // From now on there may be listeners. SAFETY: The server maps the pieces of a reply before
         // it takes the reply's pages (`server::reply`), and owns these until the device has
         // finished with them (`rdma::scatter`).
@@ -85,6 +90,7 @@ impl kernel::Module for Module {
         Ok(Self {
             _server: server,
             _service: service,
+            _callback: callback,
             _class: class,
             _sysctls: sysctls,
             _devices: devices,

@@ -17,11 +17,13 @@
 //! | [`reply`], [`refuse`] | sending a reply or an error |
 //! | [`flights`], [`spare`], [`ring`] | operations under way, and what they leave for the next |
 //! | [`log`] | what the administrator must know |
+//! | [`backward`], [`route`] | calls of the service to its client |
 //! | [`watch`] | finding the requesters that do not answer |
 //!
 //! This room contains no `unsafe`.
 #![forbid(unsafe_code)]
 
+pub(crate) mod backward;
 mod budget;
 mod call;
 mod chosen;
@@ -42,6 +44,7 @@ mod reply;
 mod responder;
 mod ring;
 mod role;
+mod route;
 pub(crate) mod service;
 mod sizes;
 mod spare;

@@ -101,7 +101,6 @@ impl<R: Role> Connection<R> {
     }
 
     /// Returns a reference to the state that completions reach.
-    #[allow(dead_code, reason = "for the server")]
     pub(crate) fn shared_arc(&self) -> Arc<ConnOf<R>> {
         self.shared.clone()
     }

@@ -59,7 +59,6 @@ pub const fn is_call(message: &Message<'_>) -> bool {
 /// an RDMA_MSG without chunks whose RPC message is a reply. Only a few words are looked at, so that
 /// a responder can ask this about every message. [`message`] checks the answer.
 #[inline]
-#[allow(dead_code, reason = "for the server")]
 //= 8167-4-2 direction told by RPC message type
 pub fn is_answer(bytes: &[u8]) -> bool {
     // CAST: the discriminants of `repr(u32)` enums.

@@ -21,8 +21,10 @@ use crate::rdma::send::SendBuf;
 const SEND: Tag = Tag::new(0);
 /// The tag of a probe.
 pub(super) const PROBE: Tag = Tag::new(1);
+/// The tag of calls to the requester.
+pub(super) const BACKWARD: Tag = Tag::new(2);
 /// The tag of the first slot.
-const FIRST: u32 = 2;
+const FIRST: u32 = 3;
 
 /// Returns the number of tags of a connection with so many slots.
 pub(super) const fn tags(operations: u32) -> u32 {

@@ -5,6 +5,7 @@
 use kernel::prelude::*;
 use kernel::sync::{Arc, SetOnce};
 
+use super::route::Route;
 use crate::conn;
 use crate::mem::SockAddr;
 use crate::observe::trace::Peer;
@@ -16,10 +17,14 @@ use crate::sunrpc::svc::xprt::{Connected, Handle};
 pub(crate) struct Owner(Arc<Link>);
 
 /// The addresses of a connection, and its transport once a thread of the service has accepted it.
+#[pin_data]
 struct Link {
     local: SockAddr,
     peer: SockAddr,
     xprt: SetOnce<Handle<Connected>>,
+    /// The way to the client transport that calls over the connection.
+    #[pin]
+    route: Route,
 }
 
 impl Owner {
@@ -29,12 +34,13 @@ impl Owner {
     ///
     /// `ENOMEM`.
     pub(super) fn new(local: SockAddr, peer: SockAddr) -> Result<Self> {
-        let link = Link {
+        let link = pin_init!(Link {
             local,
             peer,
             xprt: SetOnce::new(),
-        };
-        Ok(Self(Arc::new(link, GFP_KERNEL)?))
+            route <- Route::new(),
+        });
+        Ok(Self(Arc::pin_init(link, GFP_KERNEL)?))
     }
 
     /// Sets the transport. A second call changes nothing.
@@ -45,6 +51,12 @@ impl Owner {
     /// Returns the address at which the peer has reached this host.
     pub(super) fn local(&self) -> SockAddr {
         self.0.local
+    }
+
+    /// Returns the way to the client transport that calls over the connection.
+    #[inline]
+    pub(super) fn route(&self) -> &Route {
+        &self.0.route
     }
 
     /// Makes a thread of the service receive. Does not sleep.
@@ -84,5 +96,7 @@ impl conn::owner::Owner for Owner {
         }
     }
 
-    fn set_credits(&self, _credits: u32) {}
+    fn set_credits(&self, credits: u32) {
+        self.0.route.set_credits(credits);
+    }
 }

@@ -2,7 +2,7 @@
 
 //! What a responder does with the completions of its connection.
 
-use super::flights::Flight;
+use super::flights::{Flight, BACKWARD};
 use super::owner::Owner;
 use super::pulled::Pull;
 use super::responder::{Conn, Incoming, QueuePair, Responder};
@@ -21,6 +21,9 @@ impl Role for Responder {
 
     #[inline]
     fn received(conn: &Conn, _qp: &QueuePair, msg: Incoming<'_>) {
+        if conn.owner().route().answer(msg.bytes()) {
+            return;
+        }
         // There is room for all Receives that exist. After the connection was closed there is none.
         if conn.role().arrived(msg.hold()).is_ok() {
             conn.owner().data_arrived();
@@ -32,6 +35,9 @@ impl Role for Responder {
             // What was posted stays until the queue pair is drained.
             return conn.force_close();
         }
+        if tag == BACKWARD {
+            return conn.owner().route().wake_senders();
+        }
         match conn.role().flights.completed(tag) {
             Some(Flight::Reply(source)) => conn.role().spare.put_source(source),
             Some(Flight::Pull(pull)) => fetched(conn, pull),
@@ -40,6 +46,7 @@ impl Role for Responder {
     }
 
     fn room(conn: &Conn, qp: &QueuePair) {
+        conn.owner().route().wake_senders();
         match conn.role().flights.resume(qp) {
             Ok(true) => conn.owner().room_regained(),
             Ok(false) => {}

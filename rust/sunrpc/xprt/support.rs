@@ -25,7 +25,6 @@ pub(crate) struct Supported;
 
 /// The transport uses the connection of a server transport, and implements
 /// [`Attach`](super::transport::Attach).
-#[allow(dead_code, reason = "for the server")]
 pub(crate) struct Attached;
 
 /// The transport lacks the capability.

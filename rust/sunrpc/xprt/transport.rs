@@ -35,10 +35,6 @@ pub(crate) use self::send_error::SendError;
 
 use super::super::seq_file::SeqWriter;
 use super::handle::Xprt;
-#[allow(
-    unused_imports,
-    reason = "the server's callback client uses `Attached` and `Unsupported`"
-)]
 pub(crate) use super::support::{Attached, Supported, Unsupported};
 use super::support::{BackchannelSupport, ReconnectSupport};
 

@@ -22,7 +22,7 @@ BUDGET: dict[str, int] = {
     "sunrpc": 382,
     "observe": 3,
     # Registers the transports, because `client` and `server` may not contain unsafe code.
-    "rpcrdma": 2,
+    "rpcrdma": 3,
 }
 
 _REASONED = re.compile(r"\bunsafe\s*(\{|impl\b|extern\s*\{)")
