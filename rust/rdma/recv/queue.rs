@@ -197,9 +197,15 @@ impl RecvQueue {
     pub(super) fn recycle(&self, slot: &mut Slot) {
         let mut idle = self.idle.lock();
         idle.add(slot);
-        if idle.count < self.shape.batch || !idle.open {
-            return;
+        if idle.count >= self.shape.batch && idle.open {
+            self.post_batch(&mut idle);
         }
+    }
+
+    /// Posts the idle Receives of a queue that is open. If the driver refuses them, the queue pair
+    /// counts as broken.
+    #[inline(never)]
+    fn post_batch(&self, idle: &mut Idle) {
         if idle.post().is_err() {
             // The consumer may hold a lock while it drops the message, so `Completions::broken` is
             // called after `Completions::received` has returned, and not here.
