@@ -44,6 +44,9 @@ class Connection:
 class Backward:
     """The backward direction: calls of the server, by XID, and what each connection grants."""
 
+    #: Calls before the first grant. The protocol has one; the stock server was seen to send two.
+    FIRST = 2
+
     #: The client's queue pair that each open call went to.
     pending: dict[int, int] = field(default_factory=dict)
     grants: dict[int, int] = field(default_factory=dict)
@@ -52,7 +55,7 @@ class Backward:
         """Notes a call of the server; returns what is wrong with it (RFC 8167, section 4)."""
         self.pending[message.xid] = queue
         flight = sum(other == queue for other in self.pending.values())
-        grant = self.grants.get(queue, 1)
+        grant = self.grants.get(queue, self.FIRST)
         faults = []
         if flight > grant:
             faults.append(f"{flight} backward calls in flight, {grant} granted")

@@ -260,15 +260,15 @@ def test_a_queue_number_of_the_server_that_comes_back() -> None:
 
 
 def test_credits_of_the_backward_direction(cable: Cable, tmp_path: Path) -> None:
-    """The server may have as many calls in flight as the client's last reply grants, one first."""
+    """The server may have as many calls in flight as the client's last reply grants, two first."""
     cable.answer(header(1), null_call(1))
-    cable.call(header(1, grant=2), null_reply(1))
-    for xid in (2, 3):
+    cable.call(header(1, grant=3), null_reply(1))
+    for xid in (2, 3, 4):
         cable.answer(header(xid), null_call(xid))
     assert verdict(cable, tmp_path).violations == []
-    cable.answer(header(4), null_call(4))
+    cable.answer(header(5), null_call(5))
     (fault,) = verdict(cable, tmp_path).violations
-    assert "3 backward calls in flight, 2 granted" in fault
+    assert "4 backward calls in flight, 3 granted" in fault
 
 
 def test_backward_call_with_a_chunk(cable: Cable, tmp_path: Path) -> None:
