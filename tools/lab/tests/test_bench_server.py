@@ -153,6 +153,6 @@ def test_modules_take_turns_on_the_server(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(server, "serving", serving)
     row = server.Row("a", 2, lambda _, module, __: order.append(module), 7)
-    plan = server.Plan(["a"], MODULES, None, 1)
+    plan = server.Plan(["a"], MODULES, None, 1, "4.2")
     server._rounds(cast("Pair", None), row, plan, Figures())
     assert order == ["stock 7", "stock", "ours 7", "ours", "ours 7", "ours", "stock 7", "stock"]

@@ -46,6 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", default=only, help=f"rows of the server's side ({every})")
     client = "client's module beside the server's (default: stock)"
     parser.add_argument("--client", default="stock", choices=MODULES, help=client)
+    version = "version of NFS on the server's side (default: 4.2)"
+    parser.add_argument("--nfs", default="4.2", choices=("3", "4.0", "4.1", "4.2"), help=version)
     twins = "measure the stock module under both names, which proves the server's side itself"
     parser.add_argument("--twins", action="store_true", help=twins)
     return parser
@@ -90,9 +92,9 @@ def _server(
     setup = Setup(built, client, built.stock_module, link=settings.link(), files=files)
     setup = replace(setup, cpus=args.cpus or 1)
     directory, figures = paths.run_directory("bench"), Figures()
-    plan = server.Plan(names, modules, args.rounds, args.seconds)
+    plan = server.Plan(names, modules, args.rounds, args.seconds, args.nfs)
     server.measure(setup, plan, directory, figures)
-    title = f"NFSv4.2 over {settings.link()}, {args.client} client, guests under TCG"
+    title = f"NFSv{args.nfs} over {settings.link()}, {args.client} client, guests under TCG"
     say(f"measured: {title}" + ", the stock server under both names" * args.twins)
     print(goals.table(figures))
     _write(directory, {"title": title, "arguments": vars(args), "figures": figures.records()})

@@ -35,12 +35,19 @@ class Row:
     payload: int = PAYLOAD
 
 
-def _with_mount(measure: Measure) -> Measure:
+def _with_mount(measure: Measure, version: str) -> Measure:
     def wrapped(pair: Pair, module: str, figures: Figures) -> None:
-        with mounted(pair):
+        with mounted(pair, version):
             measure(pair, module, figures)
 
     return wrapped
+
+
+def _accept(version: str) -> Row:
+    def measure(pair: Pair, module: str, figures: Figures) -> None:
+        connections.accept(pair, module, version, figures)
+
+    return Row("accepting connections", 3, measure)
 
 
 def _memory(payload: int) -> Row:
@@ -50,14 +57,15 @@ def _memory(payload: int) -> Row:
     return Row(f"idle connections at {payload >> 10} KiB", 1, measure, payload)
 
 
-def _rows(seconds: int) -> dict[str, list[Row]]:
+def _rows(plan: Plan) -> dict[str, list[Row]]:
     """Returns the rows by the name that `--only` takes, without those that need the plugin."""
-    fio = [Row(j.name, 3, _with_mount(j.measured(seconds))) for j in workloads.jobs((1, 16, 64))]
+    jobs = [(job.name, job.measured(plan.seconds)) for job in workloads.jobs((1, 16, 64))]
+    metadata = _with_mount(workloads.metadata, plan.version)
     return {
         "memory": [_memory(payload) for payload in connections.PAYLOADS],
-        "accept": [Row("accepting connections", 3, connections.accept)],
-        "fio": fio,
-        "metadata": [Row("metadata", 3, _with_mount(workloads.metadata))],
+        "accept": [_accept(plan.version)],
+        "fio": [Row(name, 3, _with_mount(measure, plan.version)) for name, measure in jobs],
+        "metadata": [Row("metadata", 3, metadata)],
     }
 
 
@@ -73,7 +81,10 @@ class Plan:
     modules: Sequence[str]
     #: Rounds of every row, or None for each row's own number.
     rounds: int | None
+    #: Seconds of each job of fio.
     seconds: int
+    #: The version of NFS.
+    version: str
 
 
 def measure(setup: Setup, plan: Plan, directory: Path, figures: Figures) -> None:
@@ -83,7 +94,7 @@ def measure(setup: Setup, plan: Plan, directory: Path, figures: Figures) -> None
     """
     if set(COUNTED) & set(plan.names):
         _count(setup, plan, directory, figures)
-    rows = [row for name in plan.names for row in _rows(plan.seconds).get(name, ())]
+    rows = [row for name in plan.names for row in _rows(plan).get(name, ())]
     if rows:
         setup = replace(setup, files={**setup.files, "crowd": connections.build()})
         with _pair(setup, directory) as pair:
@@ -99,11 +110,11 @@ def _count(setup: Setup, plan: Plan, directory: Path, figures: Figures) -> None:
     try:
         with _pair(setup, directory / "counting") as pair:
             if COSTS in plan.names:
-                counted = costs.Costs(pair, counts)
+                counted = costs.Costs(pair, counts, plan.version)
                 _rounds(pair, Row("counting instructions", 3, counted.measure), plan, figures)
                 counted.finish(figures, directory)
             if ALLOCATIONS in plan.names:
-                traced = allocations.Allocations(pair, counts)
+                traced = allocations.Allocations(pair, counts, plan.version)
                 _rounds(pair, Row("counting allocations", 1, traced.measure), plan, figures)
     finally:
         counts.unlink(missing_ok=True)

@@ -43,15 +43,19 @@ def _tracing(guest: Guest) -> Iterator[None]:
 class Allocations:
     """The row of slab objects and pages."""
 
-    def __init__(self, pair: Pair, counts: Path) -> None:
-        """`counts`: the file of the plugin that counts the server's instructions."""
+    def __init__(self, pair: Pair, counts: Path, version: str) -> None:
+        """`counts`: the file of the plugin that counts the server's instructions.
+
+        `version`: that of NFS.
+        """
+        self._version = version
         self._counters = Counters(counts)
         symbols = pair.server.sh(f"grep ' {bulk.FUNCTION}$' /proc/kallsyms")
         self._bulk = int(symbols.split()[0], 16) + bulk.offset(pair.setup.kernel.obj)
 
     def measure(self, pair: Pair, module: str, figures: Figures) -> None:
         """Counts the allocations of each operation with the module that serves."""
-        with mounted(pair, "actimeo=0"), _tracing(pair.server):
+        with mounted(pair, self._version, "actimeo=0"), _tracing(pair.server):
             for verb in _VERBS:
                 few, many = (self._run(pair, verb, count) for count in (verb.few, verb.many))
                 slabs, pages = (

@@ -122,11 +122,11 @@ def _usage(guest: Guest, before: Sequence[int] = (0, 0, 0, 0)) -> tuple[int, ...
     return tuple(value - old for value, old in zip(now, before, strict=True))
 
 
-def accept(pair: Pair, module: str, figures: Figures) -> None:
+def accept(pair: Pair, module: str, version: str, figures: Figures) -> None:
     """Measures the time to accept many connections while a mount works on one of its own."""
     title = f"{CROWD} connections"
     pair.server.sh("touch /srv/export/looks")
-    with mounted(pair, "actimeo=0"):
+    with mounted(pair, version, "actimeo=0"):
         with looking(pair) as quiet:
             time.sleep(_QUIET)
         with looking(pair) as crowded, crowd(pair, CROWD) as seconds:

@@ -55,6 +55,8 @@ class Sample:
     """The counters of the server at one time, or their differences."""
 
     operations: int
+    #: Calls that nfsd has received, of whatever operations.
+    calls: int
     instructions: Counter[int]
     runs: Counter[int]
     woken: int
@@ -67,6 +69,7 @@ class Sample:
         runs.subtract(before.runs)
         return Sample(
             self.operations - before.operations,
+            self.calls - before.calls,
             instructions,
             runs,
             self.woken - before.woken,
@@ -93,8 +96,12 @@ def prepare(pair: Pair) -> None:
 class Costs:
     """The row of all figures that come from counters."""
 
-    def __init__(self, pair: Pair, counts: Path) -> None:
-        """`counts`: the file of the plugin that counts the server's instructions."""
+    def __init__(self, pair: Pair, counts: Path, version: str) -> None:
+        """`counts`: the file of the plugin that counts the server's instructions.
+
+        `version`: that of NFS.
+        """
+        self._version = version
         self._counters = Counters(counts)
         self._symbols = pair.server.read("/proc/kallsyms")
         self._libraries = libraries.read(pair.setup.kernel.obj)
@@ -104,12 +111,12 @@ class Costs:
     def measure(self, pair: Pair, module: str, figures: Figures) -> None:
         """Measures all operations with the module that serves."""
         place = self._place(pair)
-        with mounted(pair, "actimeo=0"):
+        with mounted(pair, self._version, "actimeo=0"):
             for verb in VERBS:
                 cost = self._difference(pair, verb)
-                expected = verb.many - verb.few
-                if not 0.9 < cost.operations / expected < 1.1:
-                    count = f"{cost.operations} operations on the wire for {expected}"
+                # The client of NFSv3 looks at the directories above a file, too.
+                if cost.operations < 0.9 * (verb.many - verb.few):
+                    count = f"{cost.operations} on the wire for {verb.many - verb.few}"
                     raise GuestError(f"{verb.title}: {count}")
                 self._note(verb, cost, place, module, figures)
 
@@ -125,11 +132,13 @@ class Costs:
 
     def _sample(self, pair: Pair, verb: Verb) -> Sample:
         operations = operations_of(pair, verb.name)
-        text = pair.server.sh(f"cat {POOLS} /proc/stat")
+        text = pair.server.sh(f"cat {POOLS} /proc/stat /proc/net/rpc/nfsd")
         switches = re.search(r"^ctxt (\d+)$", text, re.MULTILINE)
-        assert switches is not None
+        calls = re.search(r"^rpc (\d+) ", text, re.MULTILINE)
+        assert switches is not None and calls is not None
         woken = server_counters(text.partition("cpu")[0])["woken"]
-        return Sample(operations, *self._counters.snapshot(), woken, int(switches[1]))
+        counters = self._counters.snapshot()
+        return Sample(operations, int(calls[1]), *counters, woken, int(switches[1]))
 
     def _place(self, pair: Pair) -> Place:
         loaded = pair.server.sh("grep '\\[rpcrdma\\]' /proc/kallsyms")
@@ -148,13 +157,14 @@ class Costs:
         everything = by_function(cost.instructions, place.names, count)
         found = functions.Cost(in_module, everything)
         self._rounds[verb.title].setdefault(module, []).append(found)
+        figures.note(f"{verb.title}, calls", "calls", module, cost.calls / count)
         figures.note(f"{verb.title}, module", "instructions", module, found.module)
         figures.note(f"{verb.title}, whole guest", "instructions", module, found.total)
         figures.note(f"{verb.title}, nfsd woken", "times", module, cost.woken / count)
         figures.note(f"{verb.title}, task switches", "times", module, cost.switches / count)
         if place.completion:
-            # One of an RPC's completions is that of the Receive of its call.
-            sends = cost.runs[place.completion] / count - 1
+            # One completion is that of the Receive of each call.
+            sends = (cost.runs[place.completion] - cost.calls) / count
             figures.note(f"{verb.title}, send completions", "completions", module, sends)
 
     def finish(self, figures: Figures, directory: Path) -> None:

@@ -26,8 +26,8 @@ def serving(pair: Pair, module: str, payload: int = PAYLOAD) -> Iterator[None]:
 
 
 @contextmanager
-def mounted(pair: Pair, options: str = "") -> Iterator[None]:
-    """Mounts inside the block with NFSv4.2."""
-    pair.mount("4.2", options=options)
+def mounted(pair: Pair, version: str, options: str = "") -> Iterator[None]:
+    """Mounts inside the block."""
+    pair.mount(version, options=options)
     yield
     pair.umount()
