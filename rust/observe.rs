@@ -14,7 +14,6 @@
 //! lock, so they may be called in any context.
 
 pub(crate) mod debugfs;
-#[allow(dead_code, reason = "for the server")]
 pub(crate) mod requester;
 pub(crate) mod stats;
 pub(crate) mod trace;

@@ -16,7 +16,7 @@
 //! | [`call`] | what is kept of a call until its reply |
 //! | [`reply`], [`refuse`] | sending a reply or an error |
 //! | [`flights`], [`spare`], [`ring`] | operations under way, and what they leave for the next |
-//! | [`log`] | what the administrator must know |
+//! | [`log`], [`failure`], [`breach`] | what the administrator must know |
 //! | [`backward`], [`route`] | calls of the service to its client |
 //! | [`watch`] | finding the requesters that do not answer |
 //!
@@ -24,15 +24,16 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod backward;
+mod breach;
 mod budget;
 mod call;
 mod chosen;
 pub(crate) mod config;
 mod endpoint;
+mod failure;
 mod flights;
 mod intake;
 pub(crate) mod listener;
-#[allow(dead_code, reason = "for the server")]
 mod log;
 mod owner;
 mod prepare;

@@ -28,8 +28,12 @@ impl<R: Role> Completions for ConnOf<R> {
     }
 
     fn broken(&self, qp: &Qp<Self>, error: WcError) {
-        trace::wc_receive(traced::cid(qp, u32::MAX), 0, traced::status(&error));
+        R::broken(self, qp, &error);
         self.mark_broken();
+    }
+
+    fn event(&self, event: u32) {
+        R::device_event(self, event);
     }
 
     fn not_a_send(&self, _qp: &Qp<Self>, opcode: u32) {

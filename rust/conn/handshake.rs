@@ -21,7 +21,6 @@ const RETRIES: u8 = 6;
 /// How long a responder's device waits for an acknowledgement: 4.096 microseconds, doubled this
 /// many times, which is 1.07 s. Without it, the requester would choose the time, up to hours or
 /// without an end.
-#[allow(dead_code, reason = "for the server")]
 const ACK_TIMEOUT: u8 = 18;
 
 /// Asks the peer for a connection, and announces `settings`. The answer comes as an event of the
@@ -47,7 +46,6 @@ pub(crate) fn request<O: Owner>(cm: &CmId<Lifecycle<O>>, settings: Settings, rea
 
 /// Returns how many RDMA Reads a responder may have outstanding on the connection that `request`
 /// asks for. `None` means that no read chunk could ever be served: the request is to be dropped.
-#[allow(dead_code, reason = "for the server")]
 pub(crate) fn read_depth(request: &Request) -> Option<u8> {
     let device = request.device()?.limits().max_qp_init_rd_atom;
     limits::read_depth(request.initiator_depth(), device)
@@ -61,7 +59,6 @@ pub(crate) fn read_depth(request: &Request) -> Option<u8> {
 /// # Errors
 ///
 /// Those of [`CmId::accept`].
-#[allow(dead_code, reason = "for the server")]
 pub(crate) fn answer<O: Owner>(cm: &CmId<Lifecycle<O>>, settings: Settings, reads: u8) -> Result {
     cm.set_ack_timeout(ACK_TIMEOUT)?;
     let private_data = cm_private::encode(settings);
@@ -81,7 +78,6 @@ pub(crate) fn answer<O: Owner>(cm: &CmId<Lifecycle<O>>, settings: Settings, read
 }
 
 /// Returns the terms of a responder's connection that is being accepted with `settings`.
-#[allow(dead_code, reason = "for the server")]
 pub(crate) fn responder_terms<O: Owner>(
     owner: &O,
     lifecycle: &Lifecycle<O>,

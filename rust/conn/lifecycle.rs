@@ -53,7 +53,6 @@ impl<O: Owner> Lifecycle<O> {
     }
 
     /// Makes the state of a connection that answers `request`.
-    #[allow(dead_code, reason = "for the server")]
     pub(crate) fn answering(owner: O, request: &Request) -> impl PinInit<Self> {
         let mut progress = Progress {
             conn: Conn::new(),
@@ -90,12 +89,6 @@ impl<O: Owner> Lifecycle<O> {
     /// Returns the settings in the peer's private data, if it sent any.
     pub(crate) fn peer(&self) -> Option<Settings> {
         self.progress.lock().peer
-    }
-
-    /// Returns why the connection has ended, if it has.
-    #[allow(dead_code, reason = "for the server")]
-    pub(crate) fn failure(&self) -> Option<Failure> {
-        self.progress.lock().conn.failure()
     }
 
     /// Waits until the connection has left `state`: for `left` jiffies at most, and not longer than

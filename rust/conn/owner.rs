@@ -2,8 +2,10 @@
 
 //! What a connection asks of its transport.
 
+use kernel::fmt;
+
 use crate::mem::SockAddr;
-use crate::observe::trace::Peer;
+use crate::observe::trace::{self, Peer};
 
 /// The transport that a connection belongs to.
 ///
@@ -21,6 +23,11 @@ pub(crate) trait Owner: Send + Sync + 'static {
 
     /// Has the connection closed by a worker. Further calls change nothing.
     fn force_close(&self);
+
+    /// Traces that the device of the connection is being removed.
+    fn trace_removal(&self, device: &dyn fmt::Display) {
+        trace::device_removal(device, self.address().bytes());
+    }
 
     /// Sets the number of our calls that may be in flight.
     fn set_credits(&self, credits: u32);

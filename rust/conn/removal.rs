@@ -11,7 +11,6 @@ use kernel::sync::Arc;
 
 use super::lifecycle::Lifecycle;
 use super::owner::Owner;
-use crate::observe::trace;
 use crate::proto::conn::Event;
 use crate::rdma::device::{Device, Lease, Name, Registration, Removal};
 
@@ -44,8 +43,7 @@ pub(crate) fn lease<O: Owner>(
 
 impl<O: Owner> Removal for CloseOnRemoval<O> {
     fn device_removed(&self) {
-        let device: &dyn kernel::fmt::Display = &self.device;
-        trace::device_removal(device, self.owner.address().bytes());
+        self.owner.trace_removal(&self.device);
         // The connection manager learns of the removal after `ib_core`'s other clients. That is too
         // late for an attempt that waits for the peer's answer.
         self.lifecycle.on(Event::DeviceRemoval);

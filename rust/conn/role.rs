@@ -4,6 +4,8 @@
 
 use super::owner::Owner;
 use super::shared::Shared;
+use super::traced;
+use crate::observe::trace;
 use crate::rdma::qp::{Qp, Tag, WcError};
 use crate::rdma::recv::Received;
 
@@ -33,6 +35,16 @@ pub(crate) trait Role: Sized + Send + Sync + 'static {
 
     /// Handles that the send queue has room again, after it was found full.
     fn room(conn: &ConnOf<Self>, qp: &QpOf<Self>);
+
+    /// Notes that the connection is lost, before it is closed; see
+    /// [`Completions::broken`](crate::rdma::qp::Completions::broken).
+    fn broken(_conn: &ConnOf<Self>, qp: &QpOf<Self>, error: &WcError) {
+        trace::wc_receive(traced::cid(qp, u32::MAX), 0, traced::status(error));
+    }
+
+    /// Notes an event of the queue pair that the device reports; see
+    /// [`Completions::event`](crate::rdma::qp::Completions::event). Any context.
+    fn device_event(_conn: &ConnOf<Self>, _event: u32) {}
 }
 
 /// The state of a connection of role `R`.

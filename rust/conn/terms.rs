@@ -34,7 +34,6 @@ impl Terms {
     ///
     /// The responder keeps to RFC 8797 section 4.1: it invalidates only if both peers have set the
     /// R bit.
-    #[allow(dead_code, reason = "for the server")]
     pub(super) fn of_responder(local: &Settings, peer: Option<Settings>) -> Self {
         let thresholds = Thresholds::for_server(local, peer);
         Self {

@@ -5,6 +5,7 @@
 //! A function that returns a [`Lazy`] value looks nothing up unless the event is enabled.
 
 use super::owner::Owner;
+use crate::observe::trace::server::SendQueue;
 use crate::observe::trace::{Access, Cid, Lazy, Peer, Region, WcStatus};
 use crate::rdma::mr::{Direction, Mr};
 use crate::rdma::qp::{Completions, Qp, WcError};
@@ -26,6 +27,17 @@ pub(crate) fn cid<C: Completions>(
     Lazy(move || Cid {
         cq_id: qp.cq_id(),
         completion_id: id,
+    })
+}
+
+/// Returns the entries of the send queue.
+#[inline(always)]
+pub(crate) fn send_queue<C: Completions>(
+    qp: &Qp<C>,
+) -> Lazy<impl FnOnce() -> SendQueue + Copy + use<'_, C>> {
+    Lazy(|| {
+        let (free, depth) = qp.send_queue();
+        SendQueue { free, depth }
     })
 }
 

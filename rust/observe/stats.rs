@@ -11,7 +11,6 @@ use core::fmt::{self, Write};
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 mod breach;
-#[allow(dead_code, reason = "for the server")]
 mod requester;
 
 pub(crate) use breach::{breach, Breach, BreachCounts};

@@ -32,7 +32,7 @@ use kernel::prelude::*;
 use kernel::{ffi, fmt};
 
 use crate::proto::requester::plan::{CallShape, ReplyShape};
-use crate::wire::Segment;
+use crate::wire::{Prefix, Segment};
 
 #[macro_use]
 mod event;
@@ -45,7 +45,6 @@ mod region;
 mod reply;
 mod violation;
 
-#[allow(dead_code, unused_imports, reason = "for the server")]
 pub(crate) mod server;
 
 pub(crate) use backward::*;
@@ -94,7 +93,8 @@ lazy!(
     Region,
     CallShape,
     ReplyShape,
-    server::SendQueue
+    server::SendQueue,
+    Prefix
 );
 
 /// The RPC task of an event, which is printed as `task:PID@CLIENT`.
@@ -166,7 +166,6 @@ impl WcStatus {
 
     /// Returns whether the work request was flushed: it did not fail itself, but was outstanding
     /// when the connection ended.
-    #[allow(dead_code, reason = "for the server")]
     const fn is_flush(self) -> bool {
         self.status == crate::raw::ib_wc_status_IB_WC_WR_FLUSH_ERR
     }

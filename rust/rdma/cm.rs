@@ -201,7 +201,7 @@ impl<H: CmHandler> CmId<H> {
 
     /// Returns the address of the peer. It is meaningful once that was resolved, and for an
     /// identifier that came with a request.
-    #[allow(dead_code, reason = "for the server")]
+    #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn peer_addr(&self) -> SockAddr {
         self.ident.id().peer_addr()
     }
@@ -213,7 +213,6 @@ impl<H: CmHandler> CmId<H> {
     /// # Errors
     ///
     /// None for the identifier of a reliable connection.
-    #[allow(dead_code, reason = "for the server")]
     pub(crate) fn set_ack_timeout(&self, exponent: u8) -> Result {
         self.ident.exclusively(|id| {
             // SAFETY: By the invariant of `Ident` the identifier is valid.

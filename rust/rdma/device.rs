@@ -31,17 +31,14 @@ pub(crate) struct Limits {
     /// Number of work requests on either queue of a queue pair.
     pub(crate) max_qp_wr: u32,
     /// Number of scatter/gather entries of a work request of the send queue.
-    #[allow(dead_code, reason = "for the server")]
     pub(crate) max_sge: u32,
     /// Number of scatter/gather entries of an RDMA Read.
-    #[allow(dead_code, reason = "for the server")]
     pub(crate) max_read_sge: u32,
     /// Number of pages of a fast-registration memory region.
     pub(crate) max_frmr_depth: u32,
     /// Number of RDMA Reads that a queue pair serves at the same time.
     pub(crate) max_qp_rd_atom: u8,
     /// Number of RDMA Reads that a queue pair can have outstanding.
-    #[allow(dead_code, reason = "for the server")]
     pub(crate) max_qp_init_rd_atom: u8,
     /// Number of entries of a completion queue.
     pub(crate) max_cqe: u32,

@@ -258,10 +258,14 @@ impl<C: Completions> Qp<C> {
     }
 
     /// Returns whether work requests of the send queue are not known to have completed.
-    #[allow(dead_code, reason = "for the server")]
     pub(crate) fn has_outstanding(&self) -> bool {
         let inner = self.inner();
         inner.sending.lock().queue.posted() != inner.progress.retired()
+    }
+
+    /// Returns the number of entries of the send queue that no work request uses, and of all.
+    pub(crate) fn send_queue(&self) -> (u32, u32) {
+        self.inner().sending.lock().queue.room()
     }
 
     /// Returns whether the queue pair has failed, so that a new connection is needed.

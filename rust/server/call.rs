@@ -18,6 +18,8 @@ const CHUNK_BYTES: usize = 128;
 /// A call in progress.
 pub(crate) struct Call {
     xid: u32,
+    /// The number of the call's Receive, for traces.
+    receive: u32,
     version: Version,
     /// The R_key that the reply may invalidate.
     rkey: Option<u32>,
@@ -38,6 +40,7 @@ impl Call {
     fn new() -> Result<KBox<Self>> {
         let call = Self {
             xid: 0,
+            receive: 0,
             version: Version::One,
             rkey: None,
             marks: Marks::new(),
@@ -56,8 +59,9 @@ impl Call {
     ///
     /// `ENOMEM`.
     #[inline]
-    fn begin(&mut self, call: &call::Call<'_>) -> Result {
+    fn begin(&mut self, call: &call::Call<'_>, receive: u32) -> Result {
         self.xid = call.xid();
+        self.receive = receive;
         self.version = call.version();
         self.rkey = call.rkey();
         self.marks.clear();
@@ -86,6 +90,12 @@ impl Call {
     #[inline]
     pub(super) fn xid(&self) -> u32 {
         self.xid
+    }
+
+    /// Returns the number of the call's Receive. The Receive has been posted again.
+    #[inline]
+    pub(super) fn receive(&self) -> u32 {
+        self.receive
     }
 
     /// Returns the version of the call, which is that of the reply.
@@ -152,19 +162,19 @@ impl Contexts {
         }? Error)
     }
 
-    /// Returns a context for `call`. May sleep.
+    /// Returns a context for `call`, which came with Receive number `receive`. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     #[inline]
-    pub(super) fn get(&self, call: &call::Call<'_>) -> Result<KBox<Call>> {
+    pub(super) fn get(&self, call: &call::Call<'_>, receive: u32) -> Result<KBox<Call>> {
         let free = self.free.lock().pop();
         let mut context = match free {
             Some(context) => context,
             None => Call::new()?,
         };
-        context.begin(call)?;
+        context.begin(call, receive)?;
         Ok(context)
     }
 

@@ -9,16 +9,13 @@ use kernel::prelude::*;
 use crate::sunrpc::sysctl::{Counter, Entry, Knob};
 
 /// The most calls of a requester that may be outstanding: its grant never exceeds them.
-#[allow(dead_code, reason = "for the server")]
 pub(crate) static MAX_REQUESTS: Knob = Knob::new(c"max_requests", 128, 4, 16384);
 
 /// The inline threshold in bytes, transport header included: the longest message that is received
 /// inline, and the longest that is sent inline if the requester receives as much.
-#[allow(dead_code, reason = "for the server")]
 pub(crate) static MAX_REQ_SIZE: Knob = Knob::new(c"max_req_size", 4096, 4096, 65536);
 
 /// The most calls to a requester that may be outstanding. The stock module has no setting for it.
-#[allow(dead_code, reason = "for the server")]
 pub(crate) const MAX_BC_REQUESTS: u32 = 2;
 
 /// It has no effect, as in the stock module; scripts may set it. The number of RDMA Reads that are
@@ -26,19 +23,15 @@ pub(crate) const MAX_BC_REQUESTS: u32 = 2;
 static READ_DEPTH: Knob = Knob::new(c"max_outbound_read_requests", 16, 1, 255);
 
 /// Read segments whose RDMA Reads were started.
-#[allow(dead_code, reason = "for the server")]
 pub(crate) static READS: Counter = Counter::new(c"rdma_stat_read");
 
 /// Messages that were received.
-#[allow(dead_code, reason = "for the server")]
 pub(crate) static RECEIVED: Counter = Counter::new(c"rdma_stat_recv");
 
 /// Segments of write chunks and reply chunks whose RDMA Writes were started.
-#[allow(dead_code, reason = "for the server")]
 pub(crate) static WRITES: Counter = Counter::new(c"rdma_stat_write");
 
 /// Chains of work requests that found the send queue full.
-#[allow(dead_code, reason = "for the server")]
 pub(crate) static SQ_FULL: Counter = Counter::new(c"rdma_stat_sq_starve");
 
 // Counters that the stock module keeps for scripts only, too: they are always zero.

@@ -4,21 +4,26 @@
 
 use core::ops::Deref;
 
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::workqueue::{Work, WorkItem};
 
+use super::breach;
 use super::budget::Waiter;
 use super::flights::{Outgoing, PROBE};
 use super::responder::Responder;
 use super::service::Service;
 use super::watch::{Measure, Seen, Watched};
 use crate::conn::connection::{Connection, Parts};
+use crate::observe::stats::RequesterBreach;
+use crate::observe::trace;
 use crate::proto::responder::limits::Limits;
 use crate::rdma::mr::MrPool;
 use crate::rdma::qp::{PostError, Remote};
 use crate::rdma::scatter::Sink;
 use crate::rdma::send::SendBuf;
+use crate::wire::Segment;
 
 /// A responder's connection. It is separate from SUNRPC's transport: when that is detached, a
 /// worker closes the connection, so that a device can be removed although the service still works
@@ -91,7 +96,21 @@ impl Endpoint {
     ///
     /// Those of [`Sink::read`].
     pub(super) fn read(&self, sink: &mut Sink, at: usize, len: u32, from: Remote) -> Result {
-        sink.read(at, len, from, self.limits.sges, self.sinks.as_ref())
+        let read = sink.read(at, len, from, self.limits.sges, self.sinks.as_ref());
+        read.inspect_err(|error| self.unmapped(from, len, *error))
+    }
+
+    /// Traces that the memory for `len` bytes of the requester's memory could not be mapped.
+    #[cold]
+    pub(super) fn unmapped(&self, remote: Remote, len: u32, error: Error) {
+        let segment = Segment {
+            handle: remote.rkey,
+            length: len,
+            offset: remote.addr,
+        };
+        // CAST: a small constant.
+        let pages = len.div_ceil(PAGE_SIZE as u32);
+        trace::server::dma_map_rw_err(self.qp().cq_id(), &segment, pages, error.to_errno());
     }
 
     /// Returns a send buffer that the device does not use. May sleep.
@@ -133,7 +152,7 @@ impl Watched for Endpoint {
         let probed = match measure {
             Measure::Nothing => return,
             Measure::Probe => self.qp().post_probe(PROBE),
-            Measure::Close => return self.shared().force_close(),
+            Measure::Close => return breach::close(self.shared(), 0, RequesterBreach::Slow),
         };
         // A full queue has work requests that are outstanding, and needs no probe.
         if matches!(probed, Err(PostError::Broken(_) | PostError::Invalid)) {

@@ -11,8 +11,12 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, SpinLock};
 
+use super::config::SQ_FULL;
 use super::pulled::Pull;
 use super::ring::Ring;
+use crate::conn::traced;
+use crate::observe::trace;
+use crate::observe::trace::server::Posted;
 use crate::rdma::qp::{Completions, PostError, Qp, Tag};
 use crate::rdma::scatter::Source;
 use crate::rdma::send::SendBuf;
@@ -36,8 +40,26 @@ pub(super) struct Outgoing {
     pub(super) buf: SendBuf,
     pub(super) len: usize,
     pub(super) source: Option<Source>,
+    /// The RDMA Writes go to a reply chunk.
+    pub(super) long: bool,
     /// The R_key to be invalidated.
     pub(super) rkey: Option<u32>,
+}
+
+impl Outgoing {
+    /// Traces that the message was posted.
+    #[inline]
+    fn trace_posted<C: Completions>(&self, qp: &Qp<C>, tag: Tag) {
+        let cid = traced::cid(qp, tag.get());
+        match &self.source {
+            None => {}
+            Some(source) if self.long => {
+                trace::server::post_reply_chunk(cid, source.work_requests());
+            }
+            Some(source) => trace::server::post_write_chunk(cid, source.work_requests()),
+        }
+        trace::server::post_send(cid, 1, self.rkey.unwrap_or(0));
+    }
 }
 
 /// An operation that owns pages and has been posted.
@@ -46,6 +68,16 @@ pub(super) enum Flight {
     Reply(Source),
     /// The pages of a call.
     Pull(Pull),
+}
+
+/// What the work requests of a tag do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Send,
+    Probe,
+    /// RDMA Writes and the Send behind them.
+    Write,
+    Read,
 }
 
 /// An operation that waits for room on the send queue.
@@ -166,7 +198,7 @@ impl Flights {
         };
         let refused = match outcome {
             Outcome::Posted => return Ok(()),
-            Outcome::Full(operation) => self.park(&mut state, operation),
+            Outcome::Full(operation) => self.park(qp, &mut state, operation),
             Outcome::Broken(operation) => Some(operation),
         };
         drop(state);
@@ -180,10 +212,17 @@ impl Flights {
 
     /// Parks an operation. Returns it if there is no room.
     #[cold]
-    fn park(&self, state: &mut State, operation: Parked) -> Option<Parked> {
+    fn park<C: Completions>(
+        &self,
+        qp: &Qp<C>,
+        state: &mut State,
+        operation: Parked,
+    ) -> Option<Parked> {
         if state.closed {
             return Some(operation);
         }
+        SQ_FULL.add(lane(qp), 1);
+        trace::server::sq_full(traced::cid(qp, u32::MAX), traced::send_queue(qp));
         let refused = state.parked.push(operation).err();
         self.count(state);
         refused
@@ -201,7 +240,9 @@ impl Flights {
         let mut broken = None;
         while let Some(operation) = state.parked.pop() {
             match state.post(qp, operation) {
-                Outcome::Posted => {}
+                Outcome::Posted => {
+                    trace::server::sq_retry(traced::cid(qp, u32::MAX), traced::send_queue(qp));
+                }
                 Outcome::Full(operation) => {
                     // The place that it has left is free.
                     let refused = state.parked.push_front(operation);
@@ -237,6 +278,24 @@ impl Flights {
         let full = state.free.push_within_capacity(slot);
         debug_assert!(full.is_ok());
         Some(flight)
+    }
+
+    /// Returns what the work requests of a tag do.
+    pub(super) fn kind(&self, tag: Tag) -> Kind {
+        let Some(slot) = tag.get().checked_sub(FIRST) else {
+            return if tag == PROBE {
+                Kind::Probe
+            } else {
+                Kind::Send
+            };
+        };
+        let state = self.state.lock();
+        // CAST: `usize` has at least 32 bits.
+        match state.slots.get(slot as usize) {
+            Some(Some(Flight::Pull(_))) => Kind::Read,
+            Some(Some(Flight::Reply(_))) => Kind::Write,
+            _ => Kind::Send,
+        }
     }
 
     /// Drops all operations and buffers: the queue pair is drained. Later operations are dropped,
@@ -277,8 +336,9 @@ impl State {
         let posted = qp.post_reply(tag, source, &mut out.buf, out.len, out.rkey, signal);
         if let Err(error) = posted {
             self.give_back(slot);
-            return outcome(error, Parked::Reply(out));
+            return outcome(qp, tag, error, Parked::Reply(out));
         }
+        out.trace_posted(qp, tag);
         if let (Some(slot), Some(source)) = (slot, out.source) {
             self.fill(slot, Flight::Reply(source));
         }
@@ -291,10 +351,15 @@ impl State {
         let Some(slot) = self.free.pop() else {
             return Outcome::Full(Parked::Pull(pull));
         };
-        if let Err(error) = qp.post_reads(Tag::new(slot + FIRST), &mut pull.sink) {
+        let tag = Tag::new(slot + FIRST);
+        if let Err(error) = qp.post_reads(tag, &mut pull.sink) {
             self.give_back(Some(slot));
-            return outcome(error, Parked::Pull(pull));
+            return outcome(qp, tag, error, Parked::Pull(pull));
         }
+        pull.tag = tag.get();
+        pull.posted = Posted::now();
+        let cid = traced::cid(qp, tag.get());
+        trace::server::post_read_chunk(cid, pull.sink.work_requests());
         self.fill(slot, Flight::Pull(pull));
         Outcome::Posted
     }
@@ -316,9 +381,18 @@ impl State {
 
 /// Returns what becomes of an operation that could not be posted.
 #[cold]
-fn outcome(error: PostError, operation: Parked) -> Outcome {
-    match error {
-        PostError::Full => Outcome::Full(operation),
-        PostError::Broken(_) | PostError::Invalid => Outcome::Broken(operation),
+fn outcome<C: Completions>(qp: &Qp<C>, tag: Tag, error: PostError, operation: Parked) -> Outcome {
+    if error == PostError::Full {
+        return Outcome::Full(operation);
     }
+    let (cid, queue) = (traced::cid(qp, tag.get()), traced::send_queue(qp));
+    trace::server::sq_post_err(cid, queue, Error::from(error).to_errno());
+    Outcome::Broken(operation)
+}
+
+/// Returns the lane in which the module's counters count for a connection.
+#[inline]
+pub(super) fn lane<C: Completions>(qp: &Qp<C>) -> usize {
+    // CAST: `usize` has at least 32 bits.
+    qp.cq_id() as usize
 }

@@ -7,16 +7,23 @@
 
 use kernel::prelude::*;
 
+use super::breach;
 use super::budget::{Budget, Permit};
 use super::call::Call;
+use super::config::READS;
 use super::endpoint::Endpoint;
+use super::flights::lane;
 use super::pulled::Shape;
 use super::receiver::Receiver;
 use super::responder::Arrival;
 use super::{pull, refuse};
+use crate::conn::traced;
+use crate::observe::requester;
+use crate::observe::stats::RequesterBreach;
+use crate::observe::trace;
 use crate::proto::responder::call;
 use crate::proto::responder::grant::Excess;
-use crate::proto::responder::intake::{self, Arrival as Taken};
+use crate::proto::responder::intake::{self, Arrival as Taken, Refusal};
 use crate::rdma::recv::Held;
 use crate::sunrpc::svc::receive::{Arriving, Incoming, Receipt};
 
@@ -33,45 +40,71 @@ pub(super) fn receive<'a>(receiver: &Receiver<'_>, incoming: Incoming<'a, Call>)
 }
 
 /// Receives a call, or acts on a message that is none.
+#[inline]
 fn take<'a>(receiver: &Receiver<'_>, message: Held, arriving: Arriving<'a, Call>) -> Receipt<'a> {
-    let pages = match intake::take(message.bytes(), receiver.ep.limits()) {
-        Ok(Taken::Call(call)) if call.pulled() == 0 => {
-            return begin(receiver, &call, None, arriving)
-        }
+    let (ep, bytes) = (receiver.ep, message.bytes());
+    let cid = traced::cid(ep.qp(), message.index());
+    let pages = match intake::take(bytes, ep.limits()) {
         Ok(Taken::Call(call)) => {
-            let pages = Shape::of(&call).pages();
-            match Budget::take(&receiver.service.budget, pages) {
-                Some(permit) => return begin(receiver, &call, Some(permit), arriving),
-                None => pages,
+            trace::server::decode_call(cid, bytes, &call);
+            match permit(receiver, &call) {
+                Ok(permit) => return begin(receiver, &call, (permit, message.index()), arriving),
+                Err(pages) => pages,
             }
         }
         // A reply in the backward direction never comes here, and there are no optional operations
         // in version one.
         Ok(Taken::Reply(_) | Taken::Optional(_)) => return arriving.nothing(),
         Err(refusal) => {
-            refuse::message(receiver.ep, &refusal);
+            refused(ep, &message, &refusal);
             return arriving.nothing();
         }
     };
     // The message waits in its Receive, and with it all that come after it.
-    receiver.ep.role().starve(message);
-    receiver.service.budget.wait(pages, receiver.ep.clone());
+    ep.role().starve(message);
+    receiver.service.budget.wait(pages, ep.clone());
     arriving.nothing()
 }
 
-/// Receives a call that is inline, or begins to fetch one that is not.
+/// Takes the pages that a call needs, if it is not inline.
+///
+/// # Errors
+///
+/// Returns the number of pages if they are in use.
+#[inline]
+fn permit(receiver: &Receiver<'_>, call: &call::Call<'_>) -> Result<Option<Permit>, usize> {
+    if call.pulled() == 0 {
+        return Ok(None);
+    }
+    let pages = Shape::of(call).pages();
+    let permit = Budget::take(&receiver.service.budget, pages);
+    permit.map(Some).ok_or(pages)
+}
+
+/// Counts, traces and answers a message that is not served.
+#[cold]
+fn refused(ep: &Endpoint, message: &Held, refusal: &Refusal) {
+    let peer = traced::peer(ep.shared().owner());
+    let cid = traced::cid(ep.qp(), message.index());
+    requester::refused(peer, cid, message.bytes(), &refusal.reason);
+    refuse::message(ep, refusal);
+}
+
+/// Receives a call that is inline, or begins to fetch one that is not. `receive` is the number of
+/// its Receive, for traces.
+#[inline]
 fn begin<'a>(
     receiver: &Receiver<'_>,
     call: &call::Call<'_>,
-    permit: Option<Permit>,
+    (permit, receive): (Option<Permit>, u32),
     mut arriving: Arriving<'a, Call>,
 ) -> Receipt<'a> {
     let ep = receiver.ep;
     if count(ep, call.credits()).is_err() {
-        ep.shared().force_close();
+        breach::close(ep.shared(), call.xid(), RequesterBreach::Credits);
         return arriving.nothing();
     }
-    let Ok(context) = receiver.contexts.get(call) else {
+    let Ok(context) = receiver.contexts.get(call, receive) else {
         ep.role().grant.lock().on_dropped();
         return arriving.nothing();
     };
@@ -97,8 +130,12 @@ fn count(ep: &Endpoint, wanted: u32) -> Result<(), Excess> {
 /// Posts more Receives. Without memory the grant stays as it is.
 #[cold]
 fn grow(ep: &Endpoint, more: u32) {
-    if let Ok(posted) = ep.qp().add_receives(more) {
-        ep.role().grant.lock().on_posted(posted);
+    match ep.qp().add_receives(more) {
+        Ok(posted) => ep.role().grant.lock().on_posted(posted),
+        Err(error) => {
+            let peer = traced::peer(ep.shared().owner());
+            trace::server::rq_post_err(peer, error.to_errno());
+        }
     }
 }
 
@@ -113,6 +150,7 @@ fn fetch<'a>(
     let ep = receiver.ep;
     match pull::prepare(receiver, call, context, permit) {
         Ok(pull) => {
+            READS.add(lane(ep.qp()), call.reads().into());
             if ep.role().flights.pull(ep.qp(), pull).is_err() {
                 ep.shared().force_close();
             }

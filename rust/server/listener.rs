@@ -7,12 +7,15 @@ use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SpinLock};
 use kernel::workqueue::{Work, WorkItem};
 
 use super::chosen::Chosen;
+use super::failure::name;
+use super::log;
 use super::prepare::Prepared;
 use super::ring::Ring;
 use super::service::Service;
 use super::transport::Server;
 use crate::mem::{NetRef, SockAddr};
-use crate::rdma::listen::{self, ListenHandler};
+use crate::observe::stats::{requester_breach, RequesterBreach};
+use crate::rdma::listen::{self, ListenHandler, Lost};
 use crate::sunrpc::svc::transport::{ListenArgs, Listener};
 use crate::sunrpc::svc::xprt::{Handle, Listening, SvcXprt};
 
@@ -49,7 +52,11 @@ struct Ready {
 }
 
 /// The gate as the connection manager has it.
-struct OnRequest(Arc<Gate>);
+struct OnRequest {
+    gate: Arc<Gate>,
+    /// The address that is listened on.
+    addr: SockAddr,
+}
 
 kernel::impl_has_work! {
     impl HasWork<Self> for Gate { self.work }
@@ -108,10 +115,17 @@ impl Gate {
 
     /// Begins to listen. May sleep.
     fn listen(self: Arc<Self>, net: NetRef<'_>, addr: &SockAddr) -> Result<Port> {
-        let handler = Arc::new(OnRequest(self.clone()), GFP_KERNEL)?;
-        let listener =
-            listen::Listener::new(net, addr, BACKLOG, handler).inspect_err(|_| self.close())?;
+        let handler = OnRequest {
+            gate: self.clone(),
+            addr: *addr,
+        };
+        let handler = Arc::new(handler, GFP_KERNEL)?;
+        let listener = listen::Listener::new(net, addr, BACKLOG, handler).inspect_err(|error| {
+            log::listen_failed(&name(addr), *error);
+            self.close();
+        })?;
         let addr = listener.local_addr();
+        log::listening(&name(&addr), false);
         *self.listener.lock() = Some(listener);
         // A request may have come before the listener was in its place.
         self.request_work();
@@ -160,7 +174,20 @@ impl Gate {
 
 impl ListenHandler for OnRequest {
     fn request_queued(&self) {
-        self.0.request_work();
+        self.gate.request_work();
+    }
+
+    fn refused(&self) {
+        requester_breach(RequesterBreach::Backlog);
+        log::backlog_full(&name(&self.addr), BACKLOG);
+    }
+
+    fn lost(&self, why: Lost) {
+        log::listener_lost(&name(&self.addr), why);
+    }
+
+    fn restored(&self) {
+        log::listening(&name(&self.addr), true);
     }
 }
 
@@ -170,9 +197,10 @@ impl WorkItem for Gate {
     fn run(this: Arc<Self>) {
         while let Some(request) = this.next_request() {
             let chosen = Chosen::now(this.max_payload);
+            let peer = request.peer_addr();
             match Prepared::new(&this.service, chosen, request) {
                 Ok(prepared) => drop(this.push(prepared)),
-                Err(error) => pr_warn!("a connection was refused: error {}\n", error.to_errno()),
+                Err(failure) => failure.report(&peer),
             }
         }
     }

@@ -2,14 +2,15 @@
 
 //! SUNRPC's transport as the connection sees it.
 
+use kernel::fmt;
 use kernel::prelude::*;
 use kernel::sync::{Arc, SetOnce};
 
+use super::failure;
 use super::route::Route;
 use crate::conn;
 use crate::mem::SockAddr;
-use crate::observe::trace::Peer;
-use crate::sunrpc::address::ntop;
+use crate::observe::trace::{self, Peer};
 use crate::sunrpc::svc::xprt::{Connected, Handle};
 
 /// The transport of a connection, shared by all who may close it.
@@ -77,8 +78,7 @@ impl Owner {
 
 impl conn::owner::Owner for Owner {
     fn peer(&self) -> Peer {
-        let peer = &self.0.peer;
-        Peer::new(&ntop(peer), peer.port())
+        failure::name(&self.0.peer)
     }
 
     fn address(&self) -> SockAddr {
@@ -94,6 +94,10 @@ impl conn::owner::Owner for Owner {
         if let Some(xprt) = self.0.xprt.as_ref() {
             xprt.close();
         }
+    }
+
+    fn trace_removal(&self, device: &dyn fmt::Display) {
+        trace::server::device_removal(device, self.0.peer.bytes());
     }
 
     fn set_credits(&self, credits: u32) {

@@ -10,16 +10,19 @@ use kernel::sync::Arc;
 
 use super::chosen::Chosen;
 use super::endpoint::Endpoint;
-use super::flights;
+use super::failure::{Failure, Step};
 use super::owner::Owner;
-use super::responder::{Conn, Responder};
+use super::responder::{Conn, QueuePair, Responder};
 use super::service::Service;
 use super::sizes::Sizes;
+use super::{flights, log};
 use crate::conn::connection::{self, Parts};
 use crate::conn::lifecycle::Lifecycle;
 use crate::conn::owner::Owner as _;
-use crate::conn::{handshake, removal};
+use crate::conn::{handshake, removal, traced};
 use crate::mem::SockAddr;
+use crate::observe::trace;
+use crate::rdma::device::Device;
 use crate::rdma::listen::Request;
 use crate::rdma::mr::{Kind, MrPool};
 use crate::rdma::pd::Pd;
@@ -47,37 +50,43 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the device is going away or too small, `EPROTO` if the requester does not let us
-    /// read its memory, `ENOMEM`, or another error of the device. The request is refused then.
-    pub(super) fn new(service: &Arc<Service>, chosen: Chosen, request: Request) -> Result<Self> {
-        let reads = handshake::read_depth(&request).ok_or(EPROTO)?;
-        let owner = Owner::new(request.local_addr(), request.peer_addr())?;
+    /// See [`Failure`]. The request is refused then.
+    pub(super) fn new(
+        service: &Arc<Service>,
+        chosen: Chosen,
+        request: Request,
+    ) -> Result<Self, Failure> {
+        let device = request
+            .device()
+            .ok_or(Failure::Step(Step::Device, ENODEV))?;
+        let reads = reads(&request, &device)?;
+        let mut sizes = sizes(&chosen, &device)?;
+        let owner = Owner::new(request.local_addr(), request.peer_addr());
+        let owner = owner.map_err(Step::State.failed())?;
         let lifecycle = Lifecycle::answering(owner.clone(), &request);
-        let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL)?;
+        let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(Step::State.failed())?;
         let terms = handshake::responder_terms(&owner, &lifecycle, &chosen.announce());
-        let device = request.device().ok_or(ENODEV)?;
-        let mut sizes = Sizes::new(&chosen, &device.limits()).ok_or(ENODEV)?;
         sizes.limits.remote_invalidation = terms.remote_invalidation;
         let needs_regions = device.limits().reads_need_regions;
-        let lease = removal::lease(&service.devices, &device, owner.clone(), &lifecycle)?;
-        let cm = request.adopt(lifecycle.clone())?;
-        let pd = Pd::new(lease)?;
-        let shared = Conn::new(
-            EPOCH,
-            owner.clone(),
-            Responder::new(&sizes, lifecycle.clone())?,
-        )?;
+        let name = device.name();
+        let lease = removal::lease(&service.devices, &device, owner.clone(), &lifecycle)
+            .map_err(Step::Device.failed())?;
+        let cm = request
+            .adopt(lifecycle.clone())
+            .map_err(Step::Identifier.failed())?;
+        let pd = Pd::new(lease).map_err(Step::Pd.failed())?;
+        let shared = Responder::new(&sizes, lifecycle.clone(), name)
+            .and_then(|role| Conn::new(EPOCH, owner.clone(), role))
+            .map_err(Step::State.failed())?;
         // CAST: `usize` has at least 32 bits.
         let receive_size = chosen.inline as usize;
         let tags = (flights::tags(sizes.operations), receive_size);
-        let qp = connection::queue_pair(&cm, &pd, &sizes.queues, tags, shared.clone())?;
-        connection::post_receives(&owner, &qp, &sizes.queues)?;
+        let qp = connection::queue_pair(&cm, &pd, &sizes.queues, tags, shared.clone())
+            .map_err(Step::QueuePair.failed())?;
+        post_receives(&qp, sizes.queues.receives)?;
         shared.set_terms(&terms);
-        let sinks = if needs_regions {
-            Some(regions(&pd, reads)?)
-        } else {
-            None
-        };
+        let sinks = needs_regions.then(|| regions(&pd, reads)).transpose();
+        let sinks = sinks.map_err(Step::Regions.failed())?;
         let parts = Parts {
             terms,
             qp,
@@ -88,7 +97,7 @@ impl Prepared {
             calls: chosen.backward,
         };
         Ok(Self {
-            endpoint: Endpoint::new(parts, sinks, sizes.limits)?,
+            endpoint: Endpoint::new(parts, sinks, sizes.limits).map_err(Step::State.failed())?,
             owner,
             service: service.clone(),
             reads,
@@ -128,13 +137,48 @@ impl Prepared {
         self.owner.set_xprt(xprt);
         self.service.watch.add(self.endpoint.clone())?;
         let accepted = self.endpoint.accept(self.chosen.announce(), self.reads);
-        if accepted.is_err() {
+        if let Err(error) = accepted {
             self.service.watch.remove(&*self.endpoint);
+            trace::server::accept_err(traced::peer(&self.owner), error.to_errno());
+            return Err(error);
         }
-        accepted?;
         self.endpoint.shared().begin_use();
         Ok(self.endpoint)
     }
+}
+
+/// Returns how many RDMA Reads may be outstanding on the connection that `request` asks for.
+fn reads(request: &Request, device: &Device<'_>) -> Result<u8, Failure> {
+    handshake::read_depth(request).ok_or_else(|| match request.initiator_depth() {
+        0 => Failure::ReadDepth,
+        _ => Failure::Unfit {
+            device: device.name(),
+            reason: "it does no RDMA Reads",
+            no_reads: true,
+        },
+    })
+}
+
+/// Fits a connection to the device.
+fn sizes(chosen: &Chosen, device: &Device<'_>) -> Result<Sizes, Failure> {
+    let sizes = Sizes::new(chosen, &device.limits()).ok_or_else(|| Failure::Unfit {
+        device: device.name(),
+        reason: "its queues are too short",
+        no_reads: false,
+    })?;
+    if sizes.queues.credits < chosen.credits {
+        log::grant_lowered(&device.name(), sizes.queues.credits, chosen.credits);
+    }
+    Ok(sizes)
+}
+
+/// Posts the Receives of a connection. Each is posted again after its message was handled.
+fn post_receives(qp: &QueuePair, receives: u32) -> Result<(), Failure> {
+    qp.post_receives().map_err(Step::Receives.failed())?;
+    for number in 0..receives {
+        trace::server::post_recv(traced::cid(qp, number));
+    }
+    Ok(())
 }
 
 /// Makes regions for the RDMA Reads that may be outstanding. May sleep.

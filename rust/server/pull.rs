@@ -15,7 +15,10 @@ use super::endpoint::Endpoint;
 use super::pulled::{Pull, Shape};
 use super::receiver::Receiver;
 use super::service::Service;
+use crate::conn::traced;
 use crate::mem::Page;
+use crate::observe::trace;
+use crate::observe::trace::server::Posted;
 use crate::proto::responder::call;
 use crate::proto::responder::placement::{Part, Source};
 use crate::rdma::qp::Remote;
@@ -44,6 +47,9 @@ pub(super) fn prepare(
         call: context,
         shape,
         _permit: permit,
+        bytes: call.pulled(),
+        tag: u32::MAX,
+        posted: Posted::NEVER,
     };
     if filled.and_then(|()| keep_inline(call, &mut pull)).is_err() {
         put_back(service, ep, pull.sink);
@@ -132,6 +138,7 @@ pub(super) fn receive<'a>(
     mut pull: Pull,
     mut arriving: Arriving<'a, Call>,
 ) -> Receipt<'a> {
+    trace::server::read_finished(traced::cid(receiver.ep.qp(), pull.tag));
     let placed = pull.exchange(&mut arriving);
     let payload = pull.payload();
     let Pull { sink, call, .. } = pull;

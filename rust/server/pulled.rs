@@ -10,6 +10,7 @@ use kernel::prelude::*;
 
 use super::budget::Permit;
 use super::call::Call;
+use crate::observe::trace::server::Posted;
 use crate::proto::responder::call::{self, Parts};
 use crate::rdma::scatter::Sink;
 use crate::sunrpc::svc::receive::{Arriving, Payload};
@@ -21,6 +22,12 @@ pub(super) struct Pull {
     pub(super) shape: Shape,
     /// The pages in the budget of all connections.
     pub(super) _permit: Permit,
+    /// The bytes that RDMA Reads fetch.
+    pub(super) bytes: u32,
+    /// The tag of the RDMA Reads, once they are posted.
+    pub(super) tag: u32,
+    /// The time at which the RDMA Reads were posted.
+    pub(super) posted: Posted,
 }
 
 /// How a call lies in the pages of its sink.

@@ -7,7 +7,12 @@ use kernel::prelude::*;
 use super::call::Call;
 use super::endpoint::Endpoint;
 use super::flights::Outgoing;
+use crate::conn::traced;
+use crate::observe::requester;
+use crate::observe::stats::RequesterBreach;
+use crate::observe::trace;
 use crate::proto::responder::intake::{Refusal, Remedy};
+use crate::proto::responder::marks::Mark;
 use crate::proto::responder::reply::Cannot;
 use crate::wire::message::ErrorBody;
 use crate::wire::Version;
@@ -26,9 +31,15 @@ pub(super) fn message(ep: &Endpoint, refusal: &Refusal) {
     }
 }
 
-/// Answers a call whose reply cannot be sent. May sleep.
+/// Answers a call whose reply, of so many bytes, cannot be sent. May sleep.
 #[cold]
-pub(super) fn reply(ep: &Endpoint, call: &Call, _why: Cannot, credits: u32) {
+pub(super) fn reply(ep: &Endpoint, call: &Call, (why, len): (Cannot, u32), credits: u32) {
+    if let Some((bytes, segments)) = too_small(call, why, len) {
+        let cid = traced::cid(ep.qp(), call.receive());
+        trace::server::small_wrch_err(cid, bytes, segments);
+    }
+    let peer = traced::peer(ep.shared().owner());
+    requester::breach(peer, call.xid(), RequesterBreach::ReplyRoom);
     send(
         ep,
         call.version(),
@@ -37,8 +48,35 @@ pub(super) fn reply(ep: &Endpoint, call: &Call, _why: Cannot, credits: u32) {
     );
 }
 
+/// Returns how many bytes of a reply do not fit the chunk that is too small, and the number of its
+/// segments. `len` is the length of the reply.
+fn too_small(call: &Call, why: Cannot, len: u32) -> Option<(u32, u32)> {
+    let lists = call.lists();
+    let (chunk, bytes) = match why {
+        Cannot::WriteChunk => {
+            let mut chunks = lists.write_list().zip(call.marks());
+            let (chunk, mark) =
+                chunks.find(|(chunk, mark)| u64::from(mark.len) > chunk.total_len())?;
+            (chunk, mark.len)
+        }
+        Cannot::ReplyChunk => {
+            let padded = |mark: &Mark| mark.len.next_multiple_of(4);
+            let payloads = call.marks().iter().map(padded).sum();
+            (lists.reply_chunk()?, len.saturating_sub(payloads))
+        }
+        Cannot::Inline | Cannot::Header => return None,
+    };
+    let room = u32::try_from(chunk.total_len()).unwrap_or(u32::MAX);
+    let segments = u32::try_from(chunk.count()).unwrap_or(u32::MAX);
+    Some((bytes.saturating_sub(room), segments))
+}
+
 /// Sends an error. Without memory the connection is closed.
 fn send(ep: &Endpoint, version: Version, (xid, credits): (u32, u32), error: ErrorBody) {
+    match error {
+        ErrorBody::Vers { .. } => trace::server::err_vers(xid),
+        _ => trace::server::err_chunk(xid),
+    }
     let written = ep.send_buffer().and_then(|mut buf| {
         let len = version
             .error(buf.as_mut_slice(), xid, credits, error)
@@ -52,6 +90,7 @@ fn send(ep: &Endpoint, version: Version, (xid, credits): (u32, u32), error: Erro
         buf,
         len,
         source: None,
+        long: false,
         rkey: None,
     };
     ep.send(out);

@@ -10,15 +10,19 @@
 use kernel::prelude::*;
 
 use super::call::Call;
+use super::config::WRITES;
 use super::endpoint::Endpoint;
-use super::flights::Outgoing;
+use super::flights::{lane, Outgoing};
 use super::refuse;
+use crate::conn::traced;
+use crate::observe::trace;
 use crate::proto::responder::reply::Plan;
 use crate::rdma::qp::Remote;
 use crate::rdma::scatter::Source;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::xdr_buf::XdrBuf;
+use crate::wire::ListProc;
 
 /// Sends a reply. Thread of the service; may sleep for memory, but not for the send queue.
 ///
@@ -36,21 +40,23 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let plan = match Plan::new(message.len(), call.marks(), &lists, thresholds) {
         Ok(plan) => plan,
         Err(cannot) => {
-            refuse::reply(ep, call, cannot, credits);
+            refuse::reply(ep, call, (cannot, message.len()), credits);
             return Err(EMSGSIZE);
         }
     };
     let mut buf = ep.send_buffer()?;
-    let written = write(&message, &plan, &mut buf, call.xid(), credits);
+    let written = write(ep, &message, &plan, &mut buf, call, credits);
     let out = written.and_then(|len| {
         let source = source(ep, &message, &plan)?;
         Ok((len, source))
     });
-    let rkey = call.rkey();
+    let (rkey, long) = (call.rkey(), plan.proc() == ListProc::Nomsg);
     let (len, mut source) = match out {
         Ok(out) => out,
         Err(error) => {
             ep.role().flights.keep(buf);
+            let peer = traced::peer(ep.shared().owner());
+            trace::server::send_err(peer, call.xid(), error.to_errno());
             ep.shared().force_close();
             return Err(error);
         }
@@ -65,6 +71,7 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
         buf,
         len,
         source,
+        long,
         rkey,
     };
     ep.send(out);
@@ -74,16 +81,23 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
 /// Writes what goes inline to `buf`, and returns its length.
 #[inline]
 fn write(
+    ep: &Endpoint,
     message: &XdrBuf<'_>,
     plan: &Plan<'_>,
     buf: &mut SendBuf,
-    xid: u32,
+    call: &Call,
     credits: u32,
 ) -> Result<usize> {
     let bytes = buf.as_mut_slice();
-    let mut at = plan.encode(bytes, xid, credits).map_err(|_| EMSGSIZE)?;
+    let header = plan.encode(bytes, call.xid(), credits);
+    let mut at = header.map_err(|_| EMSGSIZE)?;
     // CAST: `usize` has at least 32 bits.
     let len = plan.send_len() as usize;
+    let cid = traced::cid(ep.qp(), call.receive());
+    if !call.lists().is_empty() {
+        trace::server::encode_lists(cid, bytes, ep.limits());
+    }
+    trace::server::send_pullup(cid, at, len.saturating_sub(at));
     if at == len {
         return Ok(len);
     }
@@ -104,17 +118,24 @@ fn source(ep: &Endpoint, message: &XdrBuf<'_>, plan: &Plan<'_>) -> Result<Option
         return Ok(None);
     }
     let mut source = ep.role().spare.source(ep.pd())?;
+    // RDMA Writes that follow each other in a segment count as one.
+    let (mut segments, mut end) = (0, None);
     for write in plan.writes() {
+        let len = u64::from(write.range.len);
+        segments += u64::from(end != Some((write.handle, write.offset)));
+        end = Some((write.handle, write.offset.wrapping_add(len)));
         let pieces = message.pieces(write.range.start, write.range.len);
         let to = Remote {
             addr: write.offset,
             rkey: write.handle,
         };
         if let Err(error) = source.write(pieces, to, ep.limits().sges) {
+            ep.unmapped(to, write.range.len, error);
             ep.role().spare.put_source(source);
             return Err(error);
         }
     }
+    WRITES.add(lane(ep.qp()), segments);
     Ok(Some(source))
 }
 

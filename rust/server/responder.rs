@@ -3,6 +3,7 @@
 //! The responder's part of a connection.
 
 use kernel::prelude::*;
+use kernel::sync::atomic::AtomicFlag;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::flights::Flights;
@@ -14,6 +15,7 @@ use super::spare::Spare;
 use crate::conn::lifecycle::Lifecycle;
 use crate::conn::role::{self, ConnOf, QpOf};
 use crate::proto::responder::grant::Grant;
+use crate::rdma::device::Name;
 use crate::rdma::recv::Held;
 
 /// Calls beyond the grant that are served all the same.
@@ -32,6 +34,10 @@ pub(crate) struct Responder {
     pub(super) flights: Flights,
     #[pin]
     pub(super) spare: Spare,
+    /// The device, for traces.
+    pub(super) device: Name,
+    /// The connection is being closed because of what the requester did.
+    pub(super) breached: AtomicFlag,
 }
 
 /// What a thread of the service is to receive.
@@ -65,6 +71,7 @@ impl Responder {
     pub(super) fn new(
         sizes: &Sizes,
         lifecycle: Arc<Lifecycle<Owner>>,
+        device: Name,
     ) -> Result<impl PinInit<Self> + use<>> {
         let arrivals = Arrivals {
             messages: Ring::new(sizes.queues.receives_max)?,
@@ -81,6 +88,8 @@ impl Responder {
             grant <- new_spinlock!(grant, "rpcrdma::Responder::grant"),
             flights <- flights,
             spare <- spare,
+            device,
+            breached: AtomicFlag::new(false),
         }))
     }
 

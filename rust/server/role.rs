@@ -2,13 +2,20 @@
 
 //! What a responder does with the completions of its connection.
 
-use super::flights::{Flight, BACKWARD};
+use super::breach;
+use super::config::RECEIVED;
+use super::flights::{lane, Flight, BACKWARD};
 use super::owner::Owner;
 use super::pulled::Pull;
 use super::responder::{Conn, Incoming, QueuePair, Responder};
+use crate::conn::owner::Owner as _;
 use crate::conn::role::Role;
+use crate::conn::traced;
+use crate::observe::stats::RequesterBreach;
+use crate::observe::trace;
 use crate::proto::conn::Event;
 use crate::rdma::qp::{Tag, WcError};
+use crate::rdma::scatter::Source;
 
 impl Role for Responder {
     type Owner = Owner;
@@ -20,7 +27,12 @@ impl Role for Responder {
     }
 
     #[inline]
-    fn received(conn: &Conn, _qp: &QueuePair, msg: Incoming<'_>) {
+    fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>) {
+        RECEIVED.add(lane(qp), 1);
+        trace::server::wc_recv(traced::cid(qp, msg.index()), msg.bytes().len());
+        if msg.invalidated().is_some() {
+            return breach::close(conn, 0, RequesterBreach::Invalidate);
+        }
         if conn.owner().route().answer(msg.bytes()) {
             return;
         }
@@ -30,17 +42,17 @@ impl Role for Responder {
         }
     }
 
-    fn completed(conn: &Conn, _qp: &QueuePair, tag: Tag, outcome: Result<(), WcError>) {
-        if outcome.is_err() {
+    fn completed(conn: &Conn, qp: &QueuePair, tag: Tag, outcome: Result<(), WcError>) {
+        if let Err(error) = outcome {
             // What was posted stays until the queue pair is drained.
-            return conn.force_close();
+            return breach::failed(conn, qp, tag, &error);
         }
         if tag == BACKWARD {
             return conn.owner().route().wake_senders();
         }
         match conn.role().flights.completed(tag) {
-            Some(Flight::Reply(source)) => conn.role().spare.put_source(source),
-            Some(Flight::Pull(pull)) => fetched(conn, pull),
+            Some(Flight::Reply(source)) => sent(conn, qp, tag, source),
+            Some(Flight::Pull(pull)) => fetched(conn, qp, tag, pull),
             None => {}
         }
     }
@@ -53,10 +65,30 @@ impl Role for Responder {
             Err(_) => conn.force_close(),
         }
     }
+
+    fn broken(conn: &Conn, qp: &QueuePair, error: &WcError) {
+        breach::broken(conn, qp, error);
+    }
+
+    fn device_event(conn: &Conn, event: u32) {
+        let device: &dyn kernel::fmt::Display = &conn.role().device;
+        trace::server::qp_error(event, device, conn.owner().address().bytes());
+    }
+}
+
+/// Frees the pages of a reply that was sent.
+fn sent(conn: &Conn, qp: &QueuePair, tag: Tag, source: Source) {
+    let cid = traced::cid(qp, tag.get());
+    trace::server::wc_send(cid);
+    trace::server::cc_release(cid, source.work_requests());
+    conn.role().spare.put_source(source);
 }
 
 /// Passes a call on whose RDMA Reads have completed.
-fn fetched(conn: &Conn, pull: Pull) {
+fn fetched(conn: &Conn, qp: &QueuePair, tag: Tag, pull: Pull) {
+    let cid = traced::cid(qp, tag.get());
+    trace::server::wc_read(cid, pull.bytes, pull.posted);
+    trace::server::cc_release(cid, pull.sink.work_requests());
     if conn.role().fetched(pull).is_ok() {
         conn.owner().data_arrived();
     }

@@ -113,6 +113,7 @@ impl RequesterBreach {
 
     /// Returns the breach that a refused reply of the backward direction is. `None` means that the
     /// requester has done nothing wrong.
+    #[allow(dead_code, reason = "for the server's calls in the backward direction")]
     pub(crate) const fn of_backward(refusal: backward::Refusal) -> Option<Self> {
         if !refusal.is_breach() {
             return None;

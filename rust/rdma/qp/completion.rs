@@ -119,6 +119,11 @@ pub(crate) trait Completions: Sized + Send + Sync + 'static {
         self.broken(qp, WcError::general());
     }
 
+    /// Notes an event of the queue pair (`enum ib_event_type`) that the device reports
+    /// asynchronously and that is not part of a connection's ordinary life. Unlike the other
+    /// methods, it is called in any context.
+    fn event(&self, _event: u32) {}
+
     /// Handles that the send queue has room, after a chain was refused with
     /// [`PostError::Full`](super::PostError::Full).
     fn room(&self, _qp: &Qp<Self>) {}
@@ -128,7 +133,6 @@ impl<C: Completions> Qp<C> {
     /// Tells the connection manager that a message has arrived, so that the last message of the
     /// handshake, should it be lost, is not waited for. Only the side that accepts calls this. Any
     /// context.
-    #[allow(dead_code, reason = "for the server")]
     pub(crate) fn note_established(&self) {
         self.inner().ident.note_established();
     }
@@ -226,6 +230,9 @@ impl<C: Completions> Inner<C> {
         if event == bindings::ib_event_type_IB_EVENT_COMM_EST {
             inner.ident.note_established();
         }
+        if !is_harmless(event) {
+            inner.consumer.event(event);
+        }
         if matches!(
             event,
             bindings::ib_event_type_IB_EVENT_QP_FATAL
@@ -250,4 +257,15 @@ impl<C: Completions> Inner<C> {
             owns: PhantomData,
         })
     }
+}
+
+/// Returns whether an event of a queue pair is part of a connection's ordinary life.
+const fn is_harmless(event: u32) -> bool {
+    matches!(
+        event,
+        bindings::ib_event_type_IB_EVENT_COMM_EST
+            | bindings::ib_event_type_IB_EVENT_SQ_DRAINED
+            | bindings::ib_event_type_IB_EVENT_PATH_MIG
+            | bindings::ib_event_type_IB_EVENT_QP_LAST_WQE_REACHED
+    )
 }

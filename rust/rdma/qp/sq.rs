@@ -105,6 +105,13 @@ impl SendQueue {
         self.posted
     }
 
+    /// Returns the number of work requests for which there is room, and the length of the queue.
+    pub(super) fn room(&self) -> (u32, u32) {
+        // CAST: by the type invariant the difference is at most `depth`.
+        let used = (self.posted - self.retired) as u32;
+        (self.depth.saturating_sub(used), self.depth)
+    }
+
     /// Returns whether anything was ever posted.
     pub(super) fn is_used(&self) -> bool {
         self.posted != 0

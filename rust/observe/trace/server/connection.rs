@@ -23,6 +23,7 @@ events! {
 
     /// Traces that a connection is refused, because its device has neither InfiniBand nor RoCE nor
     /// iWARP.
+    #[allow(dead_code, reason = "the connection manager knows no device of another fabric")]
     fn fabric_err(peer: Peer, status: i32) => svcrdma_fabric_err {
         addr: peer.endpoint(),
         status: status as isize,

@@ -2,7 +2,8 @@
 
 //! Events of the headers of calls.
 
-use crate::observe::trace::{count, Cid, Source};
+use crate::observe::trace::{count, Cid, Lazy, Source};
+use crate::proto::responder::call::Call;
 use crate::proto::responder::intake::Reason;
 use crate::wire::{Lists, Prefix, Proc, ReadSegment, Segment, What};
 
@@ -87,9 +88,18 @@ events! {
     }
 }
 
+/// Traces the call in a message of these `bytes`, and its chunks, with [`decode_rqst`],
+/// [`decode_rseg`] and [`decode_wseg`].
+#[inline(always)]
+pub(crate) fn decode_call(cid: impl Source<Cid> + Copy, bytes: &[u8], call: &Call<'_>) {
+    let header = bytes.len().saturating_sub(call.inline().len());
+    decode_rqst(cid, Lazy(|| prefix(bytes)), header);
+    decode_lists(cid, call.lists());
+}
+
 /// Traces every segment of a call's lists, with [`decode_rseg`] and [`decode_wseg`].
 #[inline(always)]
-pub(crate) fn decode_lists(cid: impl Source<Cid> + Copy, lists: &Lists<'_>) {
+fn decode_lists(cid: impl Source<Cid> + Copy, lists: &Lists<'_>) {
     #[cfg(CONFIG_TRACEPOINTS)]
     if event_enabled!(crate::raw::__tracepoint_svcrdma_decode_rseg)
         || event_enabled!(crate::raw::__tracepoint_svcrdma_decode_wseg)

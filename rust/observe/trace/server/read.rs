@@ -12,6 +12,9 @@ use crate::wire::Segment;
 pub(crate) struct Posted(Option<Instant<Monotonic>>);
 
 impl Posted {
+    /// No time: nothing was posted.
+    pub(crate) const NEVER: Self = Self(None);
+
     /// Returns the current time.
     #[inline(always)]
     pub(crate) fn now() -> Self {

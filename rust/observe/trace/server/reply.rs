@@ -3,7 +3,8 @@
 //! Events of replies: their chunks, their form, errors.
 
 use crate::observe::trace::{count, Cid, Peer, Source, WcStatus};
-use crate::wire::Segment;
+use crate::proto::responder::limits::Limits;
+use crate::wire::{Message, Segment};
 
 events! {
     /// Traces a segment that was put into a reply's header, with the length that is written. It is
@@ -88,6 +89,34 @@ events! {
     /// Traces that a message is answered with ERR_CHUNK.
     fn err_chunk(xid: u32) => svcrdma_err_chunk {
         xid: xid,
+    }
+}
+
+/// Traces every segment in a reply's header, which has these `bytes`, with [`encode_wseg`].
+#[inline(always)]
+pub(crate) fn encode_lists(cid: impl Source<Cid>, bytes: &[u8], limits: &Limits) {
+    #[cfg(CONFIG_TRACEPOINTS)]
+    if event_enabled!(crate::raw::__tracepoint_svcrdma_encode_wseg) {
+        trace_segments(cid.get(), bytes, limits);
+    }
+    #[cfg(not(CONFIG_TRACEPOINTS))]
+    let _ = (cid, bytes, limits);
+}
+
+#[cfg(CONFIG_TRACEPOINTS)]
+#[cold]
+fn trace_segments(cid: Cid, bytes: &[u8], limits: &Limits) {
+    let Ok(message) = Message::decode(bytes, &limits.wire()) else {
+        return;
+    };
+    let chunks = message.lists().map(|lists| {
+        let written = lists.write_list();
+        written.chain(lists.reply_chunk())
+    });
+    for chunk in chunks.into_iter().flatten() {
+        for (segno, segment) in chunk.segments().enumerate() {
+            encode_wseg(cid, count(segno), &segment);
+        }
     }
 }
 
