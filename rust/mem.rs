@@ -21,7 +21,6 @@ mod pages;
 mod pool;
 
 pub(crate) use pages::{Page, PageRef};
-#[allow(unused_imports, reason = "for the server")]
 pub(crate) use pool::PagePool;
 
 // CAST: a page is far smaller than 4 GiB.

@@ -36,7 +36,6 @@ pub mod inline;
 #[allow(dead_code, unused_imports, reason = "RFC 5666 only")]
 pub mod legacy;
 pub mod requester;
-#[allow(dead_code, unused_imports, reason = "for the server")]
 pub mod responder;
 #[allow(dead_code, unused_imports, reason = "for version two")]
 pub mod version;

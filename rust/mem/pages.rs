@@ -56,7 +56,6 @@ impl PageRef {
 
     /// Puts all references of a vector, whose capacity stays. This costs less than dropping them
     /// one by one. Process context.
-    #[allow(dead_code, reason = "for the server")]
     pub(crate) fn put_all<A: Allocator>(pages: &mut Vec<Self, A>) {
         let (first, len, capacity) = core::mem::replace(pages, Vec::new()).into_raw_parts();
         // SAFETY: The parts are those of the vector, with a length of 0: the references are not
@@ -141,7 +140,6 @@ impl Page {
     /// The user of the piece promises that the device uses it only while `self` exists, and that
     /// [`Self::bytes`] is not called meanwhile.
     #[inline]
-    #[allow(dead_code, reason = "for the server")]
     pub(crate) unsafe fn piece(&self, offset: u32, len: u32) -> Piece {
         let offset = offset.min(PAGE);
         // SAFETY: The bytes are inside one page, which by the type invariants is lowmem. The caller

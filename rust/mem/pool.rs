@@ -22,7 +22,6 @@ pub(crate) struct PagePool {
     max_free: usize,
 }
 
-#[allow(dead_code, reason = "for the server")]
 impl PagePool {
     /// Makes an empty cache of at most `max_free` pages. May sleep.
     ///
@@ -43,6 +42,7 @@ impl PagePool {
     /// # Errors
     ///
     /// `ENOMEM`.
+    #[allow(dead_code, reason = "for the KUnit tests")]
     pub(crate) fn get(&self) -> Result<Page> {
         let cached = self.free.lock().pop();
         cached.map_or_else(Page::new, Ok)
@@ -84,6 +84,7 @@ impl PagePool {
     }
 
     /// Puts a page back. It is freed if the cache is full.
+    #[allow(dead_code, reason = "for the KUnit tests")]
     pub(crate) fn put(&self, page: Page) {
         self.put_all(core::iter::once(page));
     }
@@ -106,11 +107,13 @@ impl PagePool {
     }
 
     /// Returns the number of free pages.
+    #[allow(dead_code, reason = "for the KUnit tests")]
     pub(crate) fn free(&self) -> usize {
         self.free.lock().len()
     }
 
     /// Returns the largest number of free pages.
+    #[allow(dead_code, reason = "for the KUnit tests")]
     pub(crate) fn max_free(&self) -> usize {
         self.max_free
     }

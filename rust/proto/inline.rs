@@ -49,7 +49,6 @@ impl Thresholds {
 
     /// Returns the thresholds of a server that announced `local` and found `peer`, if anything, in
     /// the client's private data.
-    #[allow(dead_code, reason = "for the server")]
     pub fn for_server(local: &Settings, peer: Option<Settings>) -> Self {
         Self::agree(&peer.unwrap_or_default(), local)
     }

@@ -2,7 +2,7 @@
 
 //! Decisions that only a responder makes.
 //!
-//! State: for the server.
+//! State: live.
 //!
 //! | module | question |
 //! | --- | --- |

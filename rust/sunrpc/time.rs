@@ -18,7 +18,6 @@ pub(super) fn now() -> usize {
 }
 
 /// Returns the current time, in seconds since an arbitrary moment.
-#[allow(dead_code, reason = "for the server")]
 pub(crate) fn seconds() -> usize {
     now() / HZ
 }

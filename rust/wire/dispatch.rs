@@ -14,7 +14,6 @@ impl<'a> Message<'a> {
     ///
     /// The errors of [`Message::decode_as`], and [`What::Version`] for an unsupported version.
     #[inline]
-    #[allow(dead_code, reason = "for the server")]
     pub fn decode(bytes: &'a [u8], limits: &Limits) -> Result<Self, DecodeError> {
         let version = peek(bytes)?.version;
         match Version::from_u32(version) {

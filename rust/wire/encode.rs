@@ -310,7 +310,7 @@ impl<'b> ReplyStage<'b> {
     ///
     /// [`EncodeError::NoRoom`].
     #[inline]
-    #[allow(dead_code, reason = "for the server")]
+    #[allow(dead_code, reason = "for the host tests")]
     pub fn finish(mut self) -> Result<usize> {
         self.writer.put(ABSENT)?;
         Ok(self.writer.written())

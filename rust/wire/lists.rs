@@ -62,7 +62,6 @@ impl<'a> Lists<'a> {
     /// Returns the encoded chunks of the write list, and the encoded segments of the reply chunk:
     /// what a responder keeps of a call until its reply. [`Self::of_results`] is the inverse.
     #[inline]
-    #[allow(dead_code, reason = "for the server")]
     pub const fn results(&self) -> (&'a [u8], Option<&'a [u8]>) {
         (self.writes, self.reply)
     }
@@ -70,7 +69,6 @@ impl<'a> Lists<'a> {
     /// Makes lists of what [`Self::results`] has returned. The read list is absent. Other bytes
     /// give chunks that end early.
     #[inline]
-    #[allow(dead_code, reason = "for the server")]
     pub const fn of_results(writes: &'a [u8], reply: Option<&'a [u8]>) -> Self {
         Self {
             reads: &[],
@@ -80,7 +78,7 @@ impl<'a> Lists<'a> {
     }
 
     /// Iterates over every R_key in the lists, in the order of the header, repetitions included.
-    #[allow(dead_code, reason = "for the server")]
+    #[allow(dead_code, reason = "for the host tests")]
     pub fn handles(&self) -> impl Iterator<Item = u32> + 'a {
         let reads = self.read_list().map(|r| r.segment);
         let writes = self.write_list().flat_map(|c| c.segments());
@@ -278,7 +276,6 @@ impl<'a> WriteChunk<'a> {
     /// Returns the sum of the segments' lengths in bytes. It cannot overflow: a chunk has fewer
     /// than 2^32 segments of fewer than 2^32 bytes.
     #[inline]
-    #[allow(dead_code, reason = "for the server")]
     pub fn total_len(&self) -> u64 {
         self.segments()
             .fold(0, |sum: u64, s| sum.saturating_add(u64::from(s.length)))

@@ -162,7 +162,7 @@ impl<'a> Message<'a> {
 
     /// Returns the length of the header in bytes. An RPC message, if there is one, starts there.
     #[inline]
-    #[allow(dead_code, reason = "for the server")]
+    #[allow(dead_code, reason = "for the host tests")]
     pub const fn header_len(&self) -> usize {
         self.header_len
     }
@@ -175,7 +175,6 @@ impl<'a> Message<'a> {
 
     /// Returns the message type.
     #[inline]
-    #[allow(dead_code, reason = "for the server")]
     pub const fn proc(&self) -> Proc {
         match self.body {
             Body::Msg { .. } => Proc::Msg,
@@ -272,7 +271,7 @@ impl DecodeError {
     //= 5666-4.2-2 errors are answered by RDMA_ERROR
     //= 5666-4.2-5 other errors answered by ERR_CHUNK
     //= V2-4.2.3-1 errors are handled as in version
-    #[allow(dead_code, reason = "for the server")]
+    #[allow(dead_code, reason = "for the host tests")]
     pub const fn answer(&self, versions: (u32, u32)) -> ErrorBody {
         match self.what {
             What::Version(_) => ErrorBody::Vers {

@@ -16,7 +16,6 @@ pub enum Version {
 
 impl Version {
     /// Returns the version with this number, if it is supported.
-    #[allow(dead_code, reason = "for the server")]
     pub const fn from_u32(n: u32) -> Option<Self> {
         match n {
             1 => Some(Self::One),

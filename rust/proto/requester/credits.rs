@@ -61,13 +61,13 @@ impl Default for Account {
 /// the server's backward direction, and version two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 //= 8167-4-3 each direction has its own credits
-#[allow(dead_code, reason = "for the server")]
+#[allow(dead_code, reason = "for the server's backward direction")]
 pub struct Flow {
     credits: Credits,
     in_flight: u32,
 }
 
-#[allow(dead_code, reason = "for the server")]
+#[allow(dead_code, reason = "for the server's backward direction")]
 impl Flow {
     /// Makes the flow of a new connection: nothing in flight, one credit.
     pub const fn new() -> Self {

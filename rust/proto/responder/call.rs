@@ -2,7 +2,7 @@
 
 //! A call that a responder has accepted, and what its chunks must be like for that.
 //!
-//! State: for the server.
+//! State: live.
 //!
 //! Nothing of the requester's memory is read or written before all of the following hold:
 //!

@@ -2,7 +2,7 @@
 
 //! What a responder has to do with a message that it has received.
 //!
-//! State: for the server.
+//! State: live.
 //!
 //! A message that is not served is answered with an error where the protocol has one: ERR_VERS, or
 //! ERR_CHUNK (RFC 8166 section 4.5). An error message is never answered, nor is a reply: two peers

@@ -2,7 +2,7 @@
 
 //! What a responder is prepared to do for one call.
 //!
-//! State: for the server.
+//! State: live.
 //!
 //! The requester chooses how its memory is divided into segments. Each segment takes at least one
 //! work request, so the number of segments is bounded by the send queue, before anything is posted.

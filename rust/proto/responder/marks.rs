@@ -2,7 +2,7 @@
 
 //! Payloads that the upper layer has marked in a reply.
 //!
-//! State: for the server.
+//! State: live.
 //!
 //! While the upper layer encodes a reply it marks the results that may travel in write chunks. The
 //! first mark belongs to the first chunk of the call, and so on (RFC 8166 section 4.3.2, RFC 8267

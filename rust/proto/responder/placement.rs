@@ -2,7 +2,7 @@
 
 //! Where each part of a call comes from, and where it belongs.
 //!
-//! State: for the server.
+//! State: live.
 //!
 //! [`Reassembly`] gives the pieces of a call in order. Here the chunk at position zero is resolved
 //! into its segments, and each part gets its offset in the call. A segment is split where another

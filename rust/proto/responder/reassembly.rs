@@ -2,7 +2,7 @@
 
 //! Puts a message together from its inline part and its read chunks.
 //!
-//! State: for the server.
+//! State: live.
 //!
 //! Each read chunk stands for bytes that were taken out of the XDR stream at its position (RFC 8166
 //! section 3.4.5, RFC 5666 section 3.4). With RDMA_NOMSG the chunk at position zero takes the place

@@ -2,7 +2,7 @@
 
 //! Which way each byte of a reply goes.
 //!
-//! State: for the server.
+//! State: live.
 //!
 //! | the reply | payloads | the rest |
 //! | --- | --- | --- |

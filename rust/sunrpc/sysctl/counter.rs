@@ -43,7 +43,6 @@ impl Counter {
 
     /// Counts `n` events in a lane. Any context.
     #[inline]
-    #[allow(dead_code, reason = "for the server")]
     pub(crate) fn add(&self, lane: usize, n: u64) {
         if let Some(Lane(count)) = self.lanes.get(lane % LANES) {
             count.add(n, Relaxed);

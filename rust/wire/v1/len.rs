@@ -18,11 +18,11 @@ pub const PADDING: usize = 8;
 pub const DONE: usize = 16;
 
 /// RDMA_ERROR with ERR_VERS.
-#[allow(dead_code, reason = "for the server")]
+#[allow(dead_code, reason = "for the host tests")]
 pub const ERR_VERS: usize = 28;
 
 /// RDMA_ERROR with ERR_CHUNK as in RFC 8166.
-#[allow(dead_code, reason = "for the server")]
+#[allow(dead_code, reason = "for the host tests")]
 pub const ERR_CHUNK: usize = 20;
 
 /// Returns the bytes that `segments` entries of the read list add to [`MIN`].
