@@ -9,7 +9,7 @@
 //! requests backward credits with its calls, and our replies grant them.
 
 use super::super::wire::message::Body;
-use super::super::wire::{Direction, Message, Prefix, Proc};
+use super::super::wire::{Direction, Message, Proc};
 use super::inline::Thresholds;
 
 /// Credits granted in the backward direction: the number of calls that a peer may have outstanding.
@@ -65,13 +65,16 @@ pub fn is_answer(bytes: &[u8]) -> bool {
     // CAST: the discriminants of `repr(u32)` enums.
     const ERROR: [u8; 4] = (Proc::Error as u32).to_be_bytes();
     const REPLY: [u8; 4] = (Direction::Reply as u32).to_be_bytes();
-    // The type and three empty lists. RDMA_MSG is zero.
+    /// The type and three empty lists. RDMA_MSG is zero.
     const PLAIN: [u8; 16] = [0; 16];
-    let Some((_, rest)) = bytes.split_at_checked(Prefix::LEN - ERROR.len()) else {
+    /// The place of the type in a message.
+    const TYPE: usize = 12;
+    /// The place of the direction of an RPC message behind such a header, counted from the type.
+    const DIRECTION: core::ops::Range<usize> = 20..24;
+    let Some((_, rest)) = bytes.split_at_checked(TYPE) else {
         return false;
     };
-    let direction = rest.get(PLAIN.len() + 4..PLAIN.len() + 8);
-    direction == Some(&REPLY) && rest.starts_with(&PLAIN) || rest.starts_with(&ERROR)
+    rest.get(DIRECTION) == Some(&REPLY) && rest.starts_with(&PLAIN) || rest.starts_with(&ERROR)
 }
 
 /// Returns the RPC message of a call, or of a reply, of `max` bytes at most.
