@@ -123,7 +123,7 @@ _OF_SERVER = (("ours", "ours"), ("stock", "ours"))
 def _rounds(given: Sequence[str] = ()) -> list[Round]:
     """Returns the rounds. What the user names is all there is, and so is `given` for pytest."""
     named = settings.only() or given or os.environ.get("CLIENT") or os.environ.get("SERVER")
-    if named or settings.SERVER == "stock":
+    if named:
         return _of_modules((settings.client(), settings.server()), "")
     # The client's scenarios are about a stock server, whose habits they know.
     rounds = _of_modules(("ours", "stock"), "" if settings.full() else "not server")

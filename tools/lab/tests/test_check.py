@@ -19,6 +19,7 @@ def _no_switches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_long_form_has_three_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FULL", "1")
+    monkeypatch.setenv("SERVER", "stock")
     rounds = check._rounds()
     assert [(turn.flavour, turn.link) for turn in rounds] == [
         ("plain", "rxe"),
@@ -29,8 +30,7 @@ def test_long_form_has_three_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rounds_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With our server by default the server's scenarios have two rounds of their own."""
-    monkeypatch.setattr(check.settings, "SERVER", "ours")
+    """The server's scenarios have two rounds of their own."""
     assert [(turn.client, turn.server, turn.markers) for turn in check._rounds()] == [
         ("ours", "stock", "not server"),
         ("ours", "ours", "(server or both_roles) and not server_long"),
@@ -45,7 +45,7 @@ def test_rounds_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_named_modules_are_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check.settings, "SERVER", "ours")
+    monkeypatch.setenv("SERVER", "ours")
     monkeypatch.setenv("CLIENT", "stock")
     (turn,) = check._rounds()
     assert (turn.client, turn.server, turn.markers) == ("stock", "ours", "")
@@ -53,11 +53,23 @@ def test_named_modules_are_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
     assert turn.name == "scenarios (plain kernel, stock client, ours server, rxe)"
 
 
-@pytest.mark.parametrize("name", ["KERNEL", "ONLY"])
-def test_what_the_user_names_is_one_round(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_names_of_scenarios_are_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FULL", "1")
-    monkeypatch.setenv(name, "plain")
+    monkeypatch.setenv("ONLY", "mount")
     assert check._rounds() == [PLAIN]
+
+
+def test_a_named_kernel_has_a_round_for_each_pair_of_modules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FULL", "1")
+    monkeypatch.setenv("KERNEL", "plain")
+    rounds = check._rounds()
+    assert rounds[0] == PLAIN
+    assert [(turn.client, turn.server) for turn in rounds[1:]] == [
+        ("ours", "ours"),
+        ("stock", "ours"),
+    ]
 
 
 def test_several_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,6 +103,7 @@ def test_status_of_several_runs(
     monkeypatch: pytest.MonkeyPatch, statuses: list[int], wanted: int
 ) -> None:
     """A run that a signal has ended is a failure, whatever the others are."""
+    monkeypatch.setenv("CLIENT", "ours")
     monkeypatch.setenv("PAIRS", "2")
     monkeypatch.setattr(check.deps, "ensure", lambda: None)
     monkeypatch.setattr(check, "prepare", lambda _flavour: None)
