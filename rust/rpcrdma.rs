@@ -15,7 +15,7 @@ use rdma::device::Registration;
 use server::backward::callback::Callback;
 use server::config::SYSCTLS;
 use server::listener::Port;
-use server::service::{self, Service};
+use server::service;
 use sunrpc::svc::registration as svc;
 use sunrpc::sysctl;
 use sunrpc::xprt::class::{self, ClassRegistration};
@@ -68,7 +68,7 @@ impl kernel::Module for Module {
         let debugfs = Debugfs::new()?;
         let own_queue = module_parameters::completion_workqueue.value();
         let devices = Registration::new(c"rpcrdma", own_queue)?;
-        let service = Service::new(devices.clone())?;
+        let service = service::Owned::new(devices.clone())?;
         // From now on there may be mounts. SAFETY: The client maps pieces as it gets them, and
         // keeps none (`client::register`). It lets an RPC be completed or released only when none
         // of the regions that map its memory is live (`client::fence`, `client::release`);

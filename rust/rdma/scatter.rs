@@ -291,7 +291,8 @@ mod tests {
 
     #[test]
     fn range_is_split_at_the_ends_of_pages() -> Result {
-        let cases: [(usize, u32, &[(u32, u32)]); 6] = [
+        type Case = (usize, u32, &'static [(u32, u32)]);
+        let cases: [Case; 6] = [
             (0, 10, &[(0, 10)]),
             (33, 4063, &[(33, 4063)]),
             (33, 4064, &[(33, 4063), (0, 1)]),

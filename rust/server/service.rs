@@ -36,6 +36,26 @@ pub(crate) struct Service {
 pub(crate) struct Owned(Arc<Service>);
 
 impl Owned {
+    /// Makes what the listeners share. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(devices: Arc<Registration>) -> Result<Self> {
+        let watch = Arc::pin_init(Watch::new(), GFP_KERNEL)?;
+        let watched = watch.clone();
+        let interval = msecs_to_jiffies(watch::INTERVAL_MS);
+        let service = Service {
+            devices,
+            pages: PagePool::new(FREE_PAGES)?,
+            budget: Budget::new(mem::total_pages() / BUDGET_SHARE)?,
+            workers: Queue::reliable(c"rpcrdma", c"server")?,
+            watch,
+            _ticker: Ticker::new(interval, move || watched.look())?,
+        };
+        Ok(Self(Arc::new(service, GFP_KERNEL)?))
+    }
+
     /// Returns the service, for the registration of the class.
     pub(crate) fn service(&self) -> Arc<Service> {
         self.0.clone()
@@ -45,27 +65,5 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         self.0.workers.flush();
-    }
-}
-
-impl Service {
-    /// Makes what the listeners share. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new(devices: Arc<Registration>) -> Result<Owned> {
-        let watch = Arc::pin_init(Watch::new(), GFP_KERNEL)?;
-        let watched = watch.clone();
-        let interval = msecs_to_jiffies(watch::INTERVAL_MS);
-        let service = Self {
-            devices,
-            pages: PagePool::new(FREE_PAGES)?,
-            budget: Budget::new(mem::total_pages() / BUDGET_SHARE)?,
-            workers: Queue::reliable(c"rpcrdma", c"server")?,
-            watch,
-            _ticker: Ticker::new(interval, move || watched.look())?,
-        };
-        Ok(Owned(Arc::new(service, GFP_KERNEL)?))
     }
 }

@@ -41,11 +41,7 @@ pub(super) struct Sizes {
 impl Sizes {
     /// Fits a connection to a device; `None` if its queues are too short for one call.
     pub(super) fn new(chosen: &Chosen, device: &device::Limits) -> Option<Self> {
-        let sges = device
-            .max_sge
-            .min(device.max_read_sge)
-            .min(MOST_SGES)
-            .max(1);
+        let sges = device.max_sge.min(device.max_read_sge).clamp(1, MOST_SGES);
         let longest = chosen.max_payload.saturating_add(AROUND);
         let pages = longest >> PAGE_SHIFT;
         let chain = pages / sges + EXTRA_SEGMENTS;
