@@ -40,12 +40,18 @@ impl Route {
     }
 
     /// Sets the caller.
-    pub(super) fn attach(&self, caller: Arc<dyn Caller>) {
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if there is one already.
+    pub(super) fn attach(&self, caller: Arc<dyn Caller>) -> Result {
         let mut place = self.caller.lock();
-        let old = place.replace(caller);
+        if place.is_some() {
+            return Err(EBUSY);
+        }
+        *place = Some(caller);
         self.exists.store(true, Release);
-        drop(place);
-        drop(old);
+        Ok(())
     }
 
     /// Removes the caller.
@@ -143,7 +149,8 @@ mod tests {
         route.set_credits(3);
         route.wake_senders();
 
-        route.attach(caller.clone());
+        route.attach(caller.clone())?;
+        assert!(route.attach(counting()?).is_err_and(|error| error == EBUSY));
         assert!(route.answer(&ANSWER));
         assert!(!route.answer(&OTHER));
         assert!(!route.answer(&[]));

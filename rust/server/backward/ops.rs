@@ -78,8 +78,10 @@ impl Attach for Callback {
         let buffers = MAX_BC_REQUESTS as usize;
         ep.replies().fill(ep.pd(), buffers, call::buffer_len(&ep))?;
         let client = Arc::new(Client::new(xprt.handle(), ep.shared_arc()), GFP_KERNEL)?;
-        self.set_endpoint(ep.clone());
-        ep.shared().owner().route().attach(client);
+        // Another thread may be attaching a transport to this connection. Then this one has no
+        // connection to close.
+        ep.shared().owner().route().attach(client)?;
+        self.set_endpoint(ep);
         Ok(())
     }
 }
