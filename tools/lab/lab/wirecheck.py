@@ -264,10 +264,11 @@ class Checker:
             self.summary.writes += 1
         else:
             self.summary.reads += 1
+        if access.write and not access.length:
+            # A probe, which either peer may send, needs no memory.
+            return
         if frame.source in self._clients:
-            # A Write of zero bytes is a probe, which needs no memory.
-            if not access.write or access.length:
-                self._violation(frame, "RDMA access by the requester")
+            self._violation(frame, "RDMA access by the requester")
             return
         for connection in self._connections.values():
             for call in connection.pending.values():

@@ -123,8 +123,10 @@ def test_recall_after_reconnects(pair: Pair) -> None:
         for number in range(rounds):
             name = f"d{number}/f0"
             holder = _hold(pair, name, "r", f"exec sleep 1000 < {MOUNT_POINT}/{name}")
-            # The client closes the connection, although the address is the same.
-            pair.client.write(at, SERVER_ADDRESS)
+            # The client closes the connection, although the address is the same. SUNRPC waits for
+            # its send lock, and nothing wakes it when that is free.
+            once = f"timeout 1 bash -c 'printf %s {SERVER_ADDRESS} > {at}'"
+            pair.client.sh(f"for i in $(seq 30); do {once}; [ $? = 124 ] || break; done")
             # The client connects again, and binds the new connection to its session.
             pair.client.sh(f"touch {MOUNT_POINT}/back", timeout=60)
             time.sleep(2)

@@ -49,6 +49,14 @@ def test_probe_by_the_requester(cable: Cable, tmp_path: Path) -> None:
     assert "by the requester" in verdict(cable, tmp_path).violations[0]
 
 
+def test_probe_by_the_responder(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1), null_call(1))
+    cable.access(write=True, address=0, handle=0, length=0)
+    assert verdict(cable, tmp_path).violations == []
+    cable.access(write=True, address=0, handle=0, length=1)
+    assert "outside every advertised" in verdict(cable, tmp_path).violations[0]
+
+
 def test_credits_exceeded_before_first_reply(cable: Cable, tmp_path: Path) -> None:
     cable.call(header(1), null_call(1))
     cable.call(header(2), null_call(2))
