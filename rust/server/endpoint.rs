@@ -4,6 +4,7 @@
 
 use core::ops::Deref;
 
+use kernel::error::code::ENOBUFS;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
@@ -24,6 +25,11 @@ use crate::rdma::qp::{PostError, Remote};
 use crate::rdma::scatter::Sink;
 use crate::rdma::send::SendBuf;
 use crate::wire::Segment;
+
+/// The most memory regions for RDMA Reads of one connection.
+const MOST_REGIONS: u32 = 256;
+/// The regions that are made when there are too few.
+const MORE_REGIONS: u32 = 8;
 
 /// A responder's connection. It is separate from SUNRPC's transport: when that is detached, a
 /// worker closes the connection, so that a device can be removed although the service still works
@@ -111,6 +117,20 @@ impl Endpoint {
         // CAST: a small constant.
         let pages = len.div_ceil(PAGE_SIZE as u32);
         trace::server::dma_map_rw_err(self.qp().cq_id(), &segment, pages, error.to_errno());
+    }
+
+    /// Makes more memory regions for RDMA Reads. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS` if there are as many as allowed; `ENOMEM`, or another error of the device.
+    #[cold]
+    pub(super) fn grow_regions(&self) -> Result {
+        let pool = self.sinks.as_ref().ok_or(ENOBUFS)?;
+        if pool.total() >= MOST_REGIONS {
+            return Err(ENOBUFS);
+        }
+        pool.grow(MORE_REGIONS)
     }
 
     /// Returns a send buffer that the device does not use. May sleep.

@@ -6,6 +6,7 @@
 //! When they have completed, a thread receives the call. The pages come from a pool and are
 //! exchanged for those of that thread, which go to the pool.
 
+use kernel::error::code::ENOBUFS;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
@@ -41,7 +42,10 @@ pub(super) fn prepare(
     let Ok(mut sink) = ep.role().spare.sink(ep.pd()) else {
         return Err(context);
     };
-    let filled = fill(service, ep, call, shape, &mut sink);
+    let mut filled = fill(service, ep, call, shape, &mut sink);
+    if filled == Err(ENOBUFS) && ep.grow_regions().is_ok() {
+        filled = fill(service, ep, call, shape, &mut sink);
+    }
     let mut pull = Pull {
         sink,
         call: context,
@@ -69,7 +73,8 @@ fn keep_inline(call: &call::Call<'_>, pull: &mut Pull) -> Result {
     Ok(())
 }
 
-/// Gives the sink its pages and its RDMA Reads, and writes the bytes that are not read.
+/// Gives the sink its pages and its RDMA Reads, and writes the bytes that are not read. May be
+/// called again after an error.
 ///
 /// The pages belong to the device once the first RDMA Read was added, so they are written before.
 fn fill(
@@ -81,7 +86,9 @@ fn fill(
 ) -> Result {
     let (first, len) = shape.range();
     let pages = sink.pages().ok_or(EBUSY)?;
-    service.pages.get_many(shape.pages(), pages)?;
+    service
+        .pages
+        .get_many(shape.pages().saturating_sub(pages.len()), pages)?;
     for part in call.parts() {
         // The inline part around a payload is not in the pages.
         if let Some(at) = offset(&part, first).filter(|at| *at < len) {

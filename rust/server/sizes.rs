@@ -41,7 +41,12 @@ pub(super) struct Sizes {
 impl Sizes {
     /// Fits a connection to a device; `None` if its queues are too short for one call.
     pub(super) fn new(chosen: &Chosen, device: &device::Limits) -> Option<Self> {
-        let sges = device.max_sge.min(device.max_read_sge).clamp(1, MOST_SGES);
+        // Where RDMA Reads need memory regions, each has one element, which is a whole region.
+        let sges = match device.reads_need_regions {
+            true => device.max_sge,
+            false => device.max_sge.min(device.max_read_sge),
+        };
+        let sges = sges.clamp(1, MOST_SGES);
         let longest = chosen.max_payload.saturating_add(AROUND);
         let pages = longest >> PAGE_SHIFT;
         let chain = pages / sges + EXTRA_SEGMENTS;
@@ -91,5 +96,58 @@ impl Sizes {
                 remote_invalidation: false,
             },
         })
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_server_sizes)]
+mod tests {
+    use super::*;
+
+    const CHOSEN: Chosen = Chosen {
+        max_payload: 1 << 20,
+        credits: 128,
+        inline: 4096,
+        backward: 2,
+    };
+
+    fn device(max_qp_wr: u32, max_sge: u32, max_read_sge: u32, iwarp: bool) -> device::Limits {
+        device::Limits {
+            max_qp_wr,
+            max_sge,
+            max_read_sge,
+            max_frmr_depth: 256,
+            max_qp_rd_atom: 16,
+            max_qp_init_rd_atom: 16,
+            max_cqe: 1 << 16,
+            mem_mgt_extensions: true,
+            sg_gaps: false,
+            map_sleeps: false,
+            reads_need_regions: iwarp,
+        }
+    }
+
+    /// Checks that a device serves the largest payload in one segment, in both directions.
+    fn serves_payload(device: &device::Limits) {
+        let Some(sizes) = Sizes::new(&CHOSEN, device) else {
+            panic!("{device:?} is found unfit");
+        };
+        let needed = sizes.limits.work_requests(1, u64::from(CHOSEN.max_payload));
+        assert!(needed <= u64::from(sizes.limits.read_wrs));
+        assert!(needed <= u64::from(sizes.limits.write_wrs));
+        assert!(sizes.queues.send_wr + DRAIN_SEND_WRS <= device.max_qp_wr);
+        assert!(sizes.limits.write_wrs < sizes.queues.send_wr / 4 * 3);
+        assert!(sizes.queues.receives <= sizes.queues.receives_max);
+    }
+
+    #[test]
+    fn largest_payload_fits_the_devices_of_the_lab() {
+        serves_payload(&device(16384, 32, 32, false));
+        serves_payload(&device(32768, 6, 1, true));
+    }
+
+    #[test]
+    fn device_without_room_for_a_call_is_unfit() {
+        assert!(Sizes::new(&CHOSEN, &device(4, 32, 32, false)).is_none());
     }
 }
