@@ -10,6 +10,8 @@
 unsigned long page_offset_base = U_MEMORY;
 unsigned long vmemmap_base = U_PAGES;
 unsigned long phys_base;
+/* 1 GiB, as a guest of the lab has. */
+atomic_long_t _totalram_pages = ATOMIC_LONG_INIT(1 << 18);
 kmem_buckets kmalloc_caches[NR_KMALLOC_TYPES];
 
 static void *take(size_t size, gfp_t flags, const void *owner)
