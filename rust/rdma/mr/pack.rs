@@ -43,6 +43,9 @@ impl Packer {
     ///
     /// Physically contiguous pages have consecutive numbers. The rest of a run has to be added
     /// before the next run.
+    // `Mr::map` is compiled once for each role. Without the attribute, the compiler inlines this
+    // function only if it has a single caller.
+    #[inline(always)]
     pub(super) fn add(&mut self, page: usize, offset: u32, len: u32) -> u32 {
         let continues = self.end == Some((page, offset));
         if !(continues || self.fits_behind(offset)) {

@@ -123,7 +123,9 @@ impl SendQueue {
     /// # Errors
     ///
     /// [`Full`]: the queue is as before.
-    #[inline]
+    // `Qp::submit` is compiled once for each role. Without the attribute, the compiler inlines this
+    // function only if it has a single caller.
+    #[inline(always)]
     pub(super) fn reserve(&mut self, n: u32, tag: u32, wanted: bool) -> Result<Reservation, Full> {
         // INVARIANT: This comparison keeps the difference within `depth`.
         if self.posted - self.retired + u64::from(n) > u64::from(self.depth) {
