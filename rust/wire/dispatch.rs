@@ -32,7 +32,7 @@ impl<'a> Message<'a> {
     ///
     /// A [`DecodeError`] that names the first item that is truncated, unknown, malformed or beyond
     /// `limits`.
-    #[inline]
+    #[inline(always)]
     //= 5666-4.2-1 header and chunks are checked
     pub fn decode_as(
         version: Version,

@@ -66,6 +66,7 @@ impl XdrBufMut<'_> {
     /// its XDR padding.
     ///
     /// Bytes that do not fit are dropped: the decoder then finds the message too short.
+    #[inline(always)]
     pub(in super::super) fn place(&mut self, inline: &[u8], chunk: u32) -> Placed {
         // XDR pads to four bytes. A chunk is not longer than the pages for which it was offered.
         let chunk = chunk.min(self.buf().page_len());
