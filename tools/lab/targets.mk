@@ -6,7 +6,7 @@ LAB := tools/lab/python -m lab
 
 .PHONY: run shell bench soak lab-deps lab-lint lab-check
 
-## run: build everything, boot two guests, mount, copy files in both directions
+## run: build all, boot two guests, mount our server by our client and by the stock one, copy files
 run: lab-deps
 	@$(LAB) run
 

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`make run`: builds everything and mounts NFS over our module, shown step by step."""
+"""`make run`: builds everything and mounts NFS over our module, shown step by step.
+
+Our server is mounted by our client, and then by the stock one.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import time
 from collections.abc import Sequence
@@ -141,10 +145,24 @@ def show_counters(pair: Pair) -> None:
     print("    " + ", ".join(f"{name} {values[name]}" for name in shown))
 
 
+def acts() -> list[tuple[str, str]]:
+    """Returns whose modules client and server load, for each pair of guests that is shown."""
+    if os.environ.get("CLIENT") or os.environ.get("SERVER"):
+        return [(settings.client(), settings.server())]
+    return [("ours", "ours"), ("stock", "ours")]
+
+
 def main(arguments: Sequence[str]) -> int:
     """``lab run``."""
     argparse.ArgumentParser(prog="lab run", description=__doc__).parse_args(arguments)
-    client = settings.client()
+    for client, server in acts():
+        os.environ.update(CLIENT=client, SERVER=server)
+        _show(client)
+    return 0
+
+
+def _show(client: str) -> None:
+    """Shows one pair of guests at work."""
     built, client_module = prepare(client, settings.flavour())
     with boot(built, client_module, "run") as pair:
         logs = pair.directory
@@ -165,4 +183,3 @@ def main(arguments: Sequence[str]) -> int:
                 raise LabError(f"the {guest.name}'s kernel reported:\n{report}")
     say(f"done: NFS over RDMA, {settings.modules()}; nothing on either console")
     say(f"logs: {logs}")
-    return 0
