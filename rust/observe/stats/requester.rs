@@ -79,7 +79,7 @@ breaches! {
     Invalidate = ("invalidate", "R_key of the server invalidated"),
     /// A reply answers no call of this host.
     BackwardXid = ("backward_xid", "reply to no call"),
-    /// A reply to a call of this host has chunks, is too long, or has two XIDs.
+    /// A reply to a call of this host is too long, or has two XIDs.
     BackwardForm = ("backward_form", "malformed reply"),
     /// A connection request allows no RDMA Reads. It is refused.
     ReadDepth = ("read_depth", "no RDMA Reads allowed"),
