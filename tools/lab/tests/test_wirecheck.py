@@ -41,12 +41,15 @@ def test_clean_exchange(cable: Cable, tmp_path: Path) -> None:
     assert summary.without_chunks == 0
 
 
-def test_probe_by_the_requester(cable: Cable, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_client", [True, False])
+def test_probe(cable: Cable, tmp_path: Path, by_client: bool) -> None:
+    """Either side may send a Write of no bytes, which needs no memory."""
     cable.call(header(1), null_call(1))
-    cable.access(write=True, address=0, handle=0, length=0, by_client=True)
+    cable.access(write=True, address=0, handle=0, length=0, by_client=by_client)
     assert verdict(cable, tmp_path).violations == []
-    cable.access(write=True, address=0, handle=0, length=1, by_client=True)
-    assert "by the requester" in verdict(cable, tmp_path).violations[0]
+    cable.access(write=True, address=0, handle=0, length=1, by_client=by_client)
+    fault = "by the requester" if by_client else "outside every advertised segment"
+    assert fault in verdict(cable, tmp_path).violations[0]
 
 
 def test_probe_by_the_responder(cable: Cable, tmp_path: Path) -> None:
