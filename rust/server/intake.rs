@@ -105,7 +105,9 @@ fn begin<'a>(
         return arriving.nothing();
     }
     let Ok(context) = receiver.contexts.get(call, receive) else {
+        // Without an answer the requester would wait; over a new connection it asks again.
         ep.role().grant.lock().on_dropped();
+        ep.shared().force_close();
         return arriving.nothing();
     };
     if let Some(permit) = permit {

@@ -44,7 +44,8 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
             return Err(EMSGSIZE);
         }
     };
-    let mut buf = ep.send_buffer()?;
+    let closed = |_: &Error| ep.shared().force_close();
+    let mut buf = ep.send_buffer().inspect_err(closed)?;
     let written = write(ep, &message, &plan, &mut buf, call, credits);
     let out = written.and_then(|len| {
         let source = source(ep, &message, &plan)?;
@@ -62,7 +63,7 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
         }
     };
     match &mut source {
-        Some(source) => take_pages(reply, source)?,
+        Some(source) => take_pages(reply, source).inspect_err(closed)?,
         None => {
             reply.keep();
         }
