@@ -49,18 +49,28 @@ class Setup:
     #: Megabytes of the client's memory; 0 for the size of the server's.
     client_memory: int = 0
 
+    @property
+    def patience(self) -> float:
+        """How many times longer a guest may take for its work than with the plain kernel.
+
+        The checks of the debug kernel slow down everything that allocates memory. What a scenario
+        measures is not scaled by this.
+        """
+        return 4 if self.kernel.flavour == "debug" else 1
+
 
 class Guest:
     """A guest as scenarios use it: they run shell commands in it."""
 
-    def __init__(self, vm: Vm) -> None:
-        """Wraps a virtual machine."""
+    def __init__(self, vm: Vm, patience: float) -> None:
+        """Wraps a virtual machine; see `Setup.patience`."""
         self.vm = vm
         self.name = vm.spec.name
+        self._patience = patience
 
     def run(self, command: str, *, timeout: float = 60, stdin: bytes = b"") -> Exit:
         """Runs a shell command and returns how it ended."""
-        return self.vm.run(command, timeout=timeout, stdin=stdin)
+        return self.vm.run(command, timeout=timeout * self._patience, stdin=stdin)
 
     def sh(self, command: str, *, timeout: float = 60, stdin: bytes = b"") -> str:
         """Runs a shell command and returns its standard output.
@@ -141,8 +151,10 @@ class Pair:
             if setup.relay:
                 ends = [self._sockets / f"{name}-end.sock" for name in ("server", "client")]
                 self.relay = Relay(*ends)
-            self.server = Guest(self._boot("server", SERVER_ADDRESS, setup.server_module))
-            self.client = Guest(self._boot("client", CLIENT_ADDRESS, setup.client_module))
+            server = self._boot("server", SERVER_ADDRESS, setup.server_module)
+            self.server = Guest(server, setup.patience)
+            client = self._boot("client", CLIENT_ADDRESS, setup.client_module)
+            self.client = Guest(client, setup.patience)
             for vm in self._vms:
                 vm.wait_boot()
             self.boot_seconds = time.monotonic() - began

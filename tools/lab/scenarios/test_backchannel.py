@@ -180,10 +180,15 @@ def test_umount_amid_recalls(pair: Pair, count: int) -> None:
     _prepare(pair, count)
     for _ in range(2):
         pair.mount("4.2")
-        _take(pair, count, count // 4)
         with tracing.recording(pair.client, EVENTS) as trace:
-            conflict = pair.server.vm.start(f"python3 /lab/conflict.py /srv/export/d {count}")
-            deadline = time.monotonic() + 30
+            # The client returns delegations after some seconds, so the conflict is prepared.
+            pair.server.sh("rm -f /tmp/go")
+            conflict = pair.server.vm.start(
+                f"exec python3 /lab/conflict.py /srv/export/d {count} /tmp/go"
+            )
+            _take(pair, count, count // 4)
+            pair.server.sh("touch /tmp/go")
+            deadline = time.monotonic() + 30 * pair.setup.patience
             while not trace.events("xprtrdma_cb_call"):
                 assert time.monotonic() < deadline, "no callback came"
         began = time.monotonic()
