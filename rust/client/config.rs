@@ -72,6 +72,7 @@ impl Config {
             remote_invalidation: true,
             send: Size::from_bytes(self.inline_send),
             receive: Size::from_bytes(self.inline_receive),
+            versions: None,
         }
     }
 }

@@ -59,6 +59,7 @@ mod tests {
         remote_invalidation: true,
         send: Size::from_bytes(4096),
         receive: Size::from_bytes(8192),
+        versions: None,
     };
 
     /// Returns the terms of a responder that announces [`OURS`]: the longest message from and to

@@ -35,6 +35,7 @@ impl Chosen {
             remote_invalidation: true,
             send: Size::from_bytes(self.inline),
             receive: Size::from_bytes(self.inline),
+            versions: None,
         }
     }
 }

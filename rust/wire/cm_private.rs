@@ -12,6 +12,14 @@
 //! A size byte `b` stands for `(b + 1) * 1024` bytes. The eight bytes may lie at any offset within
 //! the private data. Other layers' data may surround them: some transports put their own data in
 //! front, and all append padding.
+//!
+//! A second format may follow: it says which versions of RPC-over-RDMA the sender supports (file
+//! `cm_private/versions.rs`).
+
+mod versions;
+
+#[allow(unused_imports, reason = "for version two")]
+pub use versions::{Versions, LEN as VERSIONS_LEN, MAGIC as VERSIONS_MAGIC};
 
 /// Format identifier, first word of the message (section 4).
 pub const MAGIC: u32 = 0xf6ab_0e18;
@@ -34,6 +42,9 @@ pub struct Settings {
     pub send: Size,
     /// The most the peer can receive in one Receive.
     pub receive: Size,
+    /// The versions of RPC-over-RDMA that the peer supports. `None` if it does not say so: it has
+    /// sent no second format, or none that is valid.
+    pub versions: Option<Versions>,
 }
 
 impl Settings {
@@ -43,6 +54,7 @@ impl Settings {
         remote_invalidation: false,
         send: Size::MIN,
         receive: Size::MIN,
+        versions: None,
     };
 }
 
@@ -95,7 +107,7 @@ impl Size {
     }
 }
 
-/// Encodes a version-one message.
+/// Encodes the first format alone, without the versions.
 //= 8797-4-2 senders set reserved bits to zero
 //= 8797-4-5 takes up the first eight octets
 pub const fn encode(settings: Settings) -> [u8; LEN] {
@@ -109,18 +121,60 @@ pub const fn encode(settings: Settings) -> [u8; LEN] {
     [m0, m1, m2, m3, FORMAT_VERSION, flags, send, receive]
 }
 
-/// Finds and decodes the message in a connection's private data.
+/// Most bytes of [`PrivateData`].
+#[allow(dead_code, reason = "for version two")]
+pub const MAX_LEN: usize = LEN.wrapping_add(VERSIONS_LEN);
+
+/// Encoded private data: the first format, and the second one if the settings have versions.
+#[allow(dead_code, reason = "for version two")]
+#[derive(Clone, Copy, Debug)]
+pub struct PrivateData {
+    bytes: [u8; MAX_LEN],
+    len: usize,
+}
+
+#[allow(dead_code, reason = "for version two")]
+impl PrivateData {
+    /// Encodes `settings`. Without versions the bytes are those of [`encode`].
+    pub fn new(settings: Settings) -> Self {
+        let second = settings.versions.map(versions::encode);
+        let both = encode(settings)
+            .into_iter()
+            .chain(second.unwrap_or_default());
+        let mut bytes = [0; MAX_LEN];
+        for (to, from) in bytes.iter_mut().zip(both) {
+            *to = from;
+        }
+        let len = if second.is_some() { MAX_LEN } else { LEN };
+        Self { bytes, len }
+    }
+
+    /// Returns the bytes to pass to the connection manager.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&self.bytes)
+    }
+}
+
+/// Finds and decodes the settings in a connection's private data.
 ///
 /// Takes the first place where the whole message fits and has a known version. An identifier that
 /// is followed by another version is passed over, since it may be other layers' data (sections 5.2
-/// and 7). Reserved flags are ignored. `None` means that [`Settings::DEFAULT`] applies.
+/// and 7). Reserved flags are ignored. `None` means that [`Settings::DEFAULT`] applies. The
+/// versions are taken from the second format, which is searched behind the first one in the same
+/// way.
 //= 8797-4-6 field too short for message
 //= 8797-5-1 other layers are passed over
 //= 8797-5.2-1 format identifier at any offset
 //= 8797-5.2-2 without the identifier no private data
 //= 8797-6-1 later formats are passed over
 pub fn decode(private_data: &[u8]) -> Option<Settings> {
-    private_data.windows(LEN).find_map(decode_here)
+    let mut places = private_data.windows(LEN).enumerate();
+    let (at, first) = places.find_map(|(at, window)| Some((at, decode_here(window)?)))?;
+    let behind = private_data.get(at.wrapping_add(LEN)..).unwrap_or_default();
+    Some(Settings {
+        versions: versions::decode(behind),
+        ..first
+    })
 }
 
 //= 8797-4-3 receivers ignore reserved bits
@@ -134,5 +188,6 @@ fn decode_here(window: &[u8]) -> Option<Settings> {
         remote_invalidation: flags & FLAG_REMOTE_INVALIDATION != 0,
         send: Size::from_code(send),
         receive: Size::from_code(receive),
+        versions: None,
     })
 }

@@ -7,7 +7,8 @@ the capture, and compares field by field. Exits 1 on the first difference, 77 if
 
 tshark decodes version-one headers field by field. It has no dissector for private data and shows
 only their bytes. This script compares these bytes with the ones that we have encoded, and decodes
-them a second time, by the layout in RFC 8797 section 4.
+them a second time, by the layouts in RFC 8797 section 4 and in
+Documentation/wire.rst.
 """
 
 import re
@@ -24,7 +25,7 @@ PRIVATE = {
     "mpa-rep": "iwarp_mpa.privatedata",
 }
 
-MAGIC = 0xF6AB0E18
+MAGIC, VERSIONS_MAGIC = 0xF6AB0E18, 0xB542A32C
 
 
 class MismatchError(Exception):
@@ -92,9 +93,20 @@ def read_private(field: bytes) -> dict[str, str]:
     for at in range(len(field) - 7):
         magic, version, flags, send, receive = struct.unpack_from("!IBBBB", field, at)
         if magic == MAGIC and version == 1:
-            sizes = {"send": (send + 1) * 1024, "receive": (receive + 1) * 1024}
-            return {k: str(v) for k, v in {"invalidation": flags & 1, **sizes}.items()}
+            found = {"invalidation": flags & 1}
+            found |= {"send": (send + 1) * 1024, "receive": (receive + 1) * 1024}
+            found |= read_versions(field[at + 8 :])
+            return {k: str(v) for k, v in found.items()}
     return {}
+
+
+def read_versions(behind: bytes) -> dict[str, int]:
+    """Returns the range in the second format of private data, or zeros."""
+    for at in range(len(behind) - 7):
+        magic, version, _, low, high = struct.unpack_from("!IBBBB", behind, at)
+        if magic == VERSIONS_MAGIC and version == 1 and 0 < low <= high:
+            return {"low": low, "high": high}
+    return {"low": 0, "high": 0}
 
 
 def check_private(items: list[list[str]]) -> str:

@@ -174,6 +174,7 @@ fn check_max() -> Result<(), &'static str> {
             remote_invalidation: false,
             send: Size::from_bytes(send),
             receive: Size::from_bytes(receive),
+            versions: None,
         };
         let t = Thresholds::for_client(&of(send, receive), Some(of(server, server)));
         ensure!(max_message(&t, buffer) == max, "longest message");

@@ -128,6 +128,7 @@ fn settings(remote_invalidation: bool, send: u32, receive: u32) -> Settings {
         remote_invalidation,
         send: Size::from_bytes(send),
         receive: Size::from_bytes(receive),
+        versions: None,
     }
 }
 

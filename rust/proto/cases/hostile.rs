@@ -289,6 +289,7 @@ fn check_settings() -> Check {
         remote_invalidation: true,
         send: cm_private::Size::from_bytes(4096),
         receive: cm_private::Size::from_bytes(4096),
+        versions: None,
     };
     let garbage = [0xf6, 0xab, 0x0e, 0x19, 1, 1, 9, 9];
     let later = [0xf6, 0xab, 0x0e, 0x18, 2, 1, 9, 9];

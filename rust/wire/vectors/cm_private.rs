@@ -2,7 +2,8 @@
 
 //! CM private data, RFC 8797 section 4.
 
-use super::super::cm_private::{decode, encode, Settings, Size};
+use super::super::cm_private::{decode, encode, PrivateData, Settings, Size, Versions};
+use super::super::Version;
 use super::ensure;
 
 /// Remote invalidation, send 4096, receive 65536.
@@ -12,7 +13,23 @@ const SETTINGS: Settings = Settings {
     remote_invalidation: true,
     send: Size::from_bytes(4096),
     receive: Size::from_bytes(65536),
+    versions: None,
 };
+
+/// The same settings, then the second format: versions one to two.
+const WITH_VERSIONS: [u8; 16] = [
+    0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 63, //
+    0xb5, 0x42, 0xa3, 0x2c, 1, 0, 1, 2,
+];
+
+/// Bytes of other layers around both formats and between them; the reserved byte is set.
+const VERSIONS_EMBEDDED: [u8; 32] = [
+    0x80, 0x10, 0x80, 0x10, 0xb5, // another layer
+    0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 63, //
+    0xb5, 0x42, 0xb5, 0x42, 0xa3, // another layer
+    0xb5, 0x42, 0xa3, 0x2c, 1, 0xff, 2, 255, //
+    0, 0, 0, 0, 0, 0,
+];
 
 /// Six bytes of another layer before the message, padding after it.
 const EMBEDDED: [u8; 20] = [
@@ -47,6 +64,7 @@ pub fn check() -> Result<(), &'static str> {
         remote_invalidation: false,
         send: Size::MIN,
         receive: Size::MAX,
+        versions: None,
     };
     ensure!(decode(&EMBEDDED) == Some(embedded), "embedded");
     ensure!(decode(&FOREIGN).is_none(), "other layers' data alone");
@@ -56,7 +74,9 @@ pub fn check() -> Result<(), &'static str> {
     };
     ensure!(decode(&TWO_FORMATS) == Some(second), "two formats");
     check_absent()?;
-    check_sizes()
+    check_sizes()?;
+    check_versions()?;
+    check_no_versions()
 }
 
 //~ 8797-4-4 exactly eight octets
@@ -73,6 +93,76 @@ fn check_absent() -> Result<(), &'static str> {
     let [first @ .., _, _, _, _, _, _, _, _] = &TWO_FORMATS;
     ensure!(decode(first).is_none(), "later version alone");
     ensure!(Settings::default() == Settings::DEFAULT, "default");
+    Ok(())
+}
+
+/// The second format, as it is written and where it is found.
+//~ 8797-4-5 takes up the first eight octets
+//~ 8797-6-1 later formats are passed over
+fn check_versions() -> Result<(), &'static str> {
+    let one_to_two = Settings {
+        versions: Versions::new(1, 2),
+        ..SETTINGS
+    };
+    let later = Settings {
+        versions: Versions::new(2, 255),
+        ..SETTINGS
+    };
+    ensure!(one_to_two.versions == Some(Versions::ALL), "all versions");
+    let encoded = PrivateData::new(one_to_two);
+    ensure!(encoded.as_bytes() == WITH_VERSIONS, "encode both formats");
+    let encoded = PrivateData::new(SETTINGS);
+    ensure!(encoded.as_bytes() == PLAIN, "encode the first format alone");
+    ensure!(encode(one_to_two) == PLAIN, "the first format of both");
+    ensure!(decode(&WITH_VERSIONS) == Some(one_to_two), "both formats");
+    ensure!(decode(&VERSIONS_EMBEDDED) == Some(later), "both embedded");
+    let supports = |low, high| {
+        let range = Versions::new(low, high)?;
+        Some([Version::One, Version::Two].map(|version| range.contains(version)))
+    };
+    ensure!(supports(1, 1) == Some([true, false]), "version one only");
+    ensure!(supports(1, 2) == Some([true, true]), "both versions");
+    ensure!(
+        supports(2, 9) == Some([false, true]),
+        "version two and later"
+    );
+    ensure!(supports(3, 9) == Some([false, false]), "later versions");
+    Ok(())
+}
+
+/// A second format that is not valid, or not behind the first one, says nothing. The first format
+/// is read all the same.
+//~ 8797-5-1 other layers are passed over
+fn check_no_versions() -> Result<(), &'static str> {
+    for len in 8..WITH_VERSIONS.len() {
+        let short = WITH_VERSIONS.get(..len).unwrap_or_default();
+        ensure!(decode(short) == Some(SETTINGS), "second format cut short");
+    }
+    // Offset and value of a byte: identifier, format version, lowest and highest version.
+    for (at, byte) in [
+        (8, 0xb4),
+        (11, 0x2d),
+        (12, 0),
+        (12, 2),
+        (14, 0),
+        (14, 3),
+        (15, 0),
+    ] {
+        let mut spoilt = WITH_VERSIONS;
+        *spoilt.get_mut(at).ok_or("offset")? = byte;
+        ensure!(decode(&spoilt) == Some(SETTINGS), "second format spoilt");
+    }
+    let mut swapped = WITH_VERSIONS;
+    swapped.rotate_left(8);
+    ensure!(
+        decode(&swapped) == Some(SETTINGS),
+        "formats in reverse order"
+    );
+    let [_, _, _, _, _, _, _, _, second @ ..] = &WITH_VERSIONS;
+    ensure!(decode(second).is_none(), "second format alone");
+    for (low, high) in [(0, 0), (0, 2), (2, 1), (255, 254)] {
+        ensure!(Versions::new(low, high).is_none(), "impossible range");
+    }
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 //! Prints items of the protocol, one a line: the kind, the bytes in hex, and the fields that we
 //! decode. `cross_check.py` puts the items into packets and compares the fields with tshark's.
 
-use rpcrdma_proto::wire::cm_private::{self, Settings, Size};
+use rpcrdma_proto::wire::cm_private::{self, PrivateData, Settings, Size, Versions};
 use rpcrdma_proto::wire::message::{Body, ErrorBody};
 use rpcrdma_proto::wire::{v1, Direction, EncodeError, Limits, ListProc, Lists, Message};
 use rpcrdma_proto::wire::{ReadListWriter, Segment, Version};
@@ -152,7 +152,9 @@ fn print_private(kind: &str, front: &[u8], message: &[u8], len: usize) {
     let found = cm_private::decode(&field).map_or("none".into(), |s| {
         let r = s.remote_invalidation as u32;
         let (send, receive) = (s.send.bytes(), s.receive.bytes());
-        format!("invalidation={r} send={send} receive={receive}")
+        let low = s.versions.map_or(0, Versions::low);
+        let high = s.versions.map_or(0, Versions::high);
+        format!("invalidation={r} send={send} receive={receive} low={low} high={high}")
     });
     println!("{kind} {} {found}", hex(&field));
 }
@@ -167,8 +169,9 @@ fn private_data() {
             remote_invalidation: n % 2 == 0,
             send: Size::from_bytes(send),
             receive: Size::from_bytes(receive),
+            versions: Versions::new(1, n as u8),
         };
-        messages.push(cm_private::encode(settings).to_vec());
+        messages.push(PrivateData::new(settings).as_bytes().to_vec());
     }
     // A later version of the format, which is passed over.
     messages.push(vec![0xf6, 0xab, 0x0e, 0x18, 2, 1, 3, 3]);

@@ -3,7 +3,7 @@
 //! Decoders: they stay within their input, and accepted messages encode to the same bytes again.
 
 use crate::proto::inline::Thresholds;
-use crate::wire::cm_private::{self, Settings};
+use crate::wire::cm_private::{self, PrivateData, Settings};
 use crate::wire::message::{Body, Message};
 use crate::wire::{conf_rdma, peek, v1, v2};
 use crate::wire::{Direction, EncodeError, Limits, ListProc, Lists, ReadListWriter, Version, What};
@@ -127,6 +127,21 @@ fn encode_again(buf: &mut [u8], message: &Message<'_>) -> Result<usize, EncodeEr
     }
 }
 
+/// Checks the second format of private data: what was found is in the input, behind the first.
+fn versions(data: &[u8], settings: Settings) {
+    let both = PrivateData::new(settings);
+    let Some((first, second)) = both.as_bytes().split_first_chunk::<{ cm_private::LEN }>() else {
+        panic!("no first format");
+    };
+    assert_eq!(*first, cm_private::encode(settings));
+    assert_eq!(second.is_empty(), settings.versions.is_none());
+    let at = data.windows(5).position(|w| w == &first[..5]).unwrap();
+    let mut behind = data[at + cm_private::LEN..].windows(cm_private::VERSIONS_LEN);
+    // The reserved byte is ignored.
+    let same = |w: &[u8]| w[..5] == second[..5] && w[6..] == second[6..];
+    assert!(second.is_empty() || behind.any(same));
+}
+
 /// Checks CM private data and CONF_RDMA: a decoded message encodes to bytes of the input.
 pub fn private_data(data: &[u8]) {
     let found = cm_private::decode(data);
@@ -137,6 +152,7 @@ pub fn private_data(data: &[u8]) {
         // Reserved flags are ignored.
         assert_eq!(here[5] & 1, bytes[5]);
         assert_eq!(here[6..], bytes[6..]);
+        versions(data, settings);
     }
     let t = Thresholds::for_client(&Settings::DEFAULT, found);
     assert_eq!((t.client_to_server, t.server_to_client), (1024, 1024));

@@ -185,6 +185,7 @@ proptest! {
             remote_invalidation,
             send: cm_private::Size::from_code(send),
             receive: cm_private::Size::from_code(receive),
+            versions: None,
         };
         let mut data = front;
         data.extend(cm_private::encode(settings));
@@ -199,6 +200,57 @@ proptest! {
         let found = cm_private::decode(&data);
         let magic = data.windows(5).any(|w| w == [0xf6, 0xab, 0x0e, 0x18, 1]);
         prop_assert!(magic || found.is_none());
+    }
+
+    #[test]
+    //~ 8797-6-1 later formats are passed over
+    fn both_formats_at_every_length(
+        (send, receive) in any::<(u8, u8)>(),
+        (low, high) in (1u8.., 1u8..).prop_map(|(a, b)| (a.min(b), a.max(b))),
+        back in prop::collection::vec(any::<u8>(), 48),
+    ) {
+        let both = cm_private::Settings {
+            remote_invalidation: true,
+            send: cm_private::Size::from_code(send),
+            receive: cm_private::Size::from_code(receive),
+            versions: cm_private::Versions::new(low, high),
+        };
+        let first = cm_private::Settings { versions: None, ..both };
+        let encoded = cm_private::PrivateData::new(both);
+        let field = [encoded.as_bytes(), &back].concat();
+        for len in 0..=field.len() {
+            let want = match len {
+                0..8 => None,
+                8..16 => Some(first),
+                _ => Some(both),
+            };
+            prop_assert_eq!(cm_private::decode(&field[..len]), want);
+        }
+    }
+
+    #[test]
+    fn first_format_is_the_same_before_any_bytes(
+        settings in any::<(bool, u8, u8)>(),
+        back in prop::collection::vec(any::<u8>(), 0..=56),
+        magic in any::<bool>(),
+        at in 0usize..=56,
+    ) {
+        let (remote_invalidation, send, receive) = settings;
+        let settings = cm_private::Settings {
+            remote_invalidation,
+            send: cm_private::Size::from_code(send),
+            receive: cm_private::Size::from_code(receive),
+            versions: None,
+        };
+        let mut field = cm_private::encode(settings).to_vec();
+        field.extend(&back);
+        if magic {
+            // An identifier of the second format with any bytes behind it.
+            let at = 8 + at.min(back.len());
+            field.splice(at..at, cm_private::VERSIONS_MAGIC.to_be_bytes());
+        }
+        let found = cm_private::decode(&field).unwrap();
+        prop_assert_eq!(cm_private::Settings { versions: None, ..found }, settings);
     }
 
     #[test]
