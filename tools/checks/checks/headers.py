@@ -16,6 +16,7 @@ _STYLES = {
     ".h": f"/* {_TAG} */",
     ".bt": f"// {_TAG}",
     ".rst": f".. {_TAG}",
+    ".lua": f"-- {_TAG}",
 }
 _HASH_SUFFIXES = (".py", ".sh", ".mk", ".toml", ".yml")
 _HASH_NAMES = ("Makefile", "Kbuild", ".config.fragment", "run")

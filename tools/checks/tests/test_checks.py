@@ -195,6 +195,7 @@ class Headers(TreeTest):
                 "a.py": "#!/usr/bin/python3\n# SPDX-License-Identifier: GPL-2.0\n",
                 "a.rst": ".. SPDX-License-Identifier: GPL-2.0\n",
                 "a.bt": "#!/usr/bin/env bpftrace\n// SPDX-License-Identifier: GPL-2.0\n",
+                "a.lua": "-- SPDX-License-Identifier: GPL-2.0\n",
                 "data.json": "{}",
             }
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 CLIENT, SERVER = "10.0.0.2", "10.0.0.1"
 CLIENT_QP, SERVER_QP = 0x11, 0x22
 SEND_ONLY, SEND_ONLY_INV, WRITE_ONLY, READ_REQUEST = 0x04, 0x17, 0x0A, 0x0C
+SEND_FIRST, SEND_MIDDLE, SEND_LAST = 0x00, 0x01, 0x02
 
 Segment = tuple[int, int, int]
 
@@ -32,12 +33,13 @@ def header(
     grant: int = 32,
     version: int = 1,
     kind: int = 0,
+    direction: int = 0,
     reads: list[tuple[int, Segment]] | None = None,
     writes: list[list[Segment]] | None = None,
     reply: list[Segment] | None = None,
 ) -> bytes:
-    """Returns a transport header of version one."""
-    out = _words(xid, version, grant, kind)
+    """Returns a transport header with chunk lists; version two has a direction, too."""
+    out = _words(xid, version, grant, kind, *([direction] if version == 2 else []))
     for position, segment in reads or []:
         out += _words(1, position) + _segment(segment)
     out += _words(0)
@@ -67,8 +69,9 @@ class Cable:
         self._sequence[source] = sequence + 1
         to_server = source == CLIENT
         queue = SERVER_QP if to_server else CLIENT_QP
-        base = struct.pack(">BBHII", opcode, 0x40, 0xFFFF, queue, sequence)
-        udp_body = base + body + bytes(4)
+        pad = -len(body) % 4
+        base = struct.pack(">BBHII", opcode, 0x40 | pad << 4, 0xFFFF, queue, sequence)
+        udp_body = base + body + bytes(pad) + bytes(4)
         udp = struct.pack(">HHHH", 50000, 4791, 8 + len(udp_body), 0) + udp_body
         addresses = bytes(map(int, source.split(".")))
         addresses += bytes(map(int, (SERVER if to_server else CLIENT).split(".")))
@@ -88,6 +91,14 @@ class Cable:
             self._packet(source, SEND_ONLY, body)
         else:
             self._packet(source, SEND_ONLY_INV, _words(invalidate) + body)
+
+    def in_parts(self, source: str, body: bytes, size: int) -> None:
+        """Adds a Send in packets of at most `size` bytes. It must take at least two."""
+        parts = [body[at : at + size] for at in range(0, len(body), size)]
+        last = len(parts) - 1
+        for number, part in enumerate(parts):
+            opcode = {0: SEND_FIRST, last: SEND_LAST}.get(number, SEND_MIDDLE)
+            self._packet(source, opcode, part)
 
     def access(
         self, *, write: bool, address: int, handle: int, length: int, by_client: bool = False
