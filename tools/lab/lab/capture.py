@@ -3,7 +3,7 @@
 
 One pass over the file finds the frames that carry an RPC-over-RDMA message, start an RDMA Read or
 Write, or could not be dissected. Every Send to a queue pair that is not the connection manager's
-should carry a message.
+should carry a message. Version one is dissected by tshark itself, version two by tools/wireshark.
 """
 
 from __future__ import annotations
@@ -13,7 +13,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import paths
 from .errors import LabError
+
+#: The dissector of version two.
+_LUA = paths.ROOT / "tools/wireshark/rpcordma2.lua"
+
+#: Fields that a message of either version has, and their names in the dissectors of both.
+_COMMON = ("xid", "version", "reads_count", "writes_count", "reply_count", "position")
+_COMMON += ("segment_count", "rdma_handle", "rdma_length", "rdma_offset", "errcode")
+_COMMON += ("vers_low", "vers_high")
+_ONE = {name: f"rpcordma.{name}" for name in _COMMON}
+_ONE |= {"credits": "rpcordma.flow_control", "proc": "rpcordma.msg_type"}
+_TWO = {name: f"rpcordma2.{name}" for name in (*_COMMON, "credits", "proc")}
+#: Fields that only version two has.
+_ONLY_TWO = ("direction", "message_length", "opttype", "xchar_which", "receive_size")
+_ONLY_TWO += ("invalidation", "backward", "done", "rejected", "pending", "pendclr")
 
 _FIELDS = (
     "frame.number",
@@ -27,19 +42,12 @@ _FIELDS = (
     "infiniband.reth.r_key",
     "infiniband.reth.dmalen",
     "infiniband.ieth",
-    "rpcordma.xid",
-    "rpcordma.version",
-    "rpcordma.flow_control",
-    "rpcordma.msg_type",
-    "rpcordma.reads_count",
-    "rpcordma.writes_count",
-    "rpcordma.reply_count",
-    "rpcordma.position",
-    "rpcordma.segment_count",
-    "rpcordma.rdma_handle",
-    "rpcordma.rdma_length",
-    "rpcordma.rdma_offset",
-    "rpcordma.errcode",
+    *_ONE.values(),
+    *_TWO.values(),
+    *(f"rpcordma2.{name}" for name in _ONLY_TWO),
+    "rpcordma2.malformed",
+    "rpcordma2.breach",
+    "_ws.expert.message",
     "rpc.msgtyp",
     "_ws.malformed",
     "infiniband.cm.rep",
@@ -58,7 +66,7 @@ _SENDS_FILTER = "infiniband.bth.opcode in {" + ",".join(map(str, SENDS)) + "}"
 #: Queue pairs 0 and 1 belong to the connection manager. tshark guesses the protocol of a TCP stream
 #: from port numbers, so only malformed frames of the RDMA protocols count.
 _FILTER = (
-    "(rpcordma || infiniband.reth || infiniband.cm.rep"
+    "(rpcordma || rpcordma2 || infiniband.reth || infiniband.cm.rep"
     " || (_ws.malformed && (infiniband || iwarp_ddp_rdmap))"
     f" || ({_SENDS_FILTER} && infiniband.bth.destqp > 1))"
     # ICMP messages quote packets that arrived while a device was away.
@@ -80,6 +88,21 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class Operation:
+    """An optional operation of version two: its number, and what it says."""
+
+    kind: int
+    #: Characteristics, by id and in order; the value is None where the dissector knows no type.
+    values: tuple[tuple[int, int | None], ...] = ()
+    #: The elements of a request that RESP_XCHAR names.
+    done: frozenset[int] = frozenset()
+    rejected: frozenset[int] = frozenset()
+    pending: frozenset[int] = frozenset()
+    #: UPD_XCHAR: an earlier request is no longer pending.
+    cleared: bool = False
+
+
+@dataclass(frozen=True)
 class Message:
     """One RPC-over-RDMA message: header fields and chunk lists."""
 
@@ -91,16 +114,21 @@ class Message:
     writes: tuple[tuple[Segment, ...], ...] = ()
     reply: tuple[Segment, ...] | None = None
     error: int | None = None
-    #: 0 for a call, 1 for a reply, None without an RPC message in this frame.
+    #: The versions that ERR_VERS names.
+    versions: tuple[int, int] | None = None
+    #: 0 for a call, 1 for a reply, None for version one without an RPC message in this frame.
     direction: int | None = None
-    #: Bytes of payload in the RoCE packet; 0 without a RoCE packet.
+    #: Version one: bytes of payload in the RoCE packet; 0 without a RoCE packet.
+    #: Version two: bytes of the whole message.
     size: int = 0
+    operation: Operation | None = None
 
     def header(self) -> int:
-        """Returns the size of the transport header in bytes (RFC 8166, section 4)."""
+        """Returns the size of a transport header with chunk lists (RFC 8166, section 4)."""
         chunks = [*self.writes, *([] if self.reply is None else [self.reply])]
         lists = 3 * 4 + 24 * len(self.reads) + 4 * len(self.writes)
-        return 16 + lists + sum(4 + 16 * len(chunk) for chunk in chunks)
+        direction = 4 if self.version == 2 else 0
+        return 16 + direction + lists + sum(4 + 16 * len(chunk) for chunk in chunks)
 
 
 @dataclass(frozen=True)
@@ -129,6 +157,8 @@ class Frame:
     invalidates: int | None = None
     #: The responder's queue pair and its number for the connection, when it accepts a request.
     accepts: tuple[int, int] | None = None
+    #: What the dissector of version two objects to.
+    objection: str = ""
 
 
 def _numbers(text: str) -> list[int]:
@@ -137,31 +167,72 @@ def _numbers(text: str) -> list[int]:
 
 def _message(row: dict[str, str]) -> Message | None:
     """Rebuilds the chunk lists from flat fields, which tshark prints in the order of the wire."""
-    xids = _numbers(row["rpcordma.xid"])
-    if not xids:
+    two = bool(row["rpcordma2.xid"])
+    found = {name: _numbers(row[field]) for name, field in (_TWO if two else _ONE).items()}
+    if not found["xid"]:
         return None
-    names = ("rdma_handle", "rdma_length", "rdma_offset")
-    columns = [_numbers(row[f"rpcordma.{name}"]) for name in names]
-    segments = iter([Segment(*values) for values in zip(*columns, strict=True)])
-    positions = _numbers(row["rpcordma.position"])
-    counts = _numbers(row["rpcordma.segment_count"])
-    reads = tuple((position, next(segments)) for position in positions)
-    chunks = [tuple(next(segments) for _ in range(count)) for count in counts]
-    has_reply = sum(_numbers(row["rpcordma.reply_count"])) > 0
-    error = _numbers(row["rpcordma.errcode"])
-    direction = _numbers(row["rpc.msgtyp"])
+    columns = [found[name] for name in ("rdma_handle", "rdma_length", "rdma_offset")]
+    segments = iter([Segment(*values) for values in zip(*columns, strict=not two)])
+    # A malformed message of version two may announce more segments than it has.
+    nothing = Segment(0, 0, 0)
+    reads = tuple((position, next(segments, nothing)) for position in found["position"])
+    left = len(columns[0]) - len(reads)
+    chunks = [
+        tuple(next(segments, nothing) for _ in range(min(count, left)))
+        for count in found["segment_count"]
+    ]
+    has_reply = sum(found["reply_count"]) > 0
+    vers = (*found["vers_low"], *found["vers_high"])
+    direction = _first(row["rpcordma2.direction" if two else "rpc.msgtyp"])
+    kind = found["proc"][0]
+    length = sum(_numbers(row["udp.length"])) - _AROUND
     return Message(
-        xid=xids[0],
-        version=_numbers(row["rpcordma.version"])[0],
-        credits=_numbers(row["rpcordma.flow_control"])[0],
-        kind=_numbers(row["rpcordma.msg_type"])[0],
+        xid=found["xid"][0],
+        version=found["version"][0],
+        credits=found["credits"][0],
+        kind=kind,
         reads=reads,
         writes=tuple(chunks[:-1] if has_reply else chunks),
         reply=chunks[-1] if has_reply and chunks else None,
-        error=error[0] if error else None,
-        direction=direction[0] if direction else None,
-        size=max(0, sum(_numbers(row["udp.length"])) - _AROUND),
+        error=found["errcode"][0] if found["errcode"] else None,
+        versions=(vers[0], vers[1]) if len(vers) == 2 else None,
+        # An error of version two has no direction: it is always a reply.
+        direction=1 if two and direction is None else direction,
+        size=(_first(row["rpcordma2.message_length"]) or 0) if two else max(0, length),
+        operation=_operation(row),
     )
+
+
+def _first(text: str) -> int | None:
+    return next(iter(_numbers(text)), None)
+
+
+def _elements(text: str) -> frozenset[int]:
+    """Returns the elements in the words of a subset."""
+    words = enumerate(_numbers(text))
+    return frozenset(32 * n + bit for n, word in words for bit in range(32) if word >> bit & 1)
+
+
+def _operation(row: dict[str, str]) -> Operation | None:
+    kind = _first(row["rpcordma2.opttype"])
+    if kind is None:
+        return None
+    names = {1: "receive_size", 2: "invalidation", 3: "backward"}
+    columns = {which: iter(_numbers(row[f"rpcordma2.{name}"])) for which, name in names.items()}
+    ids = _numbers(row["rpcordma2.xchar_which"])
+    subsets = [_elements(row[f"rpcordma2.{name}"]) for name in ("done", "rejected", "pending")]
+    return Operation(
+        kind,
+        tuple((which, next(columns.get(which, iter(())), None)) for which in ids),
+        *subsets,
+        cleared=_first(row["rpcordma2.pendclr"]) == 1,
+    )
+
+
+def _objection(row: dict[str, str]) -> str:
+    """The words of the dissector of version two about a message that is malformed or not legal."""
+    kinds = [kind for kind in ("malformed", "breach") if row[f"rpcordma2.{kind}"]]
+    return f"{kinds[0]}: {row['_ws.expert.message']}" if kinds else ""
 
 
 def _access(row: dict[str, str], opcode: int) -> Access | None:
@@ -203,6 +274,7 @@ def parse_rows(lines: Iterable[str]) -> Iterator[Frame]:
             malformed=bool(row["_ws.malformed"]),
             invalidates=_invalidates(row, opcode),
             accepts=_accepts(row),
+            objection=_objection(row),
         )
 
 
@@ -246,7 +318,7 @@ def requests(pcap: Path) -> list[Request]:
 
 def _tshark(pcap: Path, what: str, fields: Sequence[str]) -> list[str]:
     """Returns one line of tab-separated fields for each frame that passes the filter."""
-    args = ["tshark", "-n", "-r", str(pcap), "-Y", what]
+    args = ["tshark", "-n", "-X", f"lua_script:{_LUA}", "-r", str(pcap), "-Y", what]
     args += ["-T", "fields", "-E", "occurrence=a", "-E", "aggregator=,"]
     for field in fields:
         args += ["-e", field]

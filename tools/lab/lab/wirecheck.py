@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Checks of a capture against the rules of RPC-over-RDMA version one.
+"""Checks of a capture against the rules of RPC-over-RDMA.
 
 Follows RFC 8166: credits (section 3.3), chunk lists (3.4, 3.5), the responder's duties, the lengths
-of what it has written, and the R_keys that it invalidates. The capture must begin before the
-connections it shows.
+of what it has written, and the R_keys that it invalidates. terms.py has what version two adds. The
+capture must begin before the connections it shows.
 """
 
 from __future__ import annotations
@@ -12,8 +12,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .capture import SENDS, Access, Frame, Message, Segment
-
-RDMA_MSG, RDMA_NOMSG, RDMA_ERROR = 0, 1, 4
+from .terms import (
+    CALL,
+    ERR_INVAL_OPTION,
+    ERR_VERS,
+    GENL,
+    NAMES,
+    NONE,
+    RDMA_ERROR,
+    RDMA_MSG,
+    RDMA_NOMSG,
+    RDMA_OPTIONAL,
+    REPLY,
+    Terms,
+)
 
 
 @dataclass(eq=False)
@@ -27,6 +39,9 @@ class Connection:
     invalidated: set[int] = field(default_factory=set)
     #: Bytes that RDMA Writes have put into a segment of an unanswered call, by XID and segment.
     written: dict[tuple[int, Segment], int] = field(default_factory=dict)
+    terms: Terms = field(default_factory=Terms)
+    #: Unanswered calls that were sent while the client had announced Remote Invalidation.
+    invalidatable: set[int] = field(default_factory=set)
 
     def note(self, xid: int, segment: Segment, access: Access) -> None:
         """Adds the bytes of an RDMA Write."""
@@ -47,28 +62,42 @@ class Backward:
     #: Calls before the first grant. The protocol has one; the stock server was seen to send two.
     FIRST = 2
 
-    #: The client's queue pair that each open call went to.
-    pending: dict[int, int] = field(default_factory=dict)
+    #: Open calls, and the client's queue pair that each went to.
+    pending: dict[int, tuple[int, Message]] = field(default_factory=dict)
     grants: dict[int, int] = field(default_factory=dict)
 
-    def call(self, queue: int, message: Message) -> list[str]:
+    def call(self, queue: int, message: Message, terms: Terms | None) -> list[str]:
         """Notes a call of the server; returns what is wrong with it (RFC 8167, section 4)."""
-        self.pending[message.xid] = queue
-        flight = sum(other == queue for other in self.pending.values())
+        self.pending[message.xid] = (queue, message)
+        flight = sum(other == queue for other, _ in self.pending.values())
         grant = self.grants.get(queue, self.FIRST)
         faults = []
         if flight > grant:
             faults.append(f"{flight} backward calls in flight, {grant} granted")
-        if message.reads or message.writes or message.reply is not None or message.kind != RDMA_MSG:
+        support = terms.client.backward if terms and message.version == 2 else None
+        if support == NONE:
+            faults.append("backward call to a client that supports none")
+        if support != GENL and (has_chunks(message) or message.kind != RDMA_MSG):
             faults.append("backward call with a chunk")
         return faults
 
     def answer(self, message: Message) -> bool:
         """Notes a reply of the client; returns whether it answers a backward call."""
-        queue = self.pending.pop(message.xid, None)
+        queue, _ = self.pending.pop(message.xid, (None, None))
         if queue is not None:
             self.grants[queue] = max(1, message.credits)
         return queue is not None
+
+    def covers(self, access: Access) -> bool:
+        """Returns whether an open call of version two offers the memory that the client accesses.
+
+        Backward calls of version one have no chunks.
+        """
+        return any(
+            segment.handle == access.handle and segment.covers(access.address, access.length)
+            for _, call in self.pending.values()
+            for segment in advertised(call, write=access.write)
+        )
 
 
 @dataclass
@@ -98,6 +127,13 @@ class Summary:
     invalidates: int = 0
     backward: int = 0
     most_in_flight: int = 0
+    #: Calls in version two, its optional operations by name, and its longest message.
+    version_two: int = 0
+    operations: dict[str, int] = field(default_factory=dict)
+    longest: int = 0
+    #: Calls that ERR_VERS answered, and those that were sent again in version one.
+    refused: int = 0
+    again: int = 0
     violations: list[str] = field(default_factory=list)
 
 
@@ -123,12 +159,14 @@ class Checker:
                 continue
             if self._retransmitted(frame):
                 continue
+            if frame.objection:
+                self._violation(frame, frame.objection)
             if frame.message:
                 self._on_message(frame, frame.message)
             elif frame.malformed:
                 self._violation(frame, "malformed")
             elif frame.opcode in SENDS:
-                self._violation(frame, "a Send that is no version-one message")
+                self._violation(frame, "a Send that is no message")
             if frame.access:
                 self._on_access(frame)
         return self.summary
@@ -155,19 +193,47 @@ class Checker:
         return True
 
     def _on_message(self, frame: Frame, message: Message) -> None:
+        if message.version == 2:
+            self.summary.longest = max(self.summary.longest, message.size)
+        if message.operation:
+            name = NAMES.get(message.operation.kind, str(message.operation.kind))
+            self.summary.operations[name] = self.summary.operations.get(name, 0) + 1
         if frame.source in self._clients:
             self._from_client(frame, message)
         else:
             self._from_server(frame, message)
 
+    def _faults(self, frame: Frame, message: Message, faults: list[str]) -> None:
+        for text in faults:
+            self._violation(frame, f"xid {message.xid:#x}: {text}")
+
     def _from_client(self, frame: Frame, message: Message) -> None:
-        if message.direction != 0 and self._backward.answer(message):
-            return
+        """Takes a call, a reply of the backward direction, or a message without an RPC."""
+        if message.version != 2:
+            if message.direction != 0 and self._backward.answer(message):
+                return
+            self._call(frame, message)
+        elif message.direction == CALL and message.kind != RDMA_OPTIONAL:
+            self._call(frame, message)
+        else:
+            terms = self._connections.setdefault(frame.queue, Connection()).terms
+            self._faults(frame, message, terms.from_client(message))
+            answers = message.kind != RDMA_OPTIONAL and self._backward.answer(message)
+            if message.kind in (RDMA_MSG, RDMA_NOMSG) and not answers:
+                self._violation(frame, f"xid {message.xid:#x}: reply without a backward call")
+
+    def _call(self, frame: Frame, message: Message) -> None:
         if frame.malformed:
             self._violation(frame, f"xid {message.xid:#x}: malformed call")
         if frame.invalidates is not None:
             self._violation(frame, f"xid {message.xid:#x}: Send With Invalidate by the requester")
         connection = self._connections.setdefault(frame.queue, Connection())
+        terms = connection.terms
+        again = not terms.settled and message.xid == terms.refused_xid and message.version == 1
+        self.summary.again += again
+        self._faults(frame, message, terms.from_client(message))
+        if terms.client.invalidation:
+            connection.invalidatable.add(message.xid)
         if message.xid in connection.pending:
             self._violation(frame, f"xid {message.xid:#x}: sent again on the same connection")
         connection.pending[message.xid] = message
@@ -182,8 +248,8 @@ class Checker:
 
     def _count_call(self, message: Message) -> None:
         self.summary.calls += 1
-        chunks = message.reads or message.writes or message.reply is not None
-        self.summary.without_chunks += not chunks
+        self.summary.version_two += message.version == 2
+        self.summary.without_chunks += not has_chunks(message)
         self.summary.read_chunks += bool(message.reads)
         self.summary.position_zero += any(position == 0 for position, _ in message.reads)
         self.summary.write_chunks += bool(message.writes)
@@ -195,32 +261,51 @@ class Checker:
         self.summary.inline += message.size - message.header()
 
     def _from_server(self, frame: Frame, message: Message) -> None:
+        one_way = message.kind == RDMA_OPTIONAL
+        if one_way or (message.version == 2 and message.direction == CALL):
+            self._without_call(frame, message)
+            return
         connection = self._answering(frame.queue, message.xid)
         if connection is None:
             self._without_call(frame, message)
             return
         call = connection.pending.pop(message.xid)
+        self._faults(frame, message, connection.terms.from_server(message, call))
+        self.summary.refused += message.kind == RDMA_ERROR and message.error == ERR_VERS
         connection.answered.add(message.xid)
         self.summary.replies += 1
         self.summary.long_replies += message.kind == RDMA_NOMSG
         self.summary.used += sum(s.length for s in advertised(message, write=True))
         self._on_invalidation(frame, connection, call)
+        connection.invalidatable.discard(call.xid)
         # tshark cannot put placed data back into a READ's reply and calls that malformed.
         if frame.malformed and not message.writes:
             self._violation(frame, f"xid {message.xid:#x}: malformed reply")
         if message.credits == 0:
             self._violation(frame, f"xid {message.xid:#x}: grant of no credit")
-        connection.grant = max(1, message.credits)
+        connection.grant = max(1, message.credits) if connection.terms.grants() else 1
         written = connection.take_written(call)
-        for text in answer_faults(call, message) + length_faults(call, message, written):
-            self._violation(frame, f"xid {message.xid:#x}: {text}")
+        faults = answer_faults(call, message) + length_faults(call, message, written)
+        self._faults(frame, message, faults)
 
     def _without_call(self, frame: Frame, message: Message) -> None:
-        """Takes a message that answers no call: a backward call is legal, a reply is not."""
-        if message.direction == 0:
+        """Takes a message that answers no call.
+
+        A backward call is legal, as are an optional operation and an error that answers one. A
+        reply is not.
+        """
+        connection = self._reply_queue.get(frame.queue)
+        terms = connection.terms if connection else None
+        two = message.version == 2
+        if two:
+            self._faults(frame, message, (terms or Terms()).from_server(message, None))
+        if connection and two and message.kind == RDMA_OPTIONAL and message.direction == REPLY:
+            connection.grant = max(1, message.credits)
+        if message.kind == RDMA_OPTIONAL or (two and message.error == ERR_INVAL_OPTION):
+            pass
+        elif message.direction == CALL:
             self.summary.backward += 1
-            for text in self._backward.call(frame.queue, message):
-                self._violation(frame, f"xid {message.xid:#x}: {text}")
+            self._faults(frame, message, self._backward.call(frame.queue, message, terms))
         else:
             self._violation(frame, f"xid {message.xid:#x}: reply without an unanswered call")
         if frame.invalidates is not None:
@@ -233,6 +318,10 @@ class Checker:
         if key is None:
             return
         self.summary.invalidates += 1
+        ready = call.xid in connection.invalidatable or connection.terms.client.invalidation
+        if call.version == 2 and not ready:
+            text = f"invalidates R_key {key:#x}; the client has not announced that it is ready"
+            self._violation(frame, f"xid {call.xid:#x}: {text}")
         if key not in offered_keys(call):
             text = f"invalidates R_key {key:#x}, which its call did not offer"
             self._violation(frame, f"xid {call.xid:#x}: {text}")
@@ -268,7 +357,8 @@ class Checker:
             # A probe, which either peer may send, needs no memory.
             return
         if frame.source in self._clients:
-            self._violation(frame, "RDMA access by the requester")
+            if not self._backward.covers(access):
+                self._violation(frame, "RDMA access by the requester")
             return
         for connection in self._connections.values():
             for call in connection.pending.values():
@@ -289,6 +379,11 @@ def advertised(call: Message, *, write: bool) -> list[Segment]:
         return [segment for _, segment in call.reads]
     segments = [segment for chunk in call.writes for segment in chunk]
     return segments + list(call.reply or ())
+
+
+def has_chunks(message: Message) -> bool:
+    """Returns whether any of the chunk lists has an entry."""
+    return bool(message.reads or message.writes or message.reply is not None)
 
 
 def offered_keys(call: Message) -> set[int]:

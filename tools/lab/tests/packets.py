@@ -47,6 +47,32 @@ def header(
     return out + (_chunk(reply) if reply is not None else _words(0))
 
 
+def error(xid: int, code: int, *versions: int, grant: int = 32, version: int = 2) -> bytes:
+    """Returns RDMA_ERROR, or RDMA2_ERROR; ERR_VERS has two versions."""
+    return _words(xid, version, grant, 4, code, *versions)
+
+
+def optional(xid: int, kind: int, data: bytes, *, direction: int = 0, grant: int = 32) -> bytes:
+    """Returns RDMA2_OPTIONAL. The length of the data is a multiple of four."""
+    return _words(xid, 2, grant, 5, direction, kind, len(data)) + data
+
+
+def values(**characteristics: int) -> bytes:
+    """Returns a list of characteristics: receive, invalidation and backward, in this order."""
+    found = [value(name, number) for name, number in characteristics.items()]
+    return _words(len(found)) + b"".join(found)
+
+
+def value(name: str, number: int) -> bytes:
+    """Returns one characteristic."""
+    return _words({"receive": 1, "invalidation": 2, "backward": 3}[name], 4, number)
+
+
+def subset(*elements: int) -> bytes:
+    """Returns a subset of the first 32 elements of a list."""
+    return _words(1, sum(1 << element for element in elements))
+
+
 def null_call(xid: int) -> bytes:
     """Returns the call message of NFSv3's NULL procedure."""
     return _words(xid, 0, 2, 100003, 3, 0, 0, 0, 0, 0)

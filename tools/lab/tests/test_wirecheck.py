@@ -78,7 +78,7 @@ def test_credits_within_grant(cable: Cable, tmp_path: Path) -> None:
 
 def test_wrong_version(cable: Cable, tmp_path: Path) -> None:
     cable.call(header(1, version=7), null_call(1))
-    assert "no version-one message" in verdict(cable, tmp_path).violations[0]
+    assert "a Send that is no message" in verdict(cable, tmp_path).violations[0]
 
 
 def test_second_reply(cable: Cable, tmp_path: Path) -> None:
