@@ -24,6 +24,7 @@ from checks import (
     trace_events,
     unsafe_budget,
     version,
+    wire_examples,
     words,
 )
 from checks.tree import Tree
@@ -42,6 +43,7 @@ CHECKS = {
         version,
         documents,
         examples,
+        wire_examples,
     )
 }
 

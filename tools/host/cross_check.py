@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Compares our decoding of version one, and of private data, with tshark's.
+"""Compares our decoding of headers, and of private data, with tshark's.
 
 Reads what `cargo run --example messages` prints, wraps each item in a packet, has tshark dissect
 the capture, and compares field by field. Exits 1 on the first difference, 77 if there is no tshark.
 
-tshark decodes version-one headers field by field. It has no dissector for private data and shows
-only their bytes. This script compares these bytes with the ones that we have encoded, and decodes
-them a second time, by the layouts in RFC 8797 section 4 and in
-Documentation/wire.rst.
+tshark decodes version-one headers field by field, and the dissector in tools/wireshark those of
+version two. Of private data this script takes only the bytes from tshark. It compares them with the
+ones that we have encoded, and decodes them a second time, by the layouts in RFC 8797 section 4 and
+in Documentation/wire.rst.
 """
 
+import pathlib
 import re
 import shutil
 import struct
@@ -26,6 +27,14 @@ PRIVATE = {
 }
 
 MAGIC, VERSIONS_MAGIC = 0xF6AB0E18, 0xB542A32C
+
+
+LUA = pathlib.Path(__file__).parents[1] / "wireshark/rpcordma2.lua"
+
+# Names of fields of version one, and those of version two that are not the same behind the dot.
+RENAMED = {"flow_control": "credits", "msg_type": "proc"}
+# What only version one has.
+ONLY_ONE = {"rdma_align", "rdma_thresh"}
 
 
 class MismatchError(Exception):
@@ -63,12 +72,36 @@ def ours(fields: dict[str, str]) -> dict[str, list[int]]:
     }
 
 
+def ours_in_two(fields: dict[str, str]) -> dict[str, list[int]]:
+    """Returns the fields of a header of version two that we have decoded."""
+    names = {name: name.removeprefix("rpcordma.") for name in ours(fields)}
+    found = {
+        f"rpcordma2.{RENAMED.get(names[name], names[name])}": values
+        for name, values in ours(fields).items()
+        if names[name] not in ONLY_ONE
+    }
+    found["rpcordma2.version"] = [2]
+    # The message is a call; an error has no direction.
+    found["rpcordma2.direction"] = [] if "error" in fields else [0]
+    return found
+
+
 def check_headers(items: list[list[str]]) -> str:
-    """Compares transport headers, field by field."""
-    frames = [packets.send(bytes.fromhex(item[1]), psn) for psn, item in enumerate(items)]
-    wanted = [ours(fields(item)) for item in items]
+    """Compares transport headers of version one, field by field."""
     heuristic = ("--enable-heuristic", "rpcrdma_infiniband")
-    rows = packets.dissect(frames, list(wanted[0]), *heuristic)
+    return compare(items, [ours(fields(item)) for item in items], *heuristic)
+
+
+def check_headers_of_two(items: list[list[str]]) -> str:
+    """Compares transport headers of version two, field by field."""
+    wanted = [ours_in_two(fields(item)) for item in items]
+    return "version two: " + compare(items, wanted, "-X", f"lua_script:{LUA}")
+
+
+def compare(items: list[list[str]], wanted: list[dict[str, list[int]]], *options: str) -> str:
+    """Compares headers with what tshark makes of them, field by field."""
+    frames = [packets.send(bytes.fromhex(item[1]), psn) for psn, item in enumerate(items)]
+    rows = packets.dissect(frames, list(wanted[0]), *options)
     compared = 0
     for item, want, row in zip(items, wanted, rows, strict=True):
         for field, values in want.items():
@@ -137,16 +170,18 @@ def main() -> int:
         return 77
     items = [line.split() for line in sys.stdin]
     headers = [item for item in items if item[0] == "header"]
+    two = [item for item in items if item[0] == "header2"]
     private = [item for item in items if item[0] in PRIVATE]
-    if not headers or not private or len(headers) + len(private) != len(items):
+    total = len(headers) + len(two) + len(private)
+    if not headers or not two or not private or total != len(items):
         print("cross-check: unexpected items to compare", file=sys.stderr)
         return 1
     try:
-        agreed = [check_headers(headers), check_private(private)]
+        agreed = [check_headers(headers), check_headers_of_two(two), check_private(private)]
     except MismatchError as mismatch:
         print(f"cross-check: {mismatch}", file=sys.stderr)
         return 1
-    print(f"cross-check: {' and '.join(agreed)} agree with tshark")
+    print(f"cross-check: {'; '.join(agreed)}: agree with tshark")
     return 0
 
 

@@ -76,17 +76,22 @@ fn fields(lists: &Lists<'_>) -> String {
 }
 
 fn print_header(bytes: &[u8]) {
-    let header = Message::decode_as(Version::One, bytes, &Limits::NONE).expect("our own message");
+    let header = Message::decode(bytes, &Limits::NONE).expect("our own message");
     let mut body = match header.body() {
         Body::Error(ErrorBody::Vers { low, high }) => format!("error=1 low={low} high={high}"),
         Body::Error(ErrorBody::BadHeader) => "error=2".into(),
+        Body::Error(ErrorBody::InvalidOption) => "error=3".into(),
         Body::Msgp { align, thresh, .. } => format!("align={align} thresh={thresh} "),
         _ => String::new(),
     };
     body += &header.lists().map(fields).unwrap_or_default();
     let (xid, credits, proc) = (header.xid(), header.credits(), header.proc() as u32);
     let bytes = hex(bytes);
-    println!("header {bytes} xid={xid:08x} credits={credits} proc={proc} {body}");
+    let kind = match header.version() {
+        Version::One => "header",
+        Version::Two => "header2",
+    };
+    println!("{kind} {bytes} xid={xid:08x} credits={credits} proc={proc} {body}");
 }
 
 /// A call that tshark need not understand: XID, CALL, version 2, program 0.
@@ -96,7 +101,17 @@ fn print_with_call(buf: &mut [u8], n: usize, xid: u32) {
     print_header(&buf[..n + 40]);
 }
 
-fn headers() -> Result<(), EncodeError> {
+fn begin(
+    version: Version,
+    buf: &mut [u8],
+    xid: u32,
+    proc: ListProc,
+) -> Result<ReadListWriter<'_>, EncodeError> {
+    version.begin(buf, xid, xid % 100, Direction::Call, proc)
+}
+
+/// Headers of both versions with all combinations of the lists. Returns the last XID.
+fn with_lists() -> Result<u32, EncodeError> {
     let mut buf = [0; 1024];
     let mut xid = 0x0a00_0001;
     for reads in [0, 1, 3] {
@@ -109,34 +124,35 @@ fn headers() -> Result<(), EncodeError> {
                     writes,
                     reply,
                 };
-                let n = shape.write(Version::One.begin(
-                    &mut buf,
-                    xid,
-                    xid % 100,
-                    Direction::Call,
-                    ListProc::Msg,
-                )?)?;
-                print_with_call(&mut buf, n, xid);
                 let n = shape.write(v1::begin_padded(&mut buf, xid, 9, 4096, 1024)?)?;
                 print_with_call(&mut buf, n, xid);
-                shape.position = 0;
-                let n = shape.write(Version::One.begin(
-                    &mut buf,
-                    xid,
-                    xid % 100,
-                    Direction::Call,
-                    ListProc::Nomsg,
-                )?)?;
-                print_header(&buf[..n]);
+                for version in [Version::One, Version::Two] {
+                    shape.position = 148;
+                    let n = shape.write(begin(version, &mut buf, xid, ListProc::Msg)?)?;
+                    print_with_call(&mut buf, n, xid);
+                    shape.position = 0;
+                    let n = shape.write(begin(version, &mut buf, xid, ListProc::Nomsg)?)?;
+                    print_header(&buf[..n]);
+                }
             }
         }
     }
+    Ok(xid)
+}
+
+fn headers() -> Result<(), EncodeError> {
+    let mut buf = [0; 1024];
+    let xid = with_lists()?;
     let n = v1::done(&mut buf, xid, 3)?;
     print_header(&buf[..n]);
     for error in [ErrorBody::Vers { low: 1, high: 2 }, ErrorBody::BadHeader] {
-        let n = Version::One.error(&mut buf, xid, 1, error)?;
-        print_header(&buf[..n]);
+        for version in [Version::One, Version::Two] {
+            let n = version.error(&mut buf, xid, 1, error)?;
+            print_header(&buf[..n]);
+        }
     }
+    let n = Version::Two.error(&mut buf, xid, 1, ErrorBody::InvalidOption)?;
+    print_header(&buf[..n]);
     // ERR_CHUNK of RFC 5666, with its eight words.
     let n = Version::One.error(&mut buf, xid, 1, ErrorBody::BadHeader)?;
     buf[n..n + 32].fill(0);

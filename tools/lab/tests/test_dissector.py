@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import struct
+import textwrap
 from pathlib import Path
 
 import dissected
 import pytest
 from dissected import Fields
 from packets import CLIENT, SEND_LAST, SERVER, Cable, header, null_call, null_reply
+
+from lab import paths
 
 READ_SEGMENT = (0x200, 5, 0x6000_0000_0000)
 WRITE_SEGMENT = (0x100, 4096, 0x7000_0000_0000)
@@ -108,6 +111,14 @@ def test_golden_messages(cable: Cable, tmp_path: Path) -> None:
     found = fields(cable, tmp_path)
     for (name, message), here in zip(messages.items(), found, strict=True):
         assert here == prefix(message) | GOLDEN[name], name
+
+
+def test_listing_in_the_documentation(cable: Cable, tmp_path: Path) -> None:
+    cable.call(golden()["INIT_OURS"])
+    text = dissected.run(cable.save(tmp_path / "cable.pcap"), "-O", "rpcordma2")
+    listing = text[text.index("RPC-over-RDMA version two") :].strip()
+    page = (paths.ROOT / "Documentation/wireshark.rst").read_text()
+    assert textwrap.indent(listing, "    ") + "\n\n" in page
 
 
 def test_messages_that_are_cut_short(cable: Cable, tmp_path: Path) -> None:
