@@ -376,17 +376,15 @@ local function rpc_message(m, range, reads)
     if range:range(4, 4):uint() ~= m.direction then
         m.tree:add_proto_expert_info(breach, "direction of the RPC message differs")
     end
+    local tvb = unreduced(range, reads)
     -- The dissector marks a malformed message by itself, and raises an error here.
     pcall(function()
-        Dissector.get("rpc"):call(unreduced(range, reads), m.pinfo, m.root)
+        Dissector.get("rpc"):call(tvb, m.pinfo, m.root)
     end)
 end
 
 local function direction(c, m)
     m.direction = c:word(m.tree, "direction")
-    if not DIRECTIONS[m.direction] then
-        fault("direction is neither CALL nor REPLY")
-    end
     m.info = m.info .. " " .. DIRECTIONS[m.direction]
 end
 
@@ -416,7 +414,7 @@ end
 
 local function error_message(c, m)
     local code = c:word(m.tree, "errcode")
-    m.info = m.info .. " " .. (ERRORS[code] or "unknown error")
+    m.info = m.info .. " " .. ERRORS[code]
     if code == ERR_VERS then
         local low = c:word(m.tree, "vers_low")
         local high = c:word(m.tree, "vers_high")
@@ -458,19 +456,21 @@ local BODIES = {
     [MSG] = with_lists, [NOMSG] = with_lists, [ERROR] = error_message, [OPTIONAL] = optional,
 }
 
--- Returns whether the bytes can be a message of version two.
+-- Returns whether the bytes can be a message of version two. A direction or an error that does not
+-- exist belongs to another protocol, or to a later draft of this one.
 local function plausible(tvb)
     if tvb:len() < 20 or tvb(4, 4):uint() ~= 2 then
         return false
     end
     local proc, word = tvb(12, 4):uint(), tvb(16, 4):uint()
-    if proc == MSG or proc == NOMSG then
-        return tvb:reported_len() >= 32 and DIRECTIONS[word] ~= nil and tvb(20, 4):uint() <= 1
+    if proc == ERROR then
+        return ERRORS[word] ~= nil
+    elseif tvb:len() < 28 or not PROCS[proc] or not DIRECTIONS[word] then
+        return false
     elseif proc == OPTIONAL then
-        local length = tvb:reported_len() >= 28 and tvb(24, 4):uint()
-        return length and DIRECTIONS[word] ~= nil and length <= tvb:reported_len() - 28
+        return tvb(24, 4):uint() <= tvb:reported_len() - 28
     end
-    return proc == ERROR and ERRORS[word] ~= nil
+    return tvb:reported_len() >= 32 and tvb(20, 4):uint() <= 1
 end
 
 -- Dissects a whole message.

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from .capture import SENDS, Access, Frame, Message, Segment
 from .terms import (
     CALL,
-    ERR_INVAL_OPTION,
     ERR_VERS,
     GENL,
     NAMES,
@@ -24,6 +23,7 @@ from .terms import (
     RDMA_NOMSG,
     RDMA_OPTIONAL,
     REPLY,
+    Peer,
     Terms,
 )
 
@@ -216,11 +216,21 @@ class Checker:
         elif message.direction == CALL and message.kind != RDMA_OPTIONAL:
             self._call(frame, message)
         else:
-            terms = self._connections.setdefault(frame.queue, Connection()).terms
-            self._faults(frame, message, terms.from_client(message))
-            answers = message.kind != RDMA_OPTIONAL and self._backward.answer(message)
-            if message.kind in (RDMA_MSG, RDMA_NOMSG) and not answers:
-                self._violation(frame, f"xid {message.xid:#x}: reply without a backward call")
+            self._not_a_call(frame, message)
+
+    def _not_a_call(self, frame: Frame, message: Message) -> None:
+        """Takes an optional operation of the client, a reply to a backward call, or an error."""
+        connection = self._connections.setdefault(frame.queue, Connection())
+        terms = connection.terms
+        self._faults(frame, message, terms.from_client(message))
+        if message.kind == RDMA_OPTIONAL:
+            queues = [queue for queue, one in self._reply_queue.items() if one is connection]
+            if message.direction == REPLY:
+                self._backward.grants |= dict.fromkeys(queues, max(1, message.credits))
+            return
+        answers = self._backward.answer(message)
+        if not (answers or answers_operation(message, terms.server)):
+            self._violation(frame, f"xid {message.xid:#x}: reply without a backward call")
 
     def _call(self, frame: Frame, message: Message) -> None:
         if frame.malformed:
@@ -301,12 +311,12 @@ class Checker:
             self._faults(frame, message, (terms or Terms()).from_server(message, None))
         if connection and two and message.kind == RDMA_OPTIONAL and message.direction == REPLY:
             connection.grant = max(1, message.credits)
-        if message.kind == RDMA_OPTIONAL or (two and message.error == ERR_INVAL_OPTION):
+        if message.kind == RDMA_OPTIONAL:
             pass
         elif message.direction == CALL:
             self.summary.backward += 1
             self._faults(frame, message, self._backward.call(frame.queue, message, terms))
-        else:
+        elif not (two and terms and answers_operation(message, terms.client)):
             self._violation(frame, f"xid {message.xid:#x}: reply without an unanswered call")
         if frame.invalidates is not None:
             text = f"invalidates R_key {frame.invalidates:#x} without an unanswered call"
@@ -379,6 +389,11 @@ def advertised(call: Message, *, write: bool) -> list[Segment]:
         return [segment for _, segment in call.reads]
     segments = [segment for chunk in call.writes for segment in chunk]
     return segments + list(call.reply or ())
+
+
+def answers_operation(message: Message, peer: Peer) -> bool:
+    """Returns whether a message is an error about an optional operation of this peer."""
+    return message.kind == RDMA_ERROR and message.xid in peer.operations
 
 
 def has_chunks(message: Message) -> bool:

@@ -37,6 +37,12 @@ def vectors(name: str) -> dict[str, bytes]:
     return golden.arrays((VECTORS / f"{name}.rs").read_text())
 
 
+def replaced(message: bytes, at: int, *words: int) -> bytes:
+    """Returns a message with other words from an offset on."""
+    end = at + 4 * len(words)
+    return message[:at] + struct.pack(f">{len(words)}I", *words) + message[end:]
+
+
 def mpa_stream(messages: list[bytes], size: int) -> list[bytes]:
     """Returns the frames of an iWARP connection: its handshake, and Sends of the client.
 

@@ -113,6 +113,24 @@ def test_golden_messages(cable: Cable, tmp_path: Path) -> None:
         assert here == prefix(message) | GOLDEN[name], name
 
 
+def test_values(cable: Cable, tmp_path: Path) -> None:
+    cases = {
+        "receive_size": (1, 0, 2**32 - 1),
+        "invalidation": (2, 0, 1),
+        "backward": (3, *range(4)),
+    }
+    updates = [
+        (name, number, dissected.replaced(golden()["UPDATE"], 28, which, 4, number))
+        for name, (which, *numbers) in cases.items()
+        for number in numbers
+    ]
+    for _, _, message in updates:
+        cable.call(message)
+    for (name, number, _), here in zip(updates, fields(cable, tmp_path), strict=True):
+        known = {one: here.get(one) for one in cases if one in here}
+        assert known == {name: [str(number)]}
+
+
 def test_listing_in_the_documentation(cable: Cable, tmp_path: Path) -> None:
     cable.call(golden()["INIT_OURS"])
     text = dissected.run(cable.save(tmp_path / "cable.pcap"), "-O", "rpcordma2")
@@ -136,8 +154,7 @@ def test_messages_that_are_cut_short(cable: Cable, tmp_path: Path) -> None:
 
 def spoilt(name: str, at: int, word: int) -> bytes:
     """Returns a golden message with another word at an offset."""
-    message = golden()[name]
-    return message[:at] + struct.pack(">I", word) + message[at + 4 :]
+    return dissected.replaced(golden()[name], at, word)
 
 
 #: Messages that are malformed, and what the dissector says about them.
@@ -149,6 +166,7 @@ MALFORMED = [
     (spoilt("INIT", 28, 0xFFFFFFFF), "4 bytes needed, 0 left"),
     (spoilt("INIT", 36, 0xFFFFFFFC), "4294967292 bytes needed"),
     (spoilt("INIT", 36, 3), "value of Receive Buffer Size has 3 bytes"),
+    (spoilt("INIT", 52, 2), "2 is no value of Requester Remote Invalidation"),
     (spoilt("UPDATE", 36, 4), "4 is no value of Backward Request Support"),
     (spoilt("UPDATE", 40, 2), "0x00000002 where 0 or 1 must be"),
     (spoilt("REQUEST", 20, 4), "value of Receive Buffer Size has 1 bytes"),
@@ -247,6 +265,9 @@ def test_message_in_several_packets(cable: Cable, tmp_path: Path, more: int) -> 
     cable.frames = [*first, cable.frames[-1], *cable.frames[1:-1]]
     cable.in_parts(CLIENT, messages[1], 512)
     found = [here for here in fields(cable, tmp_path) if "xid" in here]
+    count = -(-(72 + more) // 512)
+    text = dissected.run(tmp_path / "cable.pcap", "-O", "rpcordma2")
+    assert text.count(f"part of a message, the last of {count}\n") == 2
     assert [here["xid"][0] for here in found] == ["0x00000009", "0x00000001", "0x00000002"]
     assert [here["message_length"][0] for here in found[1:]] == [str(72 + more)] * 2
 
@@ -255,6 +276,23 @@ def test_message_with_a_lost_part(cable: Cable, tmp_path: Path) -> None:
     cable.in_parts(CLIENT, header(1, version=2) + null_call(1) + bytes(3000), 1024)
     del cable.frames[1]
     assert not any("xid" in here for here in fields(cable, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        spoilt("MSG_INLINE", 16, 2),
+        spoilt("MSG_INLINE", 20, 2),
+        spoilt("MSG_INLINE", 12, 3),
+        spoilt("OPTIONAL", 16, 2),
+        spoilt("OPTIONAL", 24, 13),
+        spoilt("ERR_VERS", 16, 4),
+    ],
+)
+def test_not_this_version(cable: Cable, tmp_path: Path, message: bytes) -> None:
+    """Later drafts have other words in these places, and other protocols anything."""
+    cable.call(message)
+    assert fields(cable, tmp_path) == [{}]
 
 
 def test_last_part_alone(cable: Cable, tmp_path: Path) -> None:

@@ -55,11 +55,11 @@ class Link(Cable):
         self.call(optional(xid or self.xid, kind, data, direction=direction))
         return self.xid
 
-    def from_server(self, kind: int, data: bytes, xid: int = 0) -> int:
+    def from_server(self, kind: int, data: bytes, xid: int = 0, grant: int = 32) -> int:
         """Adds an operation of the server. Returns its XID."""
         self.xid += 1
         direction = CALL if kind == REQ else REPLY
-        self.answer(optional(xid or self.xid, kind, data, direction=direction))
+        self.answer(optional(xid or self.xid, kind, data, direction=direction, grant=grant))
         return self.xid
 
     def respond(self, xid: int, *subsets: tuple[int, ...], by_client: bool = False) -> None:
@@ -237,7 +237,27 @@ def test_a_request_that_is_not_supported(settled: Link, tmp_path: Path) -> None:
     settled.reply(2)
     settled.answer(error(9, 3))
     (fault,) = faults(settled, tmp_path)
-    assert "INVAL_OPTION without an operation" in fault
+    assert "reply without an unanswered call" in fault
+
+
+def test_errors_of_the_client(settled: Link, tmp_path: Path) -> None:
+    settled.call(error(settled.from_server(77, b""), 3))
+    assert faults(settled, tmp_path) == []
+    settled.call(error(9, 3))
+    (fault,) = faults(settled, tmp_path)
+    assert "reply without a backward call" in fault
+
+
+def test_grants_of_operations(settled: Link, tmp_path: Path) -> None:
+    """Those in direction REPLY bring a grant, for calls in the other direction."""
+    settled.from_server(INIT, values() + subset(), grant=2)
+    xid = settled.from_server(REQ, values(receive=8192), grant=99)
+    settled.respond(xid, (0,), (), (), by_client=True)
+    for number in (2, 3, 4):
+        settled.ask(number)
+        settled.answer(header(number, version=2), null_call(number))
+    (fault,) = faults(settled, tmp_path)
+    assert "3 calls in flight, 2 granted" in fault
 
 
 def test_a_request_that_stays_pending(settled: Link, tmp_path: Path) -> None:
