@@ -14,7 +14,9 @@
 //! | [`inline`] | How long may a Send be, and may R_keys be invalidated remotely? |
 //! | [`credits`] | How many RPCs may be in flight? |
 //! | [`backward`] | Is this message a call of the peer, and may it be served? |
+//! | [`session`] | What has to be sent, posted and remembered so that both peers agree? |
 //! | [`version`] | Which version does this connection use? |
+//! | [`peers`] | Which peers support version one only? |
 //! | [`xchar`] | What may be sent, by the peer's characteristics, and how may ours change? |
 //! | [`requester`] | decisions of a requester only: chunks, replies, reconnecting |
 //! | [`responder`] | decisions of a responder only: reassembly of calls, invalidation |
@@ -35,8 +37,12 @@ pub mod credits;
 pub mod inline;
 #[allow(dead_code, unused_imports, reason = "RFC 5666 only")]
 pub mod legacy;
+#[allow(dead_code, reason = "for version two")]
+pub mod peers;
 pub mod requester;
 pub mod responder;
+#[allow(dead_code, unused_imports, reason = "for version two")]
+pub mod session;
 #[allow(dead_code, unused_imports, reason = "for version two")]
 pub mod version;
 #[allow(dead_code, unused_imports, reason = "for version two")]

@@ -51,6 +51,8 @@ mod header;
 mod limits;
 mod lists;
 mod prefix;
+#[allow(dead_code, reason = "for version two")]
+mod remedy;
 mod segment;
 mod version;
 
@@ -63,11 +65,14 @@ pub use encode::{
     WriteListWriter,
 };
 pub use error::{DecodeError, What};
+pub use header::error_as;
 pub use limits::Limits;
 #[allow(unused_imports, reason = "named by the host tests")]
 pub use lists::{Lists, ReadSegments, Segments, WriteChunk, WriteChunks};
 #[allow(unused_imports, reason = "named by the host tests")]
 pub use message::{Message, Proc};
 pub use prefix::{peek, Prefix};
+#[allow(unused_imports, reason = "for version two")]
+pub use remedy::{answer, Receiver, Remedy};
 pub use segment::{ReadSegment, Segment};
 pub use version::{Direction, Version};

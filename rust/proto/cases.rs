@@ -12,10 +12,13 @@ pub mod grant;
 pub mod hostile;
 pub mod intake;
 pub mod legacy;
+mod pair;
 pub mod plan;
 pub mod reassembly;
 pub mod reply;
 pub mod respond;
+pub mod session;
+pub mod terms;
 pub mod version;
 pub mod xchar;
 
@@ -52,6 +55,8 @@ pub fn check_all() -> Result<(), &'static str> {
     hostile::check()?;
     hostile::check_reasons()?;
     version::check()?;
+    session::check()?;
+    terms::check()?;
     xchar::check_peer()?;
     xchar::check_receives()?;
     legacy::check_done()?;

@@ -5,68 +5,111 @@
 //! State: for version two.
 //!
 //! ```text
-//!                    sent            reply in version two
-//!   new ──► Probe ─────────► Probing ─────────────────────► Settled(Two)
-//!    │        ▲                 │  │  ERR_VERS, range has one
-//!    │        └─────────────────┘  ├──────────────────────► Settled(One)
-//!    │          any other error    │                            ▲
-//!    │                             └──► Failed                  │
-//!    └──────────────────────────────────────────────────────────┘
-//!       the memory says that the peer supports version one only
+//!                   on_sent          non-error reply in version two
+//!   new ──► Probe ─────────► Probing ──────────────────────────────► Settled(Two)
+//!    │                       │  ▲ │
+//!    │                       │  └─┤ first error in version two: once more in version two
+//!    │                       │    │ any other answer: once more in version one
+//!    │                       │    └────────────────────────────────► Settled(One)
+//!    │                       │  ERR_VERS without version one            ▲
+//!    │                       └──────────────────────────► Failed        │
+//!    └──────────────────────────────────────────────────────────────────┘
+//!       version one is set, or the peer is known to support version one only
 //! ```
 //!
 //! The requester's first message is in version two. It has at most 1024 bytes, since the peer may
-//! support version one only, and no other message follows until it is answered. If the connection
-//! is lost before the answer, or no answer comes, version one is used with this peer for a while: a
-//! peer of version one may drop a message that it does not understand, and further attempts would
-//! not end.
+//! support version one only, and no other message follows until it is answered. Whatever else a
+//! peer answers, version one is used with it: the mount has to come up. [`Memory`] says what is
+//! worth knowing for the next connection to the same peer; [`super::peers`] keeps it.
 
 use super::super::wire::message::{Body, ErrorBody};
 use super::super::wire::v2::FIRST_MESSAGE_MAX;
 use super::super::wire::{Direction, Message, Version};
-use super::inline::Thresholds;
 
-/// Knowledge of one peer from earlier connections.
-///
-/// The caller chooses the clock and its unit; it has to be monotonic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerMemory {
-    ttl: u64,
-    one_only_until: Option<u64>,
+/// How long a requester waits for the answer to its first message, in milliseconds.
+pub const ANSWER_TIMEOUT_MS: u64 = 5_000;
+
+/// What the administrator has set: the version that a requester uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Setting {
+    /// Version two with servers that have said that they support it, version one with others.
+    #[default]
+    Auto,
+    /// Version one.
+    One,
+    /// Version two first, with any server that is not known to support version one only.
+    Two,
 }
 
-impl PeerMemory {
-    /// Makes an empty memory. Later knowledge is valid for `ttl`.
-    pub const fn new(ttl: u64) -> Self {
-        Self {
-            ttl,
-            one_only_until: None,
+impl Setting {
+    /// Returns the setting with this name.
+    pub fn parse(name: &[u8]) -> Option<Self> {
+        match name {
+            b"auto" => Some(Self::Auto),
+            b"1" => Some(Self::One),
+            b"2" => Some(Self::Two),
+            _ => None,
         }
     }
 
-    /// Returns whether version one has to be used with the peer.
-    pub fn is_one_only(&self, now: u64) -> bool {
-        self.one_only_until.is_some_and(|until| now < until)
+    /// Returns the name of the setting.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::One => "1",
+            Self::Two => "2",
+        }
     }
 
-    fn assume_one(&mut self, now: u64) {
-        self.one_only_until = Some(now.saturating_add(self.ttl));
+    /// Returns the version of the first message on a new connection. `peer_knows_two`: the peer's
+    /// private data say that it supports version two. `one_only`: [`super::peers`] knows the peer
+    /// as one that supports version one only.
+    pub const fn first_version(self, peer_knows_two: bool, one_only: bool) -> Version {
+        match self {
+            Self::Auto if peer_knows_two && !one_only => Version::Two,
+            Self::Two if !one_only => Version::Two,
+            Self::Auto | Self::One | Self::Two => Version::One,
+        }
     }
 
-    fn forget(&mut self) {
-        self.one_only_until = None;
+    /// Returns whether version two may be used on a connection that is about to be made. Its
+    /// Receives are posted before the peer's private data are known.
+    pub const fn may_use_two(self) -> bool {
+        !matches!(self, Self::One)
     }
+}
+
+/// What to know about a peer at the next connection to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// It supports version one only.
+    OneOnly,
+    /// It has shown that it knows version two, but the negotiation did not end. If the next one
+    /// does not end either, version one has to be used.
+    Doubt,
+    /// It supports version two: forget what was known.
+    Forget,
+}
+
+/// Why a connection was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The peer has closed it, or has stopped to answer.
+    Peer,
+    /// The local side has ended it: the mount is gone, the device is removed, an address has
+    /// changed.
+    Local,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing is outstanding; the next message is in version two.
+    /// Nothing was sent; the first message is in version two.
     Probe,
     /// The message with this XID is unanswered.
     Probing { xid: u32 },
     /// The version for the rest of the connection.
     Settled(Version),
-    /// There is no version in common, or the peer has answered in another version than the call's.
+    /// There is no version in common.
     Failed,
 }
 
@@ -81,40 +124,99 @@ pub enum Blocked {
     NoVersion,
 }
 
-/// The effect of a received message on the negotiation.
+/// A message from the responder, as the negotiation sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A reply in this version. The RPC message behind the header agrees with it.
+    Reply(Version),
+    /// A reply in version two whose RPC message is missing, or is not a reply with the same XID.
+    Invalid,
+    /// An error in this version.
+    Error(Version, ErrorBody),
+    /// A message that cannot be decoded.
+    Undecodable,
+}
+
+impl Answer {
+    /// Classifies a decoded message. `None`: it is no answer but a call, or an optional operation.
+    pub fn of(message: &Message<'_>) -> Option<Self> {
+        match *message.body() {
+            Body::Error(error) => Some(Self::Error(message.version(), error)),
+            Body::Msg { .. } | Body::Nomsg { .. } => Self::of_reply(message),
+            Body::Msgp { .. } | Body::Done | Body::Optional { .. } => None,
+        }
+    }
+
+    //= V2-5-3 valid reply settles
+    fn of_reply(message: &Message<'_>) -> Option<Self> {
+        match message.check_direction() {
+            Ok(Some(Direction::Call)) => None,
+            Ok(_) => Some(Self::Reply(message.version())),
+            Err(_) if message.direction() == Some(Direction::Call) => None,
+            Err(_) => Some(Self::Invalid),
+        }
+    }
+}
+
+/// The effect of an answer on the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// None: the negotiation has ended already, or the message does not answer the first one.
     Unrelated,
-    /// The version is settled. After ERR_VERS the first message has to be sent again in this
-    /// version.
+    /// The message is to be dropped. The first message remains unanswered.
+    Ignored,
+    /// The version is settled by a reply, which is processed as any other.
     Settled(Version),
-    /// The first message was refused for another reason; one more may be sent in version two.
+    /// Version one is settled. The first message has to be sent again in version one, with the same
+    /// XID.
+    Fallback,
+    /// The first message has to be sent again in version two, with the same XID.
     Again,
-    /// There is no version in common.
+    /// There is no version in common: close the connection.
     Failed,
+}
+
+impl Progress {
+    /// Returns what to know about the peer from now on.
+    pub const fn memory(self) -> Option<Memory> {
+        match self {
+            Self::Settled(Version::Two) => Some(Memory::Forget),
+            // Without a version in common the next connection uses version one, whose error reaches
+            // the RPC. A negotiation on each connection would not end.
+            Self::Settled(Version::One) | Self::Fallback | Self::Failed => Some(Memory::OneOnly),
+            Self::Unrelated | Self::Ignored | Self::Again => None,
+        }
+    }
 }
 
 /// The negotiation on one connection, as the requester sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiation {
     state: State,
-    /// ERR_VERS has settled version one, and the peer has not answered in version one yet.
-    refused: bool,
+    /// The peer has shown that it knows version two.
+    proven: bool,
+    /// The first message was sent in version two for the second time.
+    retried: bool,
+    /// Version one was settled without a reply, and no reply has come in version one yet.
+    unconfirmed: bool,
+    /// A non-error reply has come.
+    heard: bool,
 }
 
 impl Negotiation {
-    /// Starts the negotiation on a new connection. It begins with version two, unless the peer is
-    /// known to support version one only.
-    pub fn new(memory: &PeerMemory, now: u64) -> Self {
-        let state = if memory.is_one_only(now) {
-            State::Settled(Version::One)
-        } else {
-            State::Probe
+    /// Starts the negotiation on a new connection. `first` is the version of the first message, as
+    /// [`Setting::first_version`] returns it.
+    pub const fn new(first: Version) -> Self {
+        let state = match first {
+            Version::One => State::Settled(Version::One),
+            Version::Two => State::Probe,
         };
         Self {
             state,
-            refused: false,
+            proven: false,
+            retried: false,
+            unconfirmed: false,
+            heard: false,
         }
     }
 
@@ -131,6 +233,20 @@ impl Negotiation {
         match self.state {
             State::Settled(version) => Some(version),
             State::Probe | State::Probing { .. } | State::Failed => None,
+        }
+    }
+
+    /// Returns whether replies still matter to the negotiation: it has not ended, or no non-error
+    /// reply has come after it.
+    pub const fn is_open(&self) -> bool {
+        !self.heard
+    }
+
+    /// Returns the XID of the first message, while it is unanswered.
+    pub const fn probing(&self) -> Option<u32> {
+        match self.state {
+            State::Probing { xid } => Some(xid),
+            State::Probe | State::Settled(_) | State::Failed => None,
         }
     }
 
@@ -152,94 +268,123 @@ impl Negotiation {
         }
     }
 
-    /// Notes that a message was sent which [`Negotiation::may_send`] has allowed.
-    pub fn on_sent(&mut self, xid: u32) {
-        if self.state == State::Probe {
+    /// Notes that a message was sent which [`Negotiation::may_send`] has allowed. Returns whether
+    /// it is the first one, so that a timer has to be started.
+    pub fn on_sent(&mut self, xid: u32) -> bool {
+        let first = self.state == State::Probe;
+        if first {
             self.state = State::Probing { xid };
         }
+        first
     }
 
-    /// Handles a received message.
+    /// Handles an answer of the peer with this XID.
     //= V2-5.1-1 non-error reply settles version two
-    pub fn on_message(&mut self, m: &Message<'_>, memory: &mut PeerMemory, now: u64) -> Progress {
-        let State::Probing { xid } = self.state else {
-            self.on_settled_message(m);
-            return Progress::Unrelated;
-        };
-        if m.xid() != xid || m.direction() == Some(Direction::Call) {
-            return Progress::Unrelated;
+    pub fn on_answer(&mut self, xid: u32, answer: Answer) -> Progress {
+        if self.probing() == Some(xid) {
+            return self.on_first_answer(answer);
         }
-        match *m.body() {
-            Body::Error(ErrorBody::Vers { low, high }) => self.on_range(low, high, memory, now),
-            Body::Error(ErrorBody::BadHeader | ErrorBody::InvalidOption) => {
-                self.state = State::Probe;
-                Progress::Again
-            }
-            // A responder answers in the version of the call.
-            _ if m.version() != Version::Two => self.fail(),
-            _ => {
-                memory.forget();
-                self.settle(Version::Two)
-            }
+        if let Answer::Reply(_) = answer {
+            self.on_later_reply();
+        }
+        Progress::Unrelated
+    }
+
+    fn on_later_reply(&mut self) {
+        if self.settled().is_some() {
+            self.heard = true;
+            self.unconfirmed = false;
         }
     }
 
-    fn on_settled_message(&mut self, m: &Message<'_>) {
-        if m.version() == Version::One && !matches!(m.body(), Body::Error(_)) {
-            self.refused = false;
+    //= V2-5.2-7 error in version one settles
+    fn on_first_answer(&mut self, answer: Answer) -> Progress {
+        match answer {
+            Answer::Reply(version) => self.settle_by_reply(version),
+            Answer::Invalid => Progress::Ignored,
+            Answer::Error(_, ErrorBody::Vers { low, high }) => self.on_range(low, high),
+            Answer::Error(Version::Two, _) => self.on_refusal(),
+            Answer::Error(Version::One, _) | Answer::Undecodable => self.fall_back(),
         }
+    }
+
+    /// Handles a reply. One in version one ends the negotiation too: the peer has processed the
+    /// call although its header names version two.
+    fn settle_by_reply(&mut self, version: Version) -> Progress {
+        self.state = State::Settled(version);
+        self.heard = true;
+        Progress::Settled(version)
     }
 
     /// Handles ERR_VERS: the peer supports `low` to `high`.
     //= V2-5.2-6 requester picks a version of the range
-    fn on_range(&mut self, low: u32, high: u32, memory: &mut PeerMemory, now: u64) -> Progress {
-        if !(low..=high).contains(&Version::One.number()) {
-            return self.fail();
+    fn on_range(&mut self, low: u32, high: u32) -> Progress {
+        if (low..=high).contains(&Version::One.number()) {
+            return self.fall_back();
         }
-        // This knowledge is certain until the peer's software changes.
-        memory.assume_one(now);
-        self.refused = true;
-        self.settle(Version::One)
-    }
-
-    fn settle(&mut self, version: Version) -> Progress {
-        self.state = State::Settled(version);
-        Progress::Settled(version)
-    }
-
-    fn fail(&mut self) -> Progress {
         self.state = State::Failed;
         Progress::Failed
     }
 
-    /// Handles the loss of the connection, or a first message that was not answered in time. If
-    /// that happens during the negotiation or right after ERR_VERS, version one is used with the
-    /// peer for a while. The next connection starts with [`Negotiation::new`].
-    //= V2-5.2-1 connection lost right after refusing
-    //= V2-5.2-2 drops the first message
-    pub fn on_lost(&mut self, memory: &mut PeerMemory, now: u64) {
-        if matches!(self.state, State::Probing { .. }) || self.refused {
-            memory.assume_one(now);
+    /// Handles another error in version two. The peer knows version two, and may accept the message
+    /// when it is sent again. The second error ends the attempt.
+    fn on_refusal(&mut self) -> Progress {
+        if self.retried {
+            return self.fall_back();
         }
-        self.state = State::Failed;
-        self.refused = false;
+        self.proven = true;
+        self.retried = true;
+        Progress::Again
     }
 
-    /// Returns the thresholds in this state. During the negotiation they are those that every
-    /// version-one peer supports. Then they are the default of version two, or `agreed`, the
-    /// thresholds of version one by private data. They change without the connection being lost
-    /// (section 5.2).
-    //= V2-5.1-2 default threshold of version two
-    //= V2-5.2-3 threshold is that of the version
-    //= V2-5.2-4 thresholds change without connection being lost
-    pub const fn thresholds(&self, agreed: &Thresholds) -> Thresholds {
-        match self.state {
-            State::Settled(Version::One) => *agreed,
-            State::Settled(Version::Two) => Thresholds::VERSION_TWO,
-            State::Probe | State::Probing { .. } | State::Failed => Thresholds {
-                version: Version::Two,
-                ..Thresholds::DEFAULT
-            },
+    fn fall_back(&mut self) -> Progress {
+        self.state = State::Settled(Version::One);
+        self.unconfirmed = true;
+        Progress::Fallback
+    }
+
+    /// Notes that an optional operation in version two has come, which no peer sends that supports
+    /// version one only.
+    pub fn on_version_two(&mut self) {
+        self.proven = true;
+    }
+
+    /// Returns whether the credits of a message count as a grant, which `is_error` or not. Before
+    /// the first non-error reply those of errors do not (section 5).
+    //= V2-5-1 one message at a time
+    pub const fn takes_grant(&self, is_error: bool) -> bool {
+        self.heard || !is_error && self.settled().is_some()
+    }
+
+    /// Handles that the first message was not answered in time. Returns what to know about the
+    /// peer, if the connection has to be closed.
+    //= V2-5.2-2 drops the first message
+    pub fn on_timeout(&mut self) -> Option<Memory> {
+        self.probing()?;
+        let memory = self.doubt();
+        self.state = State::Failed;
+        Some(memory)
+    }
+
+    /// Handles the loss of the connection. Returns what to know about the peer. Only a loss during
+    /// the negotiation, or right after version one was settled, counts, and only if the peer has
+    /// caused it. The next connection starts with [`Negotiation::new`].
+    //= V2-5.2-1 connection lost right after refusing
+    //= V2-5.2-2 drops the first message
+    pub fn on_lost(&mut self, cause: Cause) -> Option<Memory> {
+        let open = self.probing().is_some() || self.unconfirmed;
+        let memory = (open && cause == Cause::Peer).then(|| self.doubt());
+        self.state = State::Failed;
+        self.unconfirmed = false;
+        memory
+    }
+
+    /// Returns what an unfinished negotiation means for the next one.
+    const fn doubt(&self) -> Memory {
+        if self.proven && !self.unconfirmed {
+            Memory::Doubt
+        } else {
+            Memory::OneOnly
         }
     }
 }

@@ -53,16 +53,11 @@ impl Version {
             .finish()
     }
 
-    /// Writes an error about the message with this `xid`. ERR_CHUNK of version one has the form of
-    /// RFC 8166 section 4.5, which RFC 5666 peers understand too. In version one it also stands for
-    /// [`ErrorBody::InvalidOption`], since version one has no optional operations. Returns the
-    /// length.
+    /// Writes an error in this version about the message with this `xid`. See [`error_as`].
     ///
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    //= 5666-4.2-4 version otherwise valid at its receiver
-    //= 8166-4.5-1 ERR_CHUNK has nothing behind
     //= V2-4.2.1-2 no RPC message follows RDMA2_ERROR
     pub fn error(
         self,
@@ -71,19 +66,7 @@ impl Version {
         credits: u32,
         error: ErrorBody,
     ) -> Result<usize, EncodeError> {
-        let mut w = self.start(buf, xid, credits, Proc::Error as u32)?;
-        match (error, self) {
-            (ErrorBody::Vers { low, high }, _) => {
-                w.word(ERR_VERS)?;
-                w.word(low)?;
-                w.word(high)?;
-            }
-            (ErrorBody::BadHeader, _) | (ErrorBody::InvalidOption, Self::One) => {
-                w.word(ERR_BAD_HEADER)?;
-            }
-            (ErrorBody::InvalidOption, Self::Two) => w.word(ERR_INVAL_OPTION)?,
-        }
-        Ok(w.written())
+        error_as(self.number(), buf, xid, credits, error)
     }
 
     /// Starts a message with its four fixed words.
@@ -95,12 +78,54 @@ impl Version {
         credits: u32,
         proc: u32,
     ) -> Result<Writer<'_>, EncodeError> {
-        let prefix = Prefix {
-            xid,
-            version: self.number(),
-            credits,
-            proc,
-        };
-        Writer::start(buf, prefix)
+        start(self.number(), buf, xid, credits, proc)
     }
+}
+
+#[inline]
+fn start(
+    version: u32,
+    buf: &mut [u8],
+    xid: u32,
+    credits: u32,
+    proc: u32,
+) -> Result<Writer<'_>, EncodeError> {
+    let prefix = Prefix {
+        xid,
+        version,
+        credits,
+        proc,
+    };
+    Writer::start(buf, prefix)
+}
+
+/// Writes an error about the message with this `xid`, with the `version` word of that message,
+/// known or not: its sender understands that version, and ERR_VERS has the same form in all.
+/// ERR_CHUNK of version one has the form of RFC 8166 section 4.5, which RFC 5666 peers understand
+/// too. It also stands for [`ErrorBody::InvalidOption`] in any version but two, since only version
+/// two has optional operations. Returns the length.
+///
+/// # Errors
+///
+/// [`EncodeError::NoRoom`].
+//= 5666-4.2-4 version otherwise valid at its receiver
+//= 8166-4.5-1 ERR_CHUNK has nothing behind
+pub fn error_as(
+    version: u32,
+    buf: &mut [u8],
+    xid: u32,
+    credits: u32,
+    error: ErrorBody,
+) -> Result<usize, EncodeError> {
+    let mut w = start(version, buf, xid, credits, Proc::Error as u32)?;
+    match error {
+        ErrorBody::Vers { low, high } => {
+            w.word(ERR_VERS)?;
+            w.word(low)?;
+            w.word(high)?;
+        }
+        ErrorBody::InvalidOption if version == Version::Two.number() => w.word(ERR_INVAL_OPTION)?,
+        ErrorBody::BadHeader | ErrorBody::InvalidOption => w.word(ERR_BAD_HEADER)?,
+    }
+    Ok(w.written())
 }

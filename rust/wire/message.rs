@@ -4,7 +4,7 @@
 //!
 //! State: live.
 
-use super::{DecodeError, Direction, Lists, Prefix, Version, What};
+use super::{Direction, Lists, Prefix, Version};
 
 /// A decoded message of either version. Its accessors cannot fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,22 +263,4 @@ pub enum Mismatch {
     Xid,
     /// Their directions differ, or the RPC message has none.
     Direction,
-}
-
-impl DecodeError {
-    /// Returns the error with which a responder answers a message that it could not decode.
-    /// `versions` is the inclusive range it supports.
-    //= 5666-4.2-2 errors are answered by RDMA_ERROR
-    //= 5666-4.2-5 other errors answered by ERR_CHUNK
-    //= V2-4.2.3-1 errors are handled as in version
-    #[allow(dead_code, reason = "for the host tests")]
-    pub const fn answer(&self, versions: (u32, u32)) -> ErrorBody {
-        match self.what {
-            What::Version(_) => ErrorBody::Vers {
-                low: versions.0,
-                high: versions.1,
-            },
-            _ => ErrorBody::BadHeader,
-        }
-    }
 }

@@ -1,70 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Version negotiations that succeed and that fail.
+//! Version negotiations that succeed and that fail, and the memory of peers.
 
 use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::{Direction, EncodeError, Limits, ListProc, Message, Version};
-use super::super::inline::Thresholds;
-use super::super::version::{answer, Blocked, Negotiation, PeerMemory, Progress};
+use super::super::peers::{Key, Peers, CAPACITY};
+use super::super::version::{
+    answer, Answer, Blocked, Cause, Memory, Negotiation, Progress, Setting,
+};
 use super::ensure;
 
 type Check = Result<(), &'static str>;
 
-/// The answers that a first message can get.
-#[derive(Clone, Copy)]
-enum Answer {
-    /// A reply in this version, with this XID.
-    Reply(Version, u32),
-    /// A call of the peer with the same XID.
-    Call,
-    /// An error.
-    Error(Version, ErrorBody),
-}
+const ONE: Version = Version::One;
+const TWO: Version = Version::Two;
 
 const fn vers(low: u32, high: u32) -> ErrorBody {
     ErrorBody::Vers { low, high }
 }
 
-impl Answer {
-    fn encode(self, buf: &mut [u8]) -> Result<usize, EncodeError> {
-        let (version, xid, direction) = match self {
-            Self::Reply(version, xid) => (version, xid, Direction::Reply),
-            Self::Call => (Version::Two, 7, Direction::Call),
-            Self::Error(version, error) => return version.error(buf, 7, 1, error),
-        };
-        version
-            .begin(buf, xid, 1, direction, ListProc::Msg)?
-            .finish()
-    }
-}
-
 /// Answers to the message with XID 7, and their effects.
-const CASES: [(Answer, Progress); 10] = [
+const CASES: [(Answer, Progress); 15] = [
+    (Answer::Reply(TWO), Progress::Settled(TWO)),
+    (Answer::Reply(ONE), Progress::Settled(ONE)),
+    (Answer::Invalid, Progress::Ignored),
+    (Answer::Undecodable, Progress::Fallback),
+    (Answer::Error(ONE, vers(1, 1)), Progress::Fallback),
+    (Answer::Error(ONE, vers(0, 1)), Progress::Fallback),
+    (Answer::Error(TWO, vers(0, 9)), Progress::Fallback),
+    (Answer::Error(ONE, vers(0, 0)), Progress::Failed),
+    (Answer::Error(ONE, vers(3, 5)), Progress::Failed),
+    (Answer::Error(ONE, vers(2, 2)), Progress::Failed),
+    (Answer::Error(ONE, vers(2, 1)), Progress::Failed),
+    (Answer::Error(ONE, ErrorBody::BadHeader), Progress::Fallback),
     (
-        Answer::Reply(Version::Two, 7),
-        Progress::Settled(Version::Two),
+        Answer::Error(ONE, ErrorBody::InvalidOption),
+        Progress::Fallback,
     ),
+    (Answer::Error(TWO, ErrorBody::BadHeader), Progress::Again),
     (
-        Answer::Error(Version::One, vers(1, 1)),
-        Progress::Settled(Version::One),
-    ),
-    (
-        Answer::Error(Version::Two, vers(0, 9)),
-        Progress::Settled(Version::One),
-    ),
-    (Answer::Error(Version::One, vers(3, 5)), Progress::Failed),
-    (Answer::Error(Version::One, vers(2, 1)), Progress::Failed),
-    (
-        Answer::Error(Version::Two, ErrorBody::BadHeader),
+        Answer::Error(TWO, ErrorBody::InvalidOption),
         Progress::Again,
     ),
-    (
-        Answer::Error(Version::Two, ErrorBody::InvalidOption),
-        Progress::Again,
-    ),
-    (Answer::Reply(Version::One, 7), Progress::Failed),
-    (Answer::Reply(Version::Two, 8), Progress::Unrelated),
-    (Answer::Call, Progress::Unrelated),
 ];
 
 /// Runs the cases.
@@ -74,163 +51,258 @@ const CASES: [(Answer, Progress); 10] = [
 /// The name of the first case that fails.
 //~ V2-5.1-1 non-error reply settles version two
 //~ V2-5.2-6 requester picks a version of the range
+//~ V2-5.2-7 error in version one settles
 pub fn check() -> Check {
     for (answer, want) in CASES {
-        let mut memory = PeerMemory::new(60);
-        let mut n = probing(&memory)?;
-        ensure!(hear(&mut n, answer, &mut memory)? == want, "answer");
-        let one = want == Progress::Settled(Version::One);
-        ensure!(memory.is_one_only(100) == one, "memory of version one");
+        let mut n = probing();
+        ensure!(n.on_answer(8, answer) == Progress::Unrelated, "other XID");
+        ensure!(n.on_answer(7, answer) == want, "answer");
         let settled = match want {
             Progress::Settled(version) => Some(version),
+            Progress::Fallback => Some(ONE),
             _ => None,
         };
-        ensure!(n.settled() == settled, "any length once settled");
+        ensure!(n.settled() == settled, "settled version");
+        let memory = match settled {
+            Some(TWO) => Some(Memory::Forget),
+            Some(ONE) => Some(Memory::OneOnly),
+            None => (want == Progress::Failed).then_some(Memory::OneOnly),
+        };
+        ensure!(want.memory() == memory, "memory");
     }
     check_first_message()?;
-    check_thresholds()?;
+    check_retry()?;
+    check_grants()?;
     check_loss()?;
+    check_kinds()?;
+    check_setting()?;
+    check_peers()?;
+    check_table()?;
     check_responder()
 }
 
-/// A negotiation at time 100 whose first message was sent.
-fn probing(memory: &PeerMemory) -> Result<Negotiation, &'static str> {
-    let mut n = Negotiation::new(memory, 100);
-    ensure!(n.version() == Version::Two, "first version is two");
+/// A negotiation whose first message was sent.
+fn probing() -> Negotiation {
+    let mut n = Negotiation::new(TWO);
     n.on_sent(7);
-    Ok(n)
-}
-
-fn hear(
-    n: &mut Negotiation,
-    answer: Answer,
-    memory: &mut PeerMemory,
-) -> Result<Progress, &'static str> {
-    let mut buf = [0; 64];
-    let len = answer.encode(&mut buf).map_err(|_| "no room")?;
-    let bytes = buf.get(..len).ok_or("buffer")?;
-    let message = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
-    Ok(n.on_message(&message, memory, 100))
+    n
 }
 
 //~ V2-5-1 one message at a time
 //~ V2-5-2 first message at most 1024 bytes
 fn check_first_message() -> Check {
-    let mut memory = PeerMemory::new(60);
-    let mut n = Negotiation::new(&memory, 100);
+    let mut n = Negotiation::new(TWO);
+    ensure!(n.version() == TWO && n.is_open(), "first version is two");
     ensure!(n.may_send(1024) == Ok(()), "first message");
-    ensure!(
-        n.may_send(1025) == Err(Blocked::TooLong),
-        "first message, too long"
-    );
-    ensure!(
-        n.may_send(usize::MAX) == Err(Blocked::TooLong),
-        "first message, far too long"
-    );
-    n.on_sent(7);
+    let too_long = Err(Blocked::TooLong);
+    ensure!(n.may_send(1025) == too_long, "first message, too long");
+    ensure!(n.may_send(usize::MAX) == too_long, "far too long");
+    ensure!(n.on_sent(7) && !n.on_sent(8), "only one is the first");
+    ensure!(n.probing() == Some(7), "unanswered");
     ensure!(
         n.may_send(100) == Err(Blocked::Unanswered),
         "second message before the answer"
     );
-    hear(
-        &mut n,
-        Answer::Error(Version::Two, ErrorBody::BadHeader),
-        &mut memory,
-    )?;
-    ensure!(
-        n.may_send(1025) == Err(Blocked::TooLong),
-        "too long after another error"
-    );
-    ensure!(n.may_send(1024) == Ok(()), "again after another error");
-    n.on_sent(7);
-    hear(&mut n, Answer::Reply(Version::Two, 7), &mut memory)?;
+    n.on_answer(7, Answer::Reply(TWO));
     ensure!(n.may_send(4096) == Ok(()), "any length once settled");
-    hear(&mut n, Answer::Error(Version::One, vers(1, 1)), &mut memory)?;
-    ensure!(n.settled() == Some(Version::Two), "settled version stays");
+    n.on_answer(7, Answer::Error(ONE, vers(1, 1)));
+    ensure!(n.settled() == Some(TWO), "settled version stays");
+    let mut one = Negotiation::new(ONE);
+    ensure!(one.version() == ONE && !one.on_sent(7), "no negotiation");
+    ensure!(one.may_send(1025) == Ok(()), "version one, any length");
+    let mut failed = probing();
+    failed.on_answer(7, Answer::Error(ONE, vers(3, 5)));
+    ensure!(failed.may_send(0) == Err(Blocked::NoVersion), "failed");
     Ok(())
 }
 
-//~ V2-2.3-1 inline threshold of 4096 bytes
-//~ V2-2.3-2 assume a threshold of 4096 bytes
-//~ V2-5.1-2 default threshold of version two
-//~ V2-5.2-3 threshold is that of the version
-//~ V2-5.2-4 thresholds change without connection being lost
-fn check_thresholds() -> Check {
-    let mut memory = PeerMemory::new(60);
-    let agreed = Thresholds {
-        client_to_server: 8192,
-        ..Thresholds::DEFAULT
-    };
-    let mut two = probing(&memory)?;
-    ensure!(
-        two.thresholds(&agreed).client_to_server == 1024,
-        "thresholds during the negotiation"
-    );
-    hear(&mut two, Answer::Reply(Version::Two, 7), &mut memory)?;
-    let t = two.thresholds(&agreed);
-    let size = (t.client_to_server, t.server_to_client);
-    ensure!(
-        size == (4096, 4096) && t.version == Version::Two,
-        "thresholds of version two"
-    );
-    let mut one = probing(&memory)?;
-    hear(
-        &mut one,
-        Answer::Error(Version::One, vers(1, 1)),
-        &mut memory,
-    )?;
-    ensure!(
-        one.thresholds(&agreed) == agreed,
-        "thresholds of version one"
-    );
-    ensure!(
-        one.version() == Version::One,
-        "version one without negotiation"
-    );
+/// An error in version two leads to one more attempt in version two, not to any number.
+//~ V2-5.2-7 error in version one settles
+fn check_retry() -> Check {
+    for first in [ErrorBody::BadHeader, ErrorBody::InvalidOption] {
+        for second in [ErrorBody::BadHeader, ErrorBody::InvalidOption] {
+            let mut n = probing();
+            n.on_answer(7, Answer::Error(TWO, first));
+            let blocked = Err(Blocked::Unanswered);
+            ensure!(n.may_send(1) == blocked, "only the first is sent again");
+            let got = n.on_answer(7, Answer::Error(TWO, second));
+            ensure!(got == Progress::Fallback, "second error");
+        }
+        let mut n = probing();
+        n.on_answer(7, Answer::Error(TWO, first));
+        let got = n.on_answer(7, Answer::Reply(TWO));
+        ensure!(got == Progress::Settled(TWO), "reply to the second");
+    }
+    Ok(())
+}
+
+/// The grant of an error does not count before the first non-error reply.
+//~ V2-5-1 one message at a time
+fn check_grants() -> Check {
+    let mut n = probing();
+    ensure!(!n.takes_grant(true) && !n.takes_grant(false), "unsettled");
+    n.on_answer(7, Answer::Error(ONE, vers(1, 1)));
+    ensure!(!n.takes_grant(true), "grant of ERR_VERS");
+    ensure!(n.is_open() && n.takes_grant(false), "grant of a reply");
+    n.on_answer(8, Answer::Error(ONE, ErrorBody::BadHeader));
+    ensure!(!n.takes_grant(true) && n.is_open(), "grant of ERR_CHUNK");
+    n.on_answer(8, Answer::Reply(ONE));
+    ensure!(n.takes_grant(true) && !n.is_open(), "after a reply");
+    let mut two = probing();
+    two.on_answer(7, Answer::Reply(TWO));
+    ensure!(two.takes_grant(true) && !two.is_open(), "settled on two");
     Ok(())
 }
 
 //~ V2-5.2-1 connection lost right after refusing
 //~ V2-5.2-2 drops the first message
 fn check_loss() -> Check {
-    let mut memory = PeerMemory::new(60);
-    let mut n = probing(&memory)?;
-    n.on_lost(&mut memory, 100);
-    ensure!(
-        n.may_send(0) == Err(Blocked::NoVersion),
-        "nothing is sent after a loss"
-    );
-    let next = Negotiation::new(&memory, 159);
-    ensure!(
-        next.settled() == Some(Version::One),
-        "version two is not tried again"
-    );
-    let later = Negotiation::new(&memory, 160);
-    ensure!(later.settled().is_none(), "memory expires");
-    // A connection that is lost right after ERR_VERS renews the memory.
-    let mut memory = PeerMemory::new(60);
-    let mut n = probing(&memory)?;
-    hear(&mut n, Answer::Error(Version::One, vers(1, 1)), &mut memory)?;
-    n.on_lost(&mut memory, 130);
-    ensure!(
-        memory.is_one_only(189),
-        "memory renewed by a loss after ERR_VERS"
-    );
-    // A connection that is lost later does not change the memory.
-    let mut memory = PeerMemory::new(60);
-    let mut n = probing(&memory)?;
-    hear(&mut n, Answer::Error(Version::One, vers(1, 1)), &mut memory)?;
-    hear(&mut n, Answer::Reply(Version::One, 7), &mut memory)?;
-    n.on_lost(&mut memory, 130);
-    ensure!(
-        !memory.is_one_only(160),
-        "memory not renewed by a later loss"
-    );
-    // On another connection, the peer supports version two.
-    ensure!(memory.is_one_only(101), "memory is valid");
-    let mut n = probing(&PeerMemory::new(60))?;
-    hear(&mut n, Answer::Reply(Version::Two, 7), &mut memory)?;
-    ensure!(!memory.is_one_only(101), "memory cleared by a reply");
+    let lost = |n: &mut Negotiation| n.on_lost(Cause::Peer);
+    let mut n = Negotiation::new(TWO);
+    ensure!(lost(&mut n).is_none(), "nothing was sent");
+    ensure!(n.may_send(0) == Err(Blocked::NoVersion), "nothing is sent");
+    ensure!(lost(&mut probing()) == Some(Memory::OneOnly), "unanswered");
+    ensure!(probing().on_lost(Cause::Local).is_none(), "local cause");
+    let mut n = probing();
+    n.on_answer(7, Answer::Error(ONE, vers(1, 1)));
+    ensure!(n.clone().on_lost(Cause::Local).is_none(), "local, refused");
+    ensure!(lost(&mut n.clone()) == Some(Memory::OneOnly), "refused");
+    n.on_answer(7, Answer::Reply(ONE));
+    ensure!(lost(&mut n).is_none(), "later loss");
+    // INVAL_OPTION exists only in version two, so a loss after it does not mean version one.
+    let mut n = probing();
+    n.on_answer(7, Answer::Error(TWO, ErrorBody::InvalidOption));
+    ensure!(lost(&mut n) == Some(Memory::Doubt), "knows version two");
+    let mut n = probing();
+    n.on_version_two();
+    ensure!(n.clone().on_timeout() == Some(Memory::Doubt), "operation");
+    n.on_answer(7, Answer::Error(ONE, vers(1, 1)));
+    ensure!(lost(&mut n) == Some(Memory::OneOnly), "but refuses it");
+    let mut n = probing();
+    ensure!(n.on_timeout() == Some(Memory::OneOnly), "no answer in time");
+    ensure!(n.on_timeout().is_none(), "once");
+    ensure!(Negotiation::new(ONE).on_timeout().is_none(), "version one");
+    Ok(())
+}
+
+/// What a message is to the negotiation.
+//~ V2-5-3 valid reply settles
+fn check_kinds() -> Check {
+    let kind = |version: Version, xid, direction, rpc: &[u8]| {
+        let mut buf = [0; 64];
+        let len = header(&mut buf, version, xid, direction).map_err(|_| "no room")?;
+        let (_, rest) = buf.split_at_mut(len);
+        rest.get_mut(..rpc.len())
+            .ok_or("room")?
+            .copy_from_slice(rpc);
+        let bytes = buf.get(..len.saturating_add(rpc.len())).ok_or("buffer")?;
+        let message = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
+        Ok::<_, &'static str>(Answer::of(&message))
+    };
+    const REPLY: [u8; 8] = [0, 0, 0, 7, 0, 0, 0, 1];
+    const CALL: [u8; 8] = [0, 0, 0, 7, 0, 0, 0, 0];
+    let (call, reply) = (Direction::Call, Direction::Reply);
+    for version in [ONE, TWO] {
+        let good = Some(Answer::Reply(version));
+        ensure!(kind(version, 7, reply, &REPLY)? == good, "reply");
+        ensure!(kind(version, 7, call, &CALL)?.is_none(), "call");
+    }
+    let invalid = Some(Answer::Invalid);
+    ensure!(kind(TWO, 7, reply, &[])? == invalid, "no RPC message");
+    ensure!(kind(TWO, 8, reply, &REPLY)? == invalid, "another XID");
+    ensure!(kind(TWO, 7, reply, &CALL)? == invalid, "a call inside");
+    ensure!(kind(TWO, 7, call, &REPLY)?.is_none(), "a reply inside");
+    Ok(())
+}
+
+fn header(
+    buf: &mut [u8],
+    version: Version,
+    xid: u32,
+    direction: Direction,
+) -> Result<usize, EncodeError> {
+    version
+        .begin(buf, xid, 1, direction, ListProc::Msg)?
+        .finish()
+}
+
+/// Settings, what the peer has said, what is known of it, and the version of the first message.
+fn check_setting() -> Check {
+    const TABLE: [(Setting, bool, bool, Version); 8] = [
+        (Setting::Auto, false, false, ONE),
+        (Setting::Auto, true, false, TWO),
+        (Setting::Auto, true, true, ONE),
+        (Setting::Auto, false, true, ONE),
+        (Setting::One, true, false, ONE),
+        (Setting::Two, false, false, TWO),
+        (Setting::Two, true, true, ONE),
+        (Setting::Two, false, true, ONE),
+    ];
+    for (setting, knows, one_only, first) in TABLE {
+        ensure!(setting.first_version(knows, one_only) == first, "setting");
+        ensure!(
+            Setting::parse(setting.name().as_bytes()) == Some(setting),
+            "name"
+        );
+        ensure!(setting.may_use_two() == (setting != Setting::One), "two");
+    }
+    ensure!(Setting::parse(b"3").is_none(), "no such setting");
+    ensure!(Setting::default() == Setting::Auto, "default");
+    Ok(())
+}
+
+const fn key(n: u8) -> Key {
+    Key {
+        net: 1,
+        address: [n; 16],
+        port: 20049,
+    }
+}
+
+fn check_peers() -> Check {
+    let mut peers = Peers::default();
+    let known = |peers: &mut Peers, key: &Key, now| peers.is_one_only(key, now);
+    peers.note(&key(1), Memory::OneOnly, 100, 60);
+    ensure!(known(&mut peers, &key(1), 159), "known");
+    ensure!(!known(&mut peers, &key(1), 160), "expired");
+    ensure!(!known(&mut peers, &key(1), 159), "gone");
+    for other in [Key { net: 2, ..key(1) }, Key { port: 1, ..key(1) }, key(2)] {
+        peers.note(&key(1), Memory::OneOnly, 100, 60);
+        ensure!(!known(&mut peers, &other, 101), "another peer");
+    }
+    peers.note(&key(1), Memory::Forget, 100, 60);
+    ensure!(!known(&mut peers, &key(1), 101), "forgotten");
+    peers.note(&key(1), Memory::Doubt, 100, 60);
+    ensure!(!known(&mut peers, &key(1), 101), "one doubt");
+    ensure!(peers.entries(101).count() == 1, "listed");
+    peers.note(&key(1), Memory::Doubt, 110, 60);
+    ensure!(known(&mut peers, &key(1), 169), "second doubt");
+    peers.note(&key(1), Memory::Doubt, 200, 60);
+    ensure!(!known(&mut peers, &key(1), 201), "a doubt expires");
+    Ok(())
+}
+
+fn check_table() -> Check {
+    let mut peers = Peers::new();
+    let many = u8::try_from(CAPACITY).map_err(|_| "capacity")?;
+    for n in 0..many {
+        peers.note(&key(n), Memory::OneOnly, u64::from(n), 1000);
+    }
+    ensure!(peers.entries(99).count() == CAPACITY, "full");
+    ensure!(peers.is_one_only(&key(0), 100), "used again");
+    peers.note(&key(200), Memory::OneOnly, 101, 1000);
+    ensure!(peers.entries(102).count() == CAPACITY, "still full");
+    ensure!(!peers.is_one_only(&key(1), 102), "the longest unused");
+    ensure!(peers.is_one_only(&key(0), 102), "was used");
+    ensure!(peers.is_one_only(&key(2), 102), "not the longest unused");
+    let found = peers.entries(102).any(|e| e.key == key(200) && e.one_only);
+    ensure!(found, "listed");
+    ensure!(peers.entries(5000).count() == 0, "expired ones");
+    peers.note(&Key { net: 2, ..key(3) }, Memory::OneOnly, 103, 1000);
+    peers.forget_net(1);
+    ensure!(peers.entries(104).count() == 1, "another namespace");
+    peers.clear();
+    ensure!(peers.entries(104).count() == 0, "cleared");
     Ok(())
 }
 
@@ -238,11 +310,11 @@ fn check_loss() -> Check {
 //~ V2-5.2-5 not spoken, answered by ERR_VERS
 //~ V2-5.3-1 replies use version of their calls
 fn check_responder() -> Check {
-    let (one, two) = (Version::One, Version::Two);
-    ensure!(answer(1, one, two) == Ok(one), "asked in one");
-    ensure!(answer(2, one, two) == Ok(two), "asked in two");
-    ensure!(answer(2, one, one) == Err(vers(1, 1)), "one only");
-    ensure!(answer(3, one, two) == Err(vers(1, 2)), "asked in three");
-    ensure!(answer(1, two, two) == Err(vers(2, 2)), "two only");
+    ensure!(answer(1, ONE, TWO) == Ok(ONE), "asked in one");
+    ensure!(answer(2, ONE, TWO) == Ok(TWO), "asked in two");
+    ensure!(answer(2, ONE, ONE) == Err(vers(1, 1)), "one only");
+    ensure!(answer(3, ONE, TWO) == Err(vers(1, 2)), "asked in three");
+    ensure!(answer(0, ONE, TWO) == Err(vers(1, 2)), "asked in zero");
+    ensure!(answer(1, TWO, TWO) == Err(vers(2, 2)), "two only");
     Ok(())
 }

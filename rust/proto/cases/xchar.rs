@@ -5,13 +5,10 @@
 use super::super::super::wire::message::{Body, ErrorBody};
 use super::super::super::wire::xchar::{
     init, request, respond, update, BackwardSupport, Characteristic, Disposition, Id, Initial,
-    Operation,
+    OpType, Operation,
 };
-use super::super::super::wire::{Direction, EncodeError, Limits, Message, Version};
-use super::super::xchar::{
-    answer_option, client_thresholds, server_thresholds, Announce, BadResponse, Known, Peer,
-    Receives, Refused,
-};
+use super::super::super::wire::{Direction, EncodeError, Limits, Message};
+use super::super::xchar::{answer_option, Fault, Known, NotSent, Peer, Receives};
 use super::ensure;
 
 type Check = Result<(), &'static str>;
@@ -21,7 +18,7 @@ fn hear(
     peer: &mut Peer,
     xid: u32,
     encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>,
-) -> Result<Result<(), BadResponse>, &'static str> {
+) -> Result<Result<(), Fault>, &'static str> {
     let mut buf = [0; 128];
     let len = encode(&mut buf).map_err(|_| "no room")?;
     let message = Message::decode(buf.get(..len).ok_or("buffer")?, &Limits::NONE);
@@ -46,7 +43,7 @@ fn answers(
     peer: &mut Peer,
     xid: u32,
     what: &[Disposition],
-) -> Result<Result<(), BadResponse>, &'static str> {
+) -> Result<Result<(), Fault>, &'static str> {
     hear(peer, xid, |b| respond(b, xid, 1, what))
 }
 
@@ -126,8 +123,69 @@ fn check_init() -> Check {
     ensure!(ok.is_ok() && other == p, "init: another order");
     says(&mut p, Characteristic::RemoteInvalidation(false), false)?;
     ensure!(!p.may_invalidate(), "update: plain Send");
-    says(&mut p, Characteristic::ReceiveBufferSize(3), false)?;
-    ensure!(p.send_limit() == 1024, "update: size below the minimum");
+    check_small()?;
+    check_fixed()
+}
+
+/// A size below 1024 is a breach, and changes nothing. The other values count.
+//~ XC-3.1-7 size is at least 1024
+fn check_small() -> Check {
+    for (size, limit) in [(0, 4096), (1023, 4096), (1024, 1024), (u32::MAX, u32::MAX)] {
+        let mut p = Peer::new();
+        let start = [
+            Characteristic::ReceiveBufferSize(size),
+            Characteristic::RemoteInvalidation(true),
+        ]
+        .map(|value| Initial {
+            value,
+            fixed: false,
+        });
+        let got = hear(&mut p, 1, |b| init(b, 1, 1, Direction::Reply, &start))?;
+        let want = if size < 1024 {
+            Err(Fault::TooSmall(size))
+        } else {
+            Ok(())
+        };
+        ensure!(got == want && p.send_limit() == limit, "init: small size");
+        ensure!(p.may_invalidate(), "init: the value behind it");
+    }
+    let mut p = Peer::new();
+    let small = Characteristic::ReceiveBufferSize(512);
+    let got = hear(&mut p, 1, |b| {
+        update(b, 1, 1, Direction::Call, &small, false)
+    })?;
+    ensure!(got == Err(Fault::TooSmall(512)), "update: small size");
+    ensure!(p.send_limit() == 4096, "update: size unchanged");
+    let small = p.try_request(1, Known::ReceiveBufferSize(1023));
+    ensure!(small == Err(NotSent::TooSmall), "request: small size");
+    ensure!(
+        p.try_request(1, Known::ReceiveBufferSize(1024)).is_ok(),
+        "1024"
+    );
+    Ok(())
+}
+
+//~ XC-4.1-5 not expected to change
+fn check_fixed() -> Check {
+    let values = [
+        Known::ReceiveBufferSize(8192),
+        Known::RemoteInvalidation(true),
+        Known::BackwardSupport(BackwardSupport::General),
+    ];
+    for fixed in values {
+        let mut p = Peer::new();
+        let start = values.map(|known| Initial {
+            value: known.value(),
+            fixed: known == fixed,
+        });
+        let got = hear(&mut p, 1, |b| init(b, 1, 1, Direction::Reply, &start))?;
+        ensure!(got.is_ok(), "init");
+        for want in values {
+            let mut p = p;
+            let refused = p.try_request(5, want) == Err(NotSent::Fixed);
+            ensure!(refused == (want == fixed), "request for a fixed one");
+        }
+    }
     Ok(())
 }
 
@@ -147,11 +205,11 @@ fn check_requests() -> Check {
         Known::ReceiveBufferSize(9000),
     );
     ensure!(
-        p.try_request(5, less) && p.send_limit() == 2048,
+        p.try_request(5, less).is_ok() && p.send_limit() == 2048,
         "requested smaller size counts at once"
     );
     ensure!(
-        !p.try_request(6, more),
+        p.try_request(6, more) == Err(NotSent::Busy),
         "second request while one is pending"
     );
     ensure!(
@@ -162,7 +220,7 @@ fn check_requests() -> Check {
         p.send_limit() == 4096 && p.request().is_none(),
         "old size after the rejection"
     );
-    ensure!(p.try_request(6, less), "asked again");
+    ensure!(p.try_request(6, less).is_ok(), "asked again");
     ensure!(
         answers(&mut p, 6, &[Disposition::Pending])? == Ok(()),
         "pending"
@@ -174,7 +232,7 @@ fn check_requests() -> Check {
     ensure!(p.send_limit() == 2048, "update of another characteristic");
     says(&mut p, Characteristic::ReceiveBufferSize(8192), true)?;
     ensure!(p.send_limit() == 8192 && p.request().is_none(), "cleared");
-    ensure!(p.try_request(7, more), "asked for more");
+    ensure!(p.try_request(7, more).is_ok(), "asked for more");
     ensure!(
         p.send_limit() == 8192,
         "larger size does not count before the answer"
@@ -189,10 +247,39 @@ fn check_requests() -> Check {
         asked.is_ok() && p == unchanged,
         "requests of the peer change nothing"
     );
-    ensure!(p.try_request(9, less) && p.send_limit() == 2048, "asked");
-    p.on_unsupported();
+    ensure!(p.try_request(9, less).is_ok(), "asked");
+    ensure!(p.send_limit() == 2048, "limit of the request");
+    p.on_unsupported(OpType::Request);
     ensure!(p.send_limit() == 9000, "unsupported counts as rejected");
-    ensure!(!p.try_request(10, less), "unsupported");
+    let unsupported = Err(NotSent::Unsupported);
+    ensure!(p.try_request(10, less) == unsupported, "unsupported");
+    check_unsupported()
+}
+
+/// Each operation may be unsupported by itself, but without INIT_XCHAR there are no others.
+//~ XC-4-3 supports RESP_XCHAR or UPD_XCHAR
+//~ XC-4-4 each operation may be unsupported
+fn check_unsupported() -> Check {
+    use OpType::{Init, Request, Response, Update};
+    // The one that is unsupported, and those that may still be supported.
+    let table: [(OpType, &[OpType]); 4] = [
+        (Init, &[Response]),
+        (Request, &[Init, Update, Response]),
+        (Update, &[Init, Request, Response]),
+        (Response, &[Init, Request, Update, Response]),
+    ];
+    for (op, rest) in table {
+        let mut p = Peer::new();
+        p.on_unsupported(op);
+        for other in [Init, Request, Update, Response] {
+            ensure!(p.supports(other) == rest.contains(&other), "supported");
+        }
+    }
+    let mut p = Peer::new();
+    let want = Known::ReceiveBufferSize(2048);
+    ensure!(p.try_request(1, want).is_ok(), "asked");
+    p.on_unsupported(Update);
+    ensure!(p.request().is_some(), "another operation is unsupported");
     Ok(())
 }
 
@@ -200,20 +287,21 @@ fn check_requests() -> Check {
 //~ XC-4.3-4 pending change is announced later
 fn check_responses() -> Check {
     let mut p = Peer::new();
-    let unasked = Err(BadResponse::Unasked);
+    let unasked = Err(Fault::Unasked);
     ensure!(
         answers(&mut p, 5, &[Disposition::Done])? == unasked,
         "response without a request"
     );
-    ensure!(p.try_request(5, Known::RemoteInvalidation(true)), "asked");
+    let want = Known::RemoteInvalidation(true);
+    ensure!(p.try_request(5, want).is_ok(), "asked");
     ensure!(
         answers(&mut p, 4, &[Disposition::Done])? == unasked,
         "another XID"
     );
-    let uncovered = Err(BadResponse::Coverage(0));
+    let uncovered = Err(Fault::Coverage(0));
     ensure!(answers(&mut p, 5, &[])? == uncovered, "not covered");
     let two = [Disposition::Done, Disposition::Done];
-    let exceeding = Err(BadResponse::Coverage(1));
+    let exceeding = Err(Fault::Coverage(1));
     ensure!(
         answers(&mut p, 5, &two)? == exceeding,
         "response with too many elements"
@@ -267,130 +355,141 @@ fn check_backward() -> Check {
 /// The name of the first case that fails.
 pub fn check_receives() -> Check {
     check_growth()?;
+    check_replaced()?;
     check_asked()?;
-    check_wanted()?;
-    check_thresholds()
+    check_overtaken()
 }
 
 //~ V2-2.3-3 larger thresholds may be supported
 //~ XC-3-4 unrequested change does not disturb
 //~ XC-3.1-1 until all smaller receives are gone
 //~ XC-3.1-2 not reduced before the partner knows
-//~ XC-4.4-2 unrequested change may be announced
 fn check_growth() -> Check {
     let mut r = Receives::new(4096);
-    ensure!(r.grow(4096, 0) == Err(Refused::NotLarger), "not larger");
-    ensure!(r.grow(2048, 0) == Err(Refused::NotLarger), "never shrinks");
-    ensure!(r.grow(8192, 2) == Ok(None), "growth begins");
-    ensure!(r.announced() == 4096 && r.floor() == 8192, "not announced");
+    let steady = r;
+    for less in [0, 2048, 4096] {
+        r.want(less);
+        ensure!(r == steady, "only the peer may reduce the size");
+    }
+    ensure!(r.to_post().is_none(), "nothing to post");
+    r.want(8192);
+    ensure!(r.to_post() == Some(8192) && r.announced() == 4096, "wanted");
+    r.on_consumed(9);
+    r.on_posting(4096, 0);
     ensure!(
-        r.grow(16384, 1) == Err(Refused::Busy),
-        "second request while one is pending"
+        r.growing() == Some(8192) && r.announced() == 4096,
+        "not yet"
     );
-    ensure!(r.on_consumed(1).is_none(), "one smaller Receive is left");
-    let announce = Some(Announce {
-        size: 8192,
-        pending_cleared: false,
-    });
-    ensure!(
-        r.on_consumed(1) == announce && r.announced() == 8192,
-        "announced"
-    );
-    ensure!(r.on_consumed(1).is_none(), "announced once");
-    let value = Characteristic::ReceiveBufferSize(8192);
-    ensure!(announce.map(|a| a.value()) == Some(value), "value");
+    r.on_posting(8192, 2);
+    ensure!(r.to_post().is_none() && r.announced() == 4096, "growing");
+    r.want(8192);
+    ensure!(r.to_post().is_none(), "wanted again");
+    r.on_consumed(1);
+    ensure!(r.announced() == 4096, "one smaller Receive is left");
+    r.on_consumed(1);
+    ensure!(r.announced() == 8192 && r.growing().is_none(), "grown");
+    ensure!(!r.has_cleared(), "no request was pending");
+    r.want(16384);
+    r.on_post_failed();
+    ensure!(r.growing().is_none() && r.announced() == 8192, "failed");
+    r.on_post_failed();
+    ensure!(r.announced() == 8192, "failed again");
+    // There are no smaller Receives.
+    r.want(16384);
+    r.on_posting(16384, 0);
+    ensure!(r.announced() == 16384, "at once");
+    Ok(())
+}
+
+fn check_replaced() -> Check {
+    let mut r = Receives::new(4096);
+    r.want(8192);
+    r.on_posting(8192, 3);
+    r.want(16384);
+    ensure!(r.to_post() == Some(16384), "a larger size is wanted");
+    r.on_consumed(3);
+    ensure!(r.announced() == 4096, "Receives of another size");
+    r.on_posting(8192, 0);
+    ensure!(r.announced() == 4096, "a size that is wanted no longer");
+    r.on_posting(16384, 1);
+    r.on_consumed(u32::MAX);
+    ensure!(r.announced() == 16384, "grown");
     Ok(())
 }
 
 //~ XC-3-2 any request may be rejected
 //~ XC-3.1-4 size is reduced only on request
+//~ XC-3.1-7 size is at least 1024
 //~ XC-4.2-1 REQ_XCHAR is answered by RESP_XCHAR
 fn check_asked() -> Check {
+    use Disposition::{Done, Pending, Rejected};
     const RANGE: (u32, u32) = (2048, 16384);
     let mut r = Receives::new(4096);
-    let rejected = (Disposition::Rejected, None);
-    let done = (Disposition::Done, None);
-    ensure!(r.on_request(1024, 0, RANGE) == rejected, "too small");
-    ensure!(r.on_request(32768, 0, RANGE) == rejected, "too large");
-    ensure!(r.on_request(2048, 0, RANGE) == done, "smaller on request");
-    ensure!(r.announced() == 2048 && r.floor() == 2048, "smaller");
-    let pending = (Disposition::Pending, None);
-    ensure!(r.on_request(8192, 3, RANGE) == pending, "larger size later");
-    ensure!(r.on_request(9216, 3, RANGE) == rejected, "busy");
-    let announce = Some(Announce {
-        size: 8192,
-        pending_cleared: true,
-    });
-    ensure!(r.on_consumed(5) == announce, "no longer pending");
-    ensure!(r.on_request(8192, 0, RANGE) == done, "size in force");
-    ensure!(r.on_request(16384, 0, RANGE) == done, "larger at once");
-    ensure!(r.announced() == 16384, "larger");
-    // The peer requests less while a growth is in progress.
-    let mut r = Receives::new(4096);
-    ensure!(r.grow(8192, 3) == Ok(None), "grows");
+    ensure!(r.on_request(2047, RANGE) == Rejected, "too small");
+    ensure!(r.on_request(16385, RANGE) == Rejected, "too large");
+    ensure!(r.on_request(1023, (0, 9000)) == Rejected, "below 1024");
+    ensure!(r.on_request(2048, RANGE) == Done, "smaller on request");
     ensure!(
-        r.on_request(2048, 0, RANGE) == done,
-        "smaller request cancels the growth"
+        r.announced() == 2048 && r.to_post() == Some(2048),
+        "smaller"
     );
+    // Larger Receives are still posted.
+    ensure!(r.on_request(4096, RANGE) == Done, "posted in any case");
+    ensure!(r.announced() == 4096 && r.to_post().is_none(), "as before");
+    ensure!(r.on_request(2048, RANGE) == Done, "smaller again");
+    r.on_posting(1024, 0);
+    r.on_posting(2048, 0);
+    ensure!(r.to_post().is_none(), "smaller ones are posted");
+    ensure!(r.on_request(8192, RANGE) == Pending, "larger size later");
+    ensure!(r.on_request(9216, RANGE) == Rejected, "another one");
+    ensure!(r.on_request(8192, RANGE) == Pending, "the same again");
+    r.on_posting(8192, 3);
+    ensure!(r.on_request(8192, RANGE) == Pending, "under way");
+    ensure!(!r.has_cleared(), "still pending");
+    r.on_consumed(5);
     ensure!(
-        r.on_consumed(3).is_none() && r.floor() == 2048,
-        "cancelled growth"
+        r.has_cleared() && r.announced() == 8192,
+        "no longer pending"
     );
+    r.on_told();
+    ensure!(!r.has_cleared(), "told once");
+    ensure!(r.on_request(8192, RANGE) == Done, "size in force");
+    ensure!(!r.has_cleared(), "nothing was pending");
     Ok(())
 }
 
-//~ XC-4.3-5 unknown are rejected
-fn check_wanted() -> Check {
-    const RANGE: (u32, u32) = (2048, 16384);
+/// A request that is pending is overtaken by one for a smaller size.
+//~ XC-4.4-5 pending request that is overtaken
+fn check_overtaken() -> Check {
+    use Disposition::{Done, Pending};
+    const RANGE: (u32, u32) = (1024, 65536);
     let mut r = Receives::new(4096);
-    let unchanged = r;
-    for want in [
-        Characteristic::RemoteInvalidation(true),
-        Characteristic::BackwardSupport(BackwardSupport::None),
-        Characteristic::Other {
-            id: Id(0x8000_0000),
-            data: &[1],
-        },
-    ] {
-        let got = r.on_wanted(&want, 0, RANGE);
-        ensure!(got == (Disposition::Rejected, None), "not changed here");
-    }
-    ensure!(r == unchanged, "nothing changed");
-    let want = Characteristic::ReceiveBufferSize(8192);
-    let got = r.on_wanted(&want, 0, RANGE);
-    ensure!(got == (Disposition::Done, None), "size");
-    ensure!(r.announced() == 8192, "size changed");
-    Ok(())
-}
-
-//~ XC-3.1-6 size decides when chunks are needed
-//~ XC-4.1-1 does not assume characteristics were noted
-fn check_thresholds() -> Check {
-    let (mut peer, own) = (Peer::new(), Receives::new(16384));
-    says(&mut peer, Characteristic::ReceiveBufferSize(8192), false)?;
-    let t = client_thresholds(&peer, &own, true);
-    ensure!(t.client_to_server == 8192, "calls: announced by the server");
+    ensure!(r.on_request(8192, RANGE) == Pending, "pending");
+    r.on_posting(8192, 3);
+    ensure!(r.on_request(2048, RANGE) == Done, "overtaken");
+    ensure!(r.has_cleared() && r.growing().is_none(), "has to be told");
+    r.on_told();
+    r.on_consumed(3);
+    ensure!(r.announced() == 2048 && !r.has_cleared(), "cancelled");
+    // Without a request there is nothing to clear.
+    let mut r = Receives::new(4096);
+    r.want(8192);
+    ensure!(r.on_request(2048, RANGE) == Done, "cancels our growth");
     ensure!(
-        t.server_to_client == 4096,
-        "replies: default without announcement"
+        !r.has_cleared() && r.to_post() == Some(2048),
+        "not asked for"
     );
-    ensure!(
-        t.remote_invalidation,
-        "remote invalidation by the client's announcement"
-    );
-    let t = server_thresholds(&peer, &own);
-    ensure!(
-        t.server_to_client == 8192,
-        "replies: announced by the client"
-    );
-    ensure!(
-        t.client_to_server == 4096,
-        "calls: default without announcement"
-    );
-    ensure!(!t.remote_invalidation, "no remote invalidation by default");
-    ensure!(t.version == Version::Two, "version two");
-    let small = Receives::new(2048);
-    let t = client_thresholds(&peer, &small, false);
-    ensure!(t.server_to_client == 2048, "smaller receives");
+    // A request for the size that grows already becomes pending.
+    let mut r = Receives::new(4096);
+    r.want(8192);
+    r.on_posting(8192, 1);
+    ensure!(r.on_request(8192, RANGE) == Pending, "joins");
+    r.on_consumed(1);
+    ensure!(r.has_cleared(), "joined and cleared");
+    // A request that cannot be carried out.
+    let mut r = Receives::new(4096);
+    ensure!(r.on_request(8192, RANGE) == Pending, "pending");
+    r.on_post_failed();
+    ensure!(r.has_cleared() && r.announced() == 4096, "failed");
     Ok(())
 }

@@ -101,6 +101,14 @@ impl Flow {
         was_full && self.available() > 0
     }
 
+    /// Takes the grant of a message that answers none of ours, such as UPD_XCHAR. No message fewer
+    /// is in flight. Returns whether a message that had to wait may now be sent.
+    pub fn on_grant(&mut self, grant: u32, max: u32) -> bool {
+        let was_full = self.available() == 0;
+        self.credits.on_reply(grant, max);
+        was_full && self.available() > 0
+    }
+
     /// Returns the credit of a message that will never be answered and no longer occupies the peer.
     pub fn on_unanswered(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);

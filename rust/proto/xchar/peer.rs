@@ -6,47 +6,9 @@
 
 use super::super::super::wire::v2::{DEFAULT_INLINE, FIRST_MESSAGE_MAX};
 use super::super::super::wire::xchar::{
-    BackwardSupport, Characteristic, Disposition, Operation, Response,
+    BackwardSupport, Disposition, OpType, Operation, Response, Spec, Subset,
 };
-
-/// A characteristic that this module knows, with its value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// Receive Buffer Size in bytes.
-    ReceiveBufferSize(u32),
-    /// Requester Remote Invalidation.
-    RemoteInvalidation(bool),
-    /// Backward Request Support.
-    BackwardSupport(BackwardSupport),
-}
-
-impl Known {
-    /// Returns whether both are values of the same characteristic.
-    fn same_kind(&self, other: &Self) -> bool {
-        core::mem::discriminant(self) == core::mem::discriminant(other)
-    }
-
-    /// Returns the known characteristic in a decoded value. `None` for an unknown one, which is
-    /// skipped.
-    //= XC-2.1-4 unknown characteristics are skipped without error
-    pub const fn from_value(value: &Characteristic<'_>) -> Option<Self> {
-        match *value {
-            Characteristic::ReceiveBufferSize(n) => Some(Self::ReceiveBufferSize(n)),
-            Characteristic::RemoteInvalidation(b) => Some(Self::RemoteInvalidation(b)),
-            Characteristic::BackwardSupport(l) => Some(Self::BackwardSupport(l)),
-            Characteristic::Other { .. } => None,
-        }
-    }
-
-    /// Returns the value to encode.
-    pub const fn value(self) -> Characteristic<'static> {
-        match self {
-            Self::ReceiveBufferSize(n) => Characteristic::ReceiveBufferSize(n),
-            Self::RemoteInvalidation(b) => Characteristic::RemoteInvalidation(b),
-            Self::BackwardSupport(l) => Characteristic::BackwardSupport(l),
-        }
-    }
-}
+use super::known::{Fixed, Known, Unsupported};
 
 /// A request to change one characteristic of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,19 +21,39 @@ pub struct Request {
     pub pending: bool,
 }
 
-/// Why a RESP_XCHAR does not answer a request.
+/// How an operation of the peer breaks the rules. The rest of the operation counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadResponse {
-    /// No request with this XID is unanswered.
+pub enum Fault {
+    /// A RESP_XCHAR, but no request with this XID is unanswered.
     Unasked,
-    /// The subsets overlap, leave out, or exceed the elements of the request; the first such
-    /// element.
+    /// The subsets of a RESP_XCHAR overlap, leave out, or exceed the elements of the request; the
+    /// first such element.
     Coverage(u32),
+    /// A receive buffer size below 1024 bytes. Every peer had to receive messages of this length
+    /// before the version was settled. The size is ignored.
+    TooSmall(u32),
+}
+
+/// Why a request is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotSent {
+    /// The peer does not support REQ_XCHAR.
+    Unsupported,
+    /// The peer does not expect the characteristic to change.
+    Fixed,
+    /// An earlier request is unanswered or pending.
+    Busy,
+    /// A receive buffer size below 1024 bytes.
+    TooSmall,
 }
 
 /// The characteristics of one peer on this connection: announced, or default.
 ///
 /// At most one request is unanswered or pending at a time, for one characteristic.
+///
+/// # Invariants
+///
+/// `receive_size` and the size that is requested are at least [`FIRST_MESSAGE_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     receive_size: u32,
@@ -79,9 +61,9 @@ pub struct Peer {
     backward: BackwardSupport,
     /// The support that backward-direction requests of the peer have shown.
     shown: Option<BackwardSupport>,
+    fixed: Fixed,
     request: Option<Request>,
-    /// The peer has answered an operation of this extension with INVAL_OPTION.
-    unsupported: bool,
+    unsupported: Unsupported,
 }
 
 impl Peer {
@@ -89,12 +71,14 @@ impl Peer {
     //= XC-3-1 defaults assumed of a peer
     pub const fn new() -> Self {
         Self {
+            // INVARIANT: the default is 4096.
             receive_size: DEFAULT_INLINE,
             remote_invalidation: false,
             backward: BackwardSupport::SizeLimited,
             shown: None,
+            fixed: Fixed::NONE,
             request: None,
-            unsupported: false,
+            unsupported: Unsupported::NONE,
         }
     }
 
@@ -103,99 +87,120 @@ impl Peer {
     ///
     /// # Errors
     ///
-    /// [`BadResponse`] for a RESP_XCHAR that answers no request.
+    /// See [`Fault`].
     //= XC-4-2 sends REQ_XCHAR supports RESP_XCHAR
     //= XC-4-3 supports RESP_XCHAR or UPD_XCHAR
-    //= XC-4.1-3 unknown characteristics are ignored
-    pub fn on_operation(&mut self, xid: u32, op: &Operation<'_>) -> Result<(), BadResponse> {
+    pub fn on_operation(&mut self, xid: u32, op: &Operation<'_>) -> Result<(), Fault> {
         match op {
-            Operation::Init { start, .. } => {
-                for known in start.values().filter_map(|v| Known::from_value(&v)) {
-                    self.set(known);
-                }
-                Ok(())
-            }
+            Operation::Init { start, no_change } => self.on_init(start, no_change),
             Operation::Request { .. } => Ok(()),
             Operation::Response(response) => self.on_response(xid, response),
             Operation::Update {
                 now,
                 pending_cleared,
-            } => {
-                if let Some(known) = Known::from_value(now) {
-                    self.on_update(known, *pending_cleared);
-                }
-                Ok(())
-            }
+            } => match Known::from_value(now) {
+                Some(known) => self.on_update(known, *pending_cleared),
+                None => Ok(()),
+            },
         }
     }
 
+    //= XC-4.1-3 unknown characteristics are ignored
+    //= XC-4.1-5 not expected to change
+    fn on_init(&mut self, start: &Spec<'_>, no_change: &Subset<'_>) -> Result<(), Fault> {
+        let mut fault = Ok(());
+        for (n, value) in (0..).zip(start.values()) {
+            if let Some(known) = Known::from_value(&value) {
+                fault = fault.and(self.set(known));
+                if no_change.contains(n) {
+                    self.fixed.add(known);
+                }
+            }
+        }
+        fault
+    }
+
+    //= XC-3.1-7 size is at least 1024
     //= XC-4.3-3 change done counts from then
-    fn set(&mut self, known: Known) {
+    fn set(&mut self, known: Known) -> Result<(), Fault> {
         match known {
-            // Every peer can receive the messages that it had to receive before the version was
-            // settled.
-            Known::ReceiveBufferSize(n) => self.receive_size = n.max(FIRST_MESSAGE_MAX),
+            Known::ReceiveBufferSize(n) if n < FIRST_MESSAGE_MAX => return Err(Fault::TooSmall(n)),
+            // INVARIANT: by the comparison.
+            Known::ReceiveBufferSize(n) => self.receive_size = n,
             Known::RemoteInvalidation(b) => self.remote_invalidation = b,
             Known::BackwardSupport(l) => self.backward = l,
         }
+        Ok(())
     }
 
     //= XC-4.4-1 UPD_XCHAR may clear pending request
     //= XC-4.4-3 XID unrelated to any request
     //= XC-4.4-4 clear a request without a change
-    fn on_update(&mut self, known: Known, pending_cleared: bool) {
-        self.set(known);
+    fn on_update(&mut self, known: Known, pending_cleared: bool) -> Result<(), Fault> {
         let cleared = |r: &Request| pending_cleared && r.pending && r.want.same_kind(&known);
         if self.request.as_ref().is_some_and(cleared) {
             self.request = None;
         }
+        self.set(known)
     }
 
     //= XC-4.3-1 XID is that of the request
     //= XC-4.3-4 pending change is announced later
-    fn on_response(&mut self, xid: u32, response: &Response<'_>) -> Result<(), BadResponse> {
+    fn on_response(&mut self, xid: u32, response: &Response<'_>) -> Result<(), Fault> {
         let asked = self.request.filter(|r| r.xid == xid && !r.pending);
-        let request = asked.ok_or(BadResponse::Unasked)?;
-        response.check(1).map_err(BadResponse::Coverage)?;
+        let request = asked.ok_or(Fault::Unasked)?;
+        response.check(1).map_err(Fault::Coverage)?;
+        self.request = None;
         match response.disposition(0) {
-            Some(Disposition::Done) => {
-                self.set(request.want);
-                self.request = None;
-            }
+            Some(Disposition::Done) => self.set(request.want),
             Some(Disposition::Pending) => {
                 self.request = Some(Request {
                     pending: true,
                     ..request
                 });
+                Ok(())
             }
-            Some(Disposition::Rejected) | None => self.request = None,
+            Some(Disposition::Rejected) | None => Ok(()),
         }
-        Ok(())
     }
 
-    /// Notes a request that is about to be sent as REQ_XCHAR. Returns `false` if another one is
-    /// unanswered or pending, or if the peer does not support the extension.
-    #[must_use]
-    pub fn try_request(&mut self, xid: u32, want: Known) -> bool {
-        if self.unsupported || self.request.is_some() {
-            return false;
+    /// Notes a request that will be sent as REQ_XCHAR. From now on a smaller size that is wanted
+    /// bounds our own Sends, those of calls which were prepared before included.
+    ///
+    /// # Errors
+    ///
+    /// See [`NotSent`].
+    pub fn try_request(&mut self, xid: u32, want: Known) -> Result<(), NotSent> {
+        match want {
+            // INVARIANT: no smaller size is requested.
+            Known::ReceiveBufferSize(n) if n < FIRST_MESSAGE_MAX => return Err(NotSent::TooSmall),
+            _ if !self.supports(OpType::Request) => return Err(NotSent::Unsupported),
+            _ if self.fixed.has(want) => return Err(NotSent::Fixed),
+            _ if self.request.is_some() => return Err(NotSent::Busy),
+            _ => {}
         }
         self.request = Some(Request {
             xid,
             want,
             pending: false,
         });
-        true
+        Ok(())
     }
 
-    /// Notes that the peer has answered an operation of this extension with INVAL_OPTION. It counts
-    /// as a rejection of every request (section 3).
+    /// Notes that the peer has answered an operation by INVAL_OPTION, or by BAD_HEADER. It counts
+    /// as a rejection of a request (section 3).
     //= XC-3-3 peer does not support REQ_XCHAR
-    //= XC-4-4 each operation may be unsupported
     //= XC-4.1-1 does not assume characteristics were noted
-    pub fn on_unsupported(&mut self) {
-        self.unsupported = true;
-        self.request = None;
+    pub fn on_unsupported(&mut self, op: OpType) {
+        self.unsupported.add(op);
+        if op == OpType::Request {
+            self.request = None;
+        }
+    }
+
+    /// Returns whether the peer may support an operation.
+    pub const fn supports(&self, op: OpType) -> bool {
+        self.unsupported.allows(op)
     }
 
     /// Returns the request that is unanswered or pending.

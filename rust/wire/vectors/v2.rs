@@ -4,7 +4,8 @@
 
 use super::super::message::{Body, ErrorBody, Message, Mismatch, Proc};
 use super::super::v2::{self, len};
-use super::super::{DecodeError, Direction, EncodeError, Limits, ListProc, Segment, Version, What};
+use super::super::{answer, error_as, DecodeError, Direction, EncodeError, Limits, ListProc};
+use super::super::{Receiver, Remedy, Segment, Version, What};
 use super::ensure;
 use super::v1 as one;
 
@@ -276,23 +277,72 @@ pub fn check_message() -> Check {
     let other = Message::decode_as(Version::Two, &one::MSG_INLINE, &Limits::NONE);
     let what = other.err().map(|e| e.what);
     ensure!(what == Some(What::Version(1)), "any: one in two");
-    let three = Message::decode(
-        &[0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0],
-        &Limits::NONE,
-    );
-    let error = three.err().ok_or("any: version three")?;
-    ensure!(
-        error.answer((1, 2)) == ErrorBody::Vers { low: 1, high: 2 },
-        "answer"
-    );
-    let cut = Message::decode(&[], &Limits::NONE)
-        .err()
-        .ok_or("any: empty")?;
-    ensure!(
-        cut.answer((1, 2)) == ErrorBody::BadHeader,
-        "answer to a short message"
-    );
+    check_remedies()?;
     check_neutral_encode()
+}
+
+/// What to do with messages that cannot be decoded: their first words, and the answers of a
+/// requester and of a responder. The XID is 1.
+const REMEDIES: [(&[u32], Option<ErrorBody>, Option<ErrorBody>); 12] = [
+    // No message of fewer than sixteen bytes is answered.
+    (&[], None, None),
+    (&[1, 3, 0], None, None),
+    (&[1, 3, 0, 0], None, RANGE),
+    (&[1, 1, 0], None, None),
+    (&[1, 1, 0, 0], None, BAD),
+    (&[1, 1, 0, 9], None, BAD),
+    // An error is not answered, whatever its code or version; nor is RDMA_DONE.
+    (&[1, 1, 0, 4, 9], None, None),
+    (&[1, 2, 0, 4, 9], None, None),
+    (&[1, 3, 0, 4, 9], None, None),
+    // In version two a call is answered by either role, a reply by none.
+    (&[1, 2, 0, 0, 0, 7], BAD, BAD),
+    (&[1, 2, 0, 0, 1, 7], None, None),
+    (&[1, 2, 0, 0, 2, 7], None, BAD),
+];
+
+const RANGE: Option<ErrorBody> = Some(ErrorBody::Vers { low: 1, high: 2 });
+const BAD: Option<ErrorBody> = Some(ErrorBody::BadHeader);
+
+//~ 5666-4.2-2 errors are answered by RDMA_ERROR
+//~ 5666-4.2-4 version otherwise valid at its receiver
+//~ V2-4.2.3-1 errors are handled as in version
+fn check_remedies() -> Check {
+    for (words, requester, responder) in REMEDIES {
+        let mut buf = [0; 32];
+        for (slot, word) in buf.chunks_exact_mut(4).zip(words) {
+            slot.copy_from_slice(&word.to_be_bytes());
+        }
+        let bytes = buf.get(..words.len().saturating_mul(4)).ok_or("words")?;
+        let error = Message::decode(bytes, &Limits::NONE)
+            .err()
+            .ok_or("any: decoded")?;
+        let version = words.get(1).copied().unwrap_or(0);
+        for (receiver, want) in [
+            (Receiver::Requester, requester),
+            (Receiver::Responder, responder),
+        ] {
+            let want = want.map_or(Remedy::Drop, |error| Remedy::Answer {
+                xid: 1,
+                version,
+                error,
+            });
+            ensure!(answer(bytes, &error, receiver, (1, 2)) == want, "remedy");
+        }
+    }
+    let mut buf = [0; 32];
+    let n = error_as(7, &mut buf, 5, 9, ErrorBody::Vers { low: 1, high: 2 });
+    let vers = [0, 0, 0, 5, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 4, 0, 0, 0, 1];
+    ensure!(
+        n == Ok(28) && buf.starts_with(&vers),
+        "version word repeated"
+    );
+    let n = error_as(7, &mut buf, 5, 9, ErrorBody::InvalidOption);
+    ensure!(
+        n == Ok(20) && buf.get(19) == Some(&2),
+        "not in other versions"
+    );
+    Ok(())
 }
 
 //~ 5666-4.2-4 version otherwise valid at its receiver

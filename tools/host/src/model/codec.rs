@@ -5,7 +5,7 @@
 use crate::proto::inline::Thresholds;
 use crate::wire::cm_private::{self, PrivateData, Settings};
 use crate::wire::message::{Body, Message};
-use crate::wire::{conf_rdma, peek, v1, v2};
+use crate::wire::{answer, conf_rdma, error_as, peek, v1, v2, DecodeError, Receiver, Remedy};
 use crate::wire::{Direction, EncodeError, Limits, ListProc, Lists, ReadListWriter, Version, What};
 
 /// Writes decoded chunk lists out again.
@@ -59,6 +59,30 @@ pub fn limits(data: &[u8]) {
     }
 }
 
+/// Checks that the answer to a message that was refused is an error that decodes, and that no peer
+/// answers it.
+fn answered(data: &[u8], error: &DecodeError, receiver: Receiver) {
+    let Remedy::Answer {
+        xid,
+        version,
+        error,
+    } = answer(data, error, receiver, (1, 2))
+    else {
+        return;
+    };
+    let mut buf = [0; 64];
+    let n = error_as(version, &mut buf, xid, 1, error).unwrap();
+    match Message::decode(&buf[..n], &Limits::NONE) {
+        Ok(back) => assert_eq!((back.xid(), back.body()), (xid, &Body::Error(error))),
+        Err(refused) => {
+            assert_eq!(refused.what, What::Version(version));
+            for receiver in [Receiver::Requester, Receiver::Responder] {
+                assert_eq!(answer(&buf[..n], &refused, receiver, (1, 2)), Remedy::Drop);
+            }
+        }
+    }
+}
+
 /// Checks that an accepted message encodes to the same bytes again, in either version. The answer
 /// to a refused one can be encoded and decoded in both versions.
 pub fn message(data: &[u8]) {
@@ -66,12 +90,8 @@ pub fn message(data: &[u8]) {
         Ok(message) => message,
         Err(error) => {
             assert!(error.offset <= data.len());
-            for version in [Version::One, Version::Two] {
-                let mut buf = [0; 64];
-                let answer = error.answer((1, 2));
-                let n = version.error(&mut buf, 1, 1, answer).unwrap();
-                let back = Message::decode(&buf[..n], &Limits::NONE).unwrap();
-                assert_eq!(back.body(), &Body::Error(answer));
+            for receiver in [Receiver::Requester, Receiver::Responder] {
+                answered(data, &error, receiver);
             }
             return;
         }

@@ -6,75 +6,108 @@ use std::vec::Vec;
 
 use super::operations::decode;
 use super::Input;
-use crate::proto::inline::Thresholds;
-use crate::proto::version::{answer, Blocked, Negotiation, PeerMemory, Progress};
-use crate::proto::xchar::{client_thresholds, Known, Peer, Receives};
+use crate::proto::peers::{Key, Peers};
+use crate::proto::version::{
+    answer, Answer, Blocked, Cause, Memory, Negotiation, Progress, Setting,
+};
+use crate::proto::xchar::{Fault, Known, Peer, Receives};
 use crate::wire::message::ErrorBody;
 use crate::wire::xchar::{self, BackwardSupport, Characteristic, Disposition};
 use crate::wire::{Direction, Limits, ListProc, Message, Version};
 
+const PEER: Key = Key {
+    net: 1,
+    address: [0; 16],
+    port: 20049,
+};
+
 /// Runs a requester and a peer of any kind over many connections. Checks that no more than one
-/// message is sent before the first answer, that no third version is used, and that the negotiation
-/// ends.
+/// message is sent before the first answer, that no third version is used, and that no more than
+/// two connections in a row end without a version.
 pub fn negotiation(data: &[u8]) {
     let mut i = Input::new(data);
-    let ttl = u64::from(i.number());
-    let mut memory = PeerMemory::new(ttl);
+    let ttl = 1 + u64::from(i.number());
+    let mut peers = Peers::new();
     let mut now = 0u64;
     while !i.is_empty() {
         now += u64::from(i.byte());
-        let known = memory.is_one_only(now);
-        let mut n = Negotiation::new(&memory, now);
+        let valid = peers.entries(now).next().is_some();
+        let known = peers.is_one_only(&PEER, now);
+        let mut n = Negotiation::new(Setting::Two.first_version(false, known));
         assert_eq!(n.settled(), known.then_some(Version::One));
-        if connection(&mut i, &mut n, &mut memory, now) && !known {
-            // The negotiation was interrupted, so the next connection does not try version two
-            // again.
-            assert!(memory.is_one_only(now) || ttl == 0);
+        let memory = connection(&mut i, &mut n);
+        if let Some(memory) = memory {
+            peers.note(&PEER, memory, now, ttl);
         }
+        // The second negotiation in a row that does not end is the last one.
+        let last = valid && memory == Some(Memory::Doubt);
+        assert!(!last || peers.is_one_only(&PEER, now));
+        assert!(memory != Some(Memory::OneOnly) || peers.is_one_only(&PEER, now));
     }
 }
 
-/// Runs one connection. Returns whether it was lost while the first message was unanswered.
-fn connection(i: &mut Input<'_>, n: &mut Negotiation, memory: &mut PeerMemory, now: u64) -> bool {
-    let mut outstanding = false;
+/// Runs one connection. Returns the last knowledge about the peer.
+fn connection(i: &mut Input<'_>, n: &mut Negotiation) -> Option<Memory> {
+    let (mut outstanding, mut memory, mut sent) = (false, None, 0);
     for _ in 0..8 {
         let len = i.number() as usize;
         match n.may_send(len) {
             Ok(()) => {
                 assert!(n.settled().is_some() || (len <= 1024 && !outstanding));
                 outstanding = n.settled().is_none();
-                n.on_sent(7);
+                assert_eq!(n.on_sent(7), outstanding);
+                sent += u32::from(outstanding);
             }
             Err(Blocked::TooLong) => assert!(len > 1024 && n.settled().is_none()),
             Err(Blocked::Unanswered) => assert!(outstanding),
-            Err(Blocked::NoVersion) => return false,
+            Err(Blocked::NoVersion) => return memory,
         }
-        let limit = n.thresholds(&Thresholds::DEFAULT).client_to_server;
-        let want = if n.settled() == Some(Version::Two) {
-            4096
-        } else {
-            1024
-        };
-        assert_eq!(limit, want);
+        assert!(sent <= 2, "one more attempt in version two");
         if i.byte() % 4 == 0 {
-            n.on_lost(memory, now);
+            let (cause, open) = (cause(i), outstanding);
+            let lost = if i.byte() % 4 == 0 {
+                n.on_timeout().or(n.on_lost(cause))
+            } else {
+                n.on_lost(cause)
+            };
             assert_eq!(n.may_send(0), Err(Blocked::NoVersion));
-            return outstanding;
+            assert!(lost.is_some() || !open || cause == Cause::Local);
+            return lost.or(memory);
         }
         let mut buf = [0; 64];
         let len = message(i, &mut buf);
         let m = Message::decode(&buf[..len], &Limits::NONE).unwrap();
         let settled = n.settled();
-        match n.on_message(&m, memory, now) {
+        let Some(answer) = Answer::of(&m) else {
+            continue;
+        };
+        let progress = n.on_answer(m.xid(), answer);
+        memory = progress.memory().or(memory);
+        match progress {
             Progress::Unrelated => assert_eq!(settled, n.settled()),
+            Progress::Ignored => assert!(outstanding && n.settled().is_none()),
             Progress::Settled(v) => {
                 assert!(outstanding && settled.is_none() && n.settled() == Some(v));
                 outstanding = false;
             }
-            Progress::Again | Progress::Failed => outstanding = false,
+            Progress::Fallback => {
+                assert!(outstanding && n.settled() == Some(Version::One));
+                assert!(!n.takes_grant(true));
+                outstanding = false;
+            }
+            Progress::Again => sent += 1,
+            Progress::Failed => outstanding = false,
         }
     }
-    false
+    memory
+}
+
+fn cause(i: &mut Input<'_>) -> Cause {
+    if i.byte() % 2 == 0 {
+        Cause::Local
+    } else {
+        Cause::Peer
+    }
 }
 
 /// Writes a message of some kind. Most messages answer XID 7.
@@ -104,14 +137,6 @@ fn message(i: &mut Input<'_>, buf: &mut [u8]) -> usize {
     .unwrap()
 }
 
-/// The knowledge of both ends of a connection about the size of Receives.
-struct Model {
-    /// Sizes of our posted Receives.
-    posted: Vec<u32>,
-    /// Most bytes that the peer sends, by our announcements and its own requests.
-    peer_limit: u32,
-}
-
 /// Checks that our Receives are always long enough for the peer's messages, and that the
 /// announcements of the peer bound our Sends.
 pub fn characteristics(data: &[u8]) {
@@ -130,47 +155,35 @@ pub fn characteristics(data: &[u8]) {
 
 fn receives(i: &mut Input<'_>) {
     let mut r = Receives::new(4096);
-    let mut m = Model {
-        posted: std::vec![4096; 3],
-        peer_limit: 4096,
-    };
+    let mut posted = std::vec![4096; 3];
+    // The size of new Receives.
+    let mut size = 4096;
     for _ in 0..i.byte() {
-        let size = 1024 * (1 + u32::from(i.byte() % 64));
-        let smaller = m.posted.iter().filter(|&&p| p < size).count() as u32;
-        match i.byte() % 4 {
-            0 => m.posted.push(r.floor()),
-            1 if !m.posted.is_empty() => {
-                let gone = m.posted.remove(0);
-                if gone < r.floor() {
-                    told(&mut m, r.on_consumed(1).map(|a| a.size));
+        let wanted = 1024 * (1 + u32::from(i.byte() % 64));
+        match i.byte() % 6 {
+            0 => posted.push(size),
+            1 if !posted.is_empty() => {
+                if posted.remove(0) < size {
+                    r.on_consumed(1);
                 }
             }
-            2 => {
-                if let Ok(announce) = r.grow(size, smaller) {
-                    told(&mut m, announce.map(|a| a.size));
-                }
+            2 => r.want(wanted),
+            3 => {
+                r.on_request(wanted, (1024, 65536));
             }
+            4 => r.on_post_failed(),
             _ => {
-                // The peer bounds its Sends before its request.
-                let before = m.peer_limit;
-                m.peer_limit = before.min(size);
-                let want = Characteristic::ReceiveBufferSize(size);
-                match r.on_wanted(&want, smaller, (2048, 32768)) {
-                    (Disposition::Done, None) => m.peer_limit = size,
-                    (Disposition::Rejected, None) => m.peer_limit = before,
-                    (Disposition::Pending, None) => m.peer_limit = before,
-                    other => panic!("{other:?}"),
+                if let Some(to) = r.to_post() {
+                    let smaller = posted.iter().filter(|&&p| p < to).count() as u32;
+                    size = to;
+                    r.on_posting(to, smaller);
                 }
             }
         }
-        assert!(m.posted.iter().all(|&p| p >= m.peer_limit), "too small");
-        assert!(m.peer_limit <= r.announced() && r.announced() <= r.floor());
-    }
-}
-
-fn told(m: &mut Model, size: Option<u32>) {
-    if let Some(size) = size {
-        m.peer_limit = size;
+        let least = posted.iter().min();
+        assert!(least.is_none_or(|&p| p >= r.announced()), "announced");
+        assert!(r.announced() >= 1024);
+        assert!(r.growing().is_none_or(|to| to > r.announced()));
     }
 }
 
@@ -195,7 +208,7 @@ fn peer(i: &mut Input<'_>) {
                 xid += 1;
                 let (free, want) = (p.request().is_none(), known(i));
                 let taken = p.try_request(xid, want);
-                assert!(!taken || free);
+                assert!(taken.is_err() || free);
             }
             1 => {
                 let dispositions = [
@@ -211,13 +224,14 @@ fn peer(i: &mut Input<'_>) {
                 let was = p;
                 let result = p.on_operation(xid, &decode(&buf[..n]));
                 let open = was.request().is_some_and(|r| !r.pending && r.xid == xid);
-                assert_eq!(result.is_ok(), open && count == 1);
-                assert!(result.is_ok() || p == was);
+                let answered = result.is_ok();
+                assert_eq!(answered, open && count == 1);
+                assert!(answered || p == was);
             }
             2 => {
                 let (now, cleared) = (known(i).value(), i.byte() % 2 == 0);
                 let n = xchar::update(&mut buf, 9, 1, Direction::Call, &now, cleared).unwrap();
-                p.on_operation(9, &decode(&buf[..n])).unwrap();
+                small(p.on_operation(9, &decode(&buf[..n])));
             }
             3 => {
                 let other = Characteristic::Other {
@@ -230,25 +244,26 @@ fn peer(i: &mut Input<'_>) {
                     fixed: false,
                 });
                 let n = xchar::init(&mut buf, 9, 1, Direction::Reply, &start).unwrap();
-                p.on_operation(9, &decode(&buf[..n])).unwrap();
+                small(p.on_operation(9, &decode(&buf[..n])));
             }
             4 => p.on_backward_request(i.byte() % 2 == 0),
-            _ if i.byte() == 77 => p.on_unsupported(),
+            _ if i.byte() == 77 => p.on_unsupported(xchar::OpType::Request),
             _ => {}
         }
         check_peer(&p);
     }
 }
 
+/// The only fault of an announcement is a size that is too small.
+fn small(result: Result<(), Fault>) {
+    assert!(matches!(result, Ok(()) | Err(Fault::TooSmall(0..1024))));
+}
+
 fn check_peer(p: &Peer) {
     if let Some(Known::ReceiveBufferSize(want)) = p.request().map(|r| r.want) {
         assert!(p.send_limit() <= want, "more than was asked for");
     }
-    let t = client_thresholds(p, &Receives::new(8192), false);
-    assert_eq!(
-        (t.client_to_server, t.server_to_client),
-        (p.send_limit(), 4096)
-    );
+    assert!(p.send_limit() >= 1024, "less than every peer supports");
     let level = p.backward_support(false);
     assert_ne!(level, BackwardSupport::Unknown);
 }

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Two sessions at the ends of one connection, for other cases.
+
+use super::super::super::wire::{Direction, EncodeError, Limits, Message};
+use super::super::session::{Body, Config, Control, Output, Session, Verdict};
+use super::session::{hear, Say, TWO};
+
+/// A client and a server of one connection. The time passes from step to step.
+pub(super) struct Pair {
+    pub(super) client: Session,
+    pub(super) server: Session,
+    pub(super) now: u64,
+}
+
+impl Pair {
+    /// Settles version two by a call and its reply.
+    pub(super) fn new(client: Config, server: Config) -> Result<Self, &'static str> {
+        let (mut c, mut s) = (Session::new(client), Session::new(server));
+        c.on_sent(7, 0);
+        hear(&mut s, Say::Rpc(TWO, 7, Direction::Call))?;
+        hear(&mut c, Say::Rpc(TWO, 7, Direction::Reply))?;
+        s.on_replied();
+        for session in [&mut c, &mut s] {
+            // The memory of the peer, and the version.
+            while !matches!(session.poll(0), Some(Output::Settled(_))) {}
+        }
+        Ok(Self {
+            client: c,
+            server: s,
+            now: 0,
+        })
+    }
+
+    /// Carries out all outputs of both ends until there are none. Returns the control messages.
+    pub(super) fn run(&mut self) -> Result<[Option<Body>; 8], &'static str> {
+        let mut sent = [None; 8];
+        let mut slots = sent.iter_mut();
+        while let Some((control, to)) = self.step()? {
+            *slots.next().ok_or("too many control messages")? = Some(control.body);
+            deliver(to, &control, 0)?;
+        }
+        Ok(sent)
+    }
+
+    /// Returns the next control message and its receiver. A message that is paused is sent later.
+    fn step(&mut self) -> Result<Option<(Control, &mut Session)>, &'static str> {
+        let paused = [&self.client, &self.server].map(Session::deadline);
+        self.now = paused.into_iter().flatten().fold(self.now, u64::max);
+        if let Some(control) = next(&mut self.client, self.now)? {
+            return Ok(Some((control, &mut self.server)));
+        }
+        let control = next(&mut self.server, self.now)?;
+        Ok(control.map(|control| (control, &mut self.client)))
+    }
+}
+
+/// Carries out the outputs of a session up to the next control message.
+pub(super) fn next(session: &mut Session, now: u64) -> Result<Option<Control>, &'static str> {
+    loop {
+        match session.poll(now) {
+            None => return Ok(None),
+            Some(Output::Send(control)) => return Ok(Some(control)),
+            Some(Output::Void { .. }) => session.on_voided(session.terms().generation),
+            Some(Output::Post { size }) => session.on_posting(size, 0),
+            Some(_) => return Err("unexpected output"),
+        }
+    }
+}
+
+pub(super) fn deliver(
+    to: &mut Session,
+    control: &Control,
+    now: u64,
+) -> Result<Verdict, &'static str> {
+    let mut buf = [0; Control::MAX];
+    let len = control.encode(&mut buf, 5).map_err(|_| "no room")?;
+    let bytes = buf.get(..len).ok_or("buffer")?;
+    let message = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
+    Ok(to.on_message(&message, now))
+}
+
+/// Hands an encoded message to a session.
+pub(super) fn says(
+    to: &mut Session,
+    encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>,
+) -> Result<Verdict, &'static str> {
+    let mut buf = [0; 512];
+    let len = encode(&mut buf).map_err(|_| "no room")?;
+    let message = Message::decode(buf.get(..len).ok_or("buffer")?, &Limits::NONE);
+    Ok(to.on_message(&message.map_err(|_| "refused")?, 0))
+}

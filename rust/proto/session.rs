@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One connection as both versions see it: which version it has, what may be sent and received, and
+//! the control messages that agree on it.
+//!
+//! State: for version two.
+//!
+//! A [`Session`] joins the negotiation of the version ([`super::version`]), the characteristics of
+//! both peers and the size of the Receives ([`super::xchar`]). It serves either side of a
+//! connection. It does no I/O: the caller tells it what has happened, and asks what to do.
+//!
+//! ```text
+//!   on_message, on_undecodable, on_sent,        ┌─────────┐  poll ► Output: send, post,
+//!   on_replied, on_timer, on_posting,        ──►│ Session │──►      void, resend, remember, close
+//!   on_consumed, on_voided, want_..., ask       └─────────┘  terms ► Terms: limits, version
+//! ```
+//!
+//! After each input the caller calls [`Session::poll`] until it returns `None`, reads
+//! [`Session::terms`], and asks [`Session::deadline`] when to call [`Session::on_timer`]. All
+//! methods are for any context, but change the session: the caller locks.
+//!
+//! # The path of ordinary messages
+//!
+//! Calls and replies need the session only while [`Terms::watch`] is set: until the first reply.
+//! The caller copies [`Terms`] when the generation has changed, and keeps the generation with each
+//! call that it prepares. When the call is posted, [`Terms::voids`] says whether it has to be
+//! prepared again. These messages always go to the session, whatever `watch` says:
+//!
+//! - RDMA2_OPTIONAL, and RDMA_ERROR whose XID is not that of a call;
+//! - messages of another version than [`Terms::version`], and messages that do not decode;
+//! - an inline reply that is longer than [`Terms::expected`], to [`Session::on_long_reply`].
+//!
+//! # Order of a lower limit
+//!
+//! To ask the peer for smaller Receives means to keep to the smaller size at once. The session
+//! therefore changes the terms first and returns [`Output::Void`]. It sends the request after the
+//! caller has said by [`Session::on_voided`] that every message which is posted from now on keeps
+//! to the terms.
+//!
+//! # Receives
+//!
+//! Control messages have no credits. Each side posts [`SPARE_RECEIVES`] more Receives than it has
+//! granted credits and expects replies: one for a message of the peer's own accord, one for the
+//! peer's answer to ours. The session sends one message of its own accord at a time: a further one
+//! waits for the answer, or for [`PAUSE_MS`] if no answer is due.
+
+use super::super::wire::xchar::BackwardSupport;
+use super::super::wire::{Message, Version};
+use super::inline::Thresholds;
+use super::version::{Blocked, Cause, Memory, Negotiation};
+use super::xchar::{Known, NotSent, Peer, Receives};
+
+mod arrival;
+mod control;
+mod encode;
+mod operation;
+mod output;
+mod poll;
+mod terms;
+
+pub use control::{Body, Control, Dispositions, Own};
+pub use output::{Breach, Close, Output, Take, Verdict};
+pub use terms::Terms;
+
+use control::Queue;
+use output::News;
+
+/// The number of Receives that each side of a version-two connection posts besides those for calls
+/// and replies.
+pub const SPARE_RECEIVES: u32 = 2;
+
+/// How long the session waits after a control message without an answer, in milliseconds, until it
+/// sends the next one. The peer has then posted the Receive again.
+pub const PAUSE_MS: u64 = 1_000;
+
+/// Returns the size of the Receives to post on a new connection on which version two may be used,
+/// if `wanted` is the size that is set.
+//= V2-2.3-1 inline threshold of 4096 bytes
+pub const fn least_receive(may_use_two: bool, wanted: u32) -> u32 {
+    let default = Version::Two.default_inline();
+    if may_use_two && wanted < default {
+        default
+    } else {
+        wanted
+    }
+}
+
+/// The side of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// It has asked for the connection, and is the requester of the forward direction.
+    Client,
+    /// It has accepted the connection, and is the responder of the forward direction.
+    Server,
+}
+
+/// What a session begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The side of this end.
+    pub side: Side,
+    /// Client: the version of the first message in both fields, as
+    /// [`super::version::Setting::first_version`] returns it. Server: the lowest and the highest
+    /// version that it serves.
+    pub versions: (Version, Version),
+    /// The thresholds of version one, by private data.
+    pub one: Thresholds,
+    /// The size of the posted Receives in bytes. Where version two may be used it is at least 4096:
+    /// see [`least_receive`].
+    pub receive: u32,
+    /// The smallest and the largest size of Receives to which the peer may change it.
+    pub range: (u32, u32),
+    /// The most bytes that this end sends in one message.
+    pub send: u32,
+    /// This end as a requester accepts remote invalidation.
+    pub invalidation: bool,
+    /// This end's support of backward-direction messages.
+    pub backward: BackwardSupport,
+    /// The XID of the first control message. A random number makes it unlikely that a call has the
+    /// same one.
+    pub xid: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// A client negotiates, or has negotiated.
+    Client(Negotiation),
+    /// A server waits for the first message.
+    Waiting,
+    /// A server answers in the version of the first message. `replied`: the first reply was sent.
+    Pinned { version: Version, replied: bool },
+}
+
+/// The session of one connection. See the [module](self) for its use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    config: Config,
+    stage: Stage,
+    peer: Peer,
+    receives: Receives,
+    own: Own,
+    /// The peer has shown that it knows the announced size of our Receives.
+    known: bool,
+    queue: Queue,
+    news: News,
+    terms: Terms,
+    /// When the first message counts as unanswered.
+    answer_by: Option<u64>,
+}
+
+impl Session {
+    /// Starts the session of a new connection.
+    pub fn new(config: Config) -> Self {
+        let stage = match config.side {
+            Side::Client => Stage::Client(Negotiation::new(config.versions.1)),
+            Side::Server => Stage::Waiting,
+        };
+        let mut session = Self {
+            config,
+            stage,
+            peer: Peer::new(),
+            receives: Receives::new(config.receive),
+            own: Own {
+                size: config.receive,
+                invalidation: config.invalidation,
+                backward: config.backward,
+            },
+            known: false,
+            queue: Queue::new(config.xid),
+            news: News::default(),
+            terms: Terms::START,
+            answer_by: None,
+        };
+        session.terms = session.compute(0, 0);
+        session
+    }
+
+    /// Returns the terms in force.
+    pub const fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// Returns the peer's characteristics, to show them.
+    pub const fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Returns this end's characteristics, to show them.
+    pub fn own(&self) -> Own {
+        Own {
+            size: self.receives.announced(),
+            ..self.own
+        }
+    }
+
+    /// Returns the version of the connection, once it is settled.
+    pub const fn settled(&self) -> Option<Version> {
+        match &self.stage {
+            Stage::Client(negotiation) => negotiation.settled(),
+            Stage::Waiting => None,
+            Stage::Pinned { version, .. } => Some(*version),
+        }
+    }
+
+    /// Checks whether a client may send a call of `len` bytes, header included. A server may always
+    /// send. Once the version is settled, the call has to keep to [`Terms::send`] instead.
+    ///
+    /// # Errors
+    ///
+    /// See [`Blocked`].
+    pub fn may_send(&self, len: usize) -> Result<(), Blocked> {
+        match &self.stage {
+            Stage::Client(negotiation) => negotiation.may_send(len),
+            Stage::Waiting | Stage::Pinned { .. } => Ok(()),
+        }
+    }
+
+    /// Notes that a client has sent the call with this XID. Needed while [`Terms::settled`] is
+    /// false.
+    pub fn on_sent(&mut self, xid: u32, now: u64) {
+        if let Stage::Client(negotiation) = &mut self.stage {
+            if negotiation.on_sent(xid) {
+                self.start_timer(now);
+            }
+        }
+    }
+
+    /// Notes that a server has sent its first reply; further ones change nothing. Needed while
+    /// [`Terms::watch`] is set.
+    pub fn on_replied(&mut self) {
+        if let Stage::Pinned { replied, .. } = &mut self.stage {
+            *replied = true;
+        }
+        self.refresh();
+    }
+
+    /// Notes an inline reply of `len` bytes, header included, that is longer than
+    /// [`Terms::expected`]. Its sender knows the size of our Receives.
+    pub fn on_long_reply(&mut self, len: u32) {
+        if len > Version::Two.default_inline() {
+            self.known = true;
+        }
+        self.refresh();
+    }
+
+    /// Notes a backward-direction call of the peer, which shows that the peer can receive the
+    /// reply. It matters only to a peer whose support is UNKNOWN.
+    pub fn on_backward_call(&mut self, has_chunks: bool) {
+        self.peer.on_backward_request(has_chunks);
+        self.refresh();
+    }
+
+    /// Notes that a time has come. Call it at [`Session::deadline`] or later.
+    pub fn on_timer(&mut self, now: u64) {
+        if self.answer_by.is_none_or(|by| now < by) {
+            return;
+        }
+        self.answer_by = None;
+        if let Stage::Client(negotiation) = &mut self.stage {
+            if let Some(memory) = negotiation.on_timeout() {
+                self.news.memory = Some(memory);
+                self.news.close = Some(Close::Unanswered);
+            }
+        }
+    }
+
+    /// Returns when to call [`Session::on_timer`] and [`Session::poll`] again, if at any time.
+    pub fn deadline(&self) -> Option<u64> {
+        let paused = self.has_control().then(|| self.queue.ready_at());
+        self.answer_by.into_iter().chain(paused).min()
+    }
+
+    /// Handles the loss of the connection. Returns what to know about the peer. The session has
+    /// ended.
+    pub fn on_lost(&mut self, cause: Cause) -> Option<Memory> {
+        match &mut self.stage {
+            Stage::Client(negotiation) => negotiation.on_lost(cause),
+            Stage::Waiting | Stage::Pinned { .. } => None,
+        }
+    }
+
+    /// Wants Receives of `size` bytes: a setting was changed. A larger size is announced when all
+    /// smaller Receives are gone. A smaller size has no effect on the peer: only the peer may
+    /// reduce it.
+    //= V2-5.2-4 thresholds change without connection being lost
+    pub fn want_receive(&mut self, size: u32) {
+        self.receives.want(size);
+        self.refresh();
+    }
+
+    /// Changes the most bytes that this end sends in one message: a setting was changed.
+    pub fn want_send(&mut self, size: u32) {
+        self.config.send = size;
+        self.refresh();
+    }
+
+    /// Changes whether this end as a requester accepts remote invalidation. A peer may still
+    /// invalidate memory of calls that were sent before it was told, so accept that.
+    pub fn want_invalidation(&mut self, ready: bool) {
+        self.own.invalidation = ready;
+        self.refresh();
+    }
+
+    /// Asks the peer to change one of its characteristics. A smaller receive size bounds our own
+    /// Sends from now on: see [`Output::Void`].
+    ///
+    /// # Errors
+    ///
+    /// See [`NotSent`]. Before version two is settled it is [`NotSent::Busy`].
+    pub fn ask(&mut self, want: Known) -> Result<(), NotSent> {
+        if !self.may_control() {
+            return Err(NotSent::Busy);
+        }
+        let xid = self.queue.next_xid();
+        self.peer.try_request(xid, want)?;
+        self.queue.ask(xid, want);
+        self.refresh();
+        if !self.news.void {
+            self.queue.release();
+        }
+        Ok(())
+    }
+
+    /// Notes that every message which is posted from now on keeps to the terms of `generation` or a
+    /// later one.
+    pub fn on_voided(&mut self, generation: u32) {
+        if !self.terms.voids(generation) {
+            self.queue.release();
+        }
+    }
+
+    /// Notes that all Receives which are posted from now on have `size` bytes, as [`Output::Post`]
+    /// has said, while `smaller` of the posted ones have less.
+    pub fn on_posting(&mut self, size: u32, smaller: u32) {
+        self.receives.on_posting(size, smaller);
+        self.refresh();
+    }
+
+    /// Notes that Receives of the size in [`Output::Post`] cannot be posted. The former size
+    /// remains.
+    pub fn on_post_failed(&mut self) {
+        self.receives.on_post_failed();
+        self.refresh();
+    }
+
+    /// Notes that `count` of the smaller Receives, which [`Session::on_posting`] has counted, have
+    /// completed.
+    pub fn on_consumed(&mut self, count: u32) {
+        self.receives.on_consumed(count);
+        self.refresh();
+    }
+
+    /// Returns whether control messages may be sent: version two is settled. A server sends its
+    /// first reply before, since a client expects nothing else.
+    fn may_control(&self) -> bool {
+        match &self.stage {
+            Stage::Client(negotiation) => negotiation.settled() == Some(Version::Two),
+            Stage::Waiting => false,
+            Stage::Pinned { version, replied } => *version == Version::Two && *replied,
+        }
+    }
+
+    fn start_timer(&mut self, now: u64) {
+        self.answer_by = Some(now.saturating_add(super::version::ANSWER_TIMEOUT_MS));
+    }
+}
+
+impl Session {
+    /// Handles a message that was decoded. See [`arrival`].
+    pub fn on_message(&mut self, message: &Message<'_>, now: u64) -> Verdict {
+        let verdict = self.arrive(message, now);
+        self.refresh();
+        verdict
+    }
+}

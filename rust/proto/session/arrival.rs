@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages from the peer.
+//!
+//! State: for version two.
+
+use super::super::super::wire::message::{Body, ErrorBody};
+use super::super::super::wire::{
+    self, peek, DecodeError, Direction, Message, Receiver, Remedy, Version,
+};
+use super::super::version::{Answer, Progress};
+use super::operation::Optional;
+use super::{Breach, Close, Control, Session, Side, Stage, Take, Verdict};
+
+impl Verdict {
+    /// The caller processes the message.
+    pub(super) const fn deliver(grant: bool) -> Self {
+        Self {
+            take: Take::Deliver,
+            grant,
+            breach: None,
+        }
+    }
+
+    /// No one processes the message.
+    pub(super) const fn dropped(breach: Option<Breach>) -> Self {
+        Self {
+            take: Take::Drop,
+            grant: false,
+            breach,
+        }
+    }
+}
+
+impl Session {
+    /// Handles a message that was decoded.
+    pub(super) fn arrive(&mut self, message: &Message<'_>, now: u64) -> Verdict {
+        let grant = self.takes_grant(message);
+        let verdict = match *message.body() {
+            Body::Error(error) => self.on_error(message, error, now),
+            _ if self.is_other_version(message) => self.on_other_version(message),
+            Body::Optional {
+                opttype,
+                optinfo,
+                payload,
+            } => {
+                self.on_version_two();
+                self.on_optional(
+                    message,
+                    &Optional {
+                        opttype,
+                        optinfo,
+                        payload,
+                    },
+                )
+            }
+            _ => self.on_rpc(message, now),
+        };
+        // The message that ends the negotiation may bring the first grant.
+        let grant = grant || verdict.take == Take::Deliver && self.takes_grant(message);
+        Verdict {
+            grant: grant && verdict.take != Take::Drop,
+            ..verdict
+        }
+    }
+
+    /// Returns whether the credits of a message are a grant that counts. A client is granted
+    /// credits by replies, and a server by replies of the backward direction.
+    fn takes_grant(&self, message: &Message<'_>) -> bool {
+        let is_error = matches!(message.body(), Body::Error(_));
+        match &self.stage {
+            Stage::Client(negotiation) => {
+                is_reply(message, Direction::Reply) && negotiation.takes_grant(is_error)
+            }
+            Stage::Waiting | Stage::Pinned { .. } => is_reply(message, Direction::Call),
+        }
+    }
+
+    /// Returns whether the connection has another version than this message. Until the version is
+    /// settled no message has another one.
+    fn is_other_version(&self, message: &Message<'_>) -> bool {
+        self.settled()
+            .is_some_and(|settled| settled != message.version())
+    }
+
+    /// Answers a call in another version than the connection's by ERR_VERS, with the version that
+    /// the connection has. A reply is dropped.
+    //= V2-5.3-2 first message settles the version
+    fn on_other_version(&mut self, message: &Message<'_>) -> Verdict {
+        let breach = Some(Breach::Version(message.version().number()));
+        match (self.settled(), self.config.side) {
+            (Some(settled), Side::Server) if !is_reply(message, Direction::Call) => {
+                let number = settled.number();
+                let error = ErrorBody::Vers {
+                    low: number,
+                    high: number,
+                };
+                self.refuse(message, error, breach)
+            }
+            _ => Verdict::dropped(breach),
+        }
+    }
+
+    /// Handles a call or reply.
+    fn on_rpc(&mut self, message: &Message<'_>, now: u64) -> Verdict {
+        match (&self.stage, Answer::of(message)) {
+            (Stage::Client(_), Some(answer)) => self.on_answer(message.xid(), answer, now),
+            (Stage::Waiting, _) => {
+                self.pin(message.version());
+                Verdict::deliver(false)
+            }
+            _ => Verdict::deliver(false),
+        }
+    }
+
+    /// Pins the version of a server's connection: that of the first message that was decoded.
+    //= V2-5.3-2 first message settles the version
+    fn pin(&mut self, version: Version) {
+        self.stage = Stage::Pinned {
+            version,
+            replied: false,
+        };
+        self.news.settled = Some(version);
+    }
+
+    fn on_version_two(&mut self) {
+        match &mut self.stage {
+            Stage::Client(negotiation) => negotiation.on_version_two(),
+            Stage::Waiting => self.pin(Version::Two),
+            Stage::Pinned { .. } => {}
+        }
+    }
+
+    /// Handles an error: about an operation of ours, about the first message, or about a call.
+    fn on_error(&mut self, message: &Message<'_>, error: ErrorBody, now: u64) -> Verdict {
+        if self.on_option_error(message.xid(), error) {
+            return Verdict {
+                take: Take::Done,
+                grant: false,
+                breach: None,
+            };
+        }
+        match self.stage {
+            Stage::Client(_) => {
+                let answer = Answer::Error(message.version(), error);
+                self.on_answer(message.xid(), answer, now)
+            }
+            Stage::Waiting | Stage::Pinned { .. } => Verdict::deliver(false),
+        }
+    }
+
+    /// Handles what may be the answer to the first message.
+    fn on_answer(&mut self, xid: u32, answer: Answer, now: u64) -> Verdict {
+        let Stage::Client(negotiation) = &mut self.stage else {
+            return Verdict::deliver(false);
+        };
+        let progress = negotiation.on_answer(xid, answer);
+        self.news.memory = progress.memory().or(self.news.memory);
+        match progress {
+            Progress::Unrelated => Verdict::deliver(false),
+            Progress::Ignored => Verdict::dropped(Some(Breach::Reply)),
+            Progress::Settled(version) => {
+                self.settle(version);
+                Verdict::deliver(false)
+            }
+            Progress::Fallback => {
+                self.settle(Version::One);
+                self.resend(xid, Version::One)
+            }
+            Progress::Again => {
+                self.start_timer(now);
+                self.resend(xid, Version::Two)
+            }
+            Progress::Failed => {
+                self.answer_by = None;
+                self.news.close = Some(Close::NoVersion);
+                Verdict::deliver(false)
+            }
+        }
+    }
+
+    fn settle(&mut self, version: Version) {
+        self.answer_by = None;
+        self.news.settled = Some(version);
+    }
+
+    fn resend(&mut self, xid: u32, version: Version) -> Verdict {
+        self.news.resend = Some((xid, version));
+        Verdict {
+            take: Take::Done,
+            grant: false,
+            breach: None,
+        }
+    }
+
+    /// Handles a message that cannot be decoded, with the reason. It may answer the first message
+    /// all the same: later drafts have the same version number and another form. Otherwise a call
+    /// is answered by an error.
+    //= V2-5.2-8 an answer that does not decode
+    pub fn on_undecodable(&mut self, bytes: &[u8], error: &DecodeError, now: u64) -> Verdict {
+        let verdict = match (&self.stage, peek(bytes)) {
+            (Stage::Client(negotiation), Ok(prefix))
+                if negotiation.probing() == Some(prefix.xid) =>
+            {
+                self.on_answer(prefix.xid, Answer::Undecodable, now)
+            }
+            _ => self.answer_undecodable(bytes, error),
+        };
+        self.refresh();
+        Verdict {
+            breach: verdict.breach.or(Some(Breach::Undecodable(*error))),
+            ..verdict
+        }
+    }
+
+    fn answer_undecodable(&mut self, bytes: &[u8], error: &DecodeError) -> Verdict {
+        let receiver = match self.config.side {
+            Side::Client => Receiver::Requester,
+            Side::Server => Receiver::Responder,
+        };
+        let (low, high) = match self.settled() {
+            Some(version) => (version, version),
+            None => self.config.versions,
+        };
+        let range = (low.number(), high.number());
+        let Remedy::Answer {
+            xid,
+            version,
+            error,
+        } = wire::answer(bytes, error, receiver, range)
+        else {
+            return Verdict::dropped(None);
+        };
+        let sent = self.queue.answer(Control {
+            xid,
+            version,
+            direction: Direction::Reply,
+            body: super::Body::Error(error),
+        });
+        Verdict::dropped((!sent).then_some(Breach::TooMany))
+    }
+}
+
+/// Returns whether a message is a reply, by its header or its RPC message. `default` is the
+/// direction of a message that shows none.
+fn is_reply(message: &Message<'_>, default: Direction) -> bool {
+    let said = message
+        .direction()
+        .or_else(|| Direction::of_rpc(message.payload()));
+    said.unwrap_or(default) == Direction::Reply
+}

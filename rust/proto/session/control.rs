@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Control messages that wait to be sent.
+//!
+//! State: for version two.
+
+use super::super::super::wire::message::ErrorBody;
+use super::super::super::wire::xchar::{BackwardSupport, Disposition, OpType};
+use super::super::super::wire::Direction;
+use super::super::xchar::Known;
+
+/// The number of answers to the peer that can wait.
+const ANSWERS: usize = 4;
+
+/// The characteristics of this end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// Receive Buffer Size in bytes.
+    pub size: u32,
+    /// Requester Remote Invalidation.
+    pub invalidation: bool,
+    /// Backward Request Support.
+    pub backward: BackwardSupport,
+}
+
+impl Own {
+    /// Returns all characteristics.
+    pub const fn all(&self) -> [Known; 3] {
+        [
+            Known::ReceiveBufferSize(self.size),
+            Known::RemoteInvalidation(self.invalidation),
+            Known::BackwardSupport(self.backward),
+        ]
+    }
+
+    /// Returns the first characteristic in which `told` differs.
+    pub(super) fn news(&self, told: &Self) -> Option<Known> {
+        let pairs = self.all().into_iter().zip(told.all());
+        pairs.into_iter().find(|(a, b)| a != b).map(|(a, _)| a)
+    }
+
+    /// Takes over one characteristic.
+    pub(super) const fn set(&mut self, known: Known) {
+        match known {
+            Known::ReceiveBufferSize(size) => self.size = size,
+            Known::RemoteInvalidation(ready) => self.invalidation = ready,
+            Known::BackwardSupport(level) => self.backward = level,
+        }
+    }
+}
+
+/// The outcome of each element of a REQ_XCHAR. Bit `n` of a mask stands for element `n`; an element
+/// in no mask is rejected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dispositions {
+    count: u32,
+    done: u32,
+    pending: u32,
+}
+
+impl Dispositions {
+    /// The most elements.
+    pub const MAX: usize = 32;
+
+    /// Appends the outcome of one more element. Returns `false` if there are too many.
+    pub(super) fn push(&mut self, disposition: Disposition) -> bool {
+        let Some(bit) = 1u32.checked_shl(self.count) else {
+            return false;
+        };
+        self.count = self.count.saturating_add(1);
+        match disposition {
+            Disposition::Done => self.done |= bit,
+            Disposition::Pending => self.pending |= bit,
+            Disposition::Rejected => {}
+        }
+        true
+    }
+
+    /// Returns the number of elements.
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Returns the outcome of element `n`.
+    pub fn get(&self, n: u32) -> Disposition {
+        let bit = 1u32.checked_shl(n).unwrap_or(0);
+        if self.done & bit != 0 {
+            Disposition::Done
+        } else if self.pending & bit != 0 {
+            Disposition::Pending
+        } else {
+            Disposition::Rejected
+        }
+    }
+}
+
+/// The content of a control message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// INIT_XCHAR.
+    Init(Own),
+    /// UPD_XCHAR.
+    Update {
+        /// The new value.
+        now: Known,
+        /// A request of the peer is no longer pending.
+        pending_cleared: bool,
+    },
+    /// REQ_XCHAR.
+    Request(Known),
+    /// RESP_XCHAR.
+    Response(Dispositions),
+    /// RDMA2_ERROR.
+    Error(ErrorBody),
+}
+
+impl Body {
+    /// Returns the operation, unless it is an error.
+    pub const fn op_type(&self) -> Option<OpType> {
+        match self {
+            Self::Init(_) => Some(OpType::Init),
+            Self::Update { .. } => Some(OpType::Update),
+            Self::Request(_) => Some(OpType::Request),
+            Self::Response(_) => Some(OpType::Response),
+            Self::Error(_) => None,
+        }
+    }
+}
+
+/// A message of the session. It carries no RPC message and has no credit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Its XID, in the XID space of the direction.
+    pub xid: u32,
+    /// The version word. That of an error is the one of the message that it answers, known or not.
+    pub version: u32,
+    /// Its direction. Its credits are those of the direction: requested (CALL) or granted (REPLY).
+    pub direction: Direction,
+    /// Its content.
+    pub body: Body,
+}
+
+/// A request that waits to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    xid: u32,
+    want: Known,
+    /// Messages that exceed the wanted size may still be posted.
+    held: bool,
+}
+
+/// The messages that wait, and the XIDs of those that were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Queue {
+    next: u32,
+    answers: [Option<Control>; ANSWERS],
+    asked: Option<Asked>,
+    /// The characteristics that the peer was told, once INIT_XCHAR was sent.
+    pub(super) told: Option<Own>,
+    init: Option<u32>,
+    update: Option<u32>,
+    request: Option<u32>,
+    /// When the next message of our own accord may be sent.
+    ready_at: u64,
+}
+
+impl Queue {
+    pub(super) const fn new(xid: u32) -> Self {
+        Self {
+            next: xid,
+            answers: [None; ANSWERS],
+            asked: None,
+            told: None,
+            init: None,
+            update: None,
+            request: None,
+            ready_at: 0,
+        }
+    }
+
+    /// Returns a new XID.
+    pub(super) const fn next_xid(&mut self) -> u32 {
+        self.next = self.next.wrapping_add(1);
+        self.next
+    }
+
+    /// Appends an answer to the peer. Returns `false` if there is no room.
+    #[must_use]
+    pub(super) fn answer(&mut self, control: Control) -> bool {
+        match self.answers.iter_mut().find(|slot| slot.is_none()) {
+            Some(slot) => {
+                *slot = Some(control);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Returns whether an answer would have room.
+    pub(super) fn has_room(&self) -> bool {
+        self.answers.iter().any(Option::is_none)
+    }
+
+    /// Takes the first answer.
+    pub(super) fn take_answer(&mut self) -> Option<Control> {
+        let first = self.answers.first_mut()?.take();
+        self.answers.rotate_left(1);
+        first
+    }
+
+    /// Appends a request. It waits for [`Queue::release`].
+    pub(super) fn ask(&mut self, xid: u32, want: Known) {
+        self.asked = Some(Asked {
+            xid,
+            want,
+            held: true,
+        });
+    }
+
+    /// Lets the request be sent.
+    pub(super) fn release(&mut self) {
+        if let Some(asked) = &mut self.asked {
+            asked.held = false;
+        }
+    }
+
+    /// Returns the request that may be sent.
+    pub(super) fn released(&self) -> Option<(u32, Known)> {
+        let asked = self.asked.filter(|asked| !asked.held)?;
+        Some((asked.xid, asked.want))
+    }
+
+    pub(super) const fn ready_at(&self) -> u64 {
+        self.ready_at
+    }
+
+    /// Notes that a message of our own accord is sent. The next one waits.
+    pub(super) fn on_sent(&mut self, control: &Control, now: u64) {
+        self.ready_at = now.saturating_add(super::PAUSE_MS);
+        match control.body.op_type() {
+            Some(OpType::Init) => self.init = Some(control.xid),
+            Some(OpType::Update) => self.update = Some(control.xid),
+            Some(OpType::Request) => {
+                self.request = Some(control.xid);
+                self.asked = None;
+            }
+            Some(OpType::Response) | None => {}
+        }
+    }
+
+    /// Returns the operation that an error with this XID answers. The next message of our own
+    /// accord need not wait any longer.
+    pub(super) fn on_error(&mut self, xid: u32) -> Option<OpType> {
+        let slots = [
+            (&mut self.init, OpType::Init),
+            (&mut self.update, OpType::Update),
+            (&mut self.request, OpType::Request),
+        ];
+        let found = slots.into_iter().find(|(sent, _)| **sent == Some(xid));
+        let (sent, op) = found?;
+        *sent = None;
+        self.ready_at = 0;
+        Some(op)
+    }
+
+    /// Notes that our request was answered.
+    pub(super) fn on_answered(&mut self) {
+        self.request = None;
+        self.ready_at = 0;
+    }
+
+    /// Forgets a request that was not sent yet.
+    pub(super) fn cancel_request(&mut self) {
+        self.asked = None;
+    }
+}

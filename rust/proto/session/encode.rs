@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Encodes control messages.
+//!
+//! State: for version two.
+
+use super::super::super::wire::xchar::{self, Disposition, Initial};
+use super::super::super::wire::{error_as, EncodeError};
+use super::super::xchar::Known;
+use super::{Body, Control, Dispositions, Own};
+
+impl Control {
+    /// The length of a buffer that is enough for any control message.
+    pub const MAX: usize = 128;
+
+    /// Writes the message. `credits` are those of its direction. Returns its length.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    pub fn encode(&self, buf: &mut [u8], credits: u32) -> Result<usize, EncodeError> {
+        let (xid, direction) = (self.xid, self.direction);
+        match &self.body {
+            Body::Init(own) => xchar::init(buf, xid, credits, direction, &initial(own)),
+            Body::Update {
+                now,
+                pending_cleared,
+            } => xchar::update(buf, xid, credits, direction, &now.value(), *pending_cleared),
+            Body::Request(want) => xchar::request(buf, xid, credits, &[want.value()]),
+            Body::Response(outcome) => respond(buf, xid, credits, outcome),
+            Body::Error(error) => error_as(self.version, buf, xid, credits, *error),
+        }
+    }
+}
+
+/// Returns all characteristics. The support of backward messages does not change.
+//= XC-4.1-4 all characteristics sender is aware of
+//= XC-4.1-5 not expected to change
+fn initial(own: &Own) -> [Initial<'static>; 3] {
+    own.all().map(|known| Initial {
+        value: known.value(),
+        fixed: matches!(known, Known::BackwardSupport(_)),
+    })
+}
+
+fn respond(
+    buf: &mut [u8],
+    xid: u32,
+    credits: u32,
+    outcome: &Dispositions,
+) -> Result<usize, EncodeError> {
+    let mut all = [Disposition::Rejected; Dispositions::MAX];
+    for (n, slot) in (0..).zip(&mut all) {
+        *slot = outcome.get(n);
+    }
+    // CAST: at most 32.
+    let these = all.get(..outcome.count() as usize).unwrap_or(&all);
+    xchar::respond(buf, xid, credits, these)
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The outputs of a session, in the order in which they have to be carried out.
+//!
+//! State: for version two.
+
+use super::super::super::wire::xchar::OpType;
+use super::super::super::wire::{Direction, Version};
+use super::{Body, Control, Output, Session, Side, Stage};
+
+impl Session {
+    /// Returns the next thing to do, or `None` if there is nothing to do now.
+    pub fn poll(&mut self, now: u64) -> Option<Output> {
+        self.poll_news()
+            .or_else(|| self.take_void())
+            .or_else(|| self.take_post())
+            .or_else(|| self.take_answer().map(Output::Send))
+            .or_else(|| self.take_own(now).map(Output::Send))
+    }
+
+    fn poll_news(&mut self) -> Option<Output> {
+        let news = &mut self.news;
+        if let Some(memory) = news.memory.take() {
+            return Some(Output::Remember(memory));
+        }
+        if let Some(close) = news.close {
+            return (!core::mem::replace(&mut news.closed, true)).then_some(Output::Close(close));
+        }
+        if let Some(version) = news.settled.take() {
+            return Some(Output::Settled(version));
+        }
+        let (xid, version) = news.resend.take()?;
+        Some(Output::Resend { xid, version })
+    }
+
+    fn take_post(&mut self) -> Option<Output> {
+        let size = self.receives.to_post();
+        if self.news.close.is_some() || self.news.posted == size {
+            return None;
+        }
+        self.news.posted = size;
+        Some(Output::Post { size: size? })
+    }
+
+    /// Takes an answer to the peer. A client answers nothing before the version is settled.
+    fn take_answer(&mut self) -> Option<Control> {
+        let open = match &self.stage {
+            Stage::Client(_) => self.may_control(),
+            Stage::Waiting | Stage::Pinned { .. } => true,
+        };
+        if !open || self.news.close.is_some() {
+            return None;
+        }
+        self.queue.take_answer()
+    }
+
+    /// Returns whether a message of our own accord has to be sent.
+    pub(super) fn has_control(&self) -> bool {
+        self.may_control() && self.own_body().is_some()
+    }
+
+    /// Takes a message of our own accord.
+    fn take_own(&mut self, now: u64) -> Option<Control> {
+        if !self.may_control() || self.news.close.is_some() || now < self.queue.ready_at() {
+            return None;
+        }
+        let (xid, body) = self.own_body()?;
+        let control = Control {
+            xid: match xid {
+                Some(xid) => xid,
+                None => self.queue.next_xid(),
+            },
+            version: Version::Two.number(),
+            direction: self.own_direction(&body),
+            body,
+        };
+        self.on_own_sent(&control, now);
+        Some(control)
+    }
+
+    /// Returns the next message of our own accord: INIT_XCHAR first, then the request, then what
+    /// has changed since the peer was told. A request has its XID already.
+    //= XC-4.4-2 unrequested change may be announced
+    //= XC-4.4-3 XID unrelated to any request
+    fn own_body(&self) -> Option<(Option<u32>, Body)> {
+        let Some(told) = &self.queue.told else {
+            return Some((None, Body::Init(self.own())));
+        };
+        if let Some((xid, want)) = self.queue.released() {
+            return Some((Some(xid), Body::Request(want)));
+        }
+        if !self.peer.supports(OpType::Update) {
+            return None;
+        }
+        let cleared = self.receives.has_cleared();
+        let size = super::Known::ReceiveBufferSize(self.receives.announced());
+        let now = if cleared {
+            size
+        } else {
+            self.own().news(told)?
+        };
+        let body = Body::Update {
+            now,
+            pending_cleared: cleared,
+        };
+        Some((None, body))
+    }
+
+    /// Returns the direction of an operation without an RPC message. A request is a call of either
+    /// side. Otherwise a client is the requester, and a server the responder.
+    //= V2-4.2.2-5 without an RPC message
+    fn own_direction(&self, body: &Body) -> Direction {
+        match (body, self.config.side) {
+            (Body::Request(_), _) | (_, Side::Client) => Direction::Call,
+            (_, Side::Server) => Direction::Reply,
+        }
+    }
+
+    fn on_own_sent(&mut self, control: &Control, now: u64) {
+        self.queue.on_sent(control, now);
+        match control.body {
+            Body::Init(own) => {
+                self.queue.told = Some(own);
+                self.receives.on_told();
+            }
+            Body::Update { now, .. } => self.on_told(now),
+            Body::Request(_) | Body::Response(_) | Body::Error(_) => {}
+        }
+        self.refresh();
+    }
+
+    fn on_told(&mut self, now: super::Known) {
+        if let Some(told) = &mut self.queue.told {
+            told.set(now);
+        }
+        if matches!(now, super::Known::ReceiveBufferSize(_)) {
+            self.receives.on_told();
+        }
+    }
+}
