@@ -14,8 +14,8 @@ use crate::observe::trace;
 use crate::proto::responder::intake::{Refusal, Remedy};
 use crate::proto::responder::marks::Mark;
 use crate::proto::responder::reply::Cannot;
+use crate::wire::error_as;
 use crate::wire::message::ErrorBody;
-use crate::wire::Version;
 
 /// Answers a message that is not served, if the protocol has an answer. May sleep.
 #[cold]
@@ -42,7 +42,7 @@ pub(super) fn reply(ep: &Endpoint, call: &Call, (why, len): (Cannot, u32), credi
     requester::breach(peer, call.xid(), RequesterBreach::ReplyRoom);
     send(
         ep,
-        call.version(),
+        call.version().number(),
         (call.xid(), credits),
         ErrorBody::BadHeader,
     );
@@ -71,16 +71,15 @@ fn too_small(call: &Call, why: Cannot, len: u32) -> Option<(u32, u32)> {
     Some((bytes.saturating_sub(room), segments))
 }
 
-/// Sends an error. Without memory the connection is closed.
-fn send(ep: &Endpoint, version: Version, (xid, credits): (u32, u32), error: ErrorBody) {
+/// Sends an error with this version word. Without memory the connection is closed.
+fn send(ep: &Endpoint, version: u32, (xid, credits): (u32, u32), error: ErrorBody) {
     match error {
         ErrorBody::Vers { .. } => trace::server::err_vers(xid),
         _ => trace::server::err_chunk(xid),
     }
     let written = ep.send_buffer().and_then(|mut buf| {
-        let len = version
-            .error(buf.as_mut_slice(), xid, credits, error)
-            .map_err(|_| EMSGSIZE)?;
+        let len = error_as(version, buf.as_mut_slice(), xid, credits, error);
+        let len = len.map_err(|_| EMSGSIZE)?;
         Ok((buf, len))
     });
     let Ok((buf, len)) = written else {

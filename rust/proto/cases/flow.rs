@@ -90,6 +90,12 @@ fn check_flow() -> Result<(), &'static str> {
     f.on_unanswered();
     ensure!(f.in_flight() == 0, "no underflow");
     ensure!(f.credits().limit() == 1, "flow credits");
+    // A message that answers no call brings a grant, and frees no credit.
+    ensure!(f.try_take() && f.available() == 0, "taken");
+    ensure!(!f.on_grant(1, 8) && f.in_flight() == 1, "the same grant");
+    ensure!(!f.on_grant(0, 8) && f.available() == 0, "a grant of zero");
+    ensure!(f.on_grant(3, 8) && f.available() == 2, "a larger grant");
+    ensure!(!f.on_grant(2, 8) && f.available() == 1, "a smaller grant");
     ensure!(Flow::new() == Flow::default(), "a new connection");
     Ok(())
 }

@@ -161,18 +161,20 @@ fn outcome(bytes: &[u8]) -> Option<Want> {
         Ok(Arrival::Optional(_)) => return None,
         Err(refusal) => refusal.remedy,
     };
+    // An answer repeats the version word.
+    let asked = bytes.get(4..8).and_then(|word| word.try_into().ok());
+    let word = asked.map_or(0, u32::from_be_bytes);
     match remedy {
         Remedy::Drop => Some(D),
         Remedy::Answer {
-            version: Version::One,
+            version,
             xid: XID,
-            error: ErrorBody::BadHeader,
-        } => Some(E),
-        Remedy::Answer {
-            version: Version::One,
-            xid: XID,
-            error: ERR_VERS,
-        } => Some(V),
+            error,
+        } if version == word => match error {
+            ErrorBody::BadHeader => Some(E),
+            ERR_VERS => Some(V),
+            _ => None,
+        },
         Remedy::Answer { .. } => None,
     }
 }

@@ -9,7 +9,7 @@
 //! could then answer each other for ever. [`Call`] has the checks of the chunks.
 
 use super::super::super::wire::message::{Body, ErrorBody, Mismatch};
-use super::super::super::wire::{peek, DecodeError, Direction, Message, Proc, Version};
+use super::super::super::wire::{peek, DecodeError, Direction, Message, Proc};
 use super::super::version;
 use super::call::{Call, Unfit};
 use super::limits::Limits;
@@ -59,8 +59,8 @@ pub enum Remedy {
     Drop,
     /// It is answered by RDMA_ERROR.
     Answer {
-        /// The version of the answer.
-        version: Version,
+        /// The version word of the answer: that of the message, whether it is served or not.
+        version: u32,
         /// The XID of the answer.
         xid: u32,
         /// The error.
@@ -86,9 +86,9 @@ pub fn take<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal
     let (low, high) = limits.versions;
     let version = match version::answer(asked, low, high) {
         Ok(version) => version,
-        Err(error) => return Err(answered(bytes, low, xid, Reason::Version(asked), error)),
+        Err(error) => return Err(answered(bytes, asked, xid, Reason::Version(asked), error)),
     };
-    let bad = |reason| answered(bytes, version, xid, reason, ErrorBody::BadHeader);
+    let bad = |reason| answered(bytes, asked, xid, reason, ErrorBody::BadHeader);
     let message = match Message::decode_as(version, bytes, &limits.wire()) {
         Ok(message) => message,
         Err(error) => return Err(bad(Reason::Header(error))),
@@ -162,7 +162,7 @@ const fn dropped(reason: Reason) -> Refusal {
 /// Refuses a message with an answer, unless its type forbids one.
 #[cold]
 //= 5666-4.2-4 version otherwise valid at its receiver
-fn answered(bytes: &[u8], version: Version, xid: u32, reason: Reason, error: ErrorBody) -> Refusal {
+fn answered(bytes: &[u8], version: u32, xid: u32, reason: Reason, error: ErrorBody) -> Refusal {
     // CAST: the discriminants of a `repr(u32)` enum.
     const SILENT: [u32; 2] = [Proc::Done as u32, Proc::Error as u32];
     if peek(bytes).is_ok_and(|prefix| SILENT.contains(&prefix.proc)) {
