@@ -139,8 +139,9 @@ pub struct Session {
     peer: Peer,
     receives: Receives,
     own: Own,
-    /// The peer has shown that it knows the announced size of our Receives.
-    known: bool,
+    /// The longest inline reply that the peer has sent, or the default. A requester may count on
+    /// it.
+    known: u32,
     queue: Queue,
     news: News,
     terms: Terms,
@@ -149,8 +150,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts the session of a new connection.
-    pub fn new(config: Config) -> Self {
+    /// Starts the session of a new connection. A server sends replies of 4096 bytes in any case,
+    /// since its clients may count on them.
+    pub fn new(mut config: Config) -> Self {
+        let default = Version::Two.default_inline();
+        if config.side == Side::Server {
+            config.send = config.send.max(default);
+        }
         let stage = match config.side {
             Side::Client => Stage::Client(Negotiation::new(config.versions.1)),
             Side::Server => Stage::Waiting,
@@ -165,7 +171,7 @@ impl Session {
                 invalidation: config.invalidation,
                 backward: config.backward,
             },
-            known: false,
+            known: default,
             queue: Queue::new(config.xid),
             news: News::default(),
             terms: Terms::START,
@@ -235,11 +241,9 @@ impl Session {
     }
 
     /// Notes an inline reply of `len` bytes, header included, that is longer than
-    /// [`Terms::expected`]. Its sender knows the size of our Receives.
+    /// [`Terms::expected`]. The requester may count on replies of this length from now on.
     pub fn on_long_reply(&mut self, len: u32) {
-        if len > Version::Two.default_inline() {
-            self.known = true;
-        }
+        self.known = self.known.max(len);
         self.refresh();
     }
 
@@ -288,9 +292,14 @@ impl Session {
         self.refresh();
     }
 
-    /// Changes the most bytes that this end sends in one message: a setting was changed.
+    /// Changes the most bytes that this end sends in one message: a setting was changed. A server
+    /// does not send less than before, since a client may count on replies that are as long as
+    /// those which it has received.
     pub fn want_send(&mut self, size: u32) {
-        self.config.send = size;
+        self.config.send = match self.config.side {
+            Side::Client => size,
+            Side::Server => self.config.send.max(size),
+        };
         self.refresh();
     }
 
@@ -311,6 +320,9 @@ impl Session {
         if !self.may_control() {
             return Err(NotSent::Busy);
         }
+        if self.config.side == Side::Server && self.is_less(want) {
+            return Err(NotSent::Replies);
+        }
         let xid = self.queue.next_xid();
         self.peer.try_request(xid, want)?;
         self.queue.ask(xid, want);
@@ -319,6 +331,11 @@ impl Session {
             self.queue.release();
         }
         Ok(())
+    }
+
+    /// Returns whether a value is a smaller size of Receives than that of the peer.
+    fn is_less(&self, want: Known) -> bool {
+        matches!(want, Known::ReceiveBufferSize(size) if size < self.peer.send_limit())
     }
 
     /// Notes that every message which is posted from now on keeps to the terms of `generation` or a

@@ -7,7 +7,7 @@
 //! An error is never answered, nor is a reply: two peers could then answer each other for ever. A
 //! message of fewer than 16 bytes may lack what an answer needs, and is dropped.
 
-use super::message::{ErrorBody, Mismatch, Proc};
+use super::message::{ErrorBody, Proc};
 use super::{peek, DecodeError, Direction, Prefix, Version, What};
 
 /// The role of the receiver in the forward direction of the connection.
@@ -90,12 +90,5 @@ impl DecodeError {
             What::Version(_) => ErrorBody::Vers { low, high },
             _ => ErrorBody::BadHeader,
         }
-    }
-}
-
-impl Mismatch {
-    /// Returns the error about a call whose RPC message is missing or disagrees with the header.
-    pub const fn body(self) -> ErrorBody {
-        ErrorBody::BadHeader
     }
 }

@@ -8,7 +8,7 @@ HOST_CARGO = env -u RUSTC $(CARGO)
 # The number of seconds for each fuzz target.
 FUZZ_TIME ?= 60
 FUZZ_TARGETS ?= limits message xchar cm_private reassembly reply plan characteristics negotiation \
-	windows connections intake respond grants
+	windows connections intake respond grants session
 
 # The instrumentation for libFuzzer, by codegen options that a stable compiler has.
 FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

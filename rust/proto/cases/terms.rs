@@ -28,6 +28,7 @@ pub fn check() -> Check {
     check_known()?;
     check_growth()?;
     check_less()?;
+    check_told()?;
     check_settings()?;
     check_request()?;
     check_overtaken()?;
@@ -40,6 +41,9 @@ pub fn check() -> Check {
 
 const CALL: Direction = Direction::Call;
 const REPLY: Direction = Direction::Reply;
+
+/// A time when no control message is paused by an earlier one.
+const LATER: u64 = 1_000 * PAUSE_MS;
 
 const fn size(n: u32) -> Known {
     Known::ReceiveBufferSize(n)
@@ -130,24 +134,43 @@ fn check_init() -> Check {
     Ok(())
 }
 
-/// A client counts on longer replies only when the server knows the size.
+/// A client counts on longer replies only when it has received such ones.
 //~ XC-4.1-1 does not assume characteristics were noted
 fn check_known() -> Check {
     let mut pair = Pair::new(CLIENT, SERVER)?;
     pair.run()?;
-    pair.client.on_long_reply(4096);
-    ensure!(pair.client.terms().expected == 4096, "no proof");
     let before = pair.client.terms().generation;
-    pair.client.on_long_reply(4097);
-    let t = *pair.client.terms();
-    ensure!(t.expected == 16384 && t.generation != before, "proof");
-    ensure!(!t.voids(before), "a raise voids nothing");
-    let mut pair = Pair::new(CLIENT, SERVER)?;
-    pair.run()?;
-    says(&mut pair.client, |b| {
-        request(b, 1, 1, &[size(8192).value()])
-    })?;
-    ensure!(pair.client.terms().expected == 8192, "it asks for a size");
+    for (len, expected) in [(4096, 4096), (5000, 5000), (4500, 5000), (20000, 16384)] {
+        pair.client.on_long_reply(len);
+        ensure!(pair.client.terms().expected == expected, "longest reply");
+    }
+    ensure!(pair.client.terms().generation != before, "new terms");
+    ensure!(!pair.client.terms().voids(before), "a raise voids nothing");
+    for (asked, expected) in [(8192, 4096), (65537, 4096), (2048, 2048)] {
+        let mut pair = Pair::new(CLIENT, SERVER)?;
+        pair.run()?;
+        says(&mut pair.client, |b| {
+            request(b, 1, 1, &[size(asked).value()])
+        })?;
+        ensure!(pair.client.terms().expected == expected, "asks for a size");
+    }
+    // A server sends what its clients may count on.
+    let mut server = Pair::new(
+        CLIENT,
+        Config {
+            send: 1024,
+            ..SERVER
+        },
+    )?
+    .server;
+    ensure!(server.terms().send == 4096, "default");
+    server.want_send(2048);
+    ensure!(server.terms().send == 4096, "not less than before");
+    ensure!(
+        server.ask(size(2048)) == Err(NotSent::Replies),
+        "nor by request"
+    );
+    ensure!(server.ask(size(4096)).is_ok(), "not less");
     Ok(())
 }
 
@@ -158,7 +181,6 @@ fn check_known() -> Check {
 fn check_growth() -> Check {
     let mut pair = Pair::new(CLIENT, SERVER)?;
     pair.run()?;
-    pair.now = PAUSE_MS;
     pair.server.want_receive(32768);
     let post = Output::Post { size: 32768 };
     outputs(&mut pair.server, PAUSE_MS, &[post])?;
@@ -245,6 +267,25 @@ fn check_less() -> Check {
     Ok(())
 }
 
+/// RESP_XCHAR tells the peer of the new size, so that UPD_XCHAR does not repeat it.
+fn check_told() -> Check {
+    let mut pair = Pair::new(CLIENT, SERVER)?;
+    pair.run()?;
+    ensure!(pair.client.ask(size(2048)).is_ok(), "asked");
+    let [asked, answered, rest @ ..] = pair.run()?;
+    ensure!(asked == Some(Body::Request(size(2048))), "REQ_XCHAR");
+    ensure!(matches!(answered, Some(Body::Response(_))), "RESP_XCHAR");
+    ensure!(rest == [None; 6], "no UPD_XCHAR");
+    pair.server.want_receive(SERVER.receive);
+    let update = Body::Update {
+        now: size(SERVER.receive),
+        pending_cleared: false,
+    };
+    ensure!(pair.run()? == one(update), "the former size again");
+    ensure!(pair.client.terms().send == SERVER.receive, "known");
+    Ok(())
+}
+
 /// Settings that change while the connection lasts.
 //~ V2-5.2-4 thresholds change without connection being lost
 fn check_settings() -> Check {
@@ -308,7 +349,7 @@ fn check_request() -> Check {
     let n = respond(&mut expected, 77, 3, &outcome);
     ensure!(n == Ok(len) && buf == expected, "RESP_XCHAR");
     pair.server.on_posting(32768, 0);
-    let Some(Output::Send(control)) = pair.server.poll(PAUSE_MS) else {
+    let Some(Output::Send(control)) = pair.server.poll(LATER) else {
         return Err("no UPD_XCHAR");
     };
     let update = Body::Update {
@@ -342,7 +383,7 @@ fn check_overtaken() -> Check {
     };
     let mut last = None;
     for _ in 0..4 {
-        last = next(&mut pair.server, PAUSE_MS)?.or(last);
+        last = next(&mut pair.server, LATER)?.or(last);
     }
     ensure!(
         last.is_some_and(|c| c.body == clears),
@@ -374,7 +415,7 @@ fn check_unsupported() -> Check {
     let mut pair = Pair::new(CLIENT, SERVER)?;
     pair.run()?;
     ensure!(pair.client.ask(size(2048)).is_ok(), "asked");
-    let Some(control) = next(&mut pair.client, 2 * PAUSE_MS)? else {
+    let Some(control) = next(&mut pair.client, LATER)? else {
         return Err("no REQ_XCHAR");
     };
     let vers = ErrorBody::Vers { low: 1, high: 1 };
@@ -387,7 +428,7 @@ fn check_unsupported() -> Check {
     ensure!(pair.client.terms().send == 8192, "counts as rejected");
     ensure!(pair.client.deadline().is_none(), "nothing to send");
     pair.client.want_receive(65536);
-    let update = next(&mut pair.client, 2 * PAUSE_MS)?;
+    let update = next(&mut pair.client, LATER)?;
     ensure!(update.is_some(), "UPD_XCHAR without a pause");
     Ok(())
 }
@@ -422,7 +463,7 @@ fn check_forms() -> Check {
         })?;
         ensure!((got.take == Take::Drop) == error.is_some(), "taken");
         ensure!((got.breach == Some(Breach::Form)) == (error == bad), "form");
-        let answer = next(server, 0)?.ok_or("no answer")?;
+        let answer = next(server, LATER)?.ok_or("no answer")?;
         match error {
             Some(error) => {
                 ensure!(answer.body == Body::Error(error), "error");
@@ -448,10 +489,10 @@ fn check_limits() -> Check {
     let got = ask(server, 4)?;
     ensure!(got.breach == Some(Breach::TooMany), "too many");
     for xid in 0..4 {
-        let answer = next(server, 0)?.ok_or("no answer")?;
+        let answer = next(server, LATER)?.ok_or("no answer")?;
         ensure!(answer.xid == xid, "in order");
     }
-    ensure!(next(server, 0)?.is_none(), "no more");
+    ensure!(next(server, LATER)?.is_none(), "no more");
     let got = says(server, |b| respond(b, 5, 1, &[]))?;
     let unasked = Some(Breach::Operation(Fault::Unasked));
     ensure!(got.breach == unasked, "an answer to nothing");
@@ -459,7 +500,7 @@ fn check_limits() -> Check {
     for (count, error) in [(32, false), (33, true)] {
         let want = many.get(..count).ok_or("many")?;
         says(server, |b| request(b, 6, 1, want))?;
-        let body = next(server, 0)?.ok_or("no answer")?.body;
+        let body = next(server, LATER)?.ok_or("no answer")?.body;
         ensure!((body == Body::Error(ErrorBody::BadHeader)) == error, "33");
     }
     let got = says(server, |b| {

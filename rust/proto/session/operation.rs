@@ -91,17 +91,22 @@ impl Session {
         }
     }
 
-    /// Decides on one element of a request. Only the size of Receives can change on request. A peer
-    /// that asks for a size knows sizes, so it has noted the one that was announced.
+    /// Decides on one element of a request. Only the size of Receives can change on request.
     //= XC-4.3-5 unknown are rejected
     fn on_wanted(&mut self, want: &Characteristic<'_>) -> Disposition {
         match *want {
-            Characteristic::ReceiveBufferSize(size) => {
-                self.known = true;
-                self.receives.on_request(size, self.config.range)
-            }
+            Characteristic::ReceiveBufferSize(size) => self.on_wanted_size(size),
             _ => Disposition::Rejected,
         }
+    }
+
+    fn on_wanted_size(&mut self, size: u32) -> Disposition {
+        let disposition = self.receives.on_request(size, self.config.range);
+        if let (Disposition::Done, Some(told)) = (disposition, &mut self.queue.told) {
+            // RESP_XCHAR tells the peer.
+            told.size = size;
+        }
+        disposition
     }
 
     /// Handles an error of the peer. Returns whether it is about an operation of ours, not about a

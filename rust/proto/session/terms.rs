@@ -211,24 +211,19 @@ impl Session {
     }
 
     /// Returns the terms of version two: those of the characteristics. Private data do not count.
-    /// The peer may ignore our announcements (section 4.1). A requester therefore does not rely on
-    /// an inline reply that is longer than the default, until the peer has shown that it knows the
-    /// size of our Receives.
+    /// The peer may ignore our announcements (section 4.1), and the size of its own Sends is not
+    /// known. A requester therefore counts on inline replies of the default length, or of the
+    /// length of the longest one that the peer has sent.
     //= V2-5.1-2 default threshold of version two
     //= XC-4.1-1 does not assume characteristics were noted
     fn version_two(&self, base: Terms) -> Terms {
         let receive = self.receives.announced();
-        let default = Version::Two.default_inline();
         Terms {
             version: Version::Two,
             //= V2-2.3-2 assume a threshold of 4096 bytes
             send: self.peer.send_limit().min(self.config.send),
             receive,
-            expected: if self.known {
-                receive
-            } else {
-                receive.min(default)
-            },
+            expected: self.known.min(receive),
             may_invalidate: self.peer.may_invalidate(),
             expect_invalidation: self.expects_invalidation(),
             backward: self.peer.backward_support(self.config.side == Side::Server),

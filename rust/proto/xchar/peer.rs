@@ -45,6 +45,9 @@ pub enum NotSent {
     Busy,
     /// A receive buffer size below 1024 bytes.
     TooSmall,
+    /// A responder asks for smaller Receives. Calls that are in flight may have no reply chunk, and
+    /// their replies would not fit any more.
+    Replies,
 }
 
 /// The characteristics of one peer on this connection: announced, or default.

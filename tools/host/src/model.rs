@@ -8,16 +8,19 @@ use std::collections::VecDeque;
 use std::vec::Vec;
 
 mod codec;
+mod end;
 mod lists;
 mod operations;
 mod peers;
 mod responder;
+mod session;
 
 pub use codec::{limits, message, private_data};
 pub use lists::{plan, reassembly, reply};
 pub use operations::operation;
 pub use peers::{characteristics, negotiation};
 pub use responder::{grants, intake, respond};
+pub use session::session;
 
 use crate::proto::conn::{Conn, Event, State, Step};
 use crate::proto::legacy::done::{Exposure, Window};

@@ -49,6 +49,11 @@ proptest! {
     }
 
     #[test]
+    fn session(data in prop::collection::vec(any::<u8>(), 0..2000)) {
+        model::session(&data);
+    }
+
+    #[test]
     //~ XC-3.1-5 at least of the announced size
     fn characteristics(data in prop::collection::vec(any::<u8>(), 0..400)) {
         model::characteristics(&data);
