@@ -151,11 +151,16 @@ pub struct Session {
 
 impl Session {
     /// Starts the session of a new connection. A server sends replies of 4096 bytes in any case,
-    /// since its clients may count on them.
+    /// since its clients may count on them. With Receives of less than 4096 bytes there is only
+    /// version one.
+    //= V2-2.3-1 inline threshold of 4096 bytes
     pub fn new(mut config: Config) -> Self {
         let default = Version::Two.default_inline();
         if config.side == Side::Server {
             config.send = config.send.max(default);
+        }
+        if config.receive < default {
+            config.versions = (Version::One, Version::One);
         }
         let stage = match config.side {
             Side::Client => Stage::Client(Negotiation::new(config.versions.1)),

@@ -4,7 +4,7 @@
 
 use super::super::super::wire::message::{Body, ErrorBody};
 use super::super::super::wire::{
-    Direction, EncodeError, Limits, ListProc, Message, Segment, Version,
+    Direction, EncodeError, Limits, ListProc, Lists, Message, Segment, Version,
 };
 use super::super::requester::invalidate::{match_rkey, Invalidated};
 use super::super::requester::reply::{
@@ -201,8 +201,14 @@ fn check_types(offer: &Offer<'_>) -> Check {
         optinfo: &[],
         payload: &[],
     };
+    let padded = Body::Msgp {
+        align: 4,
+        thresh: 4,
+        lists: Lists::default(),
+        payload: &[],
+    };
     let refused = Body::Error(ErrorBody::InvalidOption);
-    for body in [Body::Done, optional, refused] {
+    for body in [Body::Done, padded, optional, refused] {
         let got = check_reply(&body, offer);
         ensure!(got == Err(Violation::MessageType), "no reply to a call");
     }
@@ -256,6 +262,7 @@ fn check_whole_lists() -> Check {
 //~ 8797-4.1-1 invalidate remotely if both set R
 //~ 8797-4.1-2 STag that belongs to the XID
 //~ 8797-4.1-3 replies use plain Send
+//~ XC-3.2-3 Invalidate answers only calls with chunks
 pub fn check_invalidate() -> Check {
     let own = [5, 6, 7];
     ensure!(

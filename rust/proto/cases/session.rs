@@ -118,7 +118,8 @@ pub fn check() -> Check {
     check_loss()?;
     check_undecodable()?;
     check_one()?;
-    check_server()
+    check_server()?;
+    check_unserved()
 }
 
 //~ V2-5-1 one message at a time
@@ -283,6 +284,41 @@ fn check_one() -> Check {
     ensure!(verdict.grant && !s.terms().watch, "reply");
     ensure!(s.on_lost(Cause::Peer).is_none(), "no memory");
     outputs(&mut s, 0, &[])
+}
+
+/// A server of version one only leaves messages in version two to its caller.
+//~ V2-2.3-1 inline threshold of 4096 bytes
+fn check_unserved() -> Check {
+    let only_one = Config {
+        versions: (ONE, ONE),
+        ..SERVER
+    };
+    let small = Config {
+        receive: 4095,
+        ..SERVER
+    };
+    for config in [only_one, small] {
+        let mut s = Session::new(config);
+        for _ in 0..2 {
+            let verdict = hear(&mut s, Say::Rpc(TWO, 7, Direction::Call))?;
+            ensure!(verdict.take == Take::Deliver && !verdict.grant, "two");
+            ensure!(verdict.breach.is_none(), "the caller counts it");
+            hear(&mut s, Say::Rpc(ONE, 7, Direction::Call))?;
+            ensure!(s.settled() == Some(ONE), "not settled by version two");
+        }
+        outputs(&mut s, 0, &[Output::Settled(ONE)])?;
+    }
+    let client = Session::new(Config {
+        receive: 4095,
+        ..CLIENT
+    });
+    ensure!(client.settled() == Some(ONE), "client with small Receives");
+    let least = Session::new(Config {
+        receive: 4096,
+        ..CLIENT
+    });
+    ensure!(least.settled().is_none(), "client with 4096 bytes");
+    Ok(())
 }
 
 /// A server answers in the version of the first message that it could decode.

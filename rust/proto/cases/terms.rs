@@ -80,6 +80,7 @@ fn check_defaults() -> Check {
     Ok(())
 }
 
+//~ V2-3.2-1 XID and credits of the direction
 //~ V2-4.2.2-5 without an RPC message
 //~ V2-4.2.2-6 XID and credits of optional operation
 //~ XC-4.1-4 all characteristics sender is aware of
@@ -435,6 +436,7 @@ fn check_unsupported() -> Check {
 
 /// Operations in the wrong form, and unknown ones.
 //~ V2-3.1-1 unknown operation answered by INVAL_OPTION
+//~ V2-3.1-2 optional operations may be supported
 //~ XC-4-1 unsupported operations are answered by INVAL_OPTION
 //~ XC-4-5 no RPC message follows these operations
 fn check_forms() -> Check {

@@ -29,6 +29,7 @@ impl Handles {
     //= 8797-3.2-1 only if both ends support it
     //= 8797-4.1-1 invalidate remotely if both set R
     //= 8797-4.1-3 replies use plain Send
+    //= XC-3.2-3 Invalidate answers only calls with chunks
     pub fn choose(&self, allowed: bool) -> Option<u32> {
         self.first.filter(|_| allowed && !self.differ)
     }

@@ -33,8 +33,12 @@ impl Verdict {
 }
 
 impl Session {
-    /// Handles a message that was decoded.
+    /// Handles a message that was decoded. A message in a version that a server does not serve is
+    /// left to the caller, who answers it by ERR_VERS; it does not settle the version.
     pub(super) fn arrive(&mut self, message: &Message<'_>, now: u64) -> Verdict {
+        if !self.serves(message.version()) {
+            return Verdict::deliver(false);
+        }
         let grant = self.takes_grant(message);
         let verdict = match *message.body() {
             Body::Error(error) => self.on_error(message, error, now),
@@ -62,6 +66,12 @@ impl Session {
             grant: grant && verdict.take != Take::Drop,
             ..verdict
         }
+    }
+
+    /// Returns whether this end processes messages in a version. A client looks at all of them.
+    fn serves(&self, version: Version) -> bool {
+        let (low, high) = self.config.versions;
+        self.config.side == Side::Client || low <= version && version <= high
     }
 
     /// Returns whether the credits of a message are a grant that counts. A client is granted

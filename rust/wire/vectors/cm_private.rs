@@ -67,6 +67,7 @@ pub fn check() -> Result<(), &'static str> {
         versions: None,
     };
     ensure!(decode(&EMBEDDED) == Some(embedded), "embedded");
+    check_flags()?;
     ensure!(decode(&FOREIGN).is_none(), "other layers' data alone");
     let second = Settings {
         receive: Size::from_bytes(2048),
@@ -77,6 +78,21 @@ pub fn check() -> Result<(), &'static str> {
     check_sizes()?;
     check_versions()?;
     check_no_versions()
+}
+
+/// Each flag, with R and without: only R counts.
+//~ 8797-4-3 receivers ignore reserved bits
+fn check_flags() -> Result<(), &'static str> {
+    let [m0, m1, m2, m3, version, _, send, receive] = PLAIN;
+    for flags in 0..=u8::MAX {
+        let bytes = [m0, m1, m2, m3, version, flags, send, receive];
+        let want = Settings {
+            remote_invalidation: flags % 2 == 1,
+            ..SETTINGS
+        };
+        ensure!(decode(&bytes) == Some(want), "flags");
+    }
+    Ok(())
 }
 
 //~ 8797-4-4 exactly eight octets

@@ -74,6 +74,8 @@ pub fn check() -> Check {
     check_decode()?;
     check_encode()?;
     check_refuse()?;
+    check_lengths()?;
+    check_bare_errors()?;
     check_message()?;
     check_mismatch()
 }
@@ -167,6 +169,93 @@ pub fn check_encode() -> Check {
             _ => len::ERR_OTHER,
         };
         encode_one(bytes, want, |b| Version::Two.error(b, xid, credits, error))?;
+    }
+    Ok(())
+}
+
+/// Predicted lengths of headers: read segments, segments of the write chunk and of the reply chunk.
+/// By the XDR they take 24 and 16 bytes each, a list item or count 4 bytes.
+const LENGTHS: [(usize, Option<usize>, Option<usize>, usize); 7] = [
+    (0, None, None, 32),
+    (1, None, None, 32 + 24),
+    (3, None, None, 32 + 72),
+    (0, Some(0), None, 32 + 8),
+    (0, Some(2), None, 32 + 40),
+    (0, None, Some(2), 32 + 36),
+    (2, Some(1), Some(3), 32 + 48 + 24 + 52),
+];
+
+/// Compares predicted lengths with written ones.
+fn check_lengths() -> Check {
+    const SEGMENT: Segment = Segment {
+        handle: 1,
+        length: 2,
+        offset: 3,
+    };
+    for (reads, write, reply, want) in LENGTHS {
+        let two = Version::Two.header_len(reads, write, reply);
+        ensure!(
+            two == want && len::header(reads, write, reply) == want,
+            "length"
+        );
+        let one = Version::One.header_len(reads, write, reply);
+        ensure!(one.saturating_add(4) == want, "length of version one");
+        let mut buf = [0; 512];
+        let written = write_lists(&mut buf, reads, (write, reply), SEGMENT);
+        ensure!(written == Ok(want), "written length");
+    }
+    Ok(())
+}
+
+fn write_lists(
+    buf: &mut [u8],
+    reads: usize,
+    (write, reply): (Option<usize>, Option<usize>),
+    segment: Segment,
+) -> Result<usize, EncodeError> {
+    let mut w = Version::Two.begin(buf, 1, 1, Direction::Call, ListProc::Msg)?;
+    for _ in 0..reads {
+        w.segment(0, segment)?;
+    }
+    let mut w = w.write_list()?;
+    if let Some(count) = write {
+        let mut c = w.chunk()?;
+        for _ in 0..count {
+            c.segment(segment)?;
+        }
+        w = c.end();
+    }
+    let w = w.reply_chunk()?;
+    let Some(count) = reply else {
+        return w.finish();
+    };
+    let mut c = w.chunk()?;
+    for _ in 0..count {
+        c.segment(segment)?;
+    }
+    Ok(c.finish())
+}
+
+/// Errors have no RPC message: one that follows is not taken for one, and none is written.
+//~ V2-4.2.1-2 no RPC message follows RDMA2_ERROR
+fn check_bare_errors() -> Check {
+    for error in [
+        ErrorBody::Vers { low: 1, high: 2 },
+        ErrorBody::BadHeader,
+        ErrorBody::InvalidOption,
+    ] {
+        for version in [Version::One, Version::Two] {
+            let mut buf = [0xff; 64];
+            let n = version.error(&mut buf, 1, 1, error).map_err(|_| "room")?;
+            let want = match error {
+                ErrorBody::Vers { .. } => 28,
+                _ => 20,
+            };
+            ensure!(n == want, "length of an error");
+            let message = Message::decode(&buf, &Limits::NONE).map_err(|_| "refused")?;
+            ensure!(message.payload().is_empty(), "bytes behind an error");
+            ensure!(message.header_len() == want, "header of an error");
+        }
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use crate::proto::requester::credits::Flow;
 use crate::proto::session::{Config, Output, Session, Side, Take, SPARE_RECEIVES};
 use crate::proto::version::{Cause, Setting};
 use crate::proto::xchar::Known;
+use crate::wire::cm_private::{Settings, Size};
 use crate::wire::message::{Body, ErrorBody};
 use crate::wire::xchar::BackwardSupport;
 use crate::wire::{peek, Direction, Limits, ListProc, Message, Version};
@@ -118,6 +119,16 @@ fn config(i: &mut Input<'_>, side: Side, versions: (Version, Version)) -> Config
     }
 }
 
+/// Returns the private data of an end.
+fn settings(config: &Config) -> Settings {
+    Settings {
+        remote_invalidation: config.invalidation,
+        send: Size::from_bytes(config.send),
+        receive: Size::from_bytes(config.receive),
+    }
+}
+
+/// Makes a connection, with other settings than the one before.
 fn connect(i: &mut Input<'_>, first: Version, kind: Kind) -> (End, End) {
     let high = match kind {
         Kind::Ours(high) => high,
@@ -127,8 +138,11 @@ fn connect(i: &mut Input<'_>, first: Version, kind: Kind) -> (End, End) {
         let count = GRANT + SPARE_RECEIVES;
         End::new(Session::new(config), count as usize, config.receive)
     };
-    let client = config(i, Side::Client, (first, first));
-    let server = config(i, Side::Server, (Version::One, high));
+    let mut client = config(i, Side::Client, (first, first));
+    let mut server = config(i, Side::Server, (Version::One, high));
+    let (c, s) = (settings(&client), settings(&server));
+    client.one = Thresholds::for_client(&c, Some(s));
+    server.one = Thresholds::for_server(&s, Some(c));
     (end(client), end(server))
 }
 
@@ -262,11 +276,6 @@ impl World {
         let session = &mut self.server.session;
         let m = Message::decode(&packet.bytes, &Limits::NONE).unwrap();
         let terms = *session.terms();
-        let unserved = m.version() == Version::Two && self.kind == Kind::Ours(Version::One);
-        if unserved {
-            let vers = ErrorBody::Vers { low: 1, high: 1 };
-            return self.send_error(m.version(), m.xid(), vers);
-        }
         let ordinary = matches!(m.body(), Body::Msg { .. }) && m.version() == terms.version;
         if terms.watch || !ordinary {
             let verdict = session.on_message(&m, self.now);
@@ -274,6 +283,10 @@ impl World {
             if verdict.take != Take::Deliver {
                 return;
             }
+        }
+        if m.version() == Version::Two && self.kind == Kind::Ours(Version::One) {
+            let vers = ErrorBody::Vers { low: 1, high: 1 };
+            return self.send_error(m.version(), m.xid(), vers);
         }
         if let Body::Msg { .. } = m.body() {
             self.queue.push((m.version(), self.in_flight[&m.xid()]));
@@ -317,10 +330,7 @@ impl World {
         let at = usize::from(i.byte()) % self.queue.len();
         let (version, call) = self.queue.remove(at);
         let terms = *self.server.session.terms();
-        let limit = match self.kind {
-            Kind::Ours(_) => terms.send,
-            _ => 1024,
-        };
+        let limit = terms.send;
         assert!(call.chunk || call.reply <= limit, "no room for the reply");
         let long = call.reply > limit;
         let len = if long { 64 } else { call.reply };

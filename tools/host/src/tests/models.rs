@@ -49,6 +49,9 @@ proptest! {
     }
 
     #[test]
+    //~ 8797-4-1 settings may change at every reconnect
+    //~ V2-5-1 one message at a time
+    //~ V2-5.2-4 thresholds change without connection being lost
     fn session(data in prop::collection::vec(any::<u8>(), 0..2000)) {
         model::session(&data);
     }
