@@ -11,9 +11,9 @@
 //! | [`transport`], [`owner`] | a connection as SUNRPC sees it, and SUNRPC as the connection does |
 //! | [`endpoint`], [`responder`], [`role`] | the connection's objects, and what completions do |
 //! | [`receiver`], [`intake`] | receiving a call that is inline |
-//! | [`pull`], [`pulled`] | receiving a call that RDMA Reads have to fetch |
+//! | [`early`], [`pull`], [`pulled`] | receiving a call that RDMA Reads have to fetch |
 //! | [`budget`] | how much memory such calls may use |
-//! | [`call`] | what is kept of a call until its reply |
+//! | [`call`], [`calls`] | what is kept of a call until its reply, and the requester's credits |
 //! | [`reply`], [`refuse`] | sending a reply or an error |
 //! | [`flights`], [`spare`], [`ring`] | operations under way, and what they leave for the next |
 //! | [`log`], [`failure`], [`breach`] | what the administrator must know |
@@ -27,8 +27,10 @@ pub(crate) mod backward;
 mod breach;
 mod budget;
 mod call;
+mod calls;
 mod chosen;
 pub(crate) mod config;
+mod early;
 mod endpoint;
 mod failure;
 mod flights;

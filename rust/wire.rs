@@ -68,7 +68,7 @@ pub use error::{DecodeError, What};
 pub use header::error_as;
 pub use limits::Limits;
 #[allow(unused_imports, reason = "named by the host tests")]
-pub use lists::{Lists, ReadSegments, Segments, WriteChunk, WriteChunks};
+pub use lists::{has_read_list, Lists, ReadSegments, Segments, WriteChunk, WriteChunks};
 #[allow(unused_imports, reason = "named by the host tests")]
 pub use message::{Message, Proc};
 pub use prefix::{peek, Prefix};

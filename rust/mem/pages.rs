@@ -13,9 +13,9 @@
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use kernel::alloc::{Allocator, Vec};
+use kernel::alloc::{Allocator, Flags, Vec};
 use kernel::bindings as k;
-use kernel::page::PAGE_SIZE;
+use kernel::page::{self, PAGE_SIZE};
 use kernel::prelude::*;
 
 use super::Piece;
@@ -99,11 +99,20 @@ impl Page {
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: The function has no preconditions but a context that may sleep.
-        let page = unsafe { k::alloc_pages(k::GFP_KERNEL, 0) };
-        let page = NonNull::new(page).ok_or(ENOMEM)?;
-        // SAFETY: The reference to the new page is owned here.
-        // INVARIANT: The page is new, and `GFP_KERNEL` gives lowmem.
+        Self::allocate(GFP_KERNEL)
+    }
+
+    /// Allocates a page. May sleep if `gfp` allows it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn allocate(gfp: Flags) -> Result<Self> {
+        let page = ManuallyDrop::new(page::Page::alloc_page(gfp)?);
+        let page = NonNull::new(page.as_ptr()).ok_or(ENOMEM)?;
+        // SAFETY: The reference to the new page is owned here: the value that owned it is not
+        // dropped.
+        // INVARIANT: The page is new, and none of the flags that this module uses gives highmem.
         Ok(Self(unsafe { PageRef::from_raw(page) }))
     }
 

@@ -2,7 +2,7 @@
 
 //! A cache of free pages, which is bounded.
 
-use kernel::alloc::{Allocator, Vec};
+use kernel::alloc::{Allocator, Flags, Vec};
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
@@ -48,17 +48,22 @@ impl PagePool {
         cached.map_or_else(Page::new, Ok)
     }
 
-    /// Adds `n` pages to `pages`. May sleep.
+    /// Adds `n` pages to `pages`. May sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`: no page was added.
-    pub(crate) fn get_many<A: Allocator>(&self, n: usize, pages: &mut Vec<Page, A>) -> Result {
+    pub(crate) fn get_many<A: Allocator>(
+        &self,
+        n: usize,
+        pages: &mut Vec<Page, A>,
+        gfp: Flags,
+    ) -> Result {
         let before = pages.len();
-        pages.reserve(n, GFP_KERNEL)?;
+        pages.reserve(n, gfp)?;
         self.take_cached(n, pages);
         while pages.len() < before + n {
-            match Page::new() {
+            match Page::allocate(gfp) {
                 // The room was reserved above.
                 Ok(page) => drop(pages.push_within_capacity(page)),
                 Err(error) => {
@@ -143,7 +148,7 @@ mod tests {
     fn no_more_than_the_bound_is_kept() -> Result {
         let pool = PagePool::new(3)?;
         let mut pages: KVVec<Page> = KVVec::new();
-        pool.get_many(5, &mut pages)?;
+        pool.get_many(5, &mut pages, GFP_KERNEL)?;
         assert_eq!((pages.len(), pool.free()), (5, 0));
         pool.put_all(pages.drain_all());
         assert_eq!((pages.len(), pool.free()), (0, pool.max_free()));
@@ -156,12 +161,12 @@ mod tests {
     fn free_pages_are_got_before_new_ones() -> Result {
         let pool = PagePool::new(4)?;
         let mut pages: KVec<Page> = KVec::new();
-        pool.get_many(2, &mut pages)?;
+        pool.get_many(2, &mut pages, GFP_KERNEL)?;
         for page in pages.iter_mut() {
             page.bytes().fill(0x77);
         }
         pool.put_all(pages.drain_all());
-        pool.get_many(3, &mut pages)?;
+        pool.get_many(3, &mut pages, GFP_KERNEL)?;
         let old = pages
             .iter_mut()
             .filter_map(|page| page.bytes().first().copied())

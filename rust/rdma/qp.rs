@@ -310,6 +310,13 @@ impl<C: Completions> Qp<C> {
         self.inner().cq_id
     }
 
+    /// Returns the protection domain.
+    #[inline]
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(crate) fn pd(&self) -> &Arc<Pd> {
+        &self.inner().pd
+    }
+
     #[inline]
     pub(super) fn progress(&self) -> &Arc<Progress> {
         &self.inner().progress

@@ -22,6 +22,7 @@
 
 use core::mem::ManuallyDrop;
 
+use kernel::alloc::Flags;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -72,10 +73,8 @@ impl Source {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
-        Ok(Self(ManuallyDrop::new(List::new(
-            pd,
-            DmaDirection::ToDevice,
-        )?)))
+        let list = List::new(pd, DmaDirection::ToDevice, GFP_KERNEL)?;
+        Ok(Self(ManuallyDrop::new(list)))
     }
 
     /// Returns whether the RDMA Writes may still be outstanding.
@@ -109,7 +108,8 @@ impl Source {
         sges_per_wr: u32,
     ) -> Result {
         let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
-        self.0.requests.add(pieces, to, sges_per_wr, opcode)
+        let requests = &mut self.0.requests;
+        requests.add(pieces, to, sges_per_wr, opcode, GFP_KERNEL)
     }
 
     /// Returns the number of work requests.
@@ -148,8 +148,8 @@ impl Drop for Source {
 /// A responder reads two segments of the requester to adjacent bytes of the pages:
 ///
 /// ```
-/// self.sink.read(AT, FIRST, from, self.read_sges, regions)?;
-/// self.sink.read(at, left, rest, self.read_sges, regions)?;
+/// sink.read(AT, FIRST, from, sges, regions, GFP_KERNEL)?;
+/// sink.read(at, left, rest, sges, regions, GFP_KERNEL)?;
 /// ```
 ///
 /// When they have completed, it takes the pages:
@@ -164,16 +164,14 @@ impl Drop for Source {
 pub(crate) struct Sink(ManuallyDrop<KBox<List<Page>>>);
 
 impl Sink {
-    /// Makes an empty list. May sleep.
+    /// Makes an empty list. May sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
-        Ok(Self(ManuallyDrop::new(List::new(
-            pd,
-            DmaDirection::FromDevice,
-        )?)))
+    pub(crate) fn new(pd: &Arc<Pd>, gfp: Flags) -> Result<Self> {
+        let list = List::new(pd, DmaDirection::FromDevice, gfp)?;
+        Ok(Self(ManuallyDrop::new(list)))
     }
 
     /// Returns whether the RDMA Reads may still be outstanding.
@@ -190,10 +188,11 @@ impl Sink {
     }
 
     /// Adds RDMA Reads of `len` bytes from the memory of the peer at `from` to byte `at` of the
-    /// pages, each with at most `sges_per_wr` scatter/gather entries. May sleep.
+    /// pages, each with at most `sges_per_wr` scatter/gather entries. May sleep if `gfp` allows it.
     ///
     /// With `pool`, the memory is registered with regions of the pool, and each RDMA Read
-    /// invalidates its region. All RDMA Reads of a list are made with a pool, or none.
+    /// invalidates its region ([`Mr::map`](super::mr::Mr::map) says where this may sleep). All RDMA
+    /// Reads of a list are made with a pool, or none.
     ///
     /// # Errors
     ///
@@ -207,14 +206,15 @@ impl Sink {
         from: Remote,
         sges_per_wr: u32,
         pool: Option<&Arc<MrPool>>,
+        gfp: Flags,
     ) -> Result {
         let List {
             requests, pages, ..
         } = &mut **self.0;
         let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_READ;
         match (pieces(pages, at, len), pool) {
-            (Some(pieces), None) => requests.add(pieces, from, sges_per_wr, opcode),
-            (Some(pieces), Some(pool)) => requests.register(pieces, from, pool),
+            (Some(pieces), None) => requests.add(pieces, from, sges_per_wr, opcode, gfp),
+            (Some(pieces), Some(pool)) => requests.register(pieces, from, pool, gfp),
             (None, _) => requests.fail(EINVAL),
         }
     }

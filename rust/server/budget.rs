@@ -93,10 +93,12 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.budget.state.lock();
         state.left += self.pages;
-        let waiting = core::mem::take(&mut state.waiting);
-        drop(state);
-        for waiter in &waiting {
-            waiter.pages_freed();
+        if !state.waiting.is_empty() {
+            let waiting = core::mem::take(&mut state.waiting);
+            drop(state);
+            for waiter in &waiting {
+                waiter.pages_freed();
+            }
         }
     }
 }

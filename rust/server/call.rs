@@ -5,9 +5,10 @@
 //! The Receive goes back to the device before the service works on the call. The reply needs the
 //! write list and the reply chunk, so their bytes are copied.
 
+use kernel::alloc::Flags;
 use kernel::prelude::*;
-use kernel::sync::{new_spinlock, SpinLock};
 
+use super::pulled::Pull;
 use crate::proto::responder::call;
 use crate::proto::responder::marks::{Mark, Marks, TooSmall};
 use crate::wire::{Lists, Version};
@@ -31,35 +32,55 @@ pub(crate) struct Call {
     has_reply_chunk: bool,
     /// The inline part, while RDMA Reads fetch the rest.
     pub(super) inline: KVec<u8>,
+    /// What RDMA Reads fetch, until a thread of the service receives the call.
+    pub(super) pull: Option<Pull>,
     /// The grant counts the call as in progress.
     pub(super) counted: bool,
 }
 
 impl Call {
-    /// Makes a context for any call. May sleep.
-    fn new() -> Result<KBox<Self>> {
+    /// Makes a context for any call. May sleep if `gfp` allows it.
+    fn new(gfp: Flags) -> Result<KBox<Self>> {
         let call = Self {
             xid: 0,
             receive: 0,
             version: Version::One,
             rkey: None,
             marks: Marks::new(),
-            chunks: KVec::with_capacity(CHUNK_BYTES, GFP_KERNEL)?,
+            chunks: KVec::with_capacity(CHUNK_BYTES, gfp)?,
             writes: 0,
             has_reply_chunk: false,
             inline: KVec::new(),
+            pull: None,
             counted: false,
         };
-        Ok(KBox::new(call, GFP_KERNEL)?)
+        Ok(KBox::new(call, gfp)?)
     }
 
-    /// Takes over what the reply needs of a call that has arrived. May sleep.
+    /// Makes the context of `call`, which came with Receive number `receive`, of one that no call
+    /// uses, or a new one. May sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     #[inline]
-    fn begin(&mut self, call: &call::Call<'_>, receive: u32) -> Result {
+    pub(super) fn begin(
+        free: Option<KBox<Self>>,
+        call: &call::Call<'_>,
+        receive: u32,
+        gfp: Flags,
+    ) -> Result<KBox<Self>> {
+        let mut this = match free {
+            Some(context) => context,
+            None => Self::new(gfp)?,
+        };
+        this.take(call, receive, gfp)?;
+        Ok(this)
+    }
+
+    /// Takes over what the reply needs of a call that has arrived.
+    #[inline]
+    fn take(&mut self, call: &call::Call<'_>, receive: u32, gfp: Flags) -> Result {
         self.xid = call.xid();
         self.receive = receive;
         self.version = call.version();
@@ -71,16 +92,16 @@ impl Call {
         self.counted = true;
         let (writes, reply) = call.lists().results();
         if !writes.is_empty() || reply.is_some() {
-            self.keep(writes, reply)?;
+            self.keep(writes, reply, gfp)?;
         }
         Ok(())
     }
 
     /// Copies the chunks for the reply.
-    fn keep(&mut self, writes: &[u8], reply: Option<&[u8]>) -> Result {
-        self.chunks.extend_from_slice(writes, GFP_KERNEL)?;
+    fn keep(&mut self, writes: &[u8], reply: Option<&[u8]>, gfp: Flags) -> Result {
+        self.chunks.extend_from_slice(writes, gfp)?;
         self.chunks
-            .extend_from_slice(reply.unwrap_or_default(), GFP_KERNEL)?;
+            .extend_from_slice(reply.unwrap_or_default(), gfp)?;
         self.writes = writes.len();
         self.has_reply_chunk = reply.is_some();
         Ok(())
@@ -135,54 +156,5 @@ impl Call {
         let outcome = marks.add(start, len, &self.lists());
         self.marks = marks;
         outcome
-    }
-}
-
-/// Contexts that no call uses. They belong to a connection, but not to its queue pair: SUNRPC may
-/// keep a context for long after the queue pair is gone.
-#[pin_data]
-pub(super) struct Contexts {
-    #[pin]
-    free: SpinLock<KVec<KBox<Call>>>,
-}
-
-impl Contexts {
-    /// Makes an empty set that keeps `most` contexts at most. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(super) fn new(most: u32) -> impl PinInit<Self, Error> {
-        try_pin_init!(Self {
-            free <- {
-                // CAST: `usize` has at least 32 bits.
-                let room = KVec::with_capacity(most as usize, GFP_KERNEL)?;
-                new_spinlock!(room, "rpcrdma::Contexts::free")
-            },
-        }? Error)
-    }
-
-    /// Returns a context for `call`, which came with Receive number `receive`. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    #[inline]
-    pub(super) fn get(&self, call: &call::Call<'_>, receive: u32) -> Result<KBox<Call>> {
-        let free = self.free.lock().pop();
-        let mut context = match free {
-            Some(context) => context,
-            None => Call::new()?,
-        };
-        context.begin(call, receive)?;
-        Ok(context)
-    }
-
-    /// Takes a context back.
-    #[inline]
-    pub(super) fn put(&self, call: KBox<Call>) {
-        // Without room the context is freed.
-        let refused = self.free.lock().push_within_capacity(call);
-        drop(refused);
     }
 }

@@ -4,8 +4,6 @@
 
 use core::ops::Deref;
 
-use kernel::error::code::ENOBUFS;
-use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::workqueue::{Work, WorkItem};
@@ -18,18 +16,9 @@ use super::service::Service;
 use super::watch::{Measure, Seen, Watched};
 use crate::conn::connection::{Connection, Parts};
 use crate::observe::stats::RequesterBreach;
-use crate::observe::trace;
 use crate::proto::responder::limits::Limits;
-use crate::rdma::mr::MrPool;
-use crate::rdma::qp::{PostError, Remote};
-use crate::rdma::scatter::Sink;
+use crate::rdma::qp::PostError;
 use crate::rdma::send::SendBuf;
-use crate::wire::Segment;
-
-/// The most memory regions for RDMA Reads of one connection.
-const MOST_REGIONS: u32 = 256;
-/// The regions that are made when there are too few.
-const MORE_REGIONS: u32 = 8;
 
 /// A responder's connection. It is separate from SUNRPC's transport: when that is detached, a
 /// worker closes the connection, so that a device can be removed although the service still works
@@ -38,9 +27,6 @@ const MORE_REGIONS: u32 = 8;
 pub(crate) struct Endpoint {
     #[pin]
     conn: Connection<Responder>,
-    /// Regions for RDMA Reads, where the device needs them.
-    sinks: Option<Arc<MrPool>>,
-    limits: Limits,
     /// What the watch has seen. Only the watch changes it.
     #[pin]
     seen: SpinLock<Seen>,
@@ -67,16 +53,10 @@ impl Endpoint {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(
-        parts: Parts<Responder>,
-        sinks: Option<Arc<MrPool>>,
-        limits: Limits,
-    ) -> Result<Arc<Self>> {
+    pub(super) fn new(parts: Parts<Responder>) -> Result<Arc<Self>> {
         Arc::try_pin_init(
             try_pin_init!(Self {
                 conn <- Connection::new(parts),
-                sinks,
-                limits,
                 seen <- new_spinlock!(Seen::default(), "rpcrdma::Endpoint::seen"),
                 close <- kernel::new_work!("rpcrdma::Endpoint::close"),
             }? Error),
@@ -93,44 +73,7 @@ impl Endpoint {
     /// Returns what a call may ask for.
     #[inline]
     pub(super) fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    /// Adds an RDMA Read to a call that is to be fetched. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Sink::read`].
-    pub(super) fn read(&self, sink: &mut Sink, at: usize, len: u32, from: Remote) -> Result {
-        let read = sink.read(at, len, from, self.limits.sges, self.sinks.as_ref());
-        read.inspect_err(|error| self.unmapped(from, len, *error))
-    }
-
-    /// Traces that the memory for `len` bytes of the requester's memory could not be mapped.
-    #[cold]
-    pub(super) fn unmapped(&self, remote: Remote, len: u32, error: Error) {
-        let segment = Segment {
-            handle: remote.rkey,
-            length: len,
-            offset: remote.addr,
-        };
-        // CAST: a small constant.
-        let pages = len.div_ceil(PAGE_SIZE as u32);
-        trace::server::dma_map_rw_err(self.qp().cq_id(), &segment, pages, error.to_errno());
-    }
-
-    /// Makes more memory regions for RDMA Reads. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOBUFS` if there are as many as allowed; `ENOMEM`, or another error of the device.
-    #[cold]
-    pub(super) fn grow_regions(&self) -> Result {
-        let pool = self.sinks.as_ref().ok_or(ENOBUFS)?;
-        if pool.total() >= MOST_REGIONS {
-            return Err(ENOBUFS);
-        }
-        pool.grow(MORE_REGIONS)
+        &self.role().limits
     }
 
     /// Returns a send buffer that the device does not use. May sleep.

@@ -8,15 +8,14 @@
 //! whose number is its tag, from when it is posted until it has completed.
 
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
-use kernel::sync::{new_spinlock, SpinLock};
+use kernel::sync::{new_spinlock, Arc, SpinLock};
 
+use super::call::Call;
+use super::calls::Calls;
 use super::config::SQ_FULL;
-use super::pulled::Pull;
 use super::ring::Ring;
 use crate::conn::traced;
 use crate::observe::trace;
-use crate::observe::trace::server::Posted;
 use crate::rdma::qp::{Completions, PostError, Qp, Tag};
 use crate::rdma::scatter::Source;
 use crate::rdma::send::SendBuf;
@@ -66,8 +65,8 @@ impl Outgoing {
 pub(super) enum Flight {
     /// The pages of a reply.
     Reply(Source),
-    /// The pages of a call.
-    Pull(Pull),
+    /// A call, with its pages.
+    Pull(KBox<Call>),
 }
 
 /// What the work requests of a tag do.
@@ -83,7 +82,7 @@ pub(super) enum Kind {
 /// An operation that waits for room on the send queue.
 enum Parked {
     Reply(Outgoing),
-    Pull(Pull),
+    Pull(KBox<Call>),
 }
 
 /// The queue pair takes no more work requests, or more operations wait than there can be calls: the
@@ -105,8 +104,8 @@ enum Outcome {
 pub(super) struct Flights {
     #[pin]
     state: SpinLock<State>,
-    /// The number of parked operations, for readers without the lock. It changes under the lock.
-    parked: Atomic<u32>,
+    /// They show the number of parked operations to readers without the lock.
+    calls: Arc<Calls>,
 }
 
 struct State {
@@ -120,12 +119,12 @@ struct State {
 
 impl Flights {
     /// Makes the operations of a connection that has posted none. `operations` is the number of
-    /// slots, `calls` the most calls in progress. May sleep.
+    /// slots, `most` the largest number of calls in progress. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(operations: u32, calls: u32) -> Result<impl PinInit<Self>> {
+    pub(super) fn new(operations: u32, most: u32, calls: Arc<Calls>) -> Result<impl PinInit<Self>> {
         // CAST: `usize` has at least 32 bits.
         let room = operations as usize;
         let mut slots = KVVec::with_capacity(room, GFP_KERNEL)?;
@@ -137,20 +136,14 @@ impl Flights {
         let state = State {
             slots,
             free,
-            parked: Ring::new(calls)?,
-            sent: Ring::new(2 * calls)?,
+            parked: Ring::new(most)?,
+            sent: Ring::new(2 * most)?,
             closed: false,
         };
         Ok(pin_init!(Self {
             state <- new_spinlock!(state, "rpcrdma::Flights::state"),
-            parked: Atomic::new(0),
+            calls,
         }))
-    }
-
-    /// Returns the number of operations that wait for room.
-    #[inline]
-    pub(super) fn parked(&self) -> u32 {
-        self.parked.load(Relaxed)
     }
 
     /// Returns a send buffer that the device has finished with, if there is one.
@@ -184,8 +177,8 @@ impl Flights {
     /// # Errors
     ///
     /// [`Broken`]: the call was dropped.
-    pub(super) fn pull<C: Completions>(&self, qp: &Qp<C>, pull: Pull) -> Result<(), Broken> {
-        self.start(qp, Parked::Pull(pull))
+    pub(super) fn pull<C: Completions>(&self, qp: &Qp<C>, call: KBox<Call>) -> Result<(), Broken> {
+        self.start(qp, Parked::Pull(call))
     }
 
     #[inline]
@@ -266,7 +259,7 @@ impl Flights {
 
     fn count(&self, state: &State) {
         // CAST: the ring was made with a `u32`.
-        self.parked.store(state.parked.len() as u32, Relaxed);
+        self.calls.set_parked(state.parked.len() as u32);
     }
 
     /// Removes and returns the operation of a tag, which has completed.
@@ -318,7 +311,7 @@ impl State {
     fn post<C: Completions>(&mut self, qp: &Qp<C>, operation: Parked) -> Outcome {
         match operation {
             Parked::Reply(out) => self.post_reply(qp, out),
-            Parked::Pull(pull) => self.post_pull(qp, pull),
+            Parked::Pull(call) => self.post_pull(qp, call),
         }
     }
 
@@ -347,20 +340,17 @@ impl State {
         Outcome::Posted
     }
 
-    fn post_pull<C: Completions>(&mut self, qp: &Qp<C>, mut pull: Pull) -> Outcome {
+    fn post_pull<C: Completions>(&mut self, qp: &Qp<C>, mut call: KBox<Call>) -> Outcome {
         let Some(slot) = self.free.pop() else {
-            return Outcome::Full(Parked::Pull(pull));
+            return Outcome::Full(Parked::Pull(call));
         };
         let tag = Tag::new(slot + FIRST);
-        if let Err(error) = qp.post_reads(tag, &mut pull.sink) {
+        let pull = call.pull.as_mut().ok_or(PostError::Invalid);
+        if let Err(error) = pull.and_then(|pull| pull.post(qp, tag)) {
             self.give_back(Some(slot));
-            return outcome(qp, tag, error, Parked::Pull(pull));
+            return outcome(qp, tag, error, Parked::Pull(call));
         }
-        pull.tag = tag.get();
-        pull.posted = Posted::now();
-        let cid = traced::cid(qp, tag.get());
-        trace::server::post_read_chunk(cid, pull.sink.work_requests());
-        self.fill(slot, Flight::Pull(pull));
+        self.fill(slot, Flight::Pull(call));
         Outcome::Posted
     }
 

@@ -8,12 +8,11 @@
 use kernel::prelude::*;
 
 use super::breach;
-use super::budget::{Budget, Permit};
+use super::budget::Permit;
 use super::call::Call;
-use super::config::READS;
+use super::calls::Unbegun;
 use super::endpoint::Endpoint;
-use super::flights::lane;
-use super::pulled::Shape;
+use super::pull::Fetcher;
 use super::receiver::Receiver;
 use super::responder::Arrival;
 use super::{pull, refuse};
@@ -22,7 +21,6 @@ use crate::observe::requester;
 use crate::observe::stats::RequesterBreach;
 use crate::observe::trace;
 use crate::proto::responder::call;
-use crate::proto::responder::grant::Excess;
 use crate::proto::responder::intake::{self, Arrival as Taken, Refusal};
 use crate::rdma::recv::Held;
 use crate::sunrpc::svc::receive::{Arriving, Incoming, Receipt};
@@ -34,7 +32,7 @@ pub(super) fn receive<'a>(receiver: &Receiver<'_>, incoming: Incoming<'a, Call>)
     let arriving = incoming.received();
     match next {
         Some(Arrival::Message(message)) => take(receiver, message, arriving),
-        Some(Arrival::Whole(pull)) => pull::receive(receiver, pull, arriving),
+        Some(Arrival::Whole(call)) => pull::receive(receiver, call, arriving),
         None => arriving.nothing(),
     }
 }
@@ -44,11 +42,13 @@ pub(super) fn receive<'a>(receiver: &Receiver<'_>, incoming: Incoming<'a, Call>)
 fn take<'a>(receiver: &Receiver<'_>, message: Held, arriving: Arriving<'a, Call>) -> Receipt<'a> {
     let (ep, bytes) = (receiver.ep, message.bytes());
     let cid = traced::cid(ep.qp(), message.index());
-    let pages = match intake::take(bytes, ep.limits()) {
+    // The result is large, and not moved.
+    let taken = intake::take(bytes, ep.limits());
+    let pages = match &taken {
         Ok(Taken::Call(call)) => {
-            trace::server::decode_call(cid, bytes, &call);
-            match permit(receiver, &call) {
-                Ok(permit) => return begin(receiver, &call, (permit, message.index()), arriving),
+            trace::server::decode_call(cid, bytes, call);
+            match pull::permit(ep.role(), call) {
+                Ok(permit) => return begin(receiver, call, (permit, message.index()), arriving),
                 Err(pages) => pages,
             }
         }
@@ -56,29 +56,14 @@ fn take<'a>(receiver: &Receiver<'_>, message: Held, arriving: Arriving<'a, Call>
         // in version one.
         Ok(Taken::Reply(_) | Taken::Optional(_)) => return arriving.nothing(),
         Err(refusal) => {
-            refused(ep, &message, &refusal);
+            refused(ep, &message, refusal);
             return arriving.nothing();
         }
     };
     // The message waits in its Receive, and with it all that come after it.
     ep.role().starve(message);
-    receiver.service.budget.wait(pages, ep.clone());
+    ep.role().budget.wait(pages, ep.clone());
     arriving.nothing()
-}
-
-/// Takes the pages that a call needs, if it is not inline.
-///
-/// # Errors
-///
-/// Returns the number of pages if they are in use.
-#[inline]
-fn permit(receiver: &Receiver<'_>, call: &call::Call<'_>) -> Result<Option<Permit>, usize> {
-    if call.pulled() == 0 {
-        return Ok(None);
-    }
-    let pages = Shape::of(call).pages();
-    let permit = Budget::take(&receiver.service.budget, pages);
-    permit.map(Some).ok_or(pages)
 }
 
 /// Counts, traces and answers a message that is not served.
@@ -100,16 +85,16 @@ fn begin<'a>(
     mut arriving: Arriving<'a, Call>,
 ) -> Receipt<'a> {
     let ep = receiver.ep;
-    if count(ep, call.credits()).is_err() {
-        breach::close(ep.shared(), call.xid(), RequesterBreach::Credits);
-        return arriving.nothing();
-    }
-    let Ok(context) = receiver.contexts.get(call, receive) else {
-        // Without an answer the requester would wait; over a new connection it asks again.
-        ep.role().grant.lock().on_dropped();
-        ep.shared().force_close();
-        return arriving.nothing();
+    let (context, more) = match ep.role().calls.begin(call, receive) {
+        Ok(begun) => begun,
+        Err(why) => {
+            unbegun(ep, call, &why);
+            return arriving.nothing();
+        }
     };
+    if more != 0 {
+        grow(ep, more);
+    }
     if let Some(permit) = permit {
         return fetch(receiver, call, context, permit, arriving);
     }
@@ -119,21 +104,21 @@ fn begin<'a>(
     }
 }
 
-/// Counts a call against the grant, and posts more Receives if the grant is to grow.
-#[inline]
-fn count(ep: &Endpoint, wanted: u32) -> Result<(), Excess> {
-    let more = ep.role().grant.lock().on_call(wanted)?;
-    if more != 0 {
-        grow(ep, more);
+/// Closes the connection because a call is not begun.
+#[cold]
+fn unbegun(ep: &Endpoint, call: &call::Call<'_>, why: &Unbegun) {
+    match why {
+        Unbegun::Excess => breach::close(ep.shared(), call.xid(), RequesterBreach::Credits),
+        // Without an answer the requester would wait; over a new connection it asks again.
+        Unbegun::NoMemory => ep.shared().force_close(),
     }
-    Ok(())
 }
 
-/// Posts more Receives. Without memory the grant stays as it is.
+/// Posts more Receives, because the grant is to grow. Without memory the grant stays as it is.
 #[cold]
 fn grow(ep: &Endpoint, more: u32) {
     match ep.qp().add_receives(more) {
-        Ok(posted) => ep.role().grant.lock().on_posted(posted),
+        Ok(posted) => ep.role().calls.on_posted(posted),
         Err(error) => {
             let peer = traced::peer(ep.shared().owner());
             trace::server::rq_post_err(peer, error.to_errno());
@@ -145,19 +130,21 @@ fn grow(ep: &Endpoint, more: u32) {
 fn fetch<'a>(
     receiver: &Receiver<'_>,
     call: &call::Call<'_>,
-    context: KBox<Call>,
+    mut context: KBox<Call>,
     permit: Permit,
     arriving: Arriving<'a, Call>,
 ) -> Receipt<'a> {
     let ep = receiver.ep;
-    match pull::prepare(receiver, call, context, permit) {
-        Ok(pull) => {
-            READS.add(lane(ep.qp()), call.reads().into());
-            if ep.role().flights.pull(ep.qp(), pull).is_err() {
-                ep.shared().force_close();
-            }
-            arriving.nothing()
-        }
-        Err(context) => receiver.give_up(arriving, context),
+    let fetcher = Fetcher {
+        role: ep.role(),
+        qp: ep.qp(),
+        may_sleep: true,
+    };
+    if fetcher.prepare(call, &mut context, permit).is_err() {
+        return receiver.give_up(arriving, context);
     }
+    if fetcher.start(context).is_err() {
+        ep.shared().force_close();
+    }
+    arriving.nothing()
 }

@@ -8,6 +8,7 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::calls::Calls;
 use super::chosen::Chosen;
 use super::endpoint::Endpoint;
 use super::failure::{Failure, Step};
@@ -41,8 +42,7 @@ pub(crate) struct Prepared {
     /// The RDMA Reads that may be outstanding.
     reads: u8,
     chosen: Chosen,
-    /// The most calls in progress.
-    calls: u32,
+    calls: Arc<Calls>,
 }
 
 impl Prepared {
@@ -75,7 +75,9 @@ impl Prepared {
             .adopt(lifecycle.clone())
             .map_err(Step::Identifier.failed())?;
         let pd = Pd::new(lease).map_err(Step::Pd.failed())?;
-        let shared = Responder::new(&sizes, lifecycle.clone(), name)
+        let regions = needs_regions.then(|| regions(&pd, reads)).transpose();
+        let regions = regions.map_err(Step::Regions.failed())?;
+        let shared = Responder::new(&sizes, service, lifecycle.clone(), name, regions)
             .and_then(|role| Conn::new(EPOCH, owner.clone(), role))
             .map_err(Step::State.failed())?;
         // CAST: `usize` has at least 32 bits.
@@ -85,8 +87,7 @@ impl Prepared {
             .map_err(Step::QueuePair.failed())?;
         post_receives(&qp, sizes.queues.receives)?;
         shared.set_terms(&terms);
-        let sinks = needs_regions.then(|| regions(&pd, reads)).transpose();
-        let sinks = sinks.map_err(Step::Regions.failed())?;
+        let calls = shared.role().calls.clone();
         let parts = Parts {
             terms,
             qp,
@@ -97,12 +98,12 @@ impl Prepared {
             calls: chosen.backward,
         };
         Ok(Self {
-            endpoint: Endpoint::new(parts, sinks, sizes.limits).map_err(Step::State.failed())?,
+            endpoint: Endpoint::new(parts).map_err(Step::State.failed())?,
             owner,
             service: service.clone(),
             reads,
             chosen,
-            calls: sizes.queues.credits,
+            calls,
         })
     }
 
@@ -122,9 +123,9 @@ impl Prepared {
         self.service.clone()
     }
 
-    /// Returns the most calls that may be in progress.
-    pub(super) fn calls(&self) -> u32 {
-        self.calls
+    /// Returns the calls of the connection.
+    pub(super) fn calls(&self) -> Arc<Calls> {
+        self.calls.clone()
     }
 
     /// Accepts the connection for a transport. May sleep.

@@ -2,20 +2,22 @@
 
 //! Calls that are not all inline: RDMA Reads fetch the rest.
 //!
-//! The thread that takes the message out of its queue posts the RDMA Reads and receives nothing.
-//! When they have completed, a thread receives the call. The pages come from a pool and are
-//! exchanged for those of that thread, which go to the pool.
+//! The RDMA Reads are posted when the message has arrived. When they have completed, a thread
+//! receives the call. The pages come from a pool and are exchanged for those of that thread, which
+//! go to the pool.
 
+use kernel::alloc::Flags;
 use kernel::error::code::ENOBUFS;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
-use super::budget::Permit;
+use super::budget::{Budget, Permit};
 use super::call::Call;
-use super::endpoint::Endpoint;
+use super::config::READS;
+use super::flights::{lane, Broken};
 use super::pulled::{Pull, Shape};
 use super::receiver::Receiver;
-use super::service::Service;
+use super::responder::{unmapped, QueuePair, Responder};
 use crate::conn::traced;
 use crate::mem::Page;
 use crate::observe::trace;
@@ -26,93 +28,146 @@ use crate::rdma::qp::Remote;
 use crate::rdma::scatter::Sink;
 use crate::sunrpc::svc::receive::{Arriving, Receipt};
 
-/// Prepares to fetch a call. May sleep.
+/// What fetching a call needs of its connection.
+#[derive(Clone, Copy)]
+pub(super) struct Fetcher<'f> {
+    pub(super) role: &'f Responder,
+    pub(super) qp: &'f QueuePair,
+    pub(super) may_sleep: bool,
+}
+
+/// Takes the pages that a call needs, if it is not inline.
 ///
 /// # Errors
 ///
-/// Returns the context if there is no memory, or the device cannot map it.
-pub(super) fn prepare(
-    receiver: &Receiver<'_>,
-    call: &call::Call<'_>,
-    context: KBox<Call>,
-    permit: Permit,
-) -> Result<Pull, KBox<Call>> {
-    let Receiver { service, ep, .. } = *receiver;
-    let shape = Shape::of(call);
-    let Ok(mut sink) = ep.role().spare.sink(ep.pd()) else {
-        return Err(context);
-    };
-    let mut filled = fill(service, ep, call, shape, &mut sink);
-    if filled == Err(ENOBUFS) && ep.grow_regions().is_ok() {
-        filled = fill(service, ep, call, shape, &mut sink);
+/// Returns the number of pages if they are in use.
+#[inline]
+pub(super) fn permit(role: &Responder, call: &call::Call<'_>) -> Result<Option<Permit>, usize> {
+    if call.pulled() == 0 {
+        return Ok(None);
     }
-    let mut pull = Pull {
-        sink,
-        call: context,
-        shape,
-        _permit: permit,
-        bytes: call.pulled(),
-        tag: u32::MAX,
-        posted: Posted::NEVER,
-    };
-    if filled.and_then(|()| keep_inline(call, &mut pull)).is_err() {
-        put_back(service, ep, pull.sink);
-        return Err(pull.call);
-    }
-    Ok(pull)
+    let pages = Shape::of(call).pages();
+    let permit = Budget::take(&role.budget, pages);
+    permit.map(Some).ok_or(pages)
 }
 
-/// Copies the inline part to the context, if it is not in the pages.
-fn keep_inline(call: &call::Call<'_>, pull: &mut Pull) -> Result {
-    pull.call.inline.clear();
-    if matches!(pull.shape, Shape::Payload(_)) {
-        pull.call
-            .inline
-            .extend_from_slice(call.inline(), GFP_KERNEL)?;
+impl Fetcher<'_> {
+    /// Returns how memory may be allocated.
+    fn gfp(&self) -> Flags {
+        if self.may_sleep {
+            GFP_KERNEL
+        } else {
+            GFP_NOWAIT
+        }
     }
-    Ok(())
+
+    /// Prepares to fetch a call.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENOBUFS` if there are too few memory regions; `EIO` if the device cannot map the
+    /// memory.
+    pub(super) fn prepare(
+        &self,
+        call: &call::Call<'_>,
+        context: &mut Call,
+        permit: Permit,
+    ) -> Result {
+        let shape = Shape::of(call);
+        context.inline.clear();
+        if matches!(shape, Shape::Payload(_)) {
+            context
+                .inline
+                .extend_from_slice(call.inline(), self.gfp())?;
+        }
+        let mut sink = self.role.spare.sink(self.qp.pd(), self.gfp())?;
+        let mut filled = self.fill(call, shape, &mut sink);
+        if filled == Err(ENOBUFS) && self.may_sleep && self.role.spare.grow_regions().is_ok() {
+            filled = self.fill(call, shape, &mut sink);
+        }
+        if let Err(error) = filled {
+            put_back(self.role, sink);
+            return Err(error);
+        }
+        context.pull = Some(Pull {
+            sink,
+            shape,
+            _permit: permit,
+            bytes: call.pulled(),
+            reads: call.reads(),
+            tag: u32::MAX,
+            posted: Posted::NEVER,
+        });
+        Ok(())
+    }
+
+    /// Posts the RDMA Reads of a call that was prepared, or parks them. Does not sleep.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`]: the call was dropped, and the connection is to be closed.
+    pub(super) fn start(&self, call: KBox<Call>) -> Result<(), Broken> {
+        let reads = call.pull.as_ref().map_or(0, |pull| pull.reads);
+        READS.add(lane(self.qp), reads.into());
+        self.role.flights.pull(self.qp, call)
+    }
+
+    /// Gives the sink its pages and its RDMA Reads, and writes the bytes that are not read. May be
+    /// called again after an error.
+    ///
+    /// The pages belong to the device once the first RDMA Read was added, so they are written
+    /// before.
+    fn fill(&self, call: &call::Call<'_>, shape: Shape, sink: &mut Sink) -> Result {
+        let (first, len) = shape.range();
+        let pages = sink.pages().ok_or(EBUSY)?;
+        let more = shape.pages().saturating_sub(pages.len());
+        self.role.pages.get_many(more, pages, self.gfp())?;
+        // CAST: `usize` has at least 32 bits.
+        if len != call.pulled() as usize {
+            write_others(pages, call, first, len)?;
+        }
+        for part in call.parts() {
+            let Source::Read {
+                handle,
+                offset: addr,
+            } = part.source
+            else {
+                continue;
+            };
+            let at = offset(&part, first).ok_or(EINVAL)?;
+            self.read(sink, at, part.len, Remote { addr, rkey: handle })?;
+        }
+        Ok(())
+    }
+
+    /// Adds an RDMA Read to a sink.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Sink::read`].
+    fn read(&self, sink: &mut Sink, at: usize, len: u32, from: Remote) -> Result {
+        let Responder { limits, spare, .. } = self.role;
+        let regions = spare.regions();
+        let read = sink.read(at, len, from, limits.sges, regions.as_ref(), self.gfp());
+        read.inspect_err(|error| unmapped(self.qp, from, len, *error))
+    }
+}
+/// Returns where a part begins in the pages, whose first byte is byte `first` of the call.
+fn offset(part: &Part, first: usize) -> Option<usize> {
+    // CAST: `usize` has at least 32 bits.
+    (part.at as usize).checked_sub(first)
 }
 
-/// Gives the sink its pages and its RDMA Reads, and writes the bytes that are not read. May be
-/// called again after an error.
-///
-/// The pages belong to the device once the first RDMA Read was added, so they are written before.
-fn fill(
-    service: &Service,
-    ep: &Endpoint,
-    call: &call::Call<'_>,
-    shape: Shape,
-    sink: &mut Sink,
-) -> Result {
-    let (first, len) = shape.range();
-    let pages = sink.pages().ok_or(EBUSY)?;
-    service
-        .pages
-        .get_many(shape.pages().saturating_sub(pages.len()), pages)?;
+/// Writes the parts of a call that are not read to the pages, which have `len` bytes from byte
+/// `first` of the call on.
+fn write_others(pages: &mut [Page], call: &call::Call<'_>, first: usize, len: usize) -> Result {
     for part in call.parts() {
         // The inline part around a payload is not in the pages.
         if let Some(at) = offset(&part, first).filter(|at| *at < len) {
             write(pages, at, &part, call.inline())?;
         }
     }
-    for part in call.parts() {
-        let Source::Read {
-            handle,
-            offset: addr,
-        } = part.source
-        else {
-            continue;
-        };
-        let at = offset(&part, first).ok_or(EINVAL)?;
-        ep.read(sink, at, part.len, Remote { addr, rkey: handle })?;
-    }
     Ok(())
-}
-
-/// Returns where a part begins in the pages, whose first byte is byte `first` of the call.
-fn offset(part: &Part, first: usize) -> Option<usize> {
-    // CAST: `usize` has at least 32 bits.
-    (part.at as usize).checked_sub(first)
 }
 
 /// Writes a part that is not read to the pages, from byte `at` on.
@@ -142,14 +197,16 @@ fn write_bytes(pages: &mut [Page], at: usize, bytes: impl Iterator<Item = u8>) -
 /// Receives a call that has been fetched. May sleep.
 pub(super) fn receive<'a>(
     receiver: &Receiver<'_>,
-    mut pull: Pull,
+    mut call: KBox<Call>,
     mut arriving: Arriving<'a, Call>,
 ) -> Receipt<'a> {
+    let Some(mut pull) = call.pull.take() else {
+        return receiver.give_up(arriving, call);
+    };
     trace::server::read_finished(traced::cid(receiver.ep.qp(), pull.tag));
-    let placed = pull.exchange(&mut arriving);
+    let placed = pull.exchange(&call.inline, &mut arriving);
     let payload = pull.payload();
-    let Pull { sink, call, .. } = pull;
-    put_back(receiver.service, receiver.ep, sink);
+    put_back(receiver.ep.role(), pull.sink);
     match placed {
         Ok(()) => receiver.deliver(arriving, payload, call),
         Err(_) => receiver.give_up(arriving, call),
@@ -157,9 +214,9 @@ pub(super) fn receive<'a>(
 }
 
 /// Gives the pages of a sink back to the pool, and the sink to the connection.
-fn put_back(service: &Service, ep: &Endpoint, mut sink: Sink) {
+fn put_back(role: &Responder, mut sink: Sink) {
     if let Some(pages) = sink.pages() {
-        service.pages.put_all(core::iter::from_fn(|| pages.pop()));
+        role.pages.put_all(core::iter::from_fn(|| pages.pop()));
     }
-    ep.role().spare.put_sink(sink);
+    role.spare.put_sink(sink);
 }

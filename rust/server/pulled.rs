@@ -9,21 +9,24 @@ use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
 use super::budget::Permit;
-use super::call::Call;
+use crate::conn::traced;
+use crate::observe::trace;
 use crate::observe::trace::server::Posted;
 use crate::proto::responder::call::{self, Parts};
+use crate::rdma::qp::{Completions, PostError, Qp, Tag};
 use crate::rdma::scatter::Sink;
 use crate::sunrpc::svc::receive::{Arriving, Payload};
 
-/// A call whose bytes are being fetched.
+/// What is being fetched of a call.
 pub(super) struct Pull {
     pub(super) sink: Sink,
-    pub(super) call: KBox<Call>,
     pub(super) shape: Shape,
     /// The pages in the budget of all connections.
     pub(super) _permit: Permit,
     /// The bytes that RDMA Reads fetch.
     pub(super) bytes: u32,
+    /// The segments that they have in the requester's memory.
+    pub(super) reads: u32,
     /// The tag of the RDMA Reads, once they are posted.
     pub(super) tag: u32,
     /// The time at which the RDMA Reads were posted.
@@ -79,17 +82,32 @@ impl Pull {
         }
     }
 
-    /// Moves the bytes of the call to the pages of the thread. The sink gets the thread's pages.
+    /// Posts the RDMA Reads.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Qp::post_reads`].
+    pub(super) fn post<C: Completions>(&mut self, qp: &Qp<C>, tag: Tag) -> Result<(), PostError> {
+        qp.post_reads(tag, &mut self.sink)?;
+        self.tag = tag.get();
+        self.posted = Posted::now();
+        let cid = traced::cid(qp, self.tag);
+        trace::server::post_read_chunk(cid, self.sink.work_requests());
+        Ok(())
+    }
+
+    /// Moves the bytes of the call to the pages of the thread. `inline` is the part that is not in
+    /// the pages. The sink gets the thread's pages.
     ///
     /// # Errors
     ///
     /// `EMSGSIZE`, `EINVAL` if the thread has too few pages; `EIO` if the RDMA Reads have not
     /// completed.
-    pub(super) fn exchange(&mut self, arriving: &mut Arriving<'_, Call>) -> Result {
+    pub(super) fn exchange<X>(&mut self, inline: &[u8], arriving: &mut Arriving<'_, X>) -> Result {
         let pages = self.sink.pages().ok_or(EIO)?;
         match self.shape {
             Shape::Payload(_) => {
-                arriving.write_inline(&self.call.inline)?;
+                arriving.write_inline(inline)?;
                 arriving.exchange_all(1, pages)
             }
             Shape::Whole(len) => {

@@ -5,18 +5,14 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::call::{Call, Contexts};
+use super::call::Call;
 use super::endpoint::Endpoint;
-use super::service::Service;
 use crate::sunrpc::svc::receive::{Arriving, Payload, Receipt};
 
 /// What a thread needs to receive a call over a connection.
 #[derive(Clone, Copy)]
 pub(super) struct Receiver<'r> {
     pub(super) ep: &'r Arc<Endpoint>,
-    /// The contexts of the transport's calls.
-    pub(super) contexts: &'r Contexts,
-    pub(super) service: &'r Service,
 }
 
 impl Receiver<'_> {
@@ -42,8 +38,7 @@ impl Receiver<'_> {
         arriving: Arriving<'a, Call>,
         context: KBox<Call>,
     ) -> Receipt<'a> {
-        self.ep.role().grant.lock().on_dropped();
-        self.contexts.put(context);
+        self.ep.role().calls.put(context);
         self.ep.shared().force_close();
         arriving.nothing()
     }

@@ -26,7 +26,7 @@ pub(super) fn message(ep: &Endpoint, refusal: &Refusal) {
         error,
     } = refusal.remedy
     {
-        let credits = ep.role().grant.lock().posted();
+        let credits = ep.role().calls.posted();
         send(ep, version, (xid, credits), error);
     }
 }

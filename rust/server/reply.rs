@@ -14,6 +14,7 @@ use super::config::WRITES;
 use super::endpoint::Endpoint;
 use super::flights::{lane, Outgoing};
 use super::refuse;
+use super::responder::unmapped;
 use crate::conn::traced;
 use crate::observe::trace;
 use crate::proto::responder::reply::Plan;
@@ -33,8 +34,7 @@ use crate::wire::ListProc;
 /// error.
 pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
-    let credits = ep.role().grant.lock().on_reply();
-    call.counted = false;
+    let credits = ep.role().calls.answer(call);
     let lists = call.lists();
     let thresholds = &ep.terms().thresholds;
     let plan = match Plan::new(message.len(), call.marks(), &lists, thresholds) {
@@ -131,7 +131,7 @@ fn source(ep: &Endpoint, message: &XdrBuf<'_>, plan: &Plan<'_>) -> Result<Option
             rkey: write.handle,
         };
         if let Err(error) = source.write(pieces, to, ep.limits().sges) {
-            ep.unmapped(to, write.range.len, error);
+            unmapped(ep.qp(), to, write.range.len, error);
             ep.role().spare.put_source(source);
             return Err(error);
         }

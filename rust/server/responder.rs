@@ -2,24 +2,30 @@
 
 //! The responder's part of a connection.
 
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::atomic::AtomicFlag;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
+use super::budget::Budget;
+use super::call::Call;
+use super::calls::{self, Calls};
 use super::flights::Flights;
 use super::owner::Owner;
-use super::pulled::Pull;
 use super::ring::Ring;
+use super::service::Service;
 use super::sizes::Sizes;
 use super::spare::Spare;
 use crate::conn::lifecycle::Lifecycle;
 use crate::conn::role::{self, ConnOf, QpOf};
-use crate::proto::responder::grant::Grant;
+use crate::mem::PagePool;
+use crate::observe::trace;
+use crate::proto::responder::limits::Limits;
 use crate::rdma::device::Name;
+use crate::rdma::mr::MrPool;
+use crate::rdma::qp::Remote;
 use crate::rdma::recv::Held;
-
-/// Calls beyond the grant that are served all the same.
-const SPARE_CALLS: u32 = 16;
+use crate::wire::Segment;
 
 /// What the completion worker and the threads of the service share of a connection.
 #[pin_data]
@@ -27,9 +33,14 @@ pub(crate) struct Responder {
     pub(super) lifecycle: Arc<Lifecycle<Owner>>,
     #[pin]
     arrivals: SpinLock<Arrivals>,
-    /// The requester's credits.
-    #[pin]
-    pub(super) grant: SpinLock<Grant>,
+    /// The calls in progress.
+    pub(super) calls: Arc<Calls>,
+    /// What a call may ask for.
+    pub(super) limits: Limits,
+    /// Pages for calls that are being fetched, of all connections.
+    pub(super) pages: Arc<PagePool>,
+    /// How many pages such calls may use.
+    pub(super) budget: Arc<Budget>,
     #[pin]
     pub(super) flights: Flights,
     #[pin]
@@ -45,12 +56,12 @@ pub(super) enum Arrival {
     /// A message.
     Message(Held),
     /// A call whose RDMA Reads have completed.
-    Whole(Pull),
+    Whole(KBox<Call>),
 }
 
 struct Arrivals {
     messages: Ring<Held>,
-    whole: Ring<Pull>,
+    whole: Ring<KBox<Call>>,
     /// The oldest message is a call for which there are no pages.
     starved: bool,
 }
@@ -63,29 +74,38 @@ pub(crate) type QueuePair = QpOf<Responder>;
 pub(super) type Incoming<'a> = role::Incoming<'a, Responder>;
 
 impl Responder {
-    /// Makes the responder's part of a connection. May sleep.
+    /// Makes the responder's part of a connection. `regions` are for RDMA Reads, where the device
+    /// needs them. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(super) fn new(
         sizes: &Sizes,
+        service: &Service,
         lifecycle: Arc<Lifecycle<Owner>>,
         device: Name,
+        regions: Option<Arc<MrPool>>,
     ) -> Result<impl PinInit<Self> + use<>> {
         let arrivals = Arrivals {
             messages: Ring::new(sizes.queues.receives_max)?,
             whole: Ring::new(sizes.operations)?,
             starved: false,
         };
-        let grant = Grant::new(sizes.queues.credits, SPARE_CALLS);
-        let spare = Spare::new()?;
-        let calls = sizes.queues.credits + SPARE_CALLS;
-        let flights = Flights::new(sizes.operations, calls)?;
+        let credits = sizes.queues.credits;
+        let calls = Calls::new(credits)?;
+        let spare = Spare::new(regions)?;
+        let most = credits + calls::SPARE;
+        let flights = Flights::new(sizes.operations, most, calls.clone())?;
+        let (limits, pages) = (sizes.limits, service.pages.clone());
+        let budget = service.budget.clone();
         Ok(pin_init!(Self {
             lifecycle,
             arrivals <- new_spinlock!(arrivals, "rpcrdma::Responder::arrivals"),
-            grant <- new_spinlock!(grant, "rpcrdma::Responder::grant"),
+            calls,
+            limits,
+            pages,
+            budget,
             flights <- flights,
             spare <- spare,
             device,
@@ -100,8 +120,8 @@ impl Responder {
     }
 
     /// Queues a call that has been fetched. Returns it if the queue was emptied for good.
-    pub(super) fn fetched(&self, pull: Pull) -> Result<(), Pull> {
-        self.arrivals.lock().whole.push(pull)
+    pub(super) fn fetched(&self, call: KBox<Call>) -> Result<(), KBox<Call>> {
+        self.arrivals.lock().whole.push(call)
     }
 
     /// Puts back a message for whose call there are no pages. No message is received until
@@ -113,6 +133,11 @@ impl Responder {
         let refused = arrivals.messages.push_front(message);
         drop(arrivals);
         drop(refused);
+    }
+
+    /// Returns whether a message waits for pages.
+    pub(super) fn is_starved(&self) -> bool {
+        self.arrivals.lock().starved
     }
 
     /// Lets messages be received again. Returns whether there are any.
@@ -128,7 +153,7 @@ impl Responder {
     pub(super) fn next(&self, emptied: impl FnOnce()) -> Option<Arrival> {
         let mut arrivals = self.arrivals.lock();
         let next = match arrivals.whole.pop() {
-            Some(pull) => Some(Arrival::Whole(pull)),
+            Some(call) => Some(Arrival::Whole(call)),
             None if arrivals.starved => None,
             None => arrivals.messages.pop().map(Arrival::Message),
         };
@@ -149,4 +174,17 @@ impl Responder {
         self.flights.clear();
         self.spare.clear();
     }
+}
+
+/// Traces that the memory for `len` bytes of the requester's memory could not be mapped.
+#[cold]
+pub(super) fn unmapped(qp: &QueuePair, remote: Remote, len: u32, error: Error) {
+    let segment = Segment {
+        handle: remote.rkey,
+        length: len,
+        offset: remote.addr,
+    };
+    // CAST: a small constant.
+    let pages = len.div_ceil(PAGE_SIZE as u32);
+    trace::server::dma_map_rw_err(qp.cq_id(), &segment, pages, error.to_errno());
 }

@@ -2,11 +2,14 @@
 
 //! What a responder does with the completions of its connection.
 
+use kernel::prelude::*;
+
 use super::breach;
+use super::call::Call;
 use super::config::RECEIVED;
+use super::early;
 use super::flights::{lane, Flight, BACKWARD};
 use super::owner::Owner;
-use super::pulled::Pull;
 use super::responder::{Conn, Incoming, QueuePair, Responder};
 use crate::conn::owner::Owner as _;
 use crate::conn::role::Role;
@@ -36,6 +39,9 @@ impl Role for Responder {
         if conn.owner().route().answer(msg.bytes()) {
             return;
         }
+        if early::fetch(conn, qp, &msg) {
+            return;
+        }
         // There is room for all Receives that exist. After the connection was closed there is none.
         if conn.role().arrived(msg.hold()).is_ok() {
             conn.owner().data_arrived();
@@ -52,7 +58,7 @@ impl Role for Responder {
         }
         match conn.role().flights.completed(tag) {
             Some(Flight::Reply(source)) => sent(conn, qp, tag, source),
-            Some(Flight::Pull(pull)) => fetched(conn, qp, tag, pull),
+            Some(Flight::Pull(call)) => fetched(conn, qp, tag, call),
             None => {}
         }
     }
@@ -85,11 +91,13 @@ fn sent(conn: &Conn, qp: &QueuePair, tag: Tag, source: Source) {
 }
 
 /// Passes a call on whose RDMA Reads have completed.
-fn fetched(conn: &Conn, qp: &QueuePair, tag: Tag, pull: Pull) {
-    let cid = traced::cid(qp, tag.get());
-    trace::server::wc_read(cid, pull.bytes, pull.posted);
-    trace::server::cc_release(cid, pull.sink.work_requests());
-    if conn.role().fetched(pull).is_ok() {
+fn fetched(conn: &Conn, qp: &QueuePair, tag: Tag, call: KBox<Call>) {
+    if let Some(pull) = &call.pull {
+        let cid = traced::cid(qp, tag.get());
+        trace::server::wc_read(cid, pull.bytes, pull.posted);
+        trace::server::cc_release(cid, pull.sink.work_requests());
+    }
+    if conn.role().fetched(call).is_ok() {
         conn.owner().data_arrived();
     }
 }

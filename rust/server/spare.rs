@@ -1,38 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Page lists that no operation uses. They keep what they have allocated, so that an operation of
-//! the same size allocates nothing.
+//! Page lists that no operation uses, and memory regions. A list keeps what it has allocated, so
+//! that an operation of the same size allocates nothing.
 
+use kernel::alloc::Flags;
+use kernel::error::code::ENOBUFS;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
+use crate::rdma::mr::MrPool;
 use crate::rdma::pd::Pd;
 use crate::rdma::scatter::{Sink, Source};
 
 /// The most lists of each kind that a connection keeps.
 const MOST: usize = 8;
+/// The most memory regions for RDMA Reads of one connection.
+const MOST_REGIONS: u32 = 256;
+/// The regions that are made when there are too few.
+const MORE_REGIONS: u32 = 8;
 
-/// The spare page lists of one connection. They belong to its protection domain.
+/// The spare page lists and memory regions of one connection. They belong to its protection domain.
 #[pin_data]
 pub(super) struct Spare {
     #[pin]
     sources: SpinLock<KVec<Source>>,
     #[pin]
     sinks: SpinLock<KVec<Sink>>,
+    /// RDMA Reads need memory regions.
+    needs_regions: bool,
+    #[pin]
+    regions: SpinLock<Option<Arc<MrPool>>>,
 }
 
 impl Spare {
-    /// Makes an empty set. May sleep.
+    /// Makes a set without lists. `regions` are for RDMA Reads, where the device needs them. May
+    /// sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new() -> Result<impl PinInit<Self>> {
+    pub(super) fn new(regions: Option<Arc<MrPool>>) -> Result<impl PinInit<Self>> {
         let sources = KVec::with_capacity(MOST, GFP_KERNEL)?;
         let sinks = KVec::with_capacity(MOST, GFP_KERNEL)?;
         Ok(pin_init!(Self {
             sources <- new_spinlock!(sources, "rpcrdma::Spare::sources"),
             sinks <- new_spinlock!(sinks, "rpcrdma::Spare::sinks"),
+            needs_regions: regions.is_some(),
+            regions <- new_spinlock!(regions, "rpcrdma::Spare::regions"),
         }))
     }
 
@@ -47,15 +61,39 @@ impl Spare {
         spare.map_or_else(|| Source::new(pd), Ok)
     }
 
-    /// Returns an empty list for the pages of a call. May sleep.
+    /// Returns an empty list for the pages of a call. May sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     #[inline]
-    pub(super) fn sink(&self, pd: &Arc<Pd>) -> Result<Sink> {
+    pub(super) fn sink(&self, pd: &Arc<Pd>, gfp: Flags) -> Result<Sink> {
         let spare = self.sinks.lock().pop();
-        spare.map_or_else(|| Sink::new(pd), Ok)
+        spare.map_or_else(|| Sink::new(pd, gfp), Ok)
+    }
+
+    /// Returns the memory regions for RDMA Reads, if the device needs them.
+    #[inline]
+    pub(super) fn regions(&self) -> Option<Arc<MrPool>> {
+        if self.needs_regions {
+            self.regions.lock().clone()
+        } else {
+            None
+        }
+    }
+
+    /// Makes more memory regions. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS` if there are as many as allowed; `ENOMEM`, or another error of the device.
+    #[cold]
+    pub(super) fn grow_regions(&self) -> Result {
+        let pool = self.regions().ok_or(ENOBUFS)?;
+        if pool.total() >= MOST_REGIONS {
+            return Err(ENOBUFS);
+        }
+        pool.grow(MORE_REGIONS)
     }
 
     /// Takes a list back, after freeing its pages. Does not sleep.
@@ -74,11 +112,12 @@ impl Spare {
         }
     }
 
-    /// Drops all lists. May sleep.
+    /// Drops all lists, and the regions. May sleep.
     pub(super) fn clear(&self) {
         let sources = core::mem::take(&mut *self.sources.lock());
         let sinks = core::mem::take(&mut *self.sinks.lock());
-        drop((sources, sinks));
+        let regions = self.regions.lock().take();
+        drop((sources, sinks, regions));
     }
 }
 

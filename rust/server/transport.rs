@@ -5,7 +5,8 @@
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-use super::call::{Call, Contexts};
+use super::call::Call;
+use super::calls::Calls;
 use super::endpoint::Endpoint;
 use super::prepare::Prepared;
 use super::receiver::Receiver;
@@ -29,8 +30,7 @@ pub(crate) struct Server {
     /// The connection, until it is detached.
     #[pin]
     endpoint: SpinLock<Option<Arc<Endpoint>>>,
-    #[pin]
-    contexts: Contexts,
+    calls: Arc<Calls>,
     service: Arc<Service>,
 }
 
@@ -53,7 +53,7 @@ impl Connection for Server {
         try_pin_init!(Self {
             local,
             remote,
-            contexts <- Contexts::new(calls),
+            calls,
             service,
             // The last step: once the connection is accepted, nothing may fail.
             endpoint <- {
@@ -72,10 +72,7 @@ impl Connection for Server {
     }
 
     fn has_room(&self) -> bool {
-        // SUNRPC asks in any context. The lock is never held across more than a few instructions.
-        let endpoint = self.endpoint.lock();
-        let parked = endpoint.as_ref().map(|ep| ep.role().flights.parked());
-        parked.is_none_or(|parked| parked < MOST_PARKED)
+        self.calls.parked() < MOST_PARKED
     }
 
     fn receive<'a>(&self, _xprt: &SvcXprt<Connected>, incoming: Incoming<'a, Call>) -> Receipt<'a> {
@@ -83,12 +80,7 @@ impl Connection for Server {
             incoming.mark_empty();
             return incoming.received().nothing();
         };
-        let receiver = Receiver {
-            ep: &ep,
-            contexts: &self.contexts,
-            service: &self.service,
-        };
-        intake::receive(&receiver, incoming)
+        intake::receive(&Receiver { ep: &ep }, incoming)
     }
 
     fn mark_payload(&self, call: &mut Call, offset: u32, len: u32) -> Result {
@@ -101,13 +93,7 @@ impl Connection for Server {
     }
 
     fn release(&self, call: KBox<Call>) {
-        // A call that was dropped without a reply no longer uses its credit.
-        if call.counted {
-            if let Some(ep) = self.endpoint() {
-                ep.role().grant.lock().on_dropped();
-            }
-        }
-        self.contexts.put(call);
+        self.calls.put(call);
     }
 
     fn detach(&self, _xprt: &SvcXprt<Connected>) {

@@ -8,7 +8,10 @@
 //! the same in version one and version two.
 
 use super::cursor::Cursor;
-use super::{DecodeError, Limits, ReadSegment, Segment, What};
+use super::{peek, DecodeError, Limits, ReadSegment, Segment, Version, What};
+
+/// Bytes of three lists that are absent.
+const ABSENT_LEN: usize = 12;
 
 /// The three chunk lists of a message.
 ///
@@ -88,7 +91,7 @@ impl<'a> Lists<'a> {
 
     /// Returns whether twelve encoded bytes are three absent lists.
     #[inline]
-    pub(super) const fn are_absent(words: &[u8; 12]) -> bool {
+    pub(super) const fn are_absent(words: &[u8; ABSENT_LEN]) -> bool {
         let [a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3] = *words;
         let first = u64::from_ne_bytes([a0, a1, a2, a3, a4, a5, a6, a7]);
         first == 0 && u32::from_ne_bytes([b0, b1, b2, b3]) == 0
@@ -122,6 +125,19 @@ impl<'a> Lists<'a> {
             reply,
         })
     }
+}
+
+/// Returns whether the word where the chunk lists of a message begin is the one that announces an
+/// entry of the read list. Nothing else of the message is checked: it may have no chunk lists.
+#[inline]
+pub fn has_read_list(bytes: &[u8]) -> bool {
+    let version = peek(bytes).map(|prefix| Version::from_u32(prefix.version));
+    let Ok(Some(version)) = version else {
+        return false;
+    };
+    let lists = bytes.get(version.min_header().wrapping_sub(ABSENT_LEN)..);
+    let word = lists.and_then(|lists| lists.first_chunk().copied());
+    word.map(u32::from_be_bytes) == Some(1)
 }
 
 /// Checks a read list and returns its entries, without the closing word.

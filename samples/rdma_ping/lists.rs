@@ -51,7 +51,7 @@ impl Lists {
         let pool = || MrPool::new(server.pd.clone(), 1, Kind::Plain, 3);
         Ok(Self {
             source: Source::new(&server.pd)?,
-            sink: Sink::new(&server.pd)?,
+            sink: Sink::new(&server.pd, GFP_KERNEL)?,
             free: PagePool::new(PAGES)?,
             regions: limits.reads_need_regions.then(pool).transpose()?,
             read_sges: limits.max_read_sge.min(SEND_SGES),
@@ -61,20 +61,21 @@ impl Lists {
     /// Prepares RDMA Reads of the offered memory, in two segments.
     pub(crate) fn prepare_reads(&mut self, offer: &Offer) -> Result {
         let pages = self.sink.pages().ok_or(EBUSY)?;
-        self.free.get_many(PAGES - pages.len(), pages)?;
+        self.free.get_many(PAGES - pages.len(), pages, GFP_KERNEL)?;
         for page in pages.iter_mut() {
             page.bytes().fill(UNTOUCHED);
         }
         let (from, regions) = (offer.read, self.regions.as_ref());
+        let (sink, sges) = (&mut self.sink, self.read_sges);
         let rest = Remote {
             addr: from.addr + u64::from(FIRST),
             ..from
         };
         // CAST: a block is a few pages.
         let (at, left) = (AT + FIRST as usize, block::LEN as u32 - FIRST);
-        self.sink.read(AT, FIRST, from, self.read_sges, regions)?;
-        self.sink.read(at, left, rest, self.read_sges, regions)?;
-        if self.sink.work_requests() < 2 {
+        sink.read(AT, FIRST, from, sges, regions, GFP_KERNEL)?;
+        sink.read(at, left, rest, sges, regions, GFP_KERNEL)?;
+        if sink.work_requests() < 2 {
             return Err(EPROTO);
         }
         Ok(())
@@ -181,7 +182,7 @@ impl Lists {
         let regions = self.regions.as_ref();
         let beyond = PAGES * PAGE_SIZE;
         let sink = &mut self.sink;
-        let refused = sink.read(beyond, 1, offer.read, self.read_sges, regions);
+        let refused = sink.read(beyond, 1, offer.read, self.read_sges, regions, GFP_KERNEL);
         let empty = sink.work_requests() == 0;
         let nothing = server.qp.post_reads(TAG, sink);
         let source = &mut self.source;

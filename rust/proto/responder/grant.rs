@@ -94,6 +94,18 @@ impl Grant {
         Ok(self.grow(wanted))
     }
 
+    /// Notes that a call has arrived, as [`Self::on_call`] does, if that changes no more than the
+    /// number of calls in progress. Returns whether it does.
+    #[inline]
+    pub fn on_call_within(&mut self) -> bool {
+        let calls = self.in_progress.saturating_add(1);
+        let within = calls < self.granted && self.countdown == 0;
+        if within {
+            self.in_progress = calls;
+        }
+        within
+    }
+
     #[cold]
     fn count_down(&mut self) {
         self.countdown = self.countdown.saturating_sub(1);

@@ -4,6 +4,7 @@
 
 use core::num::NonZeroU32;
 
+use kernel::alloc::Flags;
 use kernel::prelude::*;
 
 use super::requests::{request, Requests, MAX_MESSAGE};
@@ -25,6 +26,7 @@ impl Requests {
         remote: Remote,
         sges_per_wr: u32,
         opcode: bindings::ib_wr_opcode,
+        gfp: Flags,
     ) -> Result {
         let Some(most) = NonZeroU32::new(sges_per_wr).filter(|_| self.regions.is_empty()) else {
             return self.fail(EINVAL);
@@ -32,7 +34,7 @@ impl Requests {
         if self.position != 0 {
             return Err(EBUSY);
         }
-        match self.gather(pieces, remote, most, opcode) {
+        match self.gather(pieces, remote, most, opcode, gfp) {
             Ok(()) => Ok(()),
             Err(error) => self.fail(error),
         }
@@ -45,18 +47,19 @@ impl Requests {
         mut remote: Remote,
         most: NonZeroU32,
         opcode: bindings::ib_wr_opcode,
+        gfp: Flags,
     ) -> Result {
         // CAST: `usize` has at least 32 bits.
         let most = most.get() as usize;
         let mut pieces = Cut::new(pieces, self.longest);
         while pieces.next.is_some() {
-            self.reserve(most)?;
+            self.reserve(most, gfp)?;
             let before = self.used;
             let bytes = self.fill(&mut pieces, most)?;
             let mut wr = request(opcode, remote);
             // CAST: the device's limit, which callers pass, is far smaller than 2^31.
             wr.wr.num_sge = (self.used - before) as i32;
-            self.wrs.push(wr, GFP_KERNEL)?;
+            self.wrs.push(wr, gfp)?;
             remote.addr = remote.addr.wrapping_add(bytes.into());
         }
         Ok(())

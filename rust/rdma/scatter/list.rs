@@ -2,6 +2,7 @@
 
 //! The inside of a page list: pages, and work requests that refer to them.
 
+use kernel::alloc::Flags;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -30,18 +31,18 @@ impl<P> Linked for List<P> {
 }
 
 impl<P> List<P> {
-    /// Makes an empty list. May sleep.
+    /// Makes an empty list. May sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(pd: &Arc<Pd>, direction: DmaDirection) -> Result<KBox<Self>> {
+    pub(super) fn new(pd: &Arc<Pd>, direction: DmaDirection, gfp: Flags) -> Result<KBox<Self>> {
         let list = Self {
-            requests: Requests::new(pd, direction)?,
-            pages: KVec::with_capacity(PAGES, GFP_KERNEL)?,
+            requests: Requests::new(pd, direction, gfp)?,
+            pages: KVec::with_capacity(PAGES, gfp)?,
             next: None,
         };
-        Ok(KBox::new(list, GFP_KERNEL)?)
+        Ok(KBox::new(list, gfp)?)
     }
 
     /// Frees the list now or, if the device may be using it, when its queue pair is drained.

@@ -4,6 +4,7 @@
 
 use core::iter::Peekable;
 
+use kernel::alloc::Flags;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -28,6 +29,7 @@ impl Requests {
         pieces: impl Iterator<Item = Piece>,
         remote: Remote,
         pool: &Arc<MrPool>,
+        gfp: Flags,
     ) -> Result {
         if self.position != 0 {
             return Err(EBUSY);
@@ -37,7 +39,7 @@ impl Requests {
         }
         let (mut pieces, mut remote) = (pieces.peekable(), remote);
         while pieces.peek().is_some() {
-            match self.register_one(&mut pieces, remote, pool) {
+            match self.register_one(&mut pieces, remote, pool, gfp) {
                 Ok(bytes) => remote.addr = remote.addr.wrapping_add(bytes.into()),
                 Err(error) => return self.fail(error),
             }
@@ -51,9 +53,10 @@ impl Requests {
         pieces: &mut Peekable<impl Iterator<Item = Piece>>,
         remote: Remote,
         pool: &Arc<MrPool>,
+        gfp: Flags,
     ) -> Result<u32> {
-        self.reserve(1)?;
-        self.regions.reserve(1, GFP_KERNEL)?;
+        self.reserve(1, gfp)?;
+        self.regions.reserve(1, gfp)?;
         let mut region = pool.get().ok_or(ENOBUFS)?;
         if !region.is_of(&self.pd) {
             return Err(EINVAL);
@@ -69,8 +72,8 @@ impl Requests {
         };
         *self.sges.get_mut(self.used).ok_or(ENOMEM)? = sge;
         // INVARIANT: There is room for one more entry of each kind, which was reserved above.
-        self.wrs.push(wr, GFP_KERNEL)?;
-        self.regions.push(region, GFP_KERNEL)?;
+        self.wrs.push(wr, gfp)?;
+        self.regions.push(region, gfp)?;
         self.used += 1;
         Ok(bytes)
     }

@@ -2,6 +2,7 @@
 
 //! RDMA Reads and Writes of mapped memory, prepared to be posted as one chain.
 
+use kernel::alloc::Flags;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -54,12 +55,12 @@ unsafe impl Send for Requests {}
 unsafe impl Sync for Requests {}
 
 impl Requests {
-    /// Makes an empty list. May sleep.
+    /// Makes an empty list. May sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(pd: &Arc<Pd>, direction: DmaDirection) -> Result<Self> {
+    pub(super) fn new(pd: &Arc<Pd>, direction: DmaDirection, gfp: Flags) -> Result<Self> {
         // SAFETY: By the invariant of `Pd` the device exists.
         let (is_virtual, longest) = unsafe {
             let device = pd.device();
@@ -70,9 +71,9 @@ impl Requests {
         };
         // INVARIANT: There is nothing in the list.
         Ok(Self {
-            sges: KVVec::from_elem(pin_init::zeroed(), SGES, GFP_KERNEL)?,
+            sges: KVVec::from_elem(pin_init::zeroed(), SGES, gfp)?,
             used: 0,
-            wrs: KVVec::with_capacity(WRS, GFP_KERNEL)?,
+            wrs: KVVec::with_capacity(WRS, gfp)?,
             regions: KVec::new(),
             direction,
             is_virtual,
@@ -103,18 +104,19 @@ impl Requests {
         self.position == 0 && Arc::ptr_eq(&self.pd, pd)
     }
 
-    /// Makes room for `n` more scatter/gather entries, and one more work request. May sleep.
+    /// Makes room for `n` more scatter/gather entries, and one more work request. May sleep if
+    /// `gfp` allows it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn reserve(&mut self, n: usize) -> Result {
+    pub(super) fn reserve(&mut self, n: usize, gfp: Flags) -> Result {
         let needed = self.used.saturating_add(n);
         if needed > self.sges.len() {
             let enough = needed.max(self.sges.len().saturating_mul(2));
-            self.sges.resize(enough, pin_init::zeroed(), GFP_KERNEL)?;
+            self.sges.resize(enough, pin_init::zeroed(), gfp)?;
         }
-        Ok(self.wrs.reserve(1, GFP_KERNEL)?)
+        Ok(self.wrs.reserve(1, gfp)?)
     }
 
     /// Unmaps the memory, and forgets the work requests. Returns false, and does nothing, while the

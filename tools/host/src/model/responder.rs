@@ -55,6 +55,7 @@ pub fn intake(data: &[u8]) {
         .parts()
         .filter(|p| matches!(p.source, Source::Read { .. }));
     assert_eq!(call.reads() as usize, reads.count());
+    assert_eq!(wire::has_read_list(data), lists.read_list().len() != 0);
     check_rkey(&call, &lists);
 }
 
@@ -411,7 +412,13 @@ pub fn grants(data: &[u8]) {
             0 | 1 if flow.try_take() || !honest => calls += 1,
             2 if calls > 0 => {
                 calls -= 1;
-                match grant.on_call(i.number()) {
+                let before = grant;
+                let within = i.byte() % 2 == 0 && grant.on_call_within();
+                let mut counted = before;
+                let outcome = counted.on_call(i.number());
+                assert!(!within || (outcome, grant) == (Ok(0), counted));
+                grant = counted;
+                match outcome {
                     Ok(more) => {
                         assert!(more == 0 || grant.posted() + more <= most.max(1));
                         grant.on_posted(if i.byte() % 4 == 0 { 0 } else { more });
