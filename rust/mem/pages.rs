@@ -57,15 +57,17 @@ impl PageRef {
     /// Puts all references of a vector, whose capacity stays. This costs less than dropping them
     /// one by one. Process context.
     pub(crate) fn put_all<A: Allocator>(pages: &mut Vec<Self, A>) {
-        let (first, len, capacity) = core::mem::replace(pages, Vec::new()).into_raw_parts();
-        // SAFETY: The parts are those of the vector, with a length of 0: the references are not
-        // put a second time.
-        *pages = unsafe { Vec::from_raw_parts(first, 0, capacity) };
-        if len != 0 {
-            // CAST: a vector of pointers is far shorter than 2^31.
-            // SAFETY: A `PageRef` is a pointer to a page. By the type invariants a reference is
-            // owned for each of the `len` entries, and is put here once.
-            unsafe { raw::rr_release_pages(first.cast(), len as i32) };
+        let len = pages.len();
+        if len == 0 {
+            return;
+        }
+        // CAST: a vector of pointers is far shorter than 2^31.
+        // SAFETY: A `PageRef` is a pointer to a page. By the type invariants a reference is owned
+        // for each of the `len` entries. It is put here, and not a second time, because the vector
+        // forgets it.
+        unsafe {
+            forget_behind(pages, 0);
+            raw::rr_release_pages(pages.as_mut_ptr().cast(), len as i32);
         }
     }
 }
@@ -81,6 +83,37 @@ impl Drop for PageRef {
     fn drop(&mut self) {
         // SAFETY: By the type invariant the value owns a reference.
         unsafe { raw::rr_put_page(self.0.as_ptr()) };
+    }
+}
+
+/// Forgets all values but the first `len`, without dropping them.
+#[inline]
+fn forget_behind<T, A: Allocator>(values: &mut Vec<T, A>, len: usize) {
+    let len = len.min(values.len());
+    // SAFETY: The vector is read once and overwritten, so that it is not freed. The parts are its
+    // own, with a length that is not longer.
+    unsafe {
+        let (first, _, capacity) = core::ptr::read(values).into_raw_parts();
+        core::ptr::write(values, Vec::from_raw_parts(first, len, capacity));
+    }
+}
+
+/// Moves the last `n` pages of `from` to the end of `to`: fewer if there are fewer, or if `to`
+/// lacks the room. Their order stays.
+pub(super) fn move_last<A: Allocator, B: Allocator>(
+    from: &mut Vec<Page, A>,
+    to: &mut Vec<Page, B>,
+    n: usize,
+) {
+    let room = to.spare_capacity_mut();
+    let n = n.min(from.len()).min(room.len());
+    let left = from.len().wrapping_sub(n);
+    // SAFETY: `n` is at most the length of `from` and the room of `to`. Each page that is moved is
+    // owned by `to` alone, because `from` forgets it.
+    unsafe {
+        core::ptr::copy_nonoverlapping(from.as_ptr().add(left), room.as_mut_ptr().cast(), n);
+        to.inc_len(n);
+        forget_behind(from, left);
     }
 }
 

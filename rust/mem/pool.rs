@@ -6,6 +6,7 @@ use kernel::alloc::{Allocator, Flags, Vec};
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
+use super::pages::move_last;
 use super::Page;
 
 /// A cache of free pages. A user takes a page out and puts another in; only what the cache lacks is
@@ -61,14 +62,15 @@ impl PagePool {
     ) -> Result {
         let before = pages.len();
         pages.reserve(n, gfp)?;
-        self.take_cached(n, pages);
+        move_last(&mut self.free.lock(), pages, n);
         while pages.len() < before + n {
             match Page::allocate(gfp) {
                 // The room was reserved above.
                 Ok(page) => drop(pages.push_within_capacity(page)),
                 Err(error) => {
                     let surplus = pages.len() - before;
-                    self.put_all((0..surplus).map_while(|_| pages.pop()));
+                    move_last(pages, &mut self.free.lock(), surplus);
+                    pages.truncate(before);
                     return Err(error);
                 }
             }
@@ -76,39 +78,19 @@ impl PagePool {
         Ok(())
     }
 
-    /// Moves up to `n` free pages to `pages`, which has room for them.
-    fn take_cached<A: Allocator>(&self, n: usize, pages: &mut Vec<Page, A>) {
-        let mut free = self.free.lock();
-        for _ in 0..n {
-            let Some(page) = free.pop() else {
-                break;
-            };
-            // The caller has reserved the room.
-            drop(pages.push_within_capacity(page));
-        }
-    }
-
     /// Puts a page back. It is freed if the cache is full.
     #[allow(dead_code, reason = "for the KUnit tests")]
     pub(crate) fn put(&self, page: Page) {
-        self.put_all(core::iter::once(page));
+        let refused = self.free.lock().push_within_capacity(page);
+        drop(refused);
     }
 
-    /// Puts pages back. Those that exceed the bound are freed. The iterator runs under a spinlock,
-    /// until the cache is full.
-    pub(crate) fn put_all(&self, pages: impl Iterator<Item = Page>) {
-        let mut pages = pages;
-        let mut free = self.free.lock();
-        while free.len() < self.max_free {
-            let Some(page) = pages.next() else {
-                return;
-            };
-            // `max_free` is the capacity.
-            drop(free.push_within_capacity(page));
-        }
+    /// Puts all pages of a vector back, whose capacity stays. Those that exceed the bound are
+    /// freed.
+    pub(crate) fn put_all<A: Allocator>(&self, pages: &mut Vec<Page, A>) {
+        move_last(pages, &mut self.free.lock(), pages.len());
         // Freeing needs no lock.
-        drop(free);
-        pages.for_each(drop);
+        pages.clear();
     }
 
     /// Returns the number of free pages.
@@ -150,7 +132,7 @@ mod tests {
         let mut pages: KVVec<Page> = KVVec::new();
         pool.get_many(5, &mut pages, GFP_KERNEL)?;
         assert_eq!((pages.len(), pool.free()), (5, 0));
-        pool.put_all(pages.drain_all());
+        pool.put_all(&mut pages);
         assert_eq!((pages.len(), pool.free()), (0, pool.max_free()));
         pool.put(Page::new()?);
         assert_eq!(pool.free(), 3);
@@ -165,7 +147,7 @@ mod tests {
         for page in pages.iter_mut() {
             page.bytes().fill(0x77);
         }
-        pool.put_all(pages.drain_all());
+        pool.put_all(&mut pages);
         pool.get_many(3, &mut pages, GFP_KERNEL)?;
         let old = pages
             .iter_mut()

@@ -98,8 +98,9 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the list was posted and not cleared; `EINVAL` if `sges_per_wr` is 0; `ENOMEM`;
-    /// `EIO` if the device cannot map the memory. After an error other than `EBUSY` the list has no
+    /// `EBUSY` if the list was posted and not cleared; `EINVAL` if `sges_per_wr` is 0, or a work
+    /// request would be longer than a message may be; `ENOMEM`; `EIO` if the device cannot map the
+    /// memory. After an error other than `EBUSY` the list has no
     /// RDMA Writes.
     pub(crate) fn write(
         &mut self,
@@ -196,9 +197,10 @@ impl Sink {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the list was posted and not cleared; `EINVAL` if the pages have fewer bytes, or
-    /// `sges_per_wr` is 0; `ENOBUFS` if the pool has too few idle regions; `ENOMEM`; `EIO` if the
-    /// device cannot map the memory. After an error other than `EBUSY` the list has no RDMA Reads.
+    /// `EBUSY` if the list was posted and not cleared; `EINVAL` if the pages have fewer bytes,
+    /// `sges_per_wr` is 0, or a work request would be longer than a message may be; `ENOBUFS` if
+    /// the pool has too few idle regions; `ENOMEM`; `EIO` if the device cannot map the memory.
+    /// After an error other than `EBUSY` the list has no RDMA Reads.
     pub(crate) fn read(
         &mut self,
         at: usize,

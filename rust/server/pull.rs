@@ -216,7 +216,7 @@ pub(super) fn receive<'a>(
 /// Gives the pages of a sink back to the pool, and the sink to the connection.
 fn put_back(role: &Responder, mut sink: Sink) {
     if let Some(pages) = sink.pages() {
-        role.pages.put_all(core::iter::from_fn(|| pages.pop()));
+        role.pages.put_all(pages);
     }
     role.spare.put_sink(sink);
 }

@@ -17,9 +17,10 @@ impl Requests {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the requests were posted and not cleared; `EINVAL` if `sges_per_wr` is 0, or
-    /// there are regions; `ENOMEM`; `EIO` if the device cannot map the memory. After an error other
-    /// than `EBUSY` the list is empty.
+    /// `EBUSY` if the requests were posted and not cleared; `EINVAL` if `sges_per_wr` is 0, if
+    /// there are regions, or if a work request would be longer than a message may be; `ENOMEM`;
+    /// `EIO` if the device cannot map the memory. After an error other than `EBUSY` the list is
+    /// empty.
     pub(super) fn add(
         &mut self,
         pieces: impl Iterator<Item = Piece>,
@@ -52,37 +53,39 @@ impl Requests {
         // CAST: `usize` has at least 32 bits.
         let most = most.get() as usize;
         let mut pieces = Cut::new(pieces, self.longest);
-        while pieces.next.is_some() {
+        loop {
             self.reserve(most, gfp)?;
             let before = self.used;
             let bytes = self.fill(&mut pieces, most)?;
-            let mut wr = request(opcode, remote);
-            // CAST: the device's limit, which callers pass, is far smaller than 2^31.
-            wr.wr.num_sge = (self.used - before) as i32;
-            self.wrs.push(wr, gfp)?;
-            remote.addr = remote.addr.wrapping_add(bytes.into());
+            let count = self.used - before;
+            if count != 0 {
+                let mut wr = request(opcode, remote);
+                // CAST: the device's limit, which callers pass, is far smaller than 2^31.
+                wr.wr.num_sge = count as i32;
+                // The room was reserved above.
+                let _ = self.wrs.push_within_capacity(wr);
+                remote.addr = remote.addr.wrapping_add(bytes);
+            }
+            if count < most {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
-    /// Maps pieces for one work request: at most `most`, for which there is room, and no more bytes
-    /// than a message may have. Returns the number of bytes.
+    /// Maps pieces for one work request: at most `most`, for which there is room. Returns the
+    /// number of bytes.
     ///
     /// # Errors
     ///
-    /// `EIO` if the device cannot map the memory.
-    fn fill(&mut self, pieces: &mut Cut<impl Iterator<Item = Piece>>, most: usize) -> Result<u32> {
+    /// `EIO` if the device cannot map the memory; `EINVAL` if the pieces are longer than a message
+    /// may be.
+    #[inline]
+    fn fill(&mut self, pieces: &mut Cut<impl Iterator<Item = Piece>>, most: usize) -> Result<u64> {
         let (device, lkey) = (self.pd.device(), self.pd.lkey());
         let (direction, is_virtual) = (self.direction.raw(), self.is_virtual);
-        let (mut used, mut left, mut result) = (self.used, MAX_MESSAGE, Ok(()));
+        let (mut used, mut bytes, mut result) = (self.used, 0_u64, Ok(()));
         let room = self.sges.get_mut(used..).unwrap_or_default();
-        for entry in room.iter_mut().take(most) {
-            let Some(piece) = pieces.next else {
-                break;
-            };
-            let Some(rest) = left.checked_sub(piece.len()) else {
-                break;
-            };
+        for (entry, piece) in room.iter_mut().take(most).zip(pieces) {
             let (page, offset, length) = (piece.page().as_ptr(), piece.offset(), piece.len());
             // SAFETY: By the invariant of `Pd` the device exists. By the invariant of `Piece` its
             // bytes are contiguous, and stay while the list has them.
@@ -95,49 +98,32 @@ impl Requests {
             }
             *entry = bindings::ib_sge { addr, length, lkey };
             used = used.wrapping_add(1);
-            left = rest;
-            pieces.advance();
+            bytes = bytes.wrapping_add(u64::from(length));
         }
         // INVARIANT: The entries up to `used` were mapped above.
         self.used = used;
-        result.map(|()| MAX_MESSAGE.wrapping_sub(left))
+        if bytes > u64::from(MAX_MESSAGE) {
+            return Err(EINVAL);
+        }
+        result.map(|()| bytes)
     }
 }
 
-/// Pieces, none of which is empty or longer than `longest`.
+/// Iterator over pieces, none of which is empty or longer than `longest`.
 struct Cut<I> {
     pieces: I,
     longest: u32,
-    /// The piece that is to be mapped next.
-    next: Option<Piece>,
     /// The rest of a piece that was cut.
     rest: Option<Piece>,
 }
 
 impl<I: Iterator<Item = Piece>> Cut<I> {
-    /// Starts with the first of `pieces`.
     fn new(pieces: I, longest: u32) -> Self {
-        let mut this = Self {
+        Self {
             pieces,
             longest,
-            next: None,
             rest: None,
-        };
-        this.advance();
-        this
-    }
-
-    /// Goes on to the next piece.
-    #[inline]
-    fn advance(&mut self) {
-        let piece = match self.rest.take() {
-            None => self.pieces.find(|piece| piece.len() != 0),
-            rest => rest,
-        };
-        self.next = match piece {
-            Some(piece) if piece.len() > self.longest => Some(self.cut(piece)),
-            piece => piece,
-        };
+        }
     }
 
     /// Returns the first part of a piece that is too long.
@@ -146,6 +132,22 @@ impl<I: Iterator<Item = Piece>> Cut<I> {
         let front = piece.split_front(self.longest);
         self.rest = Some(piece);
         front
+    }
+}
+
+impl<I: Iterator<Item = Piece>> Iterator for Cut<I> {
+    type Item = Piece;
+
+    #[inline]
+    fn next(&mut self) -> Option<Piece> {
+        let piece = match self.rest.take() {
+            None => self.pieces.find(|piece| piece.len() != 0)?,
+            Some(rest) => rest,
+        };
+        if piece.len() > self.longest {
+            return Some(self.cut(piece));
+        }
+        Some(piece)
     }
 }
 
@@ -160,10 +162,9 @@ mod tests {
         let page = Page::new()?;
         // SAFETY: No device uses the pieces, which are dropped before the page.
         let pieces = pieces.iter().map(|p| unsafe { page.piece(p.0, p.1) });
-        let (mut cut, mut parts) = (Cut::new(pieces, longest), KVec::new());
-        while let Some(piece) = cut.next {
+        let mut parts = KVec::new();
+        for piece in Cut::new(pieces, longest) {
             parts.push((piece.offset(), piece.len()), GFP_KERNEL)?;
-            cut.advance();
         }
         Ok(parts)
     }
