@@ -100,8 +100,9 @@ impl Call {
     /// Copies the chunks for the reply.
     fn keep(&mut self, writes: &[u8], reply: Option<&[u8]>, gfp: Flags) -> Result {
         self.chunks.extend_from_slice(writes, gfp)?;
-        self.chunks
-            .extend_from_slice(reply.unwrap_or_default(), gfp)?;
+        if let Some(reply) = reply {
+            self.chunks.extend_from_slice(reply, gfp)?;
+        }
         self.writes = writes.len();
         self.has_reply_chunk = reply.is_some();
         Ok(())
@@ -152,9 +153,10 @@ impl Call {
     ///
     /// [`TooSmall`].
     pub(super) fn mark(&mut self, start: u32, len: u32) -> Result<(), TooSmall> {
-        let mut marks = self.marks;
-        let outcome = marks.add(start, len, &self.lists());
-        self.marks = marks;
-        outcome
+        let Some((writes, reply)) = self.chunks.split_at_checked(self.writes) else {
+            return Ok(());
+        };
+        let lists = Lists::of_results(writes, self.has_reply_chunk.then_some(reply));
+        self.marks.add(start, len, &lists)
     }
 }

@@ -17,10 +17,9 @@ use super::refuse;
 use super::responder::unmapped;
 use crate::conn::traced;
 use crate::observe::trace;
-use crate::proto::responder::reply::Plan;
+use crate::proto::responder::reply::{Plan, Write};
 use crate::rdma::qp::Remote;
 use crate::rdma::scatter::Source;
-use crate::rdma::send::SendBuf;
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::wire::ListProc;
@@ -46,11 +45,13 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     };
     let closed = |_: &Error| ep.shared().force_close();
     let mut buf = ep.send_buffer().inspect_err(closed)?;
-    let written = write(ep, &message, &plan, &mut buf, call, credits);
-    let out = written.and_then(|len| {
-        let source = source(ep, &message, &plan)?;
-        Ok((len, source))
-    });
+    let mut writes = Writes::new(ep, &message);
+    let bytes = buf.as_mut_slice();
+    let header = plan.encode(bytes, call.xid(), credits, |write| writes.add(&write));
+    let written = header
+        .map_err(|_| EMSGSIZE)
+        .and_then(|at| write(ep, &message, &plan, bytes, call, at));
+    let out = written.and_then(|len| Ok((len, writes.finish()?)));
     let (rkey, long) = (call.rkey(), plan.proc() == ListProc::Nomsg);
     let (len, mut source) = match out {
         Ok(out) => out,
@@ -79,19 +80,16 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     Ok(())
 }
 
-/// Writes what goes inline to `buf`, and returns its length.
+/// Writes what goes inline to `bytes` behind the header, which ends at `at`. Returns its end.
 #[inline]
 fn write(
     ep: &Endpoint,
     message: &XdrBuf<'_>,
     plan: &Plan<'_>,
-    buf: &mut SendBuf,
+    bytes: &mut [u8],
     call: &Call,
-    credits: u32,
+    mut at: usize,
 ) -> Result<usize> {
-    let bytes = buf.as_mut_slice();
-    let header = plan.encode(bytes, call.xid(), credits);
-    let mut at = header.map_err(|_| EMSGSIZE)?;
     // CAST: `usize` has at least 32 bits.
     let len = plan.send_len() as usize;
     let cid = traced::cid(ep.qp(), call.receive());
@@ -112,32 +110,77 @@ fn write(
     Ok(len)
 }
 
-/// Prepares the RDMA Writes of a reply, if there are any.
-#[inline]
-fn source(ep: &Endpoint, message: &XdrBuf<'_>, plan: &Plan<'_>) -> Result<Option<Source>> {
-    if plan.is_inline() {
-        return Ok(None);
-    }
-    let mut source = ep.role().spare.source(ep.pd())?;
-    // RDMA Writes that follow each other in a segment count as one.
-    let (mut segments, mut end) = (0, None);
-    for write in plan.writes() {
-        let len = u64::from(write.range.len);
-        segments += u64::from(end != Some((write.handle, write.offset)));
-        end = Some((write.handle, write.offset.wrapping_add(len)));
-        let pieces = message.pieces(write.range.start, write.range.len);
-        let to = Remote {
-            addr: write.offset,
-            rkey: write.handle,
-        };
-        if let Err(error) = source.write(pieces, to, ep.limits().sges) {
-            unmapped(ep.qp(), to, write.range.len, error);
-            ep.role().spare.put_source(source);
-            return Err(error);
+/// The RDMA Writes of a reply, as they are added to a list.
+struct Writes<'w> {
+    ep: &'w Endpoint,
+    message: &'w XdrBuf<'w>,
+    /// The list, once there is one.
+    source: Option<Source>,
+    /// RDMA Writes so far. Those that follow each other in a segment count as one.
+    segments: u64,
+    /// R_key and address behind the last one.
+    end: Option<(u32, u64)>,
+    /// The first error.
+    result: Result,
+}
+
+impl<'w> Writes<'w> {
+    #[inline]
+    fn new(ep: &'w Endpoint, message: &'w XdrBuf<'w>) -> Self {
+        Self {
+            ep,
+            message,
+            source: None,
+            segments: 0,
+            end: None,
+            result: Ok(()),
         }
     }
-    WRITES.add(lane(ep.qp()), segments);
-    Ok(Some(source))
+
+    /// Adds an RDMA Write, unless there was an error. May sleep.
+    #[inline]
+    fn add(&mut self, write: &Write) {
+        if self.result.is_ok() {
+            self.result = self.try_add(write);
+        }
+    }
+
+    #[inline]
+    fn try_add(&mut self, write: &Write) -> Result {
+        let (to, len) = (remote(write), write.range.len);
+        self.segments += u64::from(self.end != Some((to.rkey, to.addr)));
+        self.end = Some((to.rkey, to.addr.wrapping_add(u64::from(len))));
+        let source = match &mut self.source {
+            Some(source) => source,
+            none => none.insert(self.ep.role().spare.source(self.ep.pd())?),
+        };
+        let pieces = self.message.pieces(write.range.start, len);
+        let added = source.write(pieces, to, self.ep.limits().sges);
+        added.inspect_err(|error| unmapped(self.ep.qp(), to, len, *error))
+    }
+
+    /// Removes and returns the list, if there are any RDMA Writes.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EIO` if the device cannot map the reply.
+    #[inline]
+    fn finish(&mut self) -> Result<Option<Source>> {
+        self.result?;
+        if self.source.is_some() {
+            WRITES.add(lane(self.ep.qp()), self.segments);
+        }
+        Ok(self.source.take())
+    }
+}
+
+/// Returns where an RDMA Write writes to.
+#[inline]
+fn remote(write: &Write) -> Remote {
+    Remote {
+        addr: write.offset,
+        rkey: write.handle,
+    }
 }
 
 /// Moves the pages of the reply to the source.

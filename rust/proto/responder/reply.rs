@@ -18,8 +18,7 @@
 //! rest. Some upper layers truncate a reply after they have marked it.
 
 use super::super::super::wire::{
-    v1, Direction, EncodeError, ListProc, Lists, ReadListWriter, Segment, Segments, Version,
-    WriteChunk, WriteChunks,
+    v1, Direction, EncodeError, ListProc, Lists, ReadListWriter, Segment, Version,
 };
 use super::super::inline::Thresholds;
 use super::marks::Mark;
@@ -169,6 +168,7 @@ impl<'a> Plan<'a> {
 
     /// Returns whether nothing is written by RDMA: the whole reply goes inline.
     #[inline]
+    #[allow(dead_code, reason = "for the host tests")]
     pub const fn is_inline(&self) -> bool {
         !self.long && self.rest == self.len
     }
@@ -182,23 +182,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Iterates over the RDMA Writes, in order: the payloads, then a rest that does not go inline.
-    #[inline]
-    //= 5666-3.6-1 results into the write list
-    pub fn writes(&self) -> Writes<'a> {
-        Writes {
-            chunks: self.lists.write_list(),
-            payloads: Payloads::new(self.marks, self.len),
-            reply: self.lists.reply_chunk().filter(|_| self.long),
-            rest: self.rest(),
-            in_rest: false,
-            segments: None,
-            segment: Segment::default(),
-            range: Range { start: 0, len: 0 },
-        }
-    }
-
-    /// Writes the header of the reply. Returns its length in bytes.
+    /// Writes the header of the reply. Returns its length in bytes. Calls `each` for the RDMA
+    /// Writes, in order: the payloads, then a rest that does not go inline.
     ///
     /// # Errors
     ///
@@ -207,45 +192,97 @@ impl<'a> Plan<'a> {
     //= 8166-4.3-1 returns lengths written, never more
     //= 8166-4.3-2 reply has no read list
     //= 8166-4.3-4 not used: lengths of zero
-    pub fn encode(&self, buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeError> {
+    pub fn encode(
+        &self,
+        buf: &mut [u8],
+        xid: u32,
+        credits: u32,
+        each: impl FnMut(Write),
+    ) -> Result<usize, EncodeError> {
         let w = self
             .version
             .begin(buf, xid, credits, Direction::Reply, self.proc())?;
         if self.lists.is_empty() {
             return w.finish();
         }
-        self.encode_lists(w)
+        self.encode_lists(w, each)
     }
 
-    fn encode_lists(&self, w: ReadListWriter<'_>) -> Result<usize, EncodeError> {
+    //= 5666-3.6-1 results into the write list
+    fn encode_lists(
+        &self,
+        w: ReadListWriter<'_>,
+        mut each: impl FnMut(Write),
+    ) -> Result<usize, EncodeError> {
         let mut w = w.write_list()?;
         let mut payloads = Payloads::new(self.marks, self.len);
         for chunk in self.lists.write_list() {
-            let mut left = payloads.next().flatten().map_or(0, |mark| mark.len);
+            let payload = payloads.next().flatten();
+            let mut bytes = Filling::new(payload.map(|mark| range(mark.start, mark.end())));
             let mut c = w.chunk()?;
             for segment in chunk.segments() {
-                c.segment(filled(segment, &mut left))?;
+                c.segment(bytes.fill(segment, &mut each))?;
             }
             w = c.end();
         }
         let Some(chunk) = self.lists.reply_chunk() else {
             return w.finish();
         };
-        let mut left = if self.long { self.rest } else { 0 };
+        let mut bytes = Filling::new(self.long.then(|| self.rest()).into_iter().flatten());
         let mut c = w.reply_chunk()?.chunk()?;
         for segment in chunk.segments() {
-            c.segment(filled(segment, &mut left))?;
+            c.segment(bytes.fill(segment, &mut each))?;
         }
         Ok(c.finish())
     }
 }
 
-/// Returns a segment with the length that `left` bytes fill of it, and takes those off.
-#[inline]
-fn filled(segment: Segment, left: &mut u32) -> Segment {
-    let length = segment.length.min(*left);
-    *left = left.saturating_sub(length);
-    Segment { length, ..segment }
+/// Bytes of a reply on their way to the segments of a chunk.
+struct Filling<I> {
+    ranges: I,
+    /// What is left of the bytes that are being written.
+    range: Range,
+}
+
+impl<I: Iterator<Item = Range>> Filling<I> {
+    #[inline]
+    fn new(ranges: impl IntoIterator<IntoIter = I>) -> Self {
+        Self {
+            ranges: ranges.into_iter(),
+            range: Range { start: 0, len: 0 },
+        }
+    }
+
+    /// Returns whether any bytes are left.
+    #[inline]
+    fn goes_on(&mut self) -> bool {
+        if self.range.len == 0 {
+            match self.ranges.next() {
+                Some(range) => self.range = range,
+                None => return false,
+            }
+        }
+        self.range.len != 0
+    }
+
+    /// Fills a segment as far as there are bytes, and calls `each` for the RDMA Writes. Returns the
+    /// segment with the length that they fill.
+    #[inline]
+    fn fill(&mut self, segment: Segment, each: &mut impl FnMut(Write)) -> Segment {
+        let mut length = 0u32;
+        while length < segment.length && self.goes_on() {
+            let len = self.range.len.min(segment.length.saturating_sub(length));
+            each(Write {
+                range: Range { len, ..self.range },
+                handle: segment.handle,
+                offset: segment.offset.wrapping_add(u64::from(length)),
+            });
+            self.range.start = self.range.start.saturating_add(len);
+            self.range.len = self.range.len.saturating_sub(len);
+            length = length.saturating_add(len);
+        }
+        Segment { length, ..segment }
+    }
 }
 
 /// Iterator over the payloads, one for each mark. A payload that does not hold is `None`.
@@ -328,70 +365,5 @@ const fn range(start: u32, end: u32) -> Range {
     Range {
         start,
         len: end.saturating_sub(start),
-    }
-}
-
-/// Iterator over the RDMA Writes of a reply.
-#[derive(Clone, Debug)]
-pub struct Writes<'a> {
-    chunks: WriteChunks<'a>,
-    payloads: Payloads<'a>,
-    /// The reply chunk, if the rest goes there, until it does.
-    reply: Option<WriteChunk<'a>>,
-    rest: Rest<'a>,
-    in_rest: bool,
-    /// The segments that are being filled: those behind the current one, and what is left of it.
-    segments: Option<Segments<'a>>,
-    segment: Segment,
-    /// What is left of the bytes that are being written.
-    range: Range,
-}
-
-impl Writes<'_> {
-    /// Goes on to the next bytes and, unless they follow others in the reply chunk, to their chunk.
-    /// Returns `None` after the last.
-    fn advance(&mut self) -> Option<()> {
-        while !self.in_rest {
-            let (chunk, payload) = (self.chunks.next(), self.payloads.next());
-            let (Some(chunk), Some(payload)) = (chunk, payload) else {
-                self.segments = Some(self.reply.take()?.segments());
-                self.segment.length = 0;
-                self.in_rest = true;
-                break;
-            };
-            if let Some(mark) = payload.filter(|mark| mark.len != 0) {
-                self.segments = Some(chunk.segments());
-                self.segment.length = 0;
-                self.range = range(mark.start, mark.end());
-                return Some(());
-            }
-        }
-        self.range = self.rest.next()?;
-        Some(())
-    }
-}
-
-impl Iterator for Writes<'_> {
-    type Item = Write;
-
-    #[inline]
-    fn next(&mut self) -> Option<Write> {
-        if self.range.len == 0 {
-            self.advance()?;
-        }
-        while self.segment.length == 0 {
-            self.segment = self.segments.as_mut()?.next()?;
-        }
-        let len = self.range.len.min(self.segment.length);
-        let write = Write {
-            range: Range { len, ..self.range },
-            handle: self.segment.handle,
-            offset: self.segment.offset,
-        };
-        self.range.start = self.range.start.saturating_add(len);
-        self.range.len = self.range.len.saturating_sub(len);
-        self.segment.length = self.segment.length.saturating_sub(len);
-        self.segment.offset = self.segment.offset.wrapping_add(u64::from(len));
-        Some(write)
     }
 }

@@ -108,12 +108,12 @@ fn reply(buf: &mut [u8], call: usize, marks: &[Mark], len: u32) -> usize {
     };
     let mut bytes = 0;
     if !plan.is_inline() {
-        let rest = plan.rest().map(|range| black_box(range).len);
-        let written = plan.writes().map(|write| black_box(write).range.len);
-        bytes = rest.sum::<u32>() + written.sum::<u32>();
+        bytes = plan.rest().map(|range| black_box(range).len).sum();
     }
-    plan.encode(black_box(&mut header), 1, 32)
-        .map_or(0, |n| n + bytes as usize)
+    let encoded = plan.encode(black_box(&mut header), 1, 32, |write| {
+        bytes += black_box(write).range.len;
+    });
+    encoded.map_or(0, |n| n + bytes as usize)
 }
 
 /// One call and its reply, as the credits see them.

@@ -14,7 +14,7 @@ use crate::proto::responder::intake::{take, Arrival};
 use crate::proto::responder::limits::Limits;
 use crate::proto::responder::marks::{Mark, Marks, MOST};
 use crate::proto::responder::placement::{Part, Source};
-use crate::proto::responder::reply::{Cannot, Plan};
+use crate::proto::responder::reply::{Cannot, Plan, Write};
 use crate::wire::{self, Direction, ListProc, Lists, Message, Segment, Version};
 
 /// Limits that are small enough for a model of every byte.
@@ -287,7 +287,10 @@ fn check_plan(plan: &Plan<'_>, len: u32, marks: &[Mark], lists: &Lists<'_>, t: &
     let owners = owners(len, marks);
     // What the requester's memory holds afterwards.
     let mut memory = BTreeMap::new();
-    for w in plan.writes() {
+    let (mut buf, mut writes) = (std::vec![0; 8192], Vec::new());
+    let n = plan.encode(&mut buf, 5, 6, |w| writes.push(w)).unwrap();
+    assert_eq!(n, header_bytes(lists));
+    for w in &writes {
         for n in 0..w.range.len {
             let place = (w.handle, w.offset + u64::from(n));
             assert_eq!(
@@ -297,9 +300,6 @@ fn check_plan(plan: &Plan<'_>, len: u32, marks: &[Mark], lists: &Lists<'_>, t: &
             );
         }
     }
-    let mut buf = std::vec![0; 8192];
-    let n = plan.encode(&mut buf, 5, 6).unwrap();
-    assert_eq!(n, header_bytes(lists));
     let reply = Message::decode(&buf[..n], &wire::Limits::NONE).unwrap();
     let returned = *reply.lists().unwrap();
     crate::proto::requester::reply::check_lists(&returned, lists).unwrap();
@@ -326,12 +326,12 @@ fn check_plan(plan: &Plan<'_>, len: u32, marks: &[Mark], lists: &Lists<'_>, t: &
     assert!(plan.send_len() <= t.server_to_client);
     // The reply chunk is for what does not fit.
     assert_eq!(long, n + rest.len() > t.server_to_client as usize);
-    check_writes(plan, len, lists);
+    check_writes(&writes, len, lists);
 }
 
 /// The Writes take no more work requests than the intake has counted for such a reply, wherever the
 /// local pages begin.
-fn check_writes(plan: &Plan<'_>, len: u32, lists: &Lists<'_>) {
+fn check_writes(writes: &[Write], len: u32, lists: &Lists<'_>) {
     let chunks = || lists.write_list().chain(lists.reply_chunk());
     let segments = chunks()
         .flat_map(|c| c.segments())
@@ -343,7 +343,7 @@ fn check_writes(plan: &Plan<'_>, len: u32, lists: &Lists<'_>) {
     let counted = LIMITS.work_requests((segments + stretches) as u32, u64::from(len));
     for shift in 0..1 << LIMITS.page_shift {
         let page = |n: u32| (n + shift) >> LIMITS.page_shift;
-        let pages = plan.writes().map(|w| {
+        let pages = writes.iter().map(|w| {
             let last = w.range.start + w.range.len - 1;
             page(last) - page(w.range.start) + 1
         });
