@@ -20,9 +20,11 @@
 mod decode;
 mod encode;
 pub mod len;
+mod lower;
 
 pub(super) use decode::Decoder;
 pub use encode::{optional, OptionalWriter};
+pub use lower::to_version_one;
 
 /// Inline threshold in bytes of a peer that has announced none (section 2.3).
 pub const DEFAULT_INLINE: u32 = 4096;

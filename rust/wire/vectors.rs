@@ -7,6 +7,7 @@
 
 pub mod cm_private;
 pub mod conf_rdma;
+pub mod lower;
 pub mod v1;
 pub mod v2;
 pub mod xchar;
@@ -35,5 +36,6 @@ pub fn check_all() -> Result<(), &'static str> {
     cm_private::check()?;
     conf_rdma::check()?;
     v2::check()?;
+    lower::check()?;
     xchar::check()
 }

@@ -21,6 +21,7 @@ groups! {
     cm_private: vectors::cm_private::check;
     conf_rdma: vectors::conf_rdma::check;
     v2: vectors::v2::check;
+    lower: vectors::lower::check;
     xchar: vectors::xchar::check;
     all_vectors: vectors::check_all;
     credits: cases::flow::check_credits;
