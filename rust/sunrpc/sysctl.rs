@@ -2,9 +2,10 @@
 
 //! Settings and counters of transports: files in a directory of `/proc/sys`.
 //!
-//! A [`Knob`] is a setting, and a [`Counter`] counts events. Both are statics that all code may
-//! use; [`Registration`] shows some of them to the administrator. Writing a value out of range to a
-//! setting fails with `EINVAL` and changes nothing. Writing anything to a counter sets it to zero.
+//! A [`Knob`] is a number to set, a [`Choice`] a word to set, and a [`Counter`] counts events. They
+//! are statics that all code may use; [`Registration`] shows some of them to the administrator.
+//! Writing a value out of range to a setting fails with `EINVAL` and changes nothing. Writing
+//! anything to a counter sets it to zero.
 //!
 //! C header: [`include/linux/sysctl.h`](srctree/include/linux/sysctl.h)
 
@@ -17,14 +18,19 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 
 use crate::raw;
 
+mod choice;
 mod counter;
+mod line;
 
+pub(crate) use choice::Choice;
 pub(crate) use counter::Counter;
 
 /// A file in the directory of a [`Registration`].
 pub(crate) enum Entry {
     /// A setting.
     Knob(&'static Knob),
+    /// A setting that is a word.
+    Choice(&'static Choice),
     /// A counter.
     Counter(&'static Counter),
 }
@@ -34,6 +40,7 @@ impl Entry {
     fn table(&self) -> k::ctl_table {
         match self {
             Self::Knob(knob) => knob.table(),
+            Self::Choice(choice) => choice.table(),
             Self::Counter(counter) => counter.table(),
         }
     }

@@ -8,6 +8,7 @@ use kernel::prelude::*;
 use kernel::str::CStrExt;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
+use super::line;
 use crate::text::Text;
 
 /// The number of lanes of a counter, a power of two.
@@ -80,15 +81,6 @@ impl Counter {
     }
 }
 
-/// Copies the bytes of `line` from `from` on to `buffer`, as many as fit. Returns their number.
-fn copy_from(line: &[u8], from: usize, buffer: &mut [u8]) -> usize {
-    let rest = line.get(from..).unwrap_or_default();
-    for (to, byte) in buffer.iter_mut().zip(rest) {
-        *to = *byte;
-    }
-    rest.len().min(buffer.len())
-}
-
 /// Reads or writes the file of a counter.
 ///
 /// # Safety
@@ -112,10 +104,7 @@ unsafe extern "C" fn handle(
     let (len, pos) = unsafe { (&mut *len, &mut *pos) };
     // SAFETY: The caller passes a buffer of so many bytes that is used by nothing else.
     let buffer = unsafe { core::slice::from_raw_parts_mut(buffer.cast::<u8>(), *len) };
-    let from = usize::try_from(*pos).unwrap_or(usize::MAX);
-    *len = copy_from(counter.line().as_bytes(), from, buffer);
-    // CAST: at most the length of a line.
-    *pos = pos.saturating_add(*len as k::loff_t);
+    line::read(counter.line().as_bytes(), buffer, len, pos);
     0
 }
 
@@ -141,16 +130,5 @@ mod tests {
         let counter = Counter::new(c"test");
         counter.add(0, u64::MAX);
         assert_eq!(counter.line().as_bytes(), b"18446744073709551615\n");
-    }
-
-    #[test]
-    fn a_line_is_read_in_parts() {
-        let mut buffer = [0u8; 3];
-        assert_eq!(copy_from(b"1234\n", 0, &mut buffer), 3);
-        assert_eq!(&buffer, b"123");
-        assert_eq!(copy_from(b"1234\n", 3, &mut buffer), 2);
-        assert_eq!(&buffer, b"4\n3");
-        assert_eq!(copy_from(b"1234\n", 5, &mut buffer), 0);
-        assert_eq!(copy_from(b"1234\n", usize::MAX, &mut buffer), 0);
     }
 }
