@@ -249,6 +249,26 @@ impl<C: Completions> Qp<C> {
         self.recv_queue().grow(n)
     }
 
+    /// Gives every Receive a buffer of `size` bytes: as its next message was handled, or at once if
+    /// it has one. Returns how many Receives still have a smaller one; see
+    /// [`Self::smaller_receives`]. Process context, may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if an earlier call has not come to its end, or Receives are being added;
+    /// `ENOTCONN` after draining; `EINVAL` for a size that does not fit a work request; `ENOMEM`;
+    /// `EIO` if the device cannot map the memory. Nothing has changed then.
+    pub(crate) fn enlarge_receives(&self, size: usize) -> Result<u32> {
+        self.recv_queue().enlarge(size)
+    }
+
+    /// Returns the number of Receives that [`Self::enlarge_receives`] has not reached yet. The peer
+    /// may send messages of the larger size once there are none.
+    #[inline]
+    pub(crate) fn smaller_receives(&self) -> u32 {
+        self.recv_queue().smaller()
+    }
+
     /// Returns the position of the last work request of the send queue that is known to have
     /// completed successfully. All work requests before it have completed, too.
     #[inline]

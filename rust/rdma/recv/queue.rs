@@ -9,6 +9,7 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::slots::{Group, Slot};
 use crate::raw as bindings;
+use crate::rdma::buffer::{Buffer, DmaDirection};
 use crate::rdma::cq::Done;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
@@ -21,7 +22,7 @@ pub(in super::super) struct Shape {
     pub(in super::super) count: u32,
     /// Largest number of Receives, which the queue of the device has room for.
     pub(in super::super) max: u32,
-    /// Size of a buffer in bytes.
+    /// Size of a buffer in bytes, until [`RecvQueue::enlarge`] is called.
     pub(in super::super) size: usize,
     /// Number of Receives that are posted together.
     pub(in super::super) batch: u32,
@@ -34,6 +35,8 @@ pub(in super::super) struct Shape {
 ///
 /// - The slots of `idle`'s groups are neither moved nor dropped before this value is. The queue
 ///   pair keeps this value until it was destroyed, so no slot is posted then.
+/// - No slot has a buffer of more than `idle.size` bytes. While `idle.larger` is empty, every slot
+///   has a buffer of that size; else it has one buffer for each slot whose own is smaller.
 /// - A slot is in `idle`'s chain, or posted, or belongs to one [`Received`](super::Received) or
 ///   [`Held`](super::Held).
 #[pin_data]
@@ -42,6 +45,8 @@ pub(in super::super) struct RecvQueue {
     done: Done,
     /// Number of Receives that have completed, modulo 2^32. Only the completion worker writes it.
     completed: Atomic<u32>,
+    /// Number of Receives that are to get a larger buffer. It changes under the lock of `idle`.
+    smaller: Atomic<u32>,
     #[pin]
     idle: SpinLock<Idle>,
     progress: Arc<Progress>,
@@ -63,6 +68,10 @@ struct Idle {
     posted: u32,
     /// Number of slots in `groups`, and of those that are being made.
     total: u32,
+    /// Size of the buffers that new Receives have, in bytes. No Receive has a larger one.
+    size: usize,
+    /// Buffers of `size` bytes, one for each Receive whose buffer is smaller.
+    larger: KVVec<KBox<Buffer>>,
     /// Whether Receives may be posted.
     open: bool,
     qp: *mut bindings::ib_qp,
@@ -100,6 +109,8 @@ impl RecvQueue {
             count: 0,
             posted: 0,
             total: shape.count,
+            size: shape.size,
+            larger: KVVec::new(),
             open: false,
             qp: core::ptr::null_mut(),
             groups: Stack::new(),
@@ -113,6 +124,7 @@ impl RecvQueue {
             shape,
             done,
             completed: Atomic::new(0),
+            smaller: Atomic::new(0),
             idle <- new_spinlock!(idle, "rdma::RecvQueue::idle"),
             progress: progress.clone(),
             pd: pd.clone(),
@@ -150,18 +162,20 @@ impl RecvQueue {
     /// `ENOTCONN` if the queue is not open; `ENOMEM`; `EIO` if the device cannot map the memory; or
     /// the error of the driver, after which the queue pair counts as broken.
     pub(in super::super) fn grow(&self, n: u32) -> Result<u32> {
-        let indices = self.idle.lock().reserve(n, self.shape.max)?;
+        let (indices, size) = self.idle.lock().reserve(n, self.shape.max)?;
         if indices.is_empty() {
             return Ok(0);
         }
         let n = indices.end - indices.start;
-        let made = Group::new(&self.pd, indices, self.shape.size, self.done);
+        let made = Group::new(&self.pd, indices, size, self.done);
         let mut idle = self.idle.lock();
         match made {
-            Ok(group) => idle.adopt(group),
-            Err(error) => {
+            Ok(group) if size == idle.size => idle.adopt(group),
+            // The queue was enlarged meanwhile, and has no larger buffers for these Receives.
+            unused => {
                 idle.total -= n;
-                return Err(error);
+                drop(idle);
+                return unused.map(|_| 0);
             }
         }
         let posted = idle.post();
@@ -169,6 +183,48 @@ impl RecvQueue {
             self.progress.set_fatal();
         }
         posted.map(|()| n)
+    }
+
+    /// Gives every Receive a buffer of `size` bytes, unless it has one: new Receives at once, and
+    /// the others when their next message was handled. Returns [`Self::smaller`]. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if an earlier call has not come to its end; `ENOTCONN` if the queue is not open;
+    /// `EINVAL` for a size that does not fit a work request; `ENOMEM`; `EIO` if the device cannot
+    /// map the memory. Nothing has changed then.
+    pub(in super::super) fn enlarge(&self, size: usize) -> Result<u32> {
+        let count = self.idle.lock().receives_below(size)?;
+        let mut made = KVVec::with_capacity(count, GFP_KERNEL)?;
+        for _ in 0..count {
+            let buffer = Buffer::new(&self.pd, size, DmaDirection::FromDevice, GFP_KERNEL)?;
+            made.push(buffer, GFP_KERNEL)?;
+        }
+        let mut idle = self.idle.lock();
+        // Receives may have been added, or another task may have enlarged the queue.
+        if idle.receives_below(size)? != count {
+            return Err(EBUSY);
+        }
+        if count != 0 {
+            idle.size = size;
+            core::mem::swap(&mut idle.larger, &mut made);
+            self.count_smaller(&idle);
+        }
+        // An empty vector without memory may be dropped under the lock.
+        Ok(self.smaller())
+    }
+
+    /// Returns the number of Receives that are to get a larger buffer when their next message was
+    /// handled. After it has become 0, every message up to the larger size can be received.
+    #[inline]
+    pub(in super::super) fn smaller(&self) -> u32 {
+        self.smaller.load(Relaxed)
+    }
+
+    /// Publishes the number of smaller Receives.
+    fn count_smaller(&self, idle: &Idle) {
+        // CAST: there are fewer than 2^32 Receives.
+        self.smaller.store(idle.larger.len() as u32, Relaxed);
     }
 
     /// Closes the queue: no Receive is posted after this.
@@ -196,10 +252,25 @@ impl RecvQueue {
     #[inline]
     pub(super) fn recycle(&self, slot: &mut Slot) {
         let mut idle = self.idle.lock();
+        if !idle.larger.is_empty() {
+            self.exchange(&mut idle, slot);
+        }
         idle.add(slot);
         if idle.count >= self.shape.batch && idle.open {
             self.post_batch(&mut idle);
         }
+    }
+
+    /// Gives a slot a larger buffer, if its own is too small.
+    #[cold]
+    fn exchange(&self, idle: &mut Idle, slot: &mut Slot) {
+        if slot.buffer.len() >= idle.size {
+            return;
+        }
+        if let Some(buffer) = idle.larger.pop() {
+            drop(slot.exchange(buffer));
+        }
+        self.count_smaller(idle);
     }
 
     /// Posts the idle Receives of a queue that is open. If the driver refuses them, the queue pair
@@ -231,18 +302,35 @@ impl Idle {
         self.groups.push(group);
     }
 
-    /// Counts `n` more slots, or as many as there may be up to `max`, and returns their numbers.
+    /// Counts `n` more slots, or as many as there may be up to `max`, and returns their numbers and
+    /// the size of their buffers.
     ///
     /// # Errors
     ///
     /// `ENOTCONN` if the queue is not open.
-    fn reserve(&mut self, n: u32, max: u32) -> Result<core::ops::Range<u32>> {
+    fn reserve(&mut self, n: u32, max: u32) -> Result<(core::ops::Range<u32>, usize)> {
         if !self.open {
             return Err(ENOTCONN);
         }
         let first = self.total;
         self.total += n.min(max.saturating_sub(first));
-        Ok(first..self.total)
+        Ok((first..self.total, self.size))
+    }
+
+    /// Returns the number of Receives, if their buffers have less than `size` bytes; else 0.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTCONN` if the queue is not open; `EBUSY` if some Receives have smaller buffers than
+    /// others.
+    fn receives_below(&self, size: usize) -> Result<usize> {
+        match (self.open, self.larger.is_empty()) {
+            (false, _) => Err(ENOTCONN),
+            (true, false) => Err(EBUSY),
+            // CAST: `usize` has at least 32 bits.
+            (true, true) if self.size < size => Ok(self.total as usize),
+            (true, true) => Ok(0),
+        }
     }
 
     /// Posts the chain of idle Receives.

@@ -100,6 +100,14 @@ impl Slot {
         self.wr.num_sge = 1;
     }
 
+    /// Takes another buffer, and returns the one that the slot had. Nothing else uses the slot.
+    pub(super) fn exchange(&mut self, buffer: KBox<Buffer>) -> KBox<Buffer> {
+        self.sge.addr = buffer.addr();
+        // CAST: `Buffer::new` refuses lengths that do not fit.
+        self.sge.length = buffer.len() as u32;
+        core::mem::replace(&mut self.buffer, buffer)
+    }
+
     /// Puts the work request before `next`, and returns it as the head of the chain.
     #[inline]
     pub(super) fn chain(&mut self, next: *mut bindings::ib_recv_wr) -> *mut bindings::ib_recv_wr {
