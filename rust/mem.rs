@@ -17,6 +17,8 @@ use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
+use crate::raw;
+
 mod pages;
 mod pool;
 
@@ -151,6 +153,13 @@ impl NetRef<'_> {
         unsafe { Self::new(NonNull::new_unchecked(&raw mut bindings::init_net)) }
     }
 
+    /// Returns the number of the namespace, which no other one has or will have.
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(crate) fn cookie(&self) -> u64 {
+        // SAFETY: By the type invariant the namespace is referenced. The number does not change.
+        unsafe { raw::rr_net_cookie(self.as_ptr()) }
+    }
+
     /// Returns the namespace, which by the type invariant is referenced during `'a`.
     #[inline]
     pub(crate) fn as_ptr(&self) -> *mut bindings::net {
@@ -254,6 +263,26 @@ impl SockAddr {
         }
     }
 
+    /// Returns the address without its port: an IPv4 address as it is mapped into IPv6; the
+    /// unspecified address for other families.
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(crate) fn ip(&self) -> [u8; 16] {
+        const NONE: [u8; 16] = [0; 16];
+        const MAPPED: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0];
+        // An IPv4 address is behind family and port; in front of an IPv6 address is the flow label,
+        // too.
+        let (mut ip, at, skipped) = match u32::from(self.family()) {
+            bindings::AF_INET => (MAPPED, 4, 12),
+            bindings::AF_INET6 => (NONE, 8, 0),
+            _ => return NONE,
+        };
+        let bytes = self.storage.iter().skip(at);
+        for (to, from) in ip.iter_mut().skip(skipped).zip(bytes) {
+            *to = *from;
+        }
+        ip
+    }
+
     /// Returns the IPv4 or IPv6 address with port 0; an address of another family as it is.
     #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn without_port(&self) -> Self {
@@ -297,6 +326,15 @@ mod tests {
             *to = from;
         }
         storage
+    }
+
+    #[test]
+    fn ipv4_addresses_are_mapped_into_ipv6() {
+        let v4 = SockAddr::v4([192, 0, 2, 1], 20049);
+        let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];
+        assert_eq!(v4.ip(), mapped);
+        assert_eq!(SockAddr::from_storage(storage(bindings::AF_INET6)).ip(), [7; 16]);
+        assert_eq!(SockAddr::from_storage(storage(0)).ip(), [0; 16]);
     }
 
     #[test]

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Wrappers of rust/glue/mem.c: the page map, and references to pages. The rooms
- * rust/mem and rust/sunrpc use them.
+ * Wrappers of rust/glue/mem.c: the page map, references to pages, and network
+ * namespaces. The rooms rust/mem and rust/sunrpc use them.
  */
 #ifndef _RPCRDMA_GLUE_MEM_H
 #define _RPCRDMA_GLUE_MEM_H
 
 #include <linux/mm_types.h>
+#include <net/net_namespace.h>
 
 struct page *rr_virt_to_page(const void *addr);
 void *rr_page_to_virt(const struct page *page);
 void rr_put_page(struct page *page);
 void rr_release_pages(struct page **pages, int n);
+u64 rr_net_cookie(const struct net *net);
 
 #endif /* _RPCRDMA_GLUE_MEM_H */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Inline functions and macros of the page map and of page references that Rust cannot
- * call. Each wrapper calls the function or macro after which it is named.
+ * call, and a member of a structure that it cannot see. Each wrapper is named after what
+ * it calls or reads.
  */
 #include <linux/mm.h>
 #include <rpcrdma/glue_mem.h>
@@ -24,4 +25,9 @@ void rr_put_page(struct page *page)
 void rr_release_pages(struct page **pages, int n)
 {
 	release_pages(pages, n);
+}
+
+u64 rr_net_cookie(const struct net *net)
+{
+	return net->net_cookie;
 }
