@@ -38,6 +38,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::types::Opaque;
 
+use super::super::random::random;
 use super::super::time::{is_before, jiffies, millis, now, until, HZ};
 use super::handle::{State, Xprt};
 use super::ops;
@@ -145,12 +146,6 @@ pub(super) unsafe fn begin<T: Reconnect>(xprt: &Xprt<T>, task: NonNull<raw::rpc_
     let delay = until(state.next_attempt.load(Relaxed));
     xprt.transport().connect_scheduled(xprt, delay);
     schedule(xprt);
-}
-
-/// Returns a random number.
-fn random() -> u32 {
-    // SAFETY: The function may be called in any context.
-    unsafe { k::get_random_u32() }
 }
 
 /// Queues the worker for the time of the next attempt, or for one second from now if that is
