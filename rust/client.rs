@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | [`transport`] | the data of one transport |
 //! | [`ops`] | the operations that SUNRPC calls, each a line or two |
+//! | [`context`] | what all transports of the module share |
 //! | [`config`], [`sizing`] | tunables; what a connection asks of a device |
 //! | [`connect`] | makes a connection |
 //! | [`reconnect`] | when to connect again, and when RPCs learn of the failure |
@@ -17,6 +18,7 @@
 //! | [`reply`], [`complete`] | checks a reply; completes its RPC |
 //! | [`fence`] | invalidates memory before its owner gets it back |
 //! | [`release`] | gives up a call that may be under way |
+//! | [`session`] | agrees with the server on version and characteristics |
 //! | [`backward`] | calls of the server, and the replies to them |
 //! | [`pools`], [`replenish`] | the memory regions of a connection; more when they run low |
 //! | [`liveness`], [`probe`] | whether a server that owes replies is still there |
@@ -33,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod config;
+pub(crate) mod context;
 pub(crate) mod transport;
 
 mod backward;
@@ -40,6 +43,7 @@ mod complete;
 mod connect;
 mod endpoint;
 mod fence;
+mod grow;
 mod liveness;
 mod marshal;
 mod ops;
@@ -55,6 +59,7 @@ mod request;
 mod requester;
 mod role;
 mod send;
+mod session;
 mod shape;
 mod sizing;
 mod tags;

@@ -13,6 +13,9 @@
 //! | [`dispatch`] | completions, which go to the role |
 //! | [`credits`] | the peer's credits for our calls |
 //! | [`backward`] | messages in the backward direction |
+//! | [`agreement`], [`control`] | the session of both peers; carrying out what it decides |
+//! | [`peers`] | what is known of peers from earlier connections |
+//! | [`live`] | the terms as they are now, for readers without a lock |
 //! | [`buffers`] | send buffers for replies, and spare ones for calls |
 //! | [`queues`] | the lengths of the queues that a device has room for |
 //! | [`removal`] | what happens when a device goes away |
@@ -24,14 +27,18 @@
 //! All functions are for process context. Documentation/locking.rst lists the locks.
 #![forbid(unsafe_code)]
 
+pub(crate) mod agreement;
 pub(crate) mod backward;
 pub(crate) mod buffers;
 pub(crate) mod connection;
+mod control;
 pub(crate) mod credits;
 mod dispatch;
 pub(crate) mod handshake;
 pub(crate) mod lifecycle;
+mod live;
 pub(crate) mod owner;
+pub(crate) mod peers;
 pub(crate) mod queues;
 pub(crate) mod removal;
 pub(crate) mod role;

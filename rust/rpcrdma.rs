@@ -9,7 +9,9 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use client::config::KNOBS;
+use client::context::Context;
 use client::transport::Client;
+use conn::peers::PeerTable;
 use observe::debugfs::Debugfs;
 use rdma::device::Registration;
 use server::backward::callback::Callback;
@@ -45,7 +47,7 @@ struct Module {
     _class: ClassRegistration<Client>,
     _sysctls: [Option<sysctl::Registration>; 2],
     _devices: Arc<Registration>,
-    _debugfs: Debugfs,
+    _debugfs: Debugfs<PeerTable>,
 }
 
 module! {
@@ -65,15 +67,20 @@ module! {
 
 impl kernel::Module for Module {
     fn init(module: &'static ThisModule) -> Result<Self> {
-        let debugfs = Debugfs::new()?;
+        let peers = PeerTable::new()?;
+        let debugfs = Debugfs::new(peers.clone())?;
         let own_queue = module_parameters::completion_workqueue.value();
         let devices = Registration::new(c"rpcrdma", own_queue)?;
         let service = service::Owned::new(devices.clone())?;
+        let context = Context {
+            devices: devices.clone(),
+            peers,
+        };
         // From now on there may be mounts. SAFETY: The client maps pieces as it gets them, and
         // keeps none (`client::register`). It lets an RPC be completed or released only when none
         // of the regions that map its memory is live (`client::fence`, `client::release`);
         // `rdma::mr` says which are, whatever the client believes.
-        let class = unsafe { class::register::<Client>(module, devices.clone()) }?;
+        let class = unsafe { class::register::<Client>(module, context) }?;
         // SAFETY: The callback client copies calls and their replies, and keeps no piece of them
         // (`server::backward`).
         let callback = unsafe { class::register::<Callback>(module, ()) }?;

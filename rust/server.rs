@@ -10,6 +10,7 @@
 //! | [`listener`], [`prepare`] | from a connection request to an accepted connection |
 //! | [`transport`], [`owner`] | a connection as SUNRPC sees it, and SUNRPC as the connection does |
 //! | [`endpoint`], [`responder`], [`role`] | the connection's objects, and what completions do |
+//! | [`session`] | agrees with the requester on version and characteristics |
 //! | [`receiver`], [`intake`] | receiving a call that is inline |
 //! | [`early`], [`pull`], [`pulled`] | receiving a call that RDMA Reads have to fetch |
 //! | [`budget`] | how much memory such calls may use |
@@ -49,6 +50,7 @@ mod ring;
 mod role;
 mod route;
 pub(crate) mod service;
+mod session;
 mod sizes;
 mod spare;
 mod transport;

@@ -8,6 +8,7 @@
 //! | [`svc`] | server transports: `svc_xprt` and its class |
 //! | [`xdr_buf`] | the buffers of an RPC message |
 //! | [`address`] | socket addresses as text |
+//! | [`random()`] | random numbers |
 //! | [`seq_file`] | output to a file under `/proc` |
 //! | [`sysctl`] | settings under `/proc/sys/sunrpc` |
 //!
@@ -18,6 +19,7 @@
 //! [`include/linux/sunrpc/xdr.h`](srctree/include/linux/sunrpc/xdr.h)
 
 pub(crate) mod address;
+mod random;
 pub(crate) mod seq_file;
 #[allow(dead_code, reason = "for the server; the sample svc_null uses it")]
 pub(crate) mod svc;
@@ -25,3 +27,5 @@ pub(crate) mod sysctl;
 pub(crate) mod time;
 pub(crate) mod xdr_buf;
 pub(crate) mod xprt;
+
+pub(crate) use random::random;

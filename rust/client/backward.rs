@@ -115,9 +115,9 @@ fn post(ep: &Endpoint, reply: &BackchannelReply<'_>) -> Result<(), SendError> {
 /// too long, it is an error that says so (RFC 8166 section 4.5).
 fn encode(ep: &Endpoint, reply: &BackchannelReply<'_>, out: &mut [u8]) -> Result<usize> {
     let (xid, message) = (reply.xid(), reply.message());
-    let terms = ep.terms();
-    let version = terms.version();
-    if message.len() > max_message(&terms.thresholds) {
+    let thresholds = ep.thresholds();
+    let version = thresholds.version;
+    if message.len() > max_message(&thresholds) {
         let error = version.error(out, xid, CREDITS, ErrorBody::BadHeader);
         return error.map_err(|_| EMSGSIZE);
     }

@@ -4,8 +4,10 @@
 
 use kernel::prelude::*;
 
-use crate::sunrpc::sysctl::{Entry, Knob};
-use crate::wire::cm_private::{Settings, Size};
+use crate::proto::session::least_receive;
+use crate::proto::version::Setting;
+use crate::sunrpc::sysctl::{Choice, Entry, Knob};
+use crate::wire::cm_private::{Settings, Size, Versions};
 
 /// Sizes, counts and times of one transport. Lengths are in bytes, times in milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +18,8 @@ pub(crate) struct Config {
     pub(crate) inline_send: u32,
     /// The longest message that we receive inline, transport header included.
     pub(crate) inline_receive: u32,
+    /// The version that is tried first.
+    pub(crate) version: Setting,
     /// How long address and route resolution may take, each.
     pub(crate) resolve_ms: u32,
     /// How long the peer may take to answer a connection request.
@@ -25,6 +29,8 @@ pub(crate) struct Config {
 static SLOTS: Knob = Knob::new(c"rdma_slot_table_entries", 128, 4, 16384);
 static INLINE_READ: Knob = Knob::new(c"rdma_max_inline_read", 4096, 1024, 65536);
 static INLINE_WRITE: Knob = Knob::new(c"rdma_max_inline_write", 4096, 1024, 65536);
+/// The version that is tried first: see [`Setting`].
+static VERSION: Choice = Choice::new(c"rdma_version", &["1", "2", "auto"], 2);
 /// This one and the next two have no effect, as in the stock module; scripts may set them.
 static PADDING: Knob = Knob::new(c"rdma_inline_write_padding", 0, 0, 4096);
 static MEMREG: Knob = Knob::new(c"rdma_memreg_strategy", 5, 0, 6);
@@ -33,15 +39,25 @@ static PAD_OPTIMIZE: Knob = Knob::new(c"rdma_pad_optimize", 0, i32::MIN, i32::MA
 /// The directory of [`KNOBS`] below `/proc/sys`.
 pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc";
 
-/// The tunables: names, defaults and ranges of the stock module.
-pub(crate) static KNOBS: [Entry; 6] = [
+/// The tunables: names, defaults and ranges of the stock module, and one of ours.
+pub(crate) static KNOBS: [Entry; 7] = [
     Entry::Knob(&SLOTS),
     Entry::Knob(&INLINE_READ),
     Entry::Knob(&INLINE_WRITE),
     Entry::Knob(&PADDING),
     Entry::Knob(&MEMREG),
     Entry::Knob(&PAD_OPTIMIZE),
+    Entry::Choice(&VERSION),
 ];
+
+/// Returns the version that is to be tried first.
+fn version() -> Setting {
+    match VERSION.get() {
+        0 => Setting::One,
+        1 => Setting::Two,
+        _ => Setting::Auto,
+    }
+}
 
 /// Returns the number of slots of a new transport.
 pub(crate) fn slots() -> u32 {
@@ -55,6 +71,7 @@ impl Config {
             slots,
             inline_send: INLINE_WRITE.get(),
             inline_receive: INLINE_READ.get(),
+            version: version(),
             resolve_ms: 5_000,
             connect_ms: 60_000,
         }
@@ -66,13 +83,21 @@ impl Config {
         Self::new(self.slots)
     }
 
+    /// Returns the size of the Receives to post, in bytes.
+    pub(crate) const fn receive_size(&self) -> u32 {
+        least_receive(self.version.may_use_two(), self.inline_receive)
+    }
+
     /// Returns what we announce in the CM private data (RFC 8797 section 4).
     pub(crate) const fn announce(&self) -> Settings {
         Settings {
             remote_invalidation: true,
             send: Size::from_bytes(self.inline_send),
             receive: Size::from_bytes(self.inline_receive),
-            versions: None,
+            versions: match self.version {
+                Setting::One => None,
+                Setting::Two | Setting::Auto => Some(Versions::ALL),
+            },
         }
     }
 }

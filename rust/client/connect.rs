@@ -16,7 +16,7 @@ use super::pools::Pools;
 use super::requester::{Conn, Requester};
 use super::sizing::Sizing;
 use super::transport::Client;
-use super::{fence, tags};
+use super::{fence, session, tags};
 use crate::conn::connection::{self, Parts};
 use crate::conn::lifecycle::Lifecycle;
 use crate::conn::{handshake, removal, traced};
@@ -68,7 +68,7 @@ pub(super) fn connect(
     let role = Requester::new(queues.credits);
     let shared = Conn::new(epoch, xprt.handle(), role).map_err(local(xprt, "memory"))?;
     // CAST: `usize` has at least 32 bits.
-    let receive_size = config.inline_receive as usize;
+    let receive_size = config.receive_size() as usize;
     let tags = (tags::count(config.slots), receive_size);
     let qp = connection::queue_pair(&cm, &pd, &queues, tags, shared.clone())
         .map_err(local(xprt, "queue pair"))?;
@@ -78,10 +78,10 @@ pub(super) fn connect(
     connection::post_receives(&owner, &qp, &queues).map_err(local(xprt, "receive buffers"))?;
     shake_hands(&cm, &lifecycle, xprt, config, reads)?;
     let settings = config.announce();
-    let terms = handshake::requester_terms(&owner, &cm, &lifecycle, &settings, MAX_SEGMENTS);
-    shared.set_terms(&terms);
+    let one = handshake::requester_terms(&owner, &cm, &lifecycle, &settings, MAX_SEGMENTS);
+    let terms = (one, handshake::knows_two(&lifecycle));
+    session::begin(client, xprt, &shared, &pd, config, terms).map_err(local(xprt, "session"))?;
     let parts = Parts {
-        terms,
         qp,
         pd,
         cm,

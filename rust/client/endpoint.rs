@@ -30,6 +30,8 @@ pub(super) struct Endpoint {
     #[pin]
     replenish: Work<Endpoint, REPLENISH>,
     #[pin]
+    grow: Work<Endpoint, GROW>,
+    #[pin]
     close: Work<Endpoint, CLOSE>,
 }
 
@@ -37,9 +39,12 @@ pub(super) struct Endpoint {
 pub(super) const REPLENISH: u64 = 0;
 /// The work item that closes the connection; see [`super::fence`].
 pub(super) const CLOSE: u64 = 1;
+/// The work item that makes larger Receives; see [`super::session`].
+pub(super) const GROW: u64 = 2;
 
 kernel::impl_has_work! {
     impl HasWork<Self, REPLENISH> for Endpoint { self.replenish }
+    impl HasWork<Self, GROW> for Endpoint { self.grow }
     impl HasWork<Self, CLOSE> for Endpoint { self.close }
 }
 
@@ -66,6 +71,7 @@ impl Endpoint {
                 pools,
                 no_more_regions: Atomic::new(false),
                 replenish <- kernel::new_work!("rpcrdma::Endpoint::replenish"),
+                grow <- kernel::new_work!("rpcrdma::Endpoint::grow"),
                 close <- kernel::new_work!("rpcrdma::Endpoint::close"),
             }? Error),
             GFP_KERNEL,
@@ -96,7 +102,7 @@ impl Endpoint {
     /// `ENOMEM`, `EIO`.
     pub(super) fn serve_backward(&self) -> Result {
         // CAST: `usize` has at least 32 bits.
-        let len = (self.terms().thresholds.client_to_server as usize).min(PAGE_SIZE);
+        let len = (self.thresholds().client_to_server as usize).min(PAGE_SIZE);
         // CAST: `usize` has at least 32 bits.
         self.replies().fill(self.pd(), CREDITS as usize, len)
     }

@@ -17,12 +17,14 @@ use super::{shape, traced};
 use crate::conn;
 use crate::observe::stats::Stats;
 use crate::observe::trace::{self, Lazy};
+use crate::proto::inline::Thresholds;
 use crate::proto::requester::plan::{CallKind, Conditions, Plan, ReplyKind, Section};
 use crate::rdma::mr::Direction;
+use crate::rdma::send::SendBuf;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::{
-    Direction as MessageDirection, EncodeError, ReadListWriter, ReadSegment, Segment,
+    Direction as MessageDirection, EncodeError, ReadListWriter, ReadSegment, Segment, Version,
 };
 
 /// Why a call could not be prepared.
@@ -86,6 +88,8 @@ pub(super) fn prepare(
         Phase::Sent | Phase::Fencing | Phase::Abandoned | Phase::Withdrawn => return Ok(()),
     }
     state.xid = rqst.xid();
+    // Before the terms are read: a change after this makes the call void.
+    state.generation = ep.shared().generation();
     let done = marshal(ep, rqst, state, stats);
     match done {
         Ok(()) => state.phase = Phase::Prepared,
@@ -108,24 +112,36 @@ fn marshal(
     stats: &Stats,
 ) -> Result<(), MarshalError> {
     let (call, reply) = (rqst.send_buf(), rqst.recv_buf());
-    let plan = plan(ep, rqst, &call, &reply)?;
-    let header = encode(ep, rqst, &plan, (&call, &reply), state)?;
+    let thresholds = thresholds(ep, state);
+    let plan = plan(&thresholds, rqst, &call, &reply)?;
+    let header = encode(ep, rqst, (&plan, thresholds.version), (&call, &reply), state)?;
     let out = state.out.as_mut().ok_or(MarshalError::NoBuffer)?;
     state.out_len = header + copy_inline(&plan, &call, out.as_mut_slice(), header)?;
     account(&plan, rqst, header, (&call, state), stats);
     Ok(())
 }
 
+/// Returns the thresholds for a call. A larger buffer may not have reached the slot yet.
+fn thresholds(ep: &Endpoint, state: &State) -> Thresholds {
+    let mut thresholds = ep.thresholds();
+    if thresholds.version == Version::Two {
+        let capacity = state.out.as_ref().map_or(0, SendBuf::capacity);
+        // CAST: a buffer's length fits.
+        thresholds.client_to_server = thresholds.client_to_server.min(capacity as u32);
+    }
+    thresholds
+}
+
 /// Chooses the chunks.
 fn plan(
-    ep: &Endpoint,
+    thresholds: &Thresholds,
     rqst: &Rqst<'_, Client>,
     call: &XdrBuf<'_>,
     reply: &XdrBuf<'_>,
 ) -> Result<Plan, MarshalError> {
     let (call, reply) = (shape::call(call), shape::reply(reply));
     let conditions = Conditions {
-        thresholds: ep.terms().thresholds,
+        thresholds: *thresholds,
         data_touch: rqst.data_touch(),
         max_segs: MAX_SEGMENTS,
         pad_write_chunks: false,
@@ -137,7 +153,7 @@ fn plan(
 fn encode(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,
-    plan: &Plan,
+    (plan, version): (&Plan, Version),
     (call, reply): (&XdrBuf<'_>, &XdrBuf<'_>),
     state: &mut State,
 ) -> Result<usize, MarshalError> {
@@ -155,7 +171,7 @@ fn encode(
         regions,
     };
     let buf = out.as_mut().ok_or(MarshalError::NoBuffer)?.as_mut_slice();
-    let (version, credits) = (ep.terms().version(), ep.requester().credits.requested());
+    let credits = ep.requester().credits.requested();
     let call_direction = MessageDirection::Call;
     let mut header = version.begin(buf, xid, credits, call_direction, plan.proc())?;
     encode_read_chunk(&mut registrar, plan, call, &mut header)?;

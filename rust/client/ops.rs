@@ -3,18 +3,17 @@
 //! The operations that SUNRPC calls.
 
 use kernel::prelude::*;
-use kernel::sync::Arc;
 
 use super::config::{self, Config, MAX_PAYLOAD};
+use super::context::Context;
 use super::marshal::{self, MarshalError};
 use super::request::{Locked, Request};
 use super::transport::Client;
-use super::{backward, connect, fence, probe, reconnect, release, send, traced};
+use super::{backward, connect, fence, probe, reconnect, release, send, session, traced};
 use crate::observe::stats::write_xprt_line;
 use crate::observe::trace;
 use crate::proto::backward::CREDITS;
 use crate::proto::inline::Thresholds;
-use crate::rdma::device::Registration;
 use crate::sunrpc::seq_file::SeqWriter;
 use crate::sunrpc::xprt::backchannel::BackchannelReply;
 use crate::sunrpc::xprt::rqst::Rqst;
@@ -25,7 +24,7 @@ use crate::sunrpc::xprt::Xprt;
 
 impl Transport for Client {
     type Slot = Request;
-    type Context = Arc<Registration>;
+    type Context = Context;
     type Reconnect = Supported;
     type Backchannel = Supported;
 
@@ -43,9 +42,9 @@ impl Transport for Client {
         MAX_PAYLOAD
     }
 
-    fn new(args: &CreateArgs, devices: &Arc<Registration>) -> impl PinInit<Self, Error> {
+    fn new(args: &CreateArgs, context: &Context) -> impl PinInit<Self, Error> {
         let backward_max = backward::max_message(&Thresholds::DEFAULT);
-        Client::init(Config::new(args.slots), devices.clone(), backward_max)
+        Client::init(Config::new(args.slots), context.clone(), backward_max)
     }
 
     fn new_slot(index: u32) -> impl PinInit<Request, Error> {
@@ -57,6 +56,7 @@ impl Transport for Client {
             return;
         };
         trace::disconnect(traced::peer(xprt), 0, 1);
+        session::lost(xprt, ep.shared(), ep.cause());
         ep.close();
         fence::sweep(xprt, ep.epoch());
     }
@@ -123,7 +123,7 @@ impl Reconnect for Client {
         let ep = made?;
         // The credits of the last connection are void before a call is sent on this one.
         xprt.reset_congestion();
-        self.set_backward_max(backward::max_message(&ep.terms().thresholds));
+        self.set_backward_max(backward::max_message(&ep.thresholds()));
         self.set_endpoint(ep.clone());
         for slot in xprt.slots() {
             slot.data().set_endpoint(ep.clone());
@@ -154,6 +154,7 @@ impl Reconnect for Client {
     fn check_liveness(&self, xprt: &Xprt<Self>) {
         if let Some(ep) = self.endpoint() {
             probe::look(self, xprt, &ep);
+            session::look(&ep, &self.config().refreshed());
         }
     }
 

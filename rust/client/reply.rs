@@ -27,12 +27,20 @@ use crate::wire::{self, DecodeError, Limits, Message, Prefix, What};
 /// The most that a reply may hold: one chunk of the segments that the call offered.
 pub(super) const LIMITS: Limits = Limits::requester(1, MAX_SEGMENTS);
 
-/// Handles a reply or an error. Completion worker; does not sleep.
-pub(super) fn handle(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>) {
+/// Handles a reply or an error. `grant`: its credits count. Completion worker; does not sleep.
+pub(super) fn handle(
+    conn: &Conn,
+    qp: &QueuePair,
+    msg: &Incoming<'_>,
+    header: &Message<'_>,
+    grant: bool,
+) {
     let credits = &conn.role().credits;
     // The grant counts although no RPC may wait for the reply: it is the peer's latest one, and the
     // peer could send the same grant in any other reply.
-    credits.granted(conn, header.xid(), header.credits());
+    if grant {
+        credits.granted(conn, header.xid(), header.credits());
+    }
     let Some(rqst) = conn.owner().find(header.xid()) else {
         trace_unmatched(conn, msg);
         return handle_unmatched(conn, header.xid(), msg);
@@ -93,7 +101,7 @@ fn handle_unmatched(conn: &Conn, xid: u32, msg: &Incoming<'_>) {
 
 /// Closes the connection if a message that answers no call has invalidated memory of a call that
 /// waits for its reply. (A reply to a call that was given up may invalidate memory of that call.)
-fn check_unmatched_rkey(conn: &Conn, xid: u32, msg: &Incoming<'_>) {
+pub(super) fn check_unmatched_rkey(conn: &Conn, xid: u32, msg: &Incoming<'_>) {
     let Some(rkey) = msg.invalidated() else {
         return;
     };

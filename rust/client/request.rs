@@ -136,6 +136,8 @@ pub(super) struct State {
     pub(super) epoch: u32,
     /// The XID of the call that was prepared last.
     pub(super) xid: u32,
+    /// The terms that the call was prepared under.
+    pub(super) generation: u32,
     /// In phase Sent: the reply has come when SUNRPC no longer waited for it. The peer has finished
     /// with the call, and counts its credit as free.
     pub(super) answered: bool,
@@ -228,9 +230,41 @@ impl Request {
         }
     }
 
+    /// Returns whether the slot is idle, and has a send buffer of less than `len` bytes.
+    pub(super) fn has_shorter_buffer(&self, len: usize) -> bool {
+        let state = &self.lock().state;
+        let shorter = state.out.as_ref().is_some_and(|out| out.capacity() < len);
+        shorter && state.phase == Phase::Idle
+    }
+
+    /// Gives the slot another send buffer if it is idle, unless its connection was closed in the
+    /// meantime. Returns the buffer that is not needed.
+    pub(super) fn exchange_idle_buffer(&self, buf: SendBuf, ep: &Endpoint) -> Option<SendBuf> {
+        let mut locked = self.lock();
+        let state = &mut locked.state;
+        if ep.is_closed() || state.epoch != ep.epoch() || state.phase != Phase::Idle {
+            return Some(buf);
+        }
+        state.out.replace(buf)
+    }
+
     /// Wakes the task that waits in [`Self::wait_while`], if there is one.
     pub(super) fn wake(&self) {
         self.progress.announce();
+    }
+}
+
+impl Locked {
+    /// Takes a call back that was prepared under terms which have changed since.
+    #[inline]
+    pub(super) fn forget_void(&mut self) {
+        let Some(ep) = &self.ep else {
+            return;
+        };
+        let void = self.state.generation != ep.shared().generation();
+        if void && self.state.phase == Phase::Prepared {
+            self.state.reset();
+        }
     }
 }
 
@@ -242,6 +276,7 @@ impl State {
             phase: Phase::Idle,
             epoch: 0,
             xid: 0,
+            generation: 0,
             answered: false,
             out: None,
             out_len: 0,

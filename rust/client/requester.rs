@@ -3,6 +3,7 @@
 //! The requester's part of a connection.
 
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
 
 use super::liveness::Liveness;
 use crate::conn::credits::CallCredits;
@@ -16,6 +17,16 @@ pub(super) struct Requester {
     pub(super) credits: CallCredits,
     /// The server's silence.
     pub(super) liveness: Liveness,
+    /// The settings that the session was told last. Only the transport's watch changes them.
+    pub(super) told: Told,
+}
+
+/// Settings that a living connection follows, in bytes.
+pub(super) struct Told {
+    /// The longest message that we send inline.
+    pub(super) send: Atomic<u32>,
+    /// The size of our Receives.
+    pub(super) receive: Atomic<u32>,
 }
 
 /// The state of a requester's connection that completions reach.
@@ -31,6 +42,10 @@ impl Requester {
         pin_init!(Self {
             credits <- CallCredits::new(credits),
             liveness: Liveness::new(),
+            told: Told {
+                send: Atomic::new(0),
+                receive: Atomic::new(0),
+            },
         })
     }
 }

@@ -5,27 +5,33 @@
 use super::request::Request;
 use super::requester::{Conn, Incoming, QueuePair, Requester};
 use super::transport::Client;
-use super::{backward, fence, probe, reply, tags};
+use super::{backward, fence, probe, reply, session, tags};
 use crate::conn::role::Role;
 use crate::conn::traced;
 use crate::observe::trace::{self, WcStatus};
-use crate::proto::backward::is_call;
+use crate::proto::backward::{is_call, CREDITS};
+use crate::proto::session::Output;
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::{Tag, WcError};
 use crate::sunrpc::xprt::XprtHandle;
-use crate::wire::Message;
+use crate::wire::{Direction, Message, Version};
 
 impl Role for Requester {
     type Owner = XprtHandle<Client>;
 
+    const CONTROL: Tag = tags::CONTROL_TAG;
+
     fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>) {
         let bytes = msg.bytes();
         trace::wc_receive(traced::cid(qp, msg.index()), bytes.len(), WcStatus::SUCCESS);
+        if conn.concerns_session() {
+            return session::received(conn, qp, &msg);
+        }
         // The result is long, so it is not moved out of its place.
-        let decoded = Message::decode_as(conn.version(), bytes, &reply::LIMITS);
+        let decoded = Message::decode_as(Version::One, bytes, &reply::LIMITS);
         match &decoded {
             Ok(header) if is_call(header) => call(conn, &msg, header),
-            Ok(header) => reply::handle(conn, qp, &msg, header),
+            Ok(header) => reply::handle(conn, qp, &msg, header, true),
             Err(error) => reply::handle_undecodable(conn, qp, &msg, error),
         }
     }
@@ -46,10 +52,21 @@ impl Role for Requester {
     fn room(conn: &Conn, _qp: &QueuePair) {
         conn.owner().wake_write_space();
     }
+
+    fn credits(conn: &Conn, direction: Direction) -> u32 {
+        match direction {
+            Direction::Call => conn.role().credits.requested(),
+            Direction::Reply => CREDITS,
+        }
+    }
+
+    fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
+        session::decided(conn, qp, output);
+    }
 }
 
 /// Handles a call of the server.
-fn call(conn: &Conn, msg: &Incoming<'_>, header: &Message<'_>) {
+pub(super) fn call(conn: &Conn, msg: &Incoming<'_>, header: &Message<'_>) {
     // A call answers none of ours, so the peer had no key to invalidate.
     match msg.invalidated() {
         Some(rkey) => {

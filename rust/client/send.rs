@@ -12,7 +12,7 @@ use super::endpoint::Endpoint;
 use super::marshal::{self, MarshalError};
 use super::request::{Locked, Phase, Request, State};
 use super::transport::Client;
-use super::{replenish, traced};
+use super::{replenish, session, traced};
 use crate::conn;
 use crate::observe::trace;
 use crate::rdma::qp::PostError;
@@ -54,6 +54,7 @@ fn post_prepared(
 ) -> Result<(), SendError> {
     let request: &Request = rqst.slot().data();
     let mut locked = request.lock();
+    locked.forget_void();
     if locked.state.phase == Phase::Idle {
         drop(locked);
         if !prepare(client, xprt, rqst)? {
@@ -85,13 +86,18 @@ fn post_chain(ep: &Endpoint, request: &Request, state: &mut State) -> Result<u64
         out,
         out_len,
         phase,
+        xid,
         ..
     } = state;
     let Some(out) = out.as_mut() else {
         return Err(PostError::Invalid);
     };
     let (tag, signalled) = (request.send_tag(), false);
-    let posted = ep.qp().post_send(tag, regions, out, *out_len, signalled);
+    let post = || ep.qp().post_send(tag, regions, out, *out_len, signalled);
+    let posted = match ep.shared().is_watched() {
+        false => post(),
+        true => session::post_first(ep.shared(), *xid, post),
+    };
     if matches!(posted, Ok(_) | Err(PostError::Broken(_))) {
         // After a failure within the chain as well: the peer may reach some of the regions.
         *phase = Phase::Sent;

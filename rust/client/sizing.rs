@@ -5,13 +5,15 @@
 use super::config::{Config, MAX_PAYLOAD_PAGES, MAX_SEGMENTS};
 use crate::conn::queues::{Demand, Queues};
 use crate::proto::backward;
+use crate::proto::session::SPARE_RECEIVES;
 use crate::rdma::device::Limits;
 
 /// The pages of a payload, and of head and tail of the message around it.
 const MAX_MESSAGE_PAGES: u32 = MAX_PAYLOAD_PAGES + 3;
-/// Receives for calls of the server, and Sends for the replies. They exist from the start: when NFS
-/// asks for a service for these calls, the connection is already made.
-const BACKWARD: u32 = backward::CREDITS;
+/// Receives for calls of the server, and Sends for the replies; and both for the messages of the
+/// session. They exist from the start: when NFS asks for a service for these calls, the connection
+/// is already made.
+const BACKWARD: u32 = backward::CREDITS + SPARE_RECEIVES;
 /// Work requests of [`super::probe`], one at a time.
 const PROBES: u32 = 1;
 
@@ -92,6 +94,7 @@ const fn send_wr_per_request(mr_depth: u32) -> u32 {
 #[kernel::prelude::kunit_tests(rpcrdma_client_sizing)]
 mod tests {
     use super::*;
+    use crate::proto::version::Setting;
     use crate::rdma::cq::DRAIN_ENTRIES;
     use crate::rdma::qp::DRAIN_SEND_WRS;
 
@@ -99,6 +102,7 @@ mod tests {
         slots: 128,
         inline_send: 4096,
         inline_receive: 4096,
+        version: Setting::Auto,
         resolve_ms: 5_000,
         connect_ms: 60_000,
     };

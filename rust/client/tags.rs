@@ -8,8 +8,10 @@ use crate::rdma::qp::Tag;
 pub(super) const BACKWARD_TAG: Tag = Tag::new(0);
 /// The tag of the probes of [`super::probe`].
 pub(super) const PROBE_TAG: Tag = Tag::new(1);
+/// The tag of the session's messages.
+pub(super) const CONTROL_TAG: Tag = Tag::new(2);
 /// The first tag of a request.
-const FIRST: u32 = 2;
+const FIRST: u32 = 3;
 /// The number of tags of a request: one for its Send, one for its chain of LOCAL_INV. A signalled
 /// Send may complete after the chain was posted.
 const KINDS: u32 = 2;

@@ -7,7 +7,9 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::config::Config;
+use super::context::Context;
 use super::endpoint::Endpoint;
+use crate::conn::peers::PeerTable;
 use crate::observe::stats::Stats;
 use crate::rdma::device::Registration;
 
@@ -21,7 +23,7 @@ pub(crate) struct Client {
     /// The connection, from when it is established until it is closed.
     #[pin]
     endpoint: SpinLock<Option<Arc<Endpoint>>>,
-    devices: Arc<Registration>,
+    context: Context,
     /// A service for the server's calls exists. Stays set.
     serves_backward: Atomic<bool>,
     /// The longest message of such a call or of its reply, over the latest connection.
@@ -35,7 +37,7 @@ impl Client {
     /// backward direction that the first connection can carry in any case, in bytes.
     pub(super) fn init(
         config: Config,
-        devices: Arc<Registration>,
+        context: Context,
         backward_max: u32,
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
@@ -43,7 +45,7 @@ impl Client {
             stats: Stats::new(),
             attempts: Atomic::new(0),
             endpoint <- new_spinlock!(None, "rpcrdma::Client::endpoint"),
-            devices,
+            context,
             serves_backward: Atomic::new(false),
             backward_max: Atomic::new(backward_max),
             unprobed: Atomic::new(false),
@@ -79,7 +81,12 @@ impl Client {
 
     /// Returns the registration that reports when a device goes away.
     pub(super) fn devices(&self) -> &Arc<Registration> {
-        &self.devices
+        &self.context.devices
+    }
+
+    /// Returns what is known of servers from earlier connections.
+    pub(super) fn peers(&self) -> &PeerTable {
+        &self.context.peers
     }
 
     /// Returns whether the server is not to be probed.

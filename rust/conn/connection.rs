@@ -12,10 +12,11 @@ use super::lifecycle::Lifecycle;
 use super::owner::Owner;
 use super::queues::Queues;
 use super::role::{ConnOf, QpOf, Role};
-use super::terms::Terms;
 use super::traced;
 use crate::observe::trace;
 use crate::proto::conn::Event;
+use crate::proto::inline::Thresholds;
+use crate::proto::version::Cause;
 use crate::rdma::cm::CmId;
 use crate::rdma::cq::Cq;
 use crate::rdma::pd::Pd;
@@ -32,7 +33,6 @@ pub(crate) struct Connection<R: Role> {
     /// Set once, when the connection is closed: nothing may be prepared for it any more. Readers
     /// hold the lock of what they prepare; the sweep after the close takes the same locks.
     closed: Atomic<bool>,
-    terms: Terms,
     qp: QpOf<R>,
     #[pin]
     replies: ReplyBuffers,
@@ -46,7 +46,6 @@ pub(crate) struct Connection<R: Role> {
 
 /// The parts that [`Connection::new`] puts together.
 pub(crate) struct Parts<R: Role> {
-    pub(crate) terms: Terms,
     pub(crate) qp: QpOf<R>,
     pub(crate) pd: Arc<Pd>,
     pub(crate) cm: CmId<Lifecycle<R::Owner>>,
@@ -65,7 +64,6 @@ impl<R: Role> Connection<R> {
     pub(crate) fn new(parts: Parts<R>) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             closed: Atomic::new(false),
-            terms: parts.terms,
             qp: parts.qp,
             replies <- ReplyBuffers::new(),
             calls <- CallBuffers::new(parts.calls),
@@ -82,10 +80,10 @@ impl<R: Role> Connection<R> {
         self.shared.epoch()
     }
 
-    /// Returns the terms in force.
+    /// Returns the thresholds in force.
     #[inline]
-    pub(crate) fn terms(&self) -> &Terms {
-        &self.terms
+    pub(crate) fn thresholds(&self) -> Thresholds {
+        self.shared.thresholds()
     }
 
     /// Returns the queue pair.
@@ -103,6 +101,15 @@ impl<R: Role> Connection<R> {
     /// Returns a reference to the state that completions reach.
     pub(crate) fn shared_arc(&self) -> Arc<ConnOf<R>> {
         self.shared.clone()
+    }
+
+    /// Returns why the connection was lost, unless it is still in use.
+    pub(crate) fn cause(&self) -> Cause {
+        if self.lifecycle.ended_here() || self.shared.owner().is_abandoned() {
+            Cause::Local
+        } else {
+            Cause::Peer
+        }
     }
 
     /// Returns the send buffers for replies to the peer's calls.
@@ -148,6 +155,18 @@ impl<R: Role> Connection<R> {
         self.lifecycle.on(Event::Close);
         self.qp.drain();
         self.shared.close();
+    }
+
+    /// Gives the Receives buffers of the size that the session wants, and tells the session. May
+    /// sleep.
+    pub(crate) fn follow_session(&self) {
+        let Some(size) = self.shared.agreement().wanted_receives() else {
+            return;
+        };
+        // CAST: `usize` has at least 32 bits.
+        let smaller = self.qp.enlarge_receives(size as usize);
+        self.shared.agreement().receives_posted(size, smaller);
+        self.shared.pump(&self.qp);
     }
 }
 

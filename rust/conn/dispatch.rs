@@ -17,14 +17,21 @@ impl<R: Role> Completions for ConnOf<R> {
             R::established(self);
         }
         R::received(self, qp, msg);
+        if self.agreement().receives_are_growing() {
+            self.count_receives(qp);
+        }
     }
 
     fn sent(&self, qp: &Qp<Self>, tag: Tag, outcome: Result<(), WcError>) {
-        R::completed(self, qp, tag, outcome);
+        match outcome {
+            Ok(()) if tag == R::CONTROL => self.pump(qp),
+            outcome => R::completed(self, qp, tag, outcome),
+        }
     }
 
     fn room(&self, qp: &Qp<Self>) {
         R::room(self, qp);
+        self.pump(qp);
     }
 
     fn broken(&self, qp: &Qp<Self>, error: WcError) {

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The handshake: what each peer announces in the private data of the connection manager
-//! (RFC 8797), and the terms that follow from it.
+//! (RFC 8797), and the terms of version one that follow
+//! from it.
 
 use kernel::prelude::*;
 
 use super::lifecycle::Lifecycle;
 use super::owner::Owner;
-use super::terms::Terms;
+use super::terms;
 use super::traced;
 use crate::observe::trace;
+use crate::proto::inline::Thresholds;
 use crate::proto::responder::limits;
 use crate::rdma::cm::{CmId, ConnectParams};
 use crate::rdma::listen::Request;
-use crate::wire::cm_private::{self, Settings};
+use crate::wire::cm_private::{PrivateData, Settings};
+use crate::wire::Version;
 
 /// The number of times that a device sends a packet again before it gives the connection up.
 const RETRIES: u8 = 6;
@@ -31,9 +34,9 @@ const ACK_TIMEOUT: u8 = 18;
 ///
 /// Those of [`CmId::connect`].
 pub(crate) fn request<O: Owner>(cm: &CmId<Lifecycle<O>>, settings: Settings, reads: u8) -> Result {
-    let private_data = cm_private::encode(settings);
+    let private_data = PrivateData::new(settings);
     cm.connect(&ConnectParams {
-        private_data: &private_data,
+        private_data: private_data.as_bytes(),
         // A requester reads none of the peer's memory.
         initiator_depth: 0,
         responder_resources: reads,
@@ -61,9 +64,9 @@ pub(crate) fn read_depth(request: &Request) -> Option<u8> {
 /// Those of [`CmId::accept`].
 pub(crate) fn answer<O: Owner>(cm: &CmId<Lifecycle<O>>, settings: Settings, reads: u8) -> Result {
     cm.set_ack_timeout(ACK_TIMEOUT)?;
-    let private_data = cm_private::encode(settings);
+    let private_data = PrivateData::new(settings);
     cm.accept(&ConnectParams {
-        private_data: &private_data,
+        private_data: private_data.as_bytes(),
         initiator_depth: reads,
         // A requester reads none of a responder's memory.
         responder_resources: 0,
@@ -77,18 +80,25 @@ pub(crate) fn answer<O: Owner>(cm: &CmId<Lifecycle<O>>, settings: Settings, read
     })
 }
 
-/// Returns the terms of a responder's connection that is being accepted with `settings`.
+/// Returns the terms in version one of a responder's connection that is being accepted with
+/// `settings`.
 pub(crate) fn responder_terms<O: Owner>(
     owner: &O,
     lifecycle: &Lifecycle<O>,
     settings: &Settings,
-) -> Terms {
+) -> Thresholds {
     let peer = lifecycle.peer();
     trace::private_data(traced::peer(owner), peer.as_ref());
-    Terms::of_responder(settings, peer)
+    terms::of_responder(settings, peer)
 }
 
-/// Returns the terms of a requester's connection that is established. `segments` is the most
+/// Returns whether the peer has said that it supports version two.
+pub(crate) fn knows_two<O: Owner>(lifecycle: &Lifecycle<O>) -> bool {
+    let versions = lifecycle.peer().and_then(|peer| peer.versions);
+    versions.is_some_and(|versions| versions.contains(Version::Two))
+}
+
+/// Returns the terms in version one of a requester's connection that is established. `segments` is the most
 /// segments of a chunk, for the trace.
 pub(crate) fn requester_terms<O: Owner>(
     owner: &O,
@@ -96,14 +106,14 @@ pub(crate) fn requester_terms<O: Owner>(
     lifecycle: &Lifecycle<O>,
     settings: &Settings,
     segments: u32,
-) -> Terms {
+) -> Thresholds {
     let peer = lifecycle.peer();
     trace::private_data(traced::peer(owner), peer.as_ref());
-    let terms = Terms::of_requester(settings, peer);
+    let terms = terms::of_requester(settings, peer);
     trace::inline_thresh(
-        &terms.thresholds,
-        terms.thresholds.max_inline_call(segments),
-        terms.thresholds.max_inline_reply(segments),
+        &terms,
+        terms.max_inline_call(segments),
+        terms.max_inline_reply(segments),
         cm.local_addr().bytes(),
         owner.address().bytes(),
     );

@@ -37,6 +37,8 @@ pub(crate) struct Lifecycle<O: Owner> {
 /// What the events have led to.
 struct Progress {
     conn: Conn,
+    /// An event on this side has ended the connection.
+    ended_here: bool,
     /// The peer's private data, if the peer sent any. On the side that requests the connection,
     /// they come with the event *established*; on the other side, with the request.
     peer: Option<Settings>,
@@ -47,6 +49,7 @@ impl<O: Owner> Lifecycle<O> {
     pub(crate) fn new(owner: O) -> impl PinInit<Self> {
         let progress = Progress {
             conn: Conn::new(),
+            ended_here: false,
             peer: None,
         };
         Self::with(owner, false, progress)
@@ -56,6 +59,7 @@ impl<O: Owner> Lifecycle<O> {
     pub(crate) fn answering(owner: O, request: &Request) -> impl PinInit<Self> {
         let mut progress = Progress {
             conn: Conn::new(),
+            ended_here: false,
             peer: cm_private::decode(request.private_data()),
         };
         progress.conn.on(Event::Request);
@@ -82,6 +86,7 @@ impl<O: Owner> Lifecycle<O> {
         let before = progress.conn.state();
         let step = progress.conn.on(event);
         let after = progress.conn.state();
+        progress.ended_here |= matches!(step, Step::To(State::Draining)) && is_local(event);
         trace::conn_state(traced::peer(&self.owner), event, before, after);
         step
     }
@@ -89,6 +94,12 @@ impl<O: Owner> Lifecycle<O> {
     /// Returns the settings in the peer's private data, if it sent any.
     pub(crate) fn peer(&self) -> Option<Settings> {
         self.progress.lock().peer
+    }
+
+    /// Returns whether this side has ended the connection: the device or its address has gone, or
+    /// the transport has closed it.
+    pub(crate) fn ended_here(&self) -> bool {
+        self.progress.lock().ended_here
     }
 
     /// Waits until the connection has left `state`: for `left` jiffies at most, and not longer than
@@ -146,6 +157,14 @@ impl<O: Owner> CmHandler for Lifecycle<O> {
             self.owner.force_close();
         }
     }
+}
+
+/// Returns whether an event that ends a connection comes from this side.
+const fn is_local(event: Event) -> bool {
+    matches!(
+        event,
+        Event::DeviceRemoval | Event::AddrChange | Event::Close
+    )
 }
 
 /// Translates an event of the connection manager for the state machine; `None` for an event that

@@ -6,8 +6,10 @@ use super::owner::Owner;
 use super::shared::Shared;
 use super::traced;
 use crate::observe::trace;
+use crate::proto::session::Output;
 use crate::rdma::qp::{Qp, Tag, WcError};
 use crate::rdma::recv::Received;
+use crate::wire::Direction;
 
 /// The part of a connection that depends on the role: requester or responder.
 ///
@@ -16,6 +18,9 @@ use crate::rdma::recv::Received;
 pub(crate) trait Role: Sized + Send + Sync + 'static {
     /// The transport that the connection belongs to.
     type Owner: Owner;
+
+    /// The tag of the session's messages.
+    const CONTROL: Tag;
 
     /// Whether this role answers connection requests. The peer's first message then means that the
     /// peer regards the connection as established.
@@ -35,6 +40,14 @@ pub(crate) trait Role: Sized + Send + Sync + 'static {
 
     /// Handles that the send queue has room again, after it was found full.
     fn room(conn: &ConnOf<Self>, qp: &QpOf<Self>);
+
+    /// Returns the credits in a message of the session with this direction: those that a call asks
+    /// for, or those that a reply grants.
+    fn credits(conn: &ConnOf<Self>, direction: Direction) -> u32;
+
+    /// Carries out what the session has decided, apart from sending messages. Called in process
+    /// context, without spinlocks.
+    fn decided(conn: &ConnOf<Self>, qp: &QpOf<Self>, output: Output);
 
     /// Notes that the connection is lost, before it is closed; see
     /// [`Completions::broken`](crate::rdma::qp::Completions::broken).

@@ -6,8 +6,11 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
+use super::agreement::Agreement;
 use super::owner::Owner;
-use super::terms::Terms;
+use crate::proto::inline::Thresholds;
+use crate::proto::session::{Config, Session};
+use crate::rdma::send::SendBuf;
 use crate::wire::Version;
 
 /// How far a queue pair has come. The context that finds it broken after it was in use closes the
@@ -34,10 +37,8 @@ pub(crate) struct Shared<R, O: Owner> {
     open: SpinLock<bool>,
     /// One of [`usability`].
     usability: Atomic<u32>,
-    /// The connection speaks version two.
-    version_two: Atomic<bool>,
-    /// See [`Terms::remote_invalidation`].
-    remote_invalidation: Atomic<bool>,
+    #[pin]
+    agreement: Agreement,
     /// A message has arrived since [`Self::take_heard`] was called.
     heard: Atomic<bool>,
     /// A message has arrived. This is only noted on the side that answers a connection request.
@@ -58,8 +59,7 @@ impl<R, O: Owner> Shared<R, O> {
                 owner,
                 open <- new_spinlock!(true, "rpcrdma::Shared::open"),
                 usability: Atomic::new(usability::CONNECTING),
-                version_two: Atomic::new(false),
-                remote_invalidation: Atomic::new(false),
+                agreement <- Agreement::new(),
                 heard: Atomic::new(false),
                 established: Atomic::new(false),
             }),
@@ -86,29 +86,83 @@ impl<R, O: Owner> Shared<R, O> {
         &self.owner
     }
 
-    /// Takes over what completions have to know of the terms that the handshake has led to. Until
-    /// then the peer may not invalidate our R_keys, and the version is one.
-    pub(crate) fn set_terms(&self, terms: &Terms) {
-        let two = matches!(terms.version(), Version::Two);
-        self.version_two.store(two, Relaxed);
-        self.remote_invalidation
-            .store(terms.remote_invalidation, Relaxed);
+    /// Begins the session that decides on version and terms, once the handshake has shown what the
+    /// peer announces. `out` has [`agreement::BUFFER`](super::agreement::BUFFER) bytes. Until then
+    /// the peer may not invalidate our R_keys, and the version is one.
+    pub(crate) fn begin_session(&self, config: Config, out: SendBuf) {
+        self.agreement.begin(config, out);
+    }
+
+    /// Returns what the peers have agreed on.
+    pub(super) fn agreement(&self) -> &Agreement {
+        &self.agreement
+    }
+
+    /// Returns the thresholds in force.
+    #[inline]
+    pub(crate) fn thresholds(&self) -> Thresholds {
+        self.agreement.live.thresholds()
+    }
+
+    /// Returns the number of the latest change of the terms. Whoever prepares a message reads it
+    /// before [`Self::thresholds`], and again before the message is posted: if it has changed, the
+    /// message is void.
+    #[inline]
+    pub(crate) fn generation(&self) -> u32 {
+        self.agreement.live.generation()
     }
 
     /// Returns the version that the connection speaks.
     #[inline]
     pub(crate) fn version(&self) -> Version {
-        if self.version_two.load(Relaxed) {
-            Version::Two
-        } else {
-            Version::One
-        }
+        self.agreement.live.version()
     }
 
     /// Returns whether the responder may invalidate the requester's R_keys.
     #[inline]
     pub(crate) fn remote_invalidation(&self) -> bool {
-        self.remote_invalidation.load(Relaxed)
+        self.agreement.live.remote_invalidation()
+    }
+
+    /// Returns whether messages may concern the session: in version two, and before the first
+    /// reply.
+    #[inline]
+    pub(crate) fn concerns_session(&self) -> bool {
+        self.agreement.live.concerns_session()
+    }
+
+    /// Returns whether every message concerns the session.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.agreement.live.is_watched()
+    }
+
+    /// Returns whether the peer takes calls of the backward direction.
+    pub(crate) fn permits_backward(&self) -> bool {
+        self.agreement.live.permits_backward()
+    }
+
+    /// Calls `act` with the session and its time in milliseconds; `None` without a session. `act`
+    /// must not sleep.
+    pub(crate) fn with_session<T>(&self, act: impl FnOnce(&mut Session, u64) -> T) -> Option<T> {
+        self.agreement.with(act)
+    }
+
+    /// Calls `post`, which posts a message that may be the first one, and lets `note` tell the
+    /// session before the answer can be handled. `post` must not sleep.
+    #[cold]
+    pub(crate) fn post_noted<T>(
+        &self,
+        post: impl FnOnce() -> T,
+        note: impl FnOnce(&T, &mut Session, u64),
+    ) -> T {
+        self.agreement.with_or_without(|session, now| {
+            let posted = post();
+            if let Some(session) = session {
+                note(&posted, session, now);
+            }
+            posted
+        })
     }
 
     /// Returns whether no message has arrived since the connection was made, and notes one. Called
@@ -175,7 +229,9 @@ impl<R, O: Owner> Shared<R, O> {
 
     /// Notes that the connection is closed. What a device still reports, should it not have been
     /// drained after all, then changes nothing for the next connection.
+    /// May sleep.
     pub(super) fn close(&self) {
         *self.open.lock() = false;
+        self.agreement.end();
     }
 }

@@ -1,52 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The terms of a connection.
+//! The terms of a connection in version one, which follow from the private data of both peers.
 
 use crate::proto::inline::Thresholds;
 use crate::wire::cm_private::Settings;
-use crate::wire::Version;
 
-/// What both peers of a connection keep to. The handshake sets the terms once; no message of
-/// version one changes them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    /// The longest message in each direction.
-    pub(crate) thresholds: Thresholds,
-    /// Whether the responder may invalidate the requester's R_keys.
-    pub(crate) remote_invalidation: bool,
+/// Returns the terms of a requester that has announced `local` and has found `peer` in the
+/// responder's private data, if it had any.
+///
+/// RFC 8797 section 4.1 lets a responder invalidate only if both peers have set the R bit, but
+/// Linux's server invalidates without having set it. So the bit that we have announced counts.
+pub(super) fn of_requester(local: &Settings, peer: Option<Settings>) -> Thresholds {
+    Thresholds {
+        remote_invalidation: local.remote_invalidation,
+        ..Thresholds::for_client(local, peer)
+    }
 }
 
-impl Terms {
-    /// Returns the terms of a requester that has announced `local` and has found `peer` in the
-    /// responder's private data, if it had any.
-    ///
-    /// RFC 8797 section 4.1 lets a responder invalidate only if both peers have set the R bit, but
-    /// Linux's server invalidates without having set it. So the bit that we have announced counts.
-    pub(super) fn of_requester(local: &Settings, peer: Option<Settings>) -> Self {
-        Self {
-            thresholds: Thresholds::for_client(local, peer),
-            remote_invalidation: local.remote_invalidation,
-        }
-    }
-
-    /// Returns the terms of a responder that announces `local` and has found `peer` in the
-    /// requester's private data, if it had any.
-    ///
-    /// The responder keeps to RFC 8797 section 4.1: it invalidates only if both peers have set the
-    /// R bit.
-    pub(super) fn of_responder(local: &Settings, peer: Option<Settings>) -> Self {
-        let thresholds = Thresholds::for_server(local, peer);
-        Self {
-            thresholds,
-            remote_invalidation: thresholds.remote_invalidation,
-        }
-    }
-
-    /// Returns the version that the connection speaks.
-    #[inline]
-    pub(crate) const fn version(&self) -> Version {
-        self.thresholds.version
-    }
+/// Returns the terms of a responder that announces `local` and has found `peer` in the requester's
+/// private data, if it had any.
+///
+/// The responder keeps to RFC 8797 section 4.1: it invalidates only if both peers have set the R
+/// bit.
+pub(super) fn of_responder(local: &Settings, peer: Option<Settings>) -> Thresholds {
+    Thresholds::for_server(local, peer)
 }
 
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
@@ -65,12 +42,11 @@ mod tests {
     /// Returns the terms of a responder that announces [`OURS`]: the longest message from and to
     /// the requester, and whether it may invalidate.
     fn terms(private_data: &[u8]) -> (u32, u32, bool) {
-        let terms = Terms::of_responder(&OURS, cm_private::decode(private_data));
-        let sizes = terms.thresholds;
+        let sizes = of_responder(&OURS, cm_private::decode(private_data));
         (
             sizes.client_to_server,
             sizes.server_to_client,
-            terms.remote_invalidation,
+            sizes.remote_invalidation,
         )
     }
 
@@ -103,8 +79,8 @@ mod tests {
                 remote_invalidation,
                 ..OURS
             };
-            let terms = Terms::of_responder(&of(ours), Some(of(theirs)));
-            assert_eq!(terms.remote_invalidation, ours && theirs);
+            let sizes = of_responder(&of(ours), Some(of(theirs)));
+            assert_eq!(sizes.remote_invalidation, ours && theirs);
         }
     }
 }

@@ -9,7 +9,7 @@
 //! requests backward credits with its calls, and our replies grant them.
 
 use super::super::wire::message::Body;
-use super::super::wire::{Direction, Message, Proc};
+use super::super::wire::{Direction, Message, Proc, Version};
 use super::inline::Thresholds;
 
 /// Credits granted in the backward direction: the number of calls that a peer may have outstanding.
@@ -55,26 +55,31 @@ pub const fn is_call(message: &Message<'_>) -> bool {
     matches!(Direction::of_rpc(message.payload()), Some(Direction::Call))
 }
 
-/// Returns whether a message of version one answers a call of its receiver: it is an RDMA_ERROR, or
-/// an RDMA_MSG without chunks whose RPC message is a reply. Only a few words are looked at, so that
-/// a responder can ask this about every message. [`message`] checks the answer.
+/// Returns whether a message of this version answers a call of its receiver: it is an RDMA_ERROR,
+/// or an RDMA_MSG without chunks whose RPC message is a reply. Only a few words are looked at, so
+/// that a responder can ask this about every message. [`message`] checks the answer.
 #[inline]
 //= 8167-4-2 direction told by RPC message type
 #[allow(dead_code, reason = "for the server's calls in the backward direction")]
-pub fn is_answer(bytes: &[u8]) -> bool {
+pub fn is_answer(version: Version, bytes: &[u8]) -> bool {
     // CAST: the discriminants of `repr(u32)` enums.
     const ERROR: [u8; 4] = (Proc::Error as u32).to_be_bytes();
     const REPLY: [u8; 4] = (Direction::Reply as u32).to_be_bytes();
-    /// The type and three empty lists. RDMA_MSG is zero.
-    const PLAIN: [u8; 16] = [0; 16];
+    /// The type, which is zero for RDMA_MSG, and the direction in a header of version two.
+    const TWO: [u8; 8] = (Direction::Reply as u64).to_be_bytes();
+    /// Three empty lists.
+    const PLAIN: [u8; 12] = [0; 12];
     /// The place of the type in a message.
     const TYPE: usize = 12;
-    /// The place of the direction of an RPC message behind such a header, counted from the type.
-    const DIRECTION: core::ops::Range<usize> = 20..24;
-    let Some((_, rest)) = bytes.split_at_checked(TYPE) else {
-        return false;
+    /// The place of the direction of an RPC message, counted from the lists.
+    const DIRECTION: core::ops::Range<usize> = 16..20;
+    let rest = bytes.get(TYPE..).unwrap_or_default();
+    let lists = match version {
+        Version::One => rest.strip_prefix(&[0; 4]),
+        Version::Two => rest.strip_prefix(&TWO),
     };
-    rest.get(DIRECTION) == Some(&REPLY) && rest.starts_with(&PLAIN) || rest.starts_with(&ERROR)
+    lists.is_some_and(|lists| lists.get(DIRECTION) == Some(&REPLY) && lists.starts_with(&PLAIN))
+        || rest.starts_with(&ERROR)
 }
 
 /// Returns the RPC message of a call, or of a reply, of `max` bytes at most.

@@ -11,7 +11,7 @@
 use super::version::Memory;
 
 /// The number of peers that a table can have.
-pub const CAPACITY: usize = 64;
+pub const CAPACITY: usize = 16;
 
 /// How long an entry is valid, in milliseconds: ten minutes.
 pub const TTL_MS: u64 = 600_000;

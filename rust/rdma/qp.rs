@@ -251,7 +251,7 @@ impl<C: Completions> Qp<C> {
 
     /// Gives every Receive a buffer of `size` bytes: as its next message was handled, or at once if
     /// it has one. Returns how many Receives still have a smaller one; see
-    /// [`Self::smaller_receives`]. Process context, may sleep.
+    /// [`Self::smaller_receives`]. Process context, may sleep; starts no I/O.
     ///
     /// # Errors
     ///
@@ -259,6 +259,7 @@ impl<C: Completions> Qp<C> {
     /// `ENOTCONN` after draining; `EINVAL` for a size that does not fit a work request; `ENOMEM`;
     /// `EIO` if the device cannot map the memory. Nothing has changed then.
     pub(crate) fn enlarge_receives(&self, size: usize) -> Result<u32> {
+        let _scope = NoIo::enter();
         self.recv_queue().enlarge(size)
     }
 

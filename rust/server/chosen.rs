@@ -2,8 +2,9 @@
 
 //! What the administrator and the service have chosen for a new connection.
 
-use super::config::{MAX_BC_REQUESTS, MAX_REQUESTS, MAX_REQ_SIZE};
-use crate::wire::cm_private::{Settings, Size};
+use super::config::{self, MAX_BC_REQUESTS, MAX_REQUESTS, MAX_REQ_SIZE};
+use crate::wire::cm_private::{Settings, Size, Versions};
+use crate::wire::Version;
 
 /// The choices for one connection, read when it is made.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +17,8 @@ pub(super) struct Chosen {
     pub(super) inline: u32,
     /// The most calls of ours that may be under way.
     pub(super) backward: u32,
+    /// The lowest and the highest version of RPC-over-RDMA that is served.
+    pub(super) versions: (Version, Version),
 }
 
 impl Chosen {
@@ -26,6 +29,7 @@ impl Chosen {
             credits: MAX_REQUESTS.get(),
             inline: MAX_REQ_SIZE.get(),
             backward: MAX_BC_REQUESTS,
+            versions: config::versions(),
         }
     }
 
@@ -35,7 +39,10 @@ impl Chosen {
             remote_invalidation: true,
             send: Size::from_bytes(self.inline),
             receive: Size::from_bytes(self.inline),
-            versions: None,
+            versions: match self.versions {
+                (_, Version::Two) => Some(Versions::ALL),
+                (_, Version::One) => None,
+            },
         }
     }
 }

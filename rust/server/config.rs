@@ -7,6 +7,7 @@
 use kernel::prelude::*;
 
 use crate::sunrpc::sysctl::{Counter, Entry, Knob};
+use crate::wire::Version;
 
 /// The most calls of a requester that may be outstanding: its grant never exceeds them.
 pub(crate) static MAX_REQUESTS: Knob = Knob::new(c"max_requests", 128, 4, 16384);
@@ -14,6 +15,18 @@ pub(crate) static MAX_REQUESTS: Knob = Knob::new(c"max_requests", 128, 4, 16384)
 /// The inline threshold in bytes, transport header included: the longest message that is received
 /// inline, and the longest that is sent inline if the requester receives as much.
 pub(crate) static MAX_REQ_SIZE: Knob = Knob::new(c"max_req_size", 4096, 4096, 65536);
+
+/// The highest version of RPC-over-RDMA that is served. It is a setting of ours.
+static MAX_VERSION: Knob = Knob::new(c"max_version", 2, 1, 2);
+
+/// Returns the lowest and the highest version that a new connection is served in.
+pub(crate) fn versions() -> (Version, Version) {
+    let highest = match MAX_VERSION.get() {
+        1 => Version::One,
+        _ => Version::Two,
+    };
+    (Version::One, highest)
+}
 
 /// The most calls to a requester that may be outstanding. The stock module has no setting for it.
 pub(crate) const MAX_BC_REQUESTS: u32 = 2;
@@ -48,8 +61,9 @@ const fn zero(name: &'static CStr) -> Knob {
 /// The directory of [`SYSCTLS`] below `/proc/sys`.
 pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc/svc_rdma";
 
-/// The settings and counters: names, defaults and ranges of the stock module.
-pub(crate) static SYSCTLS: [Entry; 12] = [
+/// The settings and counters: names, defaults and ranges of the stock module, and one of
+/// ours.
+pub(crate) static SYSCTLS: [Entry; 13] = [
     Entry::Knob(&MAX_REQUESTS),
     Entry::Knob(&MAX_REQ_SIZE),
     Entry::Knob(&READ_DEPTH),
@@ -62,4 +76,5 @@ pub(crate) static SYSCTLS: [Entry; 12] = [
     Entry::Knob(&RQ_PROD),
     Entry::Knob(&SQ_POLL),
     Entry::Knob(&SQ_PROD),
+    Entry::Knob(&MAX_VERSION),
 ];

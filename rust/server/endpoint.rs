@@ -10,9 +10,11 @@ use kernel::workqueue::{Work, WorkItem};
 
 use super::breach;
 use super::budget::Waiter;
+use super::config::MAX_REQ_SIZE;
 use super::flights::{Outgoing, PROBE};
 use super::responder::Responder;
 use super::service::Service;
+use super::session;
 use super::watch::{Measure, Seen, Watched};
 use crate::conn::connection::{Connection, Parts};
 use crate::observe::stats::RequesterBreach;
@@ -76,18 +78,20 @@ impl Endpoint {
         &self.role().limits
     }
 
-    /// Returns a send buffer that the device does not use. May sleep.
+    /// Returns a send buffer of at least `len` bytes that the device does not use. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`; `EIO` if the device cannot map it.
     #[inline]
-    pub(super) fn send_buffer(&self) -> Result<SendBuf> {
-        if let Some(buf) = self.role().flights.send_buffer() {
+    pub(super) fn send_buffer(&self, len: u32) -> Result<SendBuf> {
+        // CAST: `usize` has at least 32 bits.
+        let len = len as usize;
+        // A buffer that was made for a lower threshold is freed.
+        let free = self.role().flights.send_buffer();
+        if let Some(buf) = free.filter(|buf| buf.capacity() >= len) {
             return Ok(buf);
         }
-        // CAST: `usize` has at least 32 bits.
-        let len = self.terms().thresholds.server_to_client as usize;
         SendBuf::new(self.pd(), len, GFP_KERNEL)
     }
 
@@ -109,6 +113,7 @@ impl Endpoint {
 
 impl Watched for Endpoint {
     fn look(&self) {
+        session::look(self, MAX_REQ_SIZE.get());
         let (retired, outstanding) = (self.qp().retired(), self.qp().has_outstanding());
         let heard = self.shared().take_heard();
         let measure = self.seen.lock().look(retired, outstanding, heard);

@@ -26,8 +26,10 @@ const SEND: Tag = Tag::new(0);
 pub(super) const PROBE: Tag = Tag::new(1);
 /// The tag of calls to the requester.
 pub(super) const BACKWARD: Tag = Tag::new(2);
+/// The tag of the session's messages.
+pub(super) const CONTROL: Tag = Tag::new(3);
 /// The tag of the first slot.
-const FIRST: u32 = 3;
+const FIRST: u32 = 4;
 
 /// Returns the number of tags of a connection with so many slots.
 pub(super) const fn tags(operations: u32) -> u32 {

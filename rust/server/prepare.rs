@@ -16,7 +16,7 @@ use super::owner::Owner;
 use super::responder::{Conn, QueuePair, Responder};
 use super::service::Service;
 use super::sizes::Sizes;
-use super::{flights, log};
+use super::{flights, log, session};
 use crate::conn::connection::{self, Parts};
 use crate::conn::lifecycle::Lifecycle;
 use crate::conn::owner::Owner as _;
@@ -60,13 +60,12 @@ impl Prepared {
             .device()
             .ok_or(Failure::Step(Step::Device, ENODEV))?;
         let reads = reads(&request, &device)?;
-        let mut sizes = sizes(&chosen, &device)?;
+        let sizes = sizes(&chosen, &device)?;
         let owner = Owner::new(request.local_addr(), request.peer_addr());
         let owner = owner.map_err(Step::State.failed())?;
         let lifecycle = Lifecycle::answering(owner.clone(), &request);
         let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(Step::State.failed())?;
         let terms = handshake::responder_terms(&owner, &lifecycle, &chosen.announce());
-        sizes.limits.remote_invalidation = terms.remote_invalidation;
         let needs_regions = device.limits().reads_need_regions;
         let name = device.name();
         let lease = removal::lease(&service.devices, &device, owner.clone(), &lifecycle)
@@ -86,10 +85,9 @@ impl Prepared {
         let qp = connection::queue_pair(&cm, &pd, &sizes.queues, tags, shared.clone())
             .map_err(Step::QueuePair.failed())?;
         post_receives(&qp, sizes.queues.receives)?;
-        shared.set_terms(&terms);
+        session::begin(&shared, &pd, &chosen, terms).map_err(Step::State.failed())?;
         let calls = shared.role().calls.clone();
         let parts = Parts {
-            terms,
             qp,
             pd,
             cm,

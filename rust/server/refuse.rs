@@ -17,6 +17,9 @@ use crate::proto::responder::reply::Cannot;
 use crate::wire::error_as;
 use crate::wire::message::ErrorBody;
 
+/// Room for any error, in bytes.
+const ERROR: u32 = 64;
+
 /// Answers a message that is not served, if the protocol has an answer. May sleep.
 #[cold]
 pub(super) fn message(ep: &Endpoint, refusal: &Refusal) {
@@ -77,7 +80,7 @@ fn send(ep: &Endpoint, version: u32, (xid, credits): (u32, u32), error: ErrorBod
         ErrorBody::Vers { .. } => trace::server::err_vers(xid),
         _ => trace::server::err_chunk(xid),
     }
-    let written = ep.send_buffer().and_then(|mut buf| {
+    let written = ep.send_buffer(ERROR).and_then(|mut buf| {
         let len = error_as(version, buf.as_mut_slice(), xid, credits, error);
         let len = len.map_err(|_| EMSGSIZE)?;
         Ok((buf, len))

@@ -13,10 +13,11 @@ use super::call::Call;
 use super::config::WRITES;
 use super::endpoint::Endpoint;
 use super::flights::{lane, Outgoing};
-use super::refuse;
+use super::{refuse, session};
 use super::responder::unmapped;
 use crate::conn::traced;
 use crate::observe::trace;
+use crate::proto::inline::Thresholds;
 use crate::proto::responder::reply::{Plan, Write};
 use crate::rdma::qp::Remote;
 use crate::rdma::scatter::Source;
@@ -35,8 +36,12 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
     let credits = ep.role().calls.answer(call);
     let lists = call.lists();
-    let thresholds = &ep.terms().thresholds;
-    let plan = match Plan::new(message.len(), call.marks(), &lists, thresholds) {
+    let thresholds = Thresholds {
+        // A reply has the version of its call.
+        version: call.version(),
+        ..ep.thresholds()
+    };
+    let plan = match Plan::new(message.len(), call.marks(), &lists, &thresholds) {
         Ok(plan) => plan,
         Err(cannot) => {
             refuse::reply(ep, call, (cannot, message.len()), credits);
@@ -44,7 +49,7 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
         }
     };
     let closed = |_: &Error| ep.shared().force_close();
-    let mut buf = ep.send_buffer().inspect_err(closed)?;
+    let mut buf = ep.send_buffer(thresholds.server_to_client).inspect_err(closed)?;
     let mut writes = Writes::new(ep, &message);
     let bytes = buf.as_mut_slice();
     let header = plan.encode(bytes, call.xid(), credits, |write| writes.add(&write));
@@ -52,7 +57,8 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
         .map_err(|_| EMSGSIZE)
         .and_then(|at| write(ep, &message, &plan, bytes, call, at));
     let out = written.and_then(|len| Ok((len, writes.finish()?)));
-    let (rkey, long) = (call.rkey(), plan.proc() == ListProc::Nomsg);
+    let rkey = call.rkey().filter(|_| thresholds.remote_invalidation);
+    let long = plan.proc() == ListProc::Nomsg;
     let (len, mut source) = match out {
         Ok(out) => out,
         Err(error) => {
@@ -77,6 +83,7 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
         rkey,
     };
     ep.send(out);
+    session::replied(ep);
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::atomic::AtomicFlag;
+use kernel::sync::atomic::{Atomic, AtomicFlag};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::budget::Budget;
@@ -49,6 +49,8 @@ pub(crate) struct Responder {
     pub(super) device: Name,
     /// The connection is being closed because of what the requester did.
     pub(super) breached: AtomicFlag,
+    /// The inline threshold that the session was told last, in bytes.
+    pub(super) inline: Atomic<u32>,
 }
 
 /// What a thread of the service is to receive.
@@ -110,6 +112,7 @@ impl Responder {
             spare <- spare,
             device,
             breached: AtomicFlag::new(false),
+            inline: Atomic::new(0),
         }))
     }
 

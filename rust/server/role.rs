@@ -6,24 +6,27 @@ use kernel::prelude::*;
 
 use super::breach;
 use super::call::Call;
-use super::config::RECEIVED;
-use super::early;
-use super::flights::{lane, Flight, BACKWARD};
+use super::config::{MAX_BC_REQUESTS, RECEIVED};
+use super::flights::{lane, Flight, BACKWARD, CONTROL};
 use super::owner::Owner;
 use super::responder::{Conn, Incoming, QueuePair, Responder};
+use super::{early, session};
 use crate::conn::owner::Owner as _;
 use crate::conn::role::Role;
 use crate::conn::traced;
 use crate::observe::stats::RequesterBreach;
 use crate::observe::trace;
 use crate::proto::conn::Event;
+use crate::proto::session::Output;
 use crate::rdma::qp::{Tag, WcError};
 use crate::rdma::scatter::Source;
+use crate::wire::Direction;
 
 impl Role for Responder {
     type Owner = Owner;
 
     const ANSWERS: bool = true;
+    const CONTROL: Tag = CONTROL;
 
     fn established(conn: &Conn) {
         conn.role().lifecycle.on(Event::Message);
@@ -36,7 +39,10 @@ impl Role for Responder {
         if msg.invalidated().is_some() {
             return breach::close(conn, 0, RequesterBreach::Invalidate);
         }
-        if conn.owner().route().answer(msg.bytes()) {
+        if session::received(conn, qp, msg.bytes()) {
+            return;
+        }
+        if conn.owner().route().answer(conn.version(), msg.bytes()) {
             return;
         }
         if early::fetch(conn, qp, &msg) {
@@ -70,6 +76,17 @@ impl Role for Responder {
             Ok(false) => {}
             Err(_) => conn.force_close(),
         }
+    }
+
+    fn credits(conn: &Conn, direction: Direction) -> u32 {
+        match direction {
+            Direction::Call => MAX_BC_REQUESTS,
+            Direction::Reply => conn.role().calls.posted(),
+        }
+    }
+
+    fn decided(conn: &Conn, _qp: &QueuePair, output: Output) {
+        session::decided(conn, &output);
     }
 
     fn broken(conn: &Conn, qp: &QueuePair, error: &WcError) {

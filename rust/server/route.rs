@@ -7,6 +7,7 @@ use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use crate::proto::backward;
+use crate::wire::Version;
 
 /// A client transport, as its connection sees it. The methods are for process context, and do not
 /// sleep.
@@ -67,11 +68,11 @@ impl Route {
         self.caller.lock().clone()
     }
 
-    /// Gives a message to the caller if it is an answer to a call. Returns whether it did.
+    /// Gives a message of this version to the caller if it is an answer to a call. Returns whether it did.
     /// Completion worker; does not sleep.
     #[inline]
-    pub(super) fn answer(&self, bytes: &[u8]) -> bool {
-        self.exists.load(Acquire) && backward::is_answer(bytes) && self.pass_on(bytes)
+    pub(super) fn answer(&self, version: Version, bytes: &[u8]) -> bool {
+        self.exists.load(Acquire) && backward::is_answer(version, bytes) && self.pass_on(bytes)
     }
 
     #[cold]
@@ -145,20 +146,20 @@ mod tests {
     fn only_answers_reach_the_caller_and_only_while_there_is_one() -> Result {
         let route = KBox::pin_init(Route::new(), GFP_KERNEL)?;
         let caller = counting()?;
-        assert!(!route.answer(&ANSWER));
+        assert!(!route.answer(Version::One, &ANSWER));
         route.set_credits(3);
         route.wake_senders();
 
         route.attach(caller.clone())?;
         assert!(route.attach(counting()?).is_err_and(|error| error == EBUSY));
-        assert!(route.answer(&ANSWER));
-        assert!(!route.answer(&OTHER));
-        assert!(!route.answer(&[]));
+        assert!(route.answer(Version::One, &ANSWER));
+        assert!(!route.answer(Version::One, &OTHER));
+        assert!(!route.answer(Version::One, &[]));
         route.set_credits(2);
         route.wake_senders();
 
         route.detach();
-        assert!(!route.answer(&ANSWER));
+        assert!(!route.answer(Version::One, &ANSWER));
         route.set_credits(1);
         route.wake_senders();
         let counts = [&caller.answers, &caller.credits, &caller.wakes];

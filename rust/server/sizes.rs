@@ -8,10 +8,10 @@ use super::chosen::Chosen;
 use crate::conn::queues::Queues;
 use crate::proto::responder::grant::Grant;
 use crate::proto::responder::limits::Limits;
+use crate::proto::session::SPARE_RECEIVES;
 use crate::rdma::cq::DRAIN_ENTRIES;
 use crate::rdma::device;
 use crate::rdma::qp::DRAIN_SEND_WRS;
-use crate::wire::Version;
 
 /// What the upper layer puts around the largest payload, in bytes.
 const AROUND: u32 = PAGE_SIZE as u32;
@@ -50,11 +50,12 @@ impl Sizes {
         let longest = chosen.max_payload.saturating_add(AROUND);
         let pages = longest >> PAGE_SHIFT;
         let chain = pages / sges + EXTRA_SEGMENTS;
-        let fixed = chosen.backward + PROBES;
+        let fixed = chosen.backward + SPARE_RECEIVES + PROBES;
         // Two of the longest chains, beside what the calls need.
         let room = device.max_qp_wr.saturating_sub(DRAIN_SEND_WRS);
         let entries = device.max_cqe.saturating_sub(DRAIN_ENTRIES);
-        let other = fixed + chosen.backward + RECEIVE_BATCH;
+        let spare = chosen.backward + SPARE_RECEIVES;
+        let other = fixed + spare + RECEIVE_BATCH;
         let credits = chosen
             .credits
             .min(room.saturating_sub(fixed) / SEND_WR_PER_CALL)
@@ -62,8 +63,8 @@ impl Sizes {
         if credits == 0 {
             return None;
         }
-        let first = credits.min(Grant::FIRST) + RECEIVE_BATCH + chosen.backward;
-        let receives_max = credits + RECEIVE_BATCH + chosen.backward;
+        let first = credits.min(Grant::FIRST) + RECEIVE_BATCH + spare;
+        let receives_max = credits + RECEIVE_BATCH + spare;
         let send_wr = (credits * SEND_WR_PER_CALL + 2 * chain + fixed)
             .min(room)
             .min(entries.saturating_sub(receives_max));
@@ -80,7 +81,7 @@ impl Sizes {
             },
             operations: 2 * credits,
             limits: Limits {
-                versions: (Version::One, Version::One),
+                versions: chosen.versions,
                 max_call: longest,
                 max_reply: longest,
                 // In memory regions, each RDMA Read takes a registration as well.
@@ -93,7 +94,8 @@ impl Sizes {
                 sges,
                 // CAST: a small constant.
                 page_shift: PAGE_SHIFT as u32,
-                remote_invalidation: false,
+                // The reply decides whether a requester accepts it.
+                remote_invalidation: true,
             },
         })
     }
@@ -103,12 +105,14 @@ impl Sizes {
 #[kernel::prelude::kunit_tests(rpcrdma_server_sizes)]
 mod tests {
     use super::*;
+    use crate::wire::Version;
 
     const CHOSEN: Chosen = Chosen {
         max_payload: 1 << 20,
         credits: 128,
         inline: 4096,
         backward: 2,
+        versions: (Version::One, Version::Two),
     };
 
     fn device(max_qp_wr: u32, max_sge: u32, max_read_sge: u32, iwarp: bool) -> device::Limits {

@@ -63,7 +63,7 @@ impl Seen {
 
 /// A connection that is watched.
 pub(super) trait Watched: Send + Sync {
-    /// Looks whether the requester still answers. Does not sleep.
+    /// Looks whether the requester still answers, and at the settings. May sleep.
     fn look(&self);
 }
 

@@ -27,6 +27,8 @@ pub(crate) enum Breach {
     /// A call of the server was refused because of its form, or because the server exceeded its
     /// credits: event `xprtrdma_cb_refused`.
     BackwardCall,
+    /// A message broke the rules by which the peers agree on version and characteristics.
+    Session,
 }
 
 /// The module's counters of [`Breach`]es.
@@ -37,6 +39,7 @@ pub(crate) struct BreachCounts {
     bad_credits: Counter,
     not_a_send: Counter,
     backward_call: Counter,
+    session: Counter,
 }
 
 static COUNTS: BreachCounts = BreachCounts::new();
@@ -55,6 +58,7 @@ impl BreachCounts {
             bad_credits: Counter::new(),
             not_a_send: Counter::new(),
             backward_call: Counter::new(),
+            session: Counter::new(),
         }
     }
 
@@ -71,6 +75,7 @@ impl BreachCounts {
             Breach::BadCredits => &self.bad_credits,
             Breach::NotASend => &self.not_a_send,
             Breach::BackwardCall => &self.backward_call,
+            Breach::Session => &self.session,
         }
         .add(1);
     }

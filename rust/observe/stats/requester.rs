@@ -88,6 +88,8 @@ breaches! {
     Slow = ("slow", "replies have waited too long"),
     /// A connection has ended while RDMA Reads or Writes were outstanding.
     TransferLost = ("transfer_lost", "connection lost during RDMA Reads or Writes"),
+    /// A message broke the rules by which the peers agree on version and characteristics.
+    Session = ("session", "message that breaks the rules of version two"),
     /// A connection request was refused because too many are waiting.
     Backlog = ("backlog", "too many connection requests"),
 }

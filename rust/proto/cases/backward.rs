@@ -3,7 +3,7 @@
 //! Calls in the backward direction.
 
 use super::super::super::wire::cm_private::{Settings, Size};
-use super::super::super::wire::{Limits, Message};
+use super::super::super::wire::{Limits, Message, Version};
 use super::super::backward::{is_answer, is_call, max_call, max_message, message, Refusal};
 use super::super::inline::Thresholds;
 use super::ensure;
@@ -110,6 +110,17 @@ fn check_forms() -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Returns a message with a word for the direction behind its type, as version two has it.
+fn in_version_two(bytes: &[u8], direction: u8) -> [u8; 96] {
+    let (head, tail) = bytes.split_at_checked(16).unwrap_or_default();
+    let word = [0, 0, 0, direction];
+    let mut two = [0; 96];
+    for (to, from) in two.iter_mut().zip(head.iter().chain(&word).chain(tail)) {
+        *to = *from;
+    }
+    two
+}
+
 /// Messages that answer a call of their receiver, and others.
 fn check_answers() -> Result<(), &'static str> {
     // Direction in the RPC message, its length, byte of the header that is not zero; verdict.
@@ -130,15 +141,22 @@ fn check_answers() -> Result<(), &'static str> {
             *byte = 1;
         }
         let (bytes, end) = with_message(&header, XID, direction, len);
-        ensure!(is_answer(bytes.get(..end).unwrap_or(&[])) == verdict, name);
+        let bytes = bytes.get(..end).unwrap_or(&[]);
+        ensure!(is_answer(Version::One, bytes) == verdict, name);
+        for (word, of_reply) in [(0, false), (1, true), (2, false)] {
+            let two = in_version_two(bytes, word);
+            let two = two.get(..end + 4).unwrap_or(&[]);
+            ensure!(is_answer(Version::Two, two) == (verdict && of_reply), name);
+            ensure!(!is_answer(Version::One, two), "version two as one");
+        }
     }
     let error = [1, 2, 3, 4, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 4];
-    ensure!(is_answer(&error), "error");
+    ensure!(is_answer(Version::One, &error), "error");
     ensure!(
-        !is_answer(error.get(..15).unwrap_or(&[])),
+        !is_answer(Version::One, error.get(..15).unwrap_or(&[])),
         "part of an error"
     );
-    ensure!(!is_answer(&[]), "nothing");
+    ensure!(!is_answer(Version::One, &[]), "nothing");
     Ok(())
 }
 

@@ -19,14 +19,14 @@ use crate::wire::Direction;
 /// Returns the length of a buffer for calls over a connection, in bytes.
 pub(super) fn buffer_len(ep: &Endpoint) -> usize {
     // CAST: `usize` has at least 32 bits.
-    (ep.terms().thresholds.server_to_client as usize).min(PAGE_SIZE)
+    (ep.thresholds().server_to_client as usize).min(PAGE_SIZE)
 }
 
-/// Returns whether a call is short enough for the requester.
+/// Returns whether a call is short enough for the requester, which takes calls at all.
 pub(super) fn fits(ep: &Endpoint, rqst: &Rqst<'_, Callback>) -> bool {
     // CAST: a page is small.
-    let max = backward::max_call(&ep.terms().thresholds, PAGE_SIZE as u32);
-    rqst.send_buf().len() <= max
+    let max = backward::max_call(&ep.thresholds(), PAGE_SIZE as u32);
+    ep.shared().permits_backward() && rqst.send_buf().len() <= max
 }
 
 /// Sends a call. Does not sleep.
@@ -64,7 +64,7 @@ fn post(ep: &Endpoint, rqst: &Rqst<'_, Callback>, credits: u32) -> Result<(), Se
     let message = rqst.send_buf();
     // CAST: `usize` has at least 32 bits.
     let len = message.len() as usize;
-    let version = ep.terms().version();
+    let version = ep.shared().version();
     let header = |out: &mut [u8]| version.inline(out, rqst.xid(), credits, Direction::Call);
     let posted = ep.post_backward(BACKWARD, |out| {
         write(out, header, len, |out| message.copy_to(0, out))

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The session of a requester's connection: the messages that concern it, and what it decides.
+//!
+//! In version one, only the messages up to the first reply concern the session. In version two,
+//! operations without an RPC do as well, and messages that cannot be decoded.
+
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::Arc;
+
+use super::config::Config;
+use super::endpoint::{Endpoint, GROW};
+use super::request::{Phase, Request};
+use super::requester::{Conn, Incoming, QueuePair};
+use super::transport::Client;
+use super::{reply, role};
+use crate::conn::agreement::BUFFER;
+use crate::observe::stats::{breach, Breach};
+use crate::proto::backward::is_call;
+use crate::proto::inline::Thresholds;
+use crate::proto::session::{self, Output, Side, Take, Verdict};
+use crate::proto::version::Cause;
+use crate::proto::xchar::Known;
+use crate::rdma::pd::Pd;
+use crate::rdma::send::SendBuf;
+use crate::sunrpc::random;
+use crate::sunrpc::xprt::Xprt;
+use crate::wire::message::Body;
+use crate::wire::v2::{to_version_one, FIRST_MESSAGE_MAX};
+use crate::wire::xchar::BackwardSupport;
+use crate::wire::{EncodeError, Message, Version};
+
+/// The largest size of Receives that the server may ask for.
+const MOST_RECEIVE: u32 = 65536;
+
+/// Begins the session of a connection whose handshake has led to `one`, the terms of version one.
+/// May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`, `EIO`.
+pub(super) fn begin(
+    client: &Client,
+    xprt: &Xprt<Client>,
+    conn: &Conn,
+    pd: &Arc<Pd>,
+    config: &Config,
+    (one, knows_two): (Thresholds, bool),
+) -> Result {
+    let one_only = client.peers().is_one_only(xprt.net(), &xprt.addr());
+    let first = config.version.first_version(knows_two, one_only);
+    let buffer = SendBuf::new(pd, BUFFER, GFP_KERNEL)?;
+    let config = session::Config {
+        side: Side::Client,
+        versions: (first, first),
+        one,
+        receive: config.receive_size(),
+        range: (FIRST_MESSAGE_MAX, MOST_RECEIVE),
+        send: config.inline_send,
+        invalidation: true,
+        backward: BackwardSupport::SizeLimited,
+        xid: random(),
+    };
+    let told = &conn.role().told;
+    told.send.store(config.send, Relaxed);
+    told.receive.store(config.receive, Relaxed);
+    conn.begin_session(config, buffer);
+    Ok(())
+}
+
+/// Handles a message that may concern the session. Completion worker; does not sleep.
+#[cold]
+pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
+    let (bytes, watched) = (msg.bytes(), conn.is_watched());
+    let decoded = if watched {
+        Message::decode(bytes, &reply::LIMITS)
+    } else {
+        Message::decode_as(conn.version(), bytes, &reply::LIMITS)
+    };
+    let verdict = match &decoded {
+        Ok(header) if !watched && !is_control(header) => {
+            note_length(conn, bytes.len());
+            return deliver(conn, qp, msg, header, true);
+        }
+        Ok(header) => conn.with_session(|session, now| session.on_message(header, now)),
+        Err(error) => conn.with_session(|session, now| session.on_undecodable(bytes, error, now)),
+    };
+    // Without a session the handshake has not ended: an honest peer sends nothing yet.
+    let Some(verdict) = verdict else {
+        return conn.force_close();
+    };
+    report(&verdict);
+    match (&decoded, verdict.take) {
+        (Ok(header), Take::Deliver) => deliver(conn, qp, msg, header, verdict.grant),
+        (Ok(header), Take::Done | Take::Drop) => {
+            if verdict.grant {
+                conn.role()
+                    .credits
+                    .granted(conn, header.xid(), header.credits());
+            }
+            reply::check_unmatched_rkey(conn, header.xid(), msg);
+        }
+        // The first call is about to be sent again, so it does not fail.
+        (Err(_), Take::Done) => {}
+        (Err(error), Take::Deliver | Take::Drop) => {
+            reply::handle_undecodable(conn, qp, msg, error);
+        }
+    }
+    conn.pump(qp);
+}
+
+/// Returns whether a message of version two always concerns the session.
+fn is_control(header: &Message<'_>) -> bool {
+    matches!(header.body(), Body::Optional { .. } | Body::Error(_))
+}
+
+/// Tells the session of a reply that shows that the server knows the size of our Receives.
+fn note_length(conn: &Conn, len: usize) {
+    let expected = conn.thresholds().server_to_client;
+    if let Ok(len @ 1..) = u32::try_from(len) {
+        if len > expected {
+            conn.with_session(|session, _| session.on_long_reply(len));
+        }
+    }
+}
+
+/// Handles a message that carries an RPC message, or an error about one.
+fn deliver(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>, grant: bool) {
+    if is_call(header) {
+        role::call(conn, msg, header);
+    } else {
+        reply::handle(conn, qp, msg, header, grant);
+    }
+}
+
+/// Counts what is wrong with a message.
+fn report(verdict: &Verdict) {
+    if verdict.breach.is_some() {
+        breach(Breach::Session);
+    }
+}
+
+/// Carries out what the session has decided.
+pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
+    match output {
+        Output::Remember(memory) => {
+            let xprt = conn.owner();
+            let table = xprt.data().peers();
+            table.note(xprt.net(), &xprt.addr(), memory);
+        }
+        Output::Resend { xid, version } => resend(conn, qp, xid, version),
+        Output::Void { .. } => void(conn),
+        Output::Post { .. } => grow(conn),
+        Output::Close(_) => conn.force_close(),
+        // The connection sends messages by itself.
+        Output::Send(_) | Output::Settled(_) => {}
+    }
+}
+
+/// Sends the first call again, in `version`. If it was given up meanwhile, nothing is sent.
+fn resend(conn: &Conn, qp: &QueuePair, xid: u32, version: Version) {
+    let sent = conn.owner().slots().any(|slot| {
+        let request: &Request = slot.data();
+        let state = &mut request.lock().state;
+        let found = state.phase == Phase::Sent && state.epoch == conn.epoch() && state.xid == xid;
+        let len = state.out_len;
+        let message = state.out.as_mut().map(|out| out.as_mut_slice());
+        match message.and_then(|bytes| bytes.get(..len)) {
+            Some(message) if found => conn.post_control(qp, |out| write(message, version, out)),
+            _ => false,
+        }
+    });
+    if !sent {
+        // The call's credit would stay taken, and with it the only one.
+        conn.force_close();
+    }
+}
+
+/// Writes `message`, a call in version two, to `out` in `version`. Returns its length.
+fn write(message: &[u8], version: Version, out: &mut [u8]) -> Result<usize, EncodeError> {
+    if version == Version::One {
+        return to_version_one(message, out);
+    }
+    out.get_mut(..message.len())
+        .ok_or(EncodeError::NoRoom)?
+        .copy_from_slice(message);
+    Ok(message.len())
+}
+
+/// Posts a call that may be the first one, and tells the session.
+///
+/// # Errors
+///
+/// Those of `post`.
+#[cold]
+pub(super) fn post_first<T, E>(
+    conn: &Conn,
+    xid: u32,
+    post: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    conn.post_noted(post, |posted, session, now| {
+        if posted.is_ok() {
+            session.on_sent(xid, now);
+        }
+    })
+}
+
+/// Makes sure that no call that was prepared for former terms is posted any more, and tells the
+/// session.
+fn void(conn: &Conn) {
+    let generation = conn.generation();
+    for slot in conn.owner().slots() {
+        // A call is posted under this lock, after its generation was compared.
+        let request: &Request = slot.data();
+        drop(request.lock());
+    }
+    conn.with_session(|session, _| session.on_voided(generation));
+}
+
+/// Has a worker give the Receives larger buffers.
+fn grow(conn: &Conn) {
+    let xprt = conn.owner();
+    let current = xprt.data().endpoint();
+    if let Some(ep) = current.filter(|ep| ep.epoch() == conn.epoch()) {
+        order_growth(&ep);
+    }
+}
+
+/// Tells the session of the time, and of settings that have changed. Process context; does not
+/// sleep.
+pub(super) fn look(ep: &Arc<Endpoint>, config: &Config) {
+    let (conn, told) = (ep.shared(), &ep.requester().told);
+    if !conn.concerns_session() {
+        return;
+    }
+    let changed = |told: &Atomic<u32>, now: u32| told.xchg(now, Relaxed) != now;
+    let send = changed(&told.send, config.inline_send).then_some(config.inline_send);
+    let receive = changed(&told.receive, config.receive_size()).then_some(config.receive_size());
+    conn.with_session(|session, now| {
+        session.on_timer(now);
+        if let Some(size) = receive {
+            session.want_receive(size);
+        }
+        if let Some(size) = send {
+            session.want_send(size);
+            // The server need not keep larger Receives than we use. Should it have refused, or be
+            // busy with an earlier request, it does no harm.
+            let _ = session.ask(Known::ReceiveBufferSize(size));
+        }
+    });
+    conn.pump(ep.qp());
+    if send.is_some() || has_short_buffers(ep) {
+        order_growth(ep);
+    }
+}
+
+/// Returns whether a slot's send buffer is shorter than the longest message that may be sent.
+fn has_short_buffers(ep: &Endpoint) -> bool {
+    // CAST: `usize` has at least 32 bits.
+    let len = ep.thresholds().client_to_server as usize;
+    ep.shared().owner().slots().any(|slot| {
+        let request: &Request = slot.data();
+        let out = &request.lock().state.out;
+        out.as_ref().is_some_and(|out| out.capacity() < len)
+    })
+}
+
+/// Has a worker give Receives and slots larger buffers.
+fn order_growth(ep: &Arc<Endpoint>) {
+    // The queue refuses an item that is queued already, and that one suffices.
+    let _ = ep.shared().owner().queue().enqueue::<_, GROW>(ep.clone());
+}
+
+/// Notes that the connection is lost, and what that means for the next one.
+pub(super) fn lost(xprt: &Xprt<Client>, conn: &Conn, cause: Cause) {
+    let memory = conn.with_session(|session, _| session.on_lost(cause));
+    if let Some(memory) = memory.flatten() {
+        xprt.data().peers().note(xprt.net(), &xprt.addr(), memory);
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What both peers of a connection have agreed on, and the messages that they agree by.
+//!
+//! [`proto::session`](crate::proto::session) decides. This file keeps the session behind a lock,
+//! publishes its terms for readers without the lock, and sends its messages. They go out of one
+//! buffer, one at a time, so that they never wait for memory.
+
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::{new_spinlock, SpinLock};
+use kernel::time::{Instant, Monotonic};
+
+use super::live::Live;
+use super::role::{QpOf, Role};
+use crate::proto::session::{Config, Control, Output, Session};
+use crate::rdma::qp::PostError;
+use crate::rdma::send::SendBuf;
+use crate::wire::v2::FIRST_MESSAGE_MAX;
+use crate::wire::EncodeError;
+
+/// The length of the buffer for the session's messages, in bytes. The first call fits as well,
+/// which may have to be sent again.
+// CAST: `usize` has at least 32 bits.
+pub(crate) const BUFFER: usize = FIRST_MESSAGE_MAX as usize;
+
+/// The agreement of one connection.
+#[pin_data]
+pub(super) struct Agreement {
+    pub(super) live: Live,
+    /// The session's time begins here.
+    made: Instant<Monotonic>,
+    /// Receives are to become larger.
+    growing: Atomic<bool>,
+    #[pin]
+    inner: SpinLock<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Present from the handshake until the connection is closed.
+    current: Option<Current>,
+}
+
+struct Current {
+    session: Session,
+    out: SendBuf,
+    /// A message that could not be posted yet.
+    unsent: Option<Control>,
+    /// The size of Receives that the session wants to be posted, in bytes.
+    wanted: Option<u32>,
+    /// The number of Receives that are still to become larger.
+    smaller: u32,
+}
+
+/// What came of sending a message of the session.
+enum Sent {
+    /// It is on its way, or the connection is broken.
+    Posted,
+    /// The buffer or the send queue has no room now. The end of a work request makes room.
+    Waits,
+}
+
+impl Agreement {
+    /// Makes the agreement of a connection before its handshake.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            live: Live::new(),
+            made: Instant::now(),
+            growing: Atomic::new(false),
+            inner <- new_spinlock!(Inner::default(), "rpcrdma::Agreement::inner"),
+        })
+    }
+
+    /// Begins the session. `out` has [`BUFFER`] bytes.
+    pub(super) fn begin(&self, config: Config, out: SendBuf) {
+        let session = Session::new(config);
+        let mut inner = self.inner.lock();
+        self.live.publish(session.terms());
+        inner.current = Some(Current {
+            session,
+            out,
+            unsent: None,
+            wanted: None,
+            smaller: 0,
+        });
+    }
+
+    /// Ends the session, and frees its buffer. May sleep.
+    pub(super) fn end(&self) {
+        let ended = self.inner.lock().current.take();
+        drop(ended);
+    }
+
+    /// Returns the session's time, in milliseconds.
+    pub(super) fn now(&self) -> u64 {
+        u64::try_from(self.made.elapsed().as_millis()).unwrap_or(0)
+    }
+
+    /// Calls `act` with the session and its time, and publishes the terms afterwards. `None` if there is no
+    /// session. `act` must not sleep.
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut Session, u64) -> T) -> Option<T> {
+        self.with_or_without(|session, now| session.map(|session| act(session, now)))
+    }
+
+    /// Calls `act` with the session, if there is one, and its time, and publishes the terms
+    /// afterwards. `act` must not sleep.
+    pub(super) fn with_or_without<T>(&self, act: impl FnOnce(Option<&mut Session>, u64) -> T) -> T {
+        let mut inner = self.inner.lock();
+        let mut session = inner.current.as_mut().map(|current| &mut current.session);
+        let result = act(session.as_deref_mut(), self.now());
+        if let Some(session) = session {
+            self.live.publish(session.terms());
+        }
+        result
+    }
+
+    /// Returns the next thing to do, except for messages, which are posted by `send`.
+    pub(super) fn poll<R: Role>(
+        &self,
+        qp: &QpOf<R>,
+        credits: impl Fn(&Control) -> u32,
+    ) -> Option<Output> {
+        let mut inner = self.inner.lock();
+        let current = inner.current.as_mut()?;
+        loop {
+            if let Some(control) = current.unsent.take() {
+                if let Sent::Waits = current.send::<R>(qp, &control, credits(&control)) {
+                    current.unsent = Some(control);
+                    return None;
+                }
+            }
+            let output = current.session.poll(self.now());
+            self.live.publish(current.session.terms());
+            match output {
+                Some(Output::Send(control)) => current.unsent = Some(control),
+                Some(Output::Post { size }) => {
+                    current.wanted = Some(size);
+                    return output;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Posts a message that `write` puts into the buffer; `write` returns its length. Returns
+    /// `false` if that was not possible.
+    pub(super) fn post<R: Role>(
+        &self,
+        qp: &QpOf<R>,
+        write: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>,
+    ) -> bool {
+        let mut inner = self.inner.lock();
+        let Some(current) = inner.current.as_mut() else {
+            return false;
+        };
+        !current.out.in_flight()
+            && write(current.out.as_mut_slice())
+                .is_ok_and(|len| current.post::<R>(qp, len).is_ok())
+    }
+
+    /// Returns whether Receives are to become larger.
+    #[inline]
+    pub(super) fn receives_are_growing(&self) -> bool {
+        self.growing.load(Relaxed)
+    }
+
+    /// Returns the size of Receives that the session wants to be posted, in bytes.
+    pub(super) fn wanted_receives(&self) -> Option<u32> {
+        self.inner.lock().current.as_ref()?.wanted
+    }
+
+    /// Notes how many Receives are still to become larger: `smaller`. Returns whether that has
+    /// changed anything.
+    pub(super) fn receives_grow(&self, smaller: u32) -> bool {
+        let mut inner = self.inner.lock();
+        let Some(current) = inner.current.as_mut() else {
+            return false;
+        };
+        let gone = current.smaller.saturating_sub(smaller);
+        current.smaller = smaller;
+        current.session.on_consumed(gone);
+        self.growing.store(smaller != 0, Relaxed);
+        self.live.publish(current.session.terms());
+        gone != 0
+    }
+
+    /// Notes that Receives of `size` bytes are being posted, `smaller` of which are still to become
+    /// as large; or that this failed.
+    pub(super) fn receives_posted(&self, size: u32, smaller: Result<u32>) {
+        let mut inner = self.inner.lock();
+        let Some(current) = inner.current.as_mut() else {
+            return;
+        };
+        current.wanted = None;
+        match smaller {
+            Ok(smaller) => {
+                current.smaller = smaller;
+                self.growing.store(smaller != 0, Relaxed);
+                current.session.on_posting(size, smaller);
+            }
+            Err(_) => current.session.on_post_failed(),
+        }
+        self.live.publish(current.session.terms());
+    }
+}
+
+impl Current {
+    fn send<R: Role>(&mut self, qp: &QpOf<R>, control: &Control, credits: u32) -> Sent {
+        if self.out.in_flight() {
+            return Sent::Waits;
+        }
+        // The buffer is long enough for every message of the session.
+        let Ok(len) = control.encode(self.out.as_mut_slice(), credits) else {
+            return Sent::Posted;
+        };
+        match self.post::<R>(qp, len) {
+            Err(PostError::Full) => Sent::Waits,
+            // A queue pair that has failed has its connection closed.
+            Ok(_) | Err(PostError::Invalid | PostError::Broken(_)) => Sent::Posted,
+        }
+    }
+
+    /// Posts what is in the buffer. The Send is signalled, so that the buffer becomes free however
+    /// quiet the connection is.
+    fn post<R: Role>(&mut self, qp: &QpOf<R>, len: usize) -> Result<u64, PostError> {
+        let no_regions = core::iter::empty();
+        qp.post_send(R::CONTROL, no_regions, &mut self.out, len, true)
+    }
+}

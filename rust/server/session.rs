@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The session of a responder's connection: the messages that concern it, and what it decides.
+//!
+//! The first message that can be decoded settles the version of the connection. In version two,
+//! operations without an RPC concern the session as well. All other messages are received by a
+//! thread of the service.
+
+use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::Arc;
+
+use super::chosen::Chosen;
+use super::responder::{Conn, QueuePair, Responder};
+use crate::conn::agreement::BUFFER;
+use crate::conn::connection::Connection;
+use crate::observe::stats::{requester_breach, RequesterBreach};
+use crate::proto::inline::Thresholds;
+use crate::proto::session::{Config, Output, Side, Take};
+use crate::rdma::pd::Pd;
+use crate::rdma::send::SendBuf;
+use crate::sunrpc::random;
+use crate::wire::v2::FIRST_MESSAGE_MAX;
+use crate::wire::xchar::BackwardSupport;
+use crate::wire::{peek, Message, Proc, Version};
+
+/// Begins the session of a connection whose handshake has led to `one`, the terms of version one.
+/// May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`, `EIO`.
+pub(super) fn begin(conn: &Conn, pd: &Arc<Pd>, chosen: &Chosen, one: Thresholds) -> Result {
+    let buffer = SendBuf::new(pd, BUFFER, GFP_KERNEL)?;
+    let config = Config {
+        side: Side::Server,
+        versions: chosen.versions,
+        one,
+        receive: chosen.inline,
+        range: (FIRST_MESSAGE_MAX, chosen.inline),
+        send: chosen.inline,
+        invalidation: false,
+        backward: BackwardSupport::SizeLimited,
+        xid: random(),
+    };
+    conn.role().inline.store(chosen.inline, Relaxed);
+    conn.begin_session(config, buffer);
+    Ok(())
+}
+
+/// Handles a message, if it concerns the session alone. Returns `false` for a message that a thread
+/// of the service has to receive. Completion worker; does not sleep.
+#[inline]
+pub(super) fn received(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
+    (conn.is_watched() || !is_ordinary(bytes, conn.version())) && take(conn, qp, bytes)
+}
+
+/// Returns whether a message is of the connection's version, and of a type with chunk lists.
+#[inline]
+fn is_ordinary(bytes: &[u8], version: Version) -> bool {
+    // CAST: the discriminants of a `repr(u32)` enum.
+    const LISTS: [u32; 2] = [Proc::Msg as u32, Proc::Nomsg as u32];
+    // A message that is too short is refused by the thread that receives it.
+    peek(bytes).map_or(true, |prefix| {
+        prefix.version == version.number() && LISTS.contains(&prefix.proc)
+    })
+}
+
+/// Passes a message to the session. Returns whether it is done with.
+#[cold]
+fn take(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
+    // What cannot be decoded is refused by the thread that receives it.
+    let Ok(message) = Message::decode(bytes, &conn.role().limits.wire()) else {
+        return false;
+    };
+    let verdict = conn.with_session(|session, now| session.on_message(&message, now));
+    conn.pump(qp);
+    let Some(verdict) = verdict else {
+        return false;
+    };
+    if verdict.breach.is_some() {
+        requester_breach(RequesterBreach::Session);
+    }
+    matches!(verdict.take, Take::Done | Take::Drop)
+}
+
+/// Notes that a reply was sent, which may be the first one.
+#[inline]
+pub(super) fn replied(conn: &Connection<Responder>) {
+    let shared = conn.shared();
+    if shared.is_watched() {
+        shared.with_session(|session, _| session.on_replied());
+        shared.pump(conn.qp());
+    }
+}
+
+/// Carries out what the session has decided.
+pub(super) fn decided(conn: &Conn, output: &Output) {
+    match output {
+        Output::Close(_) => conn.force_close(),
+        // The server never asks a requester for smaller Receives, so nothing waits for replies that
+        // were prepared before.
+        Output::Void { .. } => {
+            let generation = conn.generation();
+            conn.with_session(|session, _| session.on_voided(generation));
+        }
+        // The watch posts larger Receives.
+        Output::Post { .. } | Output::Settled(_) => {}
+        // Only a client remembers its peers and sends calls. Messages are sent by the connection.
+        Output::Remember(_) | Output::Resend { .. } | Output::Send(_) => {}
+    }
+}
+
+/// Tells the session of the time, and of the inline threshold that is set now if it has changed.
+/// May sleep.
+pub(super) fn look(conn: &Connection<Responder>, inline: u32) {
+    // Only the watch calls this, and so changes the value.
+    let known = &conn.shared().role().inline;
+    let changed = known.load(Relaxed) != inline;
+    known.store(inline, Relaxed);
+    conn.shared().with_session(|session, now| {
+        session.on_timer(now);
+        if changed {
+            session.want_receive(inline);
+            session.want_send(inline);
+        }
+    });
+    conn.shared().pump(conn.qp());
+    conn.follow_session();
+}
