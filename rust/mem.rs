@@ -333,7 +333,10 @@ mod tests {
         let v4 = SockAddr::v4([192, 0, 2, 1], 20049);
         let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];
         assert_eq!(v4.ip(), mapped);
-        assert_eq!(SockAddr::from_storage(storage(bindings::AF_INET6)).ip(), [7; 16]);
+        assert_eq!(
+            SockAddr::from_storage(storage(bindings::AF_INET6)).ip(),
+            [7; 16]
+        );
         assert_eq!(SockAddr::from_storage(storage(0)).ip(), [0; 16]);
     }
 

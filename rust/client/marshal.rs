@@ -114,7 +114,13 @@ fn marshal(
     let (call, reply) = (rqst.send_buf(), rqst.recv_buf());
     let thresholds = thresholds(ep, state);
     let plan = plan(&thresholds, rqst, &call, &reply)?;
-    let header = encode(ep, rqst, (&plan, thresholds.version), (&call, &reply), state)?;
+    let header = encode(
+        ep,
+        rqst,
+        (&plan, thresholds.version),
+        (&call, &reply),
+        state,
+    )?;
     let out = state.out.as_mut().ok_or(MarshalError::NoBuffer)?;
     state.out_len = header + copy_inline(&plan, &call, out.as_mut_slice(), header)?;
     account(&plan, rqst, header, (&call, state), stats);

@@ -5,11 +5,11 @@
 use super::request::Request;
 use super::requester::{Conn, Incoming, QueuePair, Requester};
 use super::transport::Client;
-use super::{backward, fence, probe, reply, session, tags};
+use super::{deliver, fence, probe, reply, session, tags};
 use crate::conn::role::Role;
 use crate::conn::traced;
 use crate::observe::trace::{self, WcStatus};
-use crate::proto::backward::{is_call, CREDITS};
+use crate::proto::backward::CREDITS;
 use crate::proto::session::Output;
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::{Tag, WcError};
@@ -30,8 +30,7 @@ impl Role for Requester {
         // The result is long, so it is not moved out of its place.
         let decoded = Message::decode_as(Version::One, bytes, &reply::LIMITS);
         match &decoded {
-            Ok(header) if is_call(header) => call(conn, &msg, header),
-            Ok(header) => reply::handle(conn, qp, &msg, header, true),
+            Ok(header) => deliver::message(conn, qp, &msg, header, true),
             Err(error) => reply::handle_undecodable(conn, qp, &msg, error),
         }
     }
@@ -62,18 +61,6 @@ impl Role for Requester {
 
     fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
         session::decided(conn, qp, output);
-    }
-}
-
-/// Handles a call of the server.
-pub(super) fn call(conn: &Conn, msg: &Incoming<'_>, header: &Message<'_>) {
-    // A call answers none of ours, so the peer had no key to invalidate.
-    match msg.invalidated() {
-        Some(rkey) => {
-            reply::report_foreign_rkey(conn, header.xid(), rkey);
-            conn.force_close();
-        }
-        None => backward::receive(conn, header),
     }
 }
 

@@ -14,10 +14,9 @@ use super::endpoint::{Endpoint, GROW};
 use super::request::{Phase, Request};
 use super::requester::{Conn, Incoming, QueuePair};
 use super::transport::Client;
-use super::{reply, role};
+use super::{deliver, reply};
 use crate::conn::agreement::BUFFER;
 use crate::observe::stats::{breach, Breach};
-use crate::proto::backward::is_call;
 use crate::proto::inline::Thresholds;
 use crate::proto::session::{self, Output, Side, Take, Verdict};
 use crate::proto::version::Cause;
@@ -81,7 +80,7 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
     let verdict = match &decoded {
         Ok(header) if !watched && !is_control(header) => {
             note_length(conn, bytes.len());
-            return deliver(conn, qp, msg, header, true);
+            return deliver::message(conn, qp, msg, header, true);
         }
         Ok(header) => conn.with_session(|session, now| session.on_message(header, now)),
         Err(error) => conn.with_session(|session, now| session.on_undecodable(bytes, error, now)),
@@ -92,7 +91,9 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
     };
     report(&verdict);
     match (&decoded, verdict.take) {
-        (Ok(header), Take::Deliver) => deliver(conn, qp, msg, header, verdict.grant),
+        (Ok(header), Take::Deliver) => {
+            deliver::message(conn, qp, msg, header, verdict.grant);
+        }
         (Ok(header), Take::Done | Take::Drop) => {
             if verdict.grant {
                 conn.role()
@@ -122,15 +123,6 @@ fn note_length(conn: &Conn, len: usize) {
         if len > expected {
             conn.with_session(|session, _| session.on_long_reply(len));
         }
-    }
-}
-
-/// Handles a message that carries an RPC message, or an error about one.
-fn deliver(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>, grant: bool) {
-    if is_call(header) {
-        role::call(conn, msg, header);
-    } else {
-        reply::handle(conn, qp, msg, header, grant);
     }
 }
 

@@ -12,9 +12,8 @@ use kernel::sync::{new_spinlock, SpinLock};
 use kernel::time::{Instant, Monotonic};
 
 use super::live::Live;
-use super::role::{QpOf, Role};
 use crate::proto::session::{Config, Control, Output, Session};
-use crate::rdma::qp::PostError;
+use crate::rdma::qp::{Completions, PostError, Qp, Tag};
 use crate::rdma::send::SendBuf;
 use crate::wire::v2::FIRST_MESSAGE_MAX;
 use crate::wire::EncodeError;
@@ -97,8 +96,8 @@ impl Agreement {
         u64::try_from(self.made.elapsed().as_millis()).unwrap_or(0)
     }
 
-    /// Calls `act` with the session and its time, and publishes the terms afterwards. `None` if there is no
-    /// session. `act` must not sleep.
+    /// Calls `act` with the session and its time, and publishes the terms afterwards. `None` if
+    /// there is no session. `act` must not sleep.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut Session, u64) -> T) -> Option<T> {
         self.with_or_without(|session, now| session.map(|session| act(session, now)))
     }
@@ -115,17 +114,17 @@ impl Agreement {
         result
     }
 
-    /// Returns the next thing to do, except for messages, which are posted by `send`.
-    pub(super) fn poll<R: Role>(
+    /// Returns the next thing to do. Messages are posted with this tag, and not returned.
+    pub(super) fn poll<C: Completions>(
         &self,
-        qp: &QpOf<R>,
+        (qp, tag): (&Qp<C>, Tag),
         credits: impl Fn(&Control) -> u32,
     ) -> Option<Output> {
         let mut inner = self.inner.lock();
         let current = inner.current.as_mut()?;
         loop {
             if let Some(control) = current.unsent.take() {
-                if let Sent::Waits = current.send::<R>(qp, &control, credits(&control)) {
+                if let Sent::Waits = current.send((qp, tag), &control, credits(&control)) {
                     current.unsent = Some(control);
                     return None;
                 }
@@ -143,20 +142,22 @@ impl Agreement {
         }
     }
 
-    /// Posts a message that `write` puts into the buffer; `write` returns its length. Returns
-    /// `false` if that was not possible.
-    pub(super) fn post<R: Role>(
+    /// Posts a message that `write` puts into the buffer, with this tag; `write` returns its
+    /// length. Returns `false` if that was not possible.
+    pub(super) fn post<C: Completions>(
         &self,
-        qp: &QpOf<R>,
+        (qp, tag): (&Qp<C>, Tag),
         write: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>,
     ) -> bool {
         let mut inner = self.inner.lock();
         let Some(current) = inner.current.as_mut() else {
             return false;
         };
-        !current.out.in_flight()
-            && write(current.out.as_mut_slice())
-                .is_ok_and(|len| current.post::<R>(qp, len).is_ok())
+        if current.out.in_flight() {
+            return false;
+        }
+        let written = write(current.out.as_mut_slice());
+        written.is_ok_and(|len| current.post((qp, tag), len).is_ok())
     }
 
     /// Returns whether Receives are to become larger.
@@ -206,7 +207,12 @@ impl Agreement {
 }
 
 impl Current {
-    fn send<R: Role>(&mut self, qp: &QpOf<R>, control: &Control, credits: u32) -> Sent {
+    fn send<C: Completions>(
+        &mut self,
+        way: (&Qp<C>, Tag),
+        control: &Control,
+        credits: u32,
+    ) -> Sent {
         if self.out.in_flight() {
             return Sent::Waits;
         }
@@ -214,7 +220,7 @@ impl Current {
         let Ok(len) = control.encode(self.out.as_mut_slice(), credits) else {
             return Sent::Posted;
         };
-        match self.post::<R>(qp, len) {
+        match self.post(way, len) {
             Err(PostError::Full) => Sent::Waits,
             // A queue pair that has failed has its connection closed.
             Ok(_) | Err(PostError::Invalid | PostError::Broken(_)) => Sent::Posted,
@@ -223,8 +229,12 @@ impl Current {
 
     /// Posts what is in the buffer. The Send is signalled, so that the buffer becomes free however
     /// quiet the connection is.
-    fn post<R: Role>(&mut self, qp: &QpOf<R>, len: usize) -> Result<u64, PostError> {
+    fn post<C: Completions>(
+        &mut self,
+        (qp, tag): (&Qp<C>, Tag),
+        len: usize,
+    ) -> Result<u64, PostError> {
         let no_regions = core::iter::empty();
-        qp.post_send(R::CONTROL, no_regions, &mut self.out, len, true)
+        qp.post_send(tag, no_regions, &mut self.out, len, true)
     }
 }

@@ -4,6 +4,7 @@
 
 use super::role::{ConnOf, QpOf, Role};
 use super::shared::Shared;
+use crate::proto::session::Control;
 use crate::wire::EncodeError;
 
 impl<R: Role> Shared<R, R::Owner> {
@@ -11,7 +12,7 @@ impl<R: Role> Shared<R, R::Owner> {
     /// each input to the session. Process context, without spinlocks; does not sleep.
     pub(crate) fn pump(&self, qp: &QpOf<R>) {
         let credits = |control: &_| credits::<R>(self, control);
-        while let Some(output) = self.agreement().poll::<R>(qp, credits) {
+        while let Some(output) = self.agreement().poll((qp, R::CONTROL), credits) {
             R::decided(self, qp, output);
         }
     }
@@ -23,7 +24,7 @@ impl<R: Role> Shared<R, R::Owner> {
         qp: &QpOf<R>,
         write: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>,
     ) -> bool {
-        self.agreement().post::<R>(qp, write)
+        self.agreement().post((qp, R::CONTROL), write)
     }
 
     /// Tells the session if Receives have become larger.
@@ -35,6 +36,6 @@ impl<R: Role> Shared<R, R::Owner> {
     }
 }
 
-fn credits<R: Role>(conn: &ConnOf<R>, control: &crate::proto::session::Control) -> u32 {
+fn credits<R: Role>(conn: &ConnOf<R>, control: &Control) -> u32 {
     R::credits(conn, control.direction)
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The handshake: what each peer announces in the private data of the connection manager
-//! (RFC 8797), and the terms of version one that follow
-//! from it.
+//! (RFC 8797), and the terms of version one that follow from it.
 
 use kernel::prelude::*;
 
@@ -98,8 +97,8 @@ pub(crate) fn knows_two<O: Owner>(lifecycle: &Lifecycle<O>) -> bool {
     versions.is_some_and(|versions| versions.contains(Version::Two))
 }
 
-/// Returns the terms in version one of a requester's connection that is established. `segments` is the most
-/// segments of a chunk, for the trace.
+/// Returns the terms in version one of a requester's connection that is established. `segments` is
+/// the most segments of a chunk, for the trace.
 pub(crate) fn requester_terms<O: Owner>(
     owner: &O,
     cm: &CmId<Lifecycle<O>>,

@@ -45,10 +45,7 @@ impl<P: Table> Debugfs<P> {
                 dir.read_only_file(c"requester_breaches", RequesterBreaches),
                 GFP_KERNEL,
             )?,
-            _peers: KBox::pin_init(
-                dir.read_write_file(c"peers", Clearable(peers)),
-                GFP_KERNEL,
-            )?,
+            _peers: KBox::pin_init(dir.read_write_file(c"peers", Clearable(peers)), GFP_KERNEL)?,
         })
     }
 }

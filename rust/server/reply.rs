@@ -13,8 +13,8 @@ use super::call::Call;
 use super::config::WRITES;
 use super::endpoint::Endpoint;
 use super::flights::{lane, Outgoing};
-use super::{refuse, session};
 use super::responder::unmapped;
+use super::{refuse, session};
 use crate::conn::traced;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
@@ -49,7 +49,9 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
         }
     };
     let closed = |_: &Error| ep.shared().force_close();
-    let mut buf = ep.send_buffer(thresholds.server_to_client).inspect_err(closed)?;
+    let mut buf = ep
+        .send_buffer(thresholds.server_to_client)
+        .inspect_err(closed)?;
     let mut writes = Writes::new(ep, &message);
     let bytes = buf.as_mut_slice();
     let header = plan.encode(bytes, call.xid(), credits, |write| writes.add(&write));

@@ -68,7 +68,8 @@ impl Route {
         self.caller.lock().clone()
     }
 
-    /// Gives a message of this version to the caller if it is an answer to a call. Returns whether it did.
+    /// Gives a message of this version to the caller if it is an answer to a call. Returns whether
+    /// it did.
     /// Completion worker; does not sleep.
     #[inline]
     pub(super) fn answer(&self, version: Version, bytes: &[u8]) -> bool {

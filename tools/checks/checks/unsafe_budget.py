@@ -16,10 +16,10 @@ NAME = "unsafe budget"
 # that are not listed may have none.
 BUDGET: dict[str, int] = {
     "raw": 2,
-    "mem": 21,
+    "mem": 22,
     "work": 20,
     "rdma": 191,
-    "sunrpc": 382,
+    "sunrpc": 386,
     "observe": 3,
     # Registers the transports, because `client` and `server` may not contain unsafe code.
     "rpcrdma": 3,
