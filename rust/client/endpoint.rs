@@ -102,9 +102,7 @@ impl Endpoint {
     /// `ENOMEM`, `EIO`.
     pub(super) fn serve_backward(&self) -> Result {
         // CAST: `usize` has at least 32 bits.
-        let len = (self.thresholds().client_to_server as usize).min(PAGE_SIZE);
-        // CAST: `usize` has at least 32 bits.
-        self.replies().fill(self.pd(), CREDITS as usize, len)
+        self.replies().fill(self.pd(), CREDITS as usize, PAGE_SIZE)
     }
 
     /// Takes a send buffer that the device may still be reading, and returns another one. May

@@ -123,7 +123,7 @@ impl Reconnect for Client {
         let ep = made?;
         // The credits of the last connection are void before a call is sent on this one.
         xprt.reset_congestion();
-        self.set_backward_max(backward::max_message(&ep.thresholds()));
+        session::set_backward_max(ep.shared());
         self.set_endpoint(ep.clone());
         for slot in xprt.slots() {
             slot.data().set_endpoint(ep.clone());

@@ -9,6 +9,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
+use super::backward::max_message;
 use super::config::Config;
 use super::endpoint::{Endpoint, GROW};
 use super::request::{Phase, Request};
@@ -69,7 +70,7 @@ pub(super) fn begin(
 }
 
 /// Handles a message that may concern the session. Completion worker; does not sleep.
-#[cold]
+#[inline(never)]
 pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
     let (bytes, watched) = (msg.bytes(), conn.is_watched());
     let decoded = if watched {
@@ -146,8 +147,16 @@ pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
         Output::Post { .. } => grow(conn),
         Output::Close(_) => conn.force_close(),
         // The connection sends messages by itself.
-        Output::Send(_) | Output::Settled(_) => {}
+        Output::Send(_) => {}
+        Output::Settled(_) => set_backward_max(conn),
     }
+}
+
+/// Tells NFS how long messages in the backward direction may be. It asks when it makes a session,
+/// long after the first reply.
+pub(super) fn set_backward_max(conn: &Conn) {
+    let max = max_message(&conn.thresholds());
+    conn.owner().data().set_backward_max(max);
 }
 
 /// Sends the first call again, in `version`. If it was given up meanwhile, nothing is sent.
