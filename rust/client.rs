@@ -15,7 +15,6 @@
 //! | [`request`], [`tags`] | a request slot and its phases; the tags of its work requests |
 //! | [`marshal`], [`register`] | plans, registers and encodes a call, outside the send lock |
 //! | [`send`] | posts a prepared call, under the send lock |
-//! | [`deliver`] | passes on a message that has arrived |
 //! | [`reply`], [`complete`] | checks a reply; completes its RPC |
 //! | [`fence`] | invalidates memory before its owner gets it back |
 //! | [`release`] | gives up a call that may be under way |
@@ -42,7 +41,6 @@ pub(crate) mod transport;
 mod backward;
 mod complete;
 mod connect;
-mod deliver;
 mod endpoint;
 mod fence;
 mod grow;

@@ -37,15 +37,11 @@ pub mod credits;
 pub mod inline;
 #[allow(dead_code, unused_imports, reason = "RFC 5666 only")]
 pub mod legacy;
-#[allow(dead_code, reason = "for version two")]
 pub mod peers;
 pub mod requester;
 pub mod responder;
-#[allow(dead_code, unused_imports, reason = "for version two")]
 pub mod session;
-#[allow(dead_code, unused_imports, reason = "for version two")]
 pub mod version;
-#[allow(dead_code, unused_imports, reason = "for version two")]
 pub mod xchar;
 
 #[cfg(any(test, RPCRDMA_KUNIT))]

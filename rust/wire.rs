@@ -37,9 +37,7 @@ pub mod cm_private;
 pub mod conf_rdma;
 pub mod message;
 pub mod v1;
-#[allow(dead_code, unused_imports, reason = "for version two")]
 pub mod v2;
-#[allow(dead_code, unused_imports, reason = "for version two")]
 pub mod xchar;
 
 mod cursor;
@@ -51,7 +49,6 @@ mod header;
 mod limits;
 mod lists;
 mod prefix;
-#[allow(dead_code, reason = "for version two")]
 mod remedy;
 mod segment;
 mod version;
@@ -72,7 +69,6 @@ pub use lists::{has_read_list, Lists, ReadSegments, Segments, WriteChunk, WriteC
 #[allow(unused_imports, reason = "named by the host tests")]
 pub use message::{Message, Proc};
 pub use prefix::{peek, Prefix};
-#[allow(unused_imports, reason = "for version two")]
 pub use remedy::{answer, Receiver, Remedy};
 pub use segment::{ReadSegment, Segment};
 pub use version::{Direction, Version};

@@ -14,10 +14,10 @@ use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
 use super::endpoint::Endpoint;
-use super::requester::Conn;
+use super::requester::{Conn, Incoming};
 use super::tags::BACKWARD_TAG;
-use super::traced;
 use super::transport::Client;
+use super::{reply, traced};
 use crate::conn::backward::{write, Unposted};
 use crate::observe::stats::{breach, Breach};
 use crate::observe::trace::{self, Task};
@@ -37,8 +37,20 @@ pub(super) fn max_message(thresholds: &Thresholds) -> u32 {
     backward::max_message(thresholds, PAGE_SIZE as u32)
 }
 
-/// Handles a call. Completion worker; does not sleep.
-pub(super) fn receive(conn: &Conn, header: &Message<'_>) {
+/// Handles a message that is a call of the server. Completion worker; does not sleep.
+pub(super) fn called(conn: &Conn, msg: &Incoming<'_>, header: &Message<'_>) {
+    // A call answers none of ours, so the peer had no key to invalidate.
+    match msg.invalidated() {
+        Some(rkey) => {
+            reply::report_foreign_rkey(conn, header.xid(), rkey);
+            conn.force_close();
+        }
+        None => receive(conn, header),
+    }
+}
+
+/// Handles a call that has invalidated no R_key.
+fn receive(conn: &Conn, header: &Message<'_>) {
     let peer = traced::peer(conn.owner());
     trace::cb_call(peer, header.xid());
     let Err(refusal) = deliver(conn, header) else {

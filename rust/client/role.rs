@@ -5,11 +5,11 @@
 use super::request::Request;
 use super::requester::{Conn, Incoming, QueuePair, Requester};
 use super::transport::Client;
-use super::{deliver, fence, probe, reply, session, tags};
+use super::{backward, fence, probe, reply, session, tags};
 use crate::conn::role::Role;
 use crate::conn::traced;
 use crate::observe::trace::{self, WcStatus};
-use crate::proto::backward::CREDITS;
+use crate::proto::backward::{is_call, CREDITS};
 use crate::proto::session::Output;
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::{Tag, WcError};
@@ -30,7 +30,8 @@ impl Role for Requester {
         // The result is long, so it is not moved out of its place.
         let decoded = Message::decode_as(Version::One, bytes, &reply::LIMITS);
         match &decoded {
-            Ok(header) => deliver::message(conn, qp, &msg, header, true),
+            Ok(header) if is_call(header) => backward::called(conn, &msg, header),
+            Ok(header) => reply::handle(conn, qp, &msg, header, true),
             Err(error) => reply::handle_undecodable(conn, qp, &msg, error),
         }
     }

@@ -9,15 +9,16 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
-use super::backward::max_message;
 use super::config::Config;
 use super::endpoint::{Endpoint, GROW};
 use super::request::{Phase, Request};
 use super::requester::{Conn, Incoming, QueuePair};
 use super::transport::Client;
-use super::{deliver, reply};
+use super::{backward, reply, traced};
 use crate::conn::agreement::BUFFER;
 use crate::observe::stats::{breach, Breach};
+use crate::observe::trace;
+use crate::proto::backward::is_call;
 use crate::proto::inline::Thresholds;
 use crate::proto::session::{self, Output, Side, Take, Verdict};
 use crate::proto::version::Cause;
@@ -81,7 +82,7 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
     let verdict = match &decoded {
         Ok(header) if !watched && !is_control(header) => {
             note_length(conn, bytes.len());
-            return deliver::message(conn, qp, msg, header, true);
+            return deliver(conn, qp, msg, header, true);
         }
         Ok(header) => conn.with_session(|session, now| session.on_message(header, now)),
         Err(error) => conn.with_session(|session, now| session.on_undecodable(bytes, error, now)),
@@ -90,11 +91,9 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
     let Some(verdict) = verdict else {
         return conn.force_close();
     };
-    report(&verdict);
+    report(conn, bytes, decoded.as_ref().ok(), &verdict);
     match (&decoded, verdict.take) {
-        (Ok(header), Take::Deliver) => {
-            deliver::message(conn, qp, msg, header, verdict.grant);
-        }
+        (Ok(header), Take::Deliver) => deliver(conn, qp, msg, header, verdict.grant),
         (Ok(header), Take::Done | Take::Drop) => {
             if verdict.grant {
                 conn.role()
@@ -127,8 +126,18 @@ fn note_length(conn: &Conn, len: usize) {
     }
 }
 
-/// Counts what is wrong with a message.
-fn report(verdict: &Verdict) {
+/// Handles a message that carries an RPC message, or an error about one.
+fn deliver(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>, grant: bool) {
+    if is_call(header) {
+        backward::called(conn, msg, header);
+    } else {
+        reply::handle(conn, qp, msg, header, grant);
+    }
+}
+
+/// Traces what the session has done with a message, and counts what is wrong with it.
+fn report(conn: &Conn, bytes: &[u8], header: Option<&Message<'_>>, verdict: &Verdict) {
+    conn.trace_arrival(bytes, header, verdict);
     if verdict.breach.is_some() {
         breach(Breach::Session);
     }
@@ -155,7 +164,7 @@ pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
 /// Tells NFS how long messages in the backward direction may be. It asks when it makes a session,
 /// long after the first reply.
 pub(super) fn set_backward_max(conn: &Conn) {
-    let max = max_message(&conn.thresholds());
+    let max = backward::max_message(&conn.thresholds());
     conn.owner().data().set_backward_max(max);
 }
 
@@ -277,6 +286,7 @@ fn order_growth(ep: &Arc<Endpoint>) {
 pub(super) fn lost(xprt: &Xprt<Client>, conn: &Conn, cause: Cause) {
     let memory = conn.with_session(|session, _| session.on_lost(cause));
     if let Some(memory) = memory.flatten() {
+        trace::peer_remembered(traced::peer(xprt), memory);
         xprt.data().peers().note(xprt.net(), &xprt.addr(), memory);
     }
 }

@@ -12,6 +12,9 @@ use kernel::sync::{new_spinlock, SpinLock};
 use kernel::time::{Instant, Monotonic};
 
 use super::live::Live;
+use super::owner::Owner;
+use super::traced;
+use crate::observe::trace;
 use crate::proto::session::{Config, Control, Output, Session};
 use crate::rdma::qp::{Completions, PostError, Qp, Tag};
 use crate::rdma::send::SendBuf;
@@ -54,8 +57,10 @@ struct Current {
 
 /// What came of sending a message of the session.
 enum Sent {
-    /// It is on its way, or the connection is broken.
+    /// It is on its way.
     Posted,
+    /// The connection is broken.
+    Lost,
     /// The buffer or the send queue has no room now. The end of a work request makes room.
     Waits,
 }
@@ -71,11 +76,11 @@ impl Agreement {
         })
     }
 
-    /// Begins the session. `out` has [`BUFFER`] bytes.
-    pub(super) fn begin(&self, config: Config, out: SendBuf) {
+    /// Begins the session of a connection of `owner`. `out` has [`BUFFER`] bytes.
+    pub(super) fn begin(&self, owner: &impl Owner, config: Config, out: SendBuf) {
         let session = Session::new(config);
         let mut inner = self.inner.lock();
-        self.live.publish(session.terms());
+        self.publish(owner, &session);
         inner.current = Some(Current {
             session,
             out,
@@ -96,27 +101,46 @@ impl Agreement {
         u64::try_from(self.made.elapsed().as_millis()).unwrap_or(0)
     }
 
+    /// Publishes the terms of the session, if they have changed. The caller holds the lock.
+    fn publish(&self, owner: &impl Owner, session: &Session) {
+        let terms = session.terms();
+        if self.live.publish(terms) {
+            trace::terms_changed(traced::peer(owner), terms);
+        }
+    }
+
     /// Calls `act` with the session and its time, and publishes the terms afterwards. `None` if
     /// there is no session. `act` must not sleep.
-    pub(super) fn with<T>(&self, act: impl FnOnce(&mut Session, u64) -> T) -> Option<T> {
-        self.with_or_without(|session, now| session.map(|session| act(session, now)))
+    pub(super) fn with<T>(
+        &self,
+        owner: &impl Owner,
+        act: impl FnOnce(&mut Session, u64) -> T,
+    ) -> Option<T> {
+        self.with_or_without(owner, |session, now| {
+            session.map(|session| act(session, now))
+        })
     }
 
     /// Calls `act` with the session, if there is one, and its time, and publishes the terms
     /// afterwards. `act` must not sleep.
-    pub(super) fn with_or_without<T>(&self, act: impl FnOnce(Option<&mut Session>, u64) -> T) -> T {
+    pub(super) fn with_or_without<T>(
+        &self,
+        owner: &impl Owner,
+        act: impl FnOnce(Option<&mut Session>, u64) -> T,
+    ) -> T {
         let mut inner = self.inner.lock();
         let mut session = inner.current.as_mut().map(|current| &mut current.session);
         let result = act(session.as_deref_mut(), self.now());
         if let Some(session) = session {
-            self.live.publish(session.terms());
+            self.publish(owner, session);
         }
         result
     }
 
-    /// Returns the next thing to do. Messages are posted with this tag, and not returned.
+    /// Returns the next thing to do, except for messages: it posts these itself, with `tag`.
     pub(super) fn poll<C: Completions>(
         &self,
+        owner: &impl Owner,
         (qp, tag): (&Qp<C>, Tag),
         credits: impl Fn(&Control) -> u32,
     ) -> Option<Output> {
@@ -124,13 +148,17 @@ impl Agreement {
         let current = inner.current.as_mut()?;
         loop {
             if let Some(control) = current.unsent.take() {
-                if let Sent::Waits = current.send((qp, tag), &control, credits(&control)) {
-                    current.unsent = Some(control);
-                    return None;
+                match current.send((qp, tag), &control, credits(&control)) {
+                    Sent::Posted => trace::control_sent(traced::peer(owner), &control),
+                    Sent::Lost => {}
+                    Sent::Waits => {
+                        current.unsent = Some(control);
+                        return None;
+                    }
                 }
             }
             let output = current.session.poll(self.now());
-            self.live.publish(current.session.terms());
+            self.publish(owner, &current.session);
             match output {
                 Some(Output::Send(control)) => current.unsent = Some(control),
                 Some(Output::Post { size }) => {
@@ -142,8 +170,8 @@ impl Agreement {
         }
     }
 
-    /// Posts a message that `write` puts into the buffer, with this tag; `write` returns its
-    /// length. Returns `false` if that was not possible.
+    /// Posts a message that `write` puts into the buffer; `write` returns its length. Returns
+    /// `false` if that was not possible.
     pub(super) fn post<C: Completions>(
         &self,
         (qp, tag): (&Qp<C>, Tag),
@@ -153,11 +181,9 @@ impl Agreement {
         let Some(current) = inner.current.as_mut() else {
             return false;
         };
-        if current.out.in_flight() {
-            return false;
-        }
-        let written = write(current.out.as_mut_slice());
-        written.is_ok_and(|len| current.post((qp, tag), len).is_ok())
+        !current.out.in_flight()
+            && write(current.out.as_mut_slice())
+                .is_ok_and(|len| current.post((qp, tag), len).is_ok())
     }
 
     /// Returns whether Receives are to become larger.
@@ -173,7 +199,7 @@ impl Agreement {
 
     /// Notes how many Receives are still to become larger: `smaller`. Returns whether that has
     /// changed anything.
-    pub(super) fn receives_grow(&self, smaller: u32) -> bool {
+    pub(super) fn receives_grow(&self, owner: &impl Owner, smaller: u32) -> bool {
         let mut inner = self.inner.lock();
         let Some(current) = inner.current.as_mut() else {
             return false;
@@ -182,13 +208,13 @@ impl Agreement {
         current.smaller = smaller;
         current.session.on_consumed(gone);
         self.growing.store(smaller != 0, Relaxed);
-        self.live.publish(current.session.terms());
+        self.publish(owner, &current.session);
         gone != 0
     }
 
     /// Notes that Receives of `size` bytes are being posted, `smaller` of which are still to become
     /// as large; or that this failed.
-    pub(super) fn receives_posted(&self, size: u32, smaller: Result<u32>) {
+    pub(super) fn receives_posted(&self, owner: &impl Owner, size: u32, smaller: Result<u32>) {
         let mut inner = self.inner.lock();
         let Some(current) = inner.current.as_mut() else {
             return;
@@ -202,14 +228,14 @@ impl Agreement {
             }
             Err(_) => current.session.on_post_failed(),
         }
-        self.live.publish(current.session.terms());
+        self.publish(owner, &current.session);
     }
 }
 
 impl Current {
     fn send<C: Completions>(
         &mut self,
-        way: (&Qp<C>, Tag),
+        queue: (&Qp<C>, Tag),
         control: &Control,
         credits: u32,
     ) -> Sent {
@@ -218,12 +244,13 @@ impl Current {
         }
         // The buffer is long enough for every message of the session.
         let Ok(len) = control.encode(self.out.as_mut_slice(), credits) else {
-            return Sent::Posted;
+            return Sent::Lost;
         };
-        match self.post(way, len) {
+        match self.post(queue, len) {
+            Ok(_) => Sent::Posted,
             Err(PostError::Full) => Sent::Waits,
             // A queue pair that has failed has its connection closed.
-            Ok(_) | Err(PostError::Invalid | PostError::Broken(_)) => Sent::Posted,
+            Err(PostError::Invalid | PostError::Broken(_)) => Sent::Lost,
         }
     }
 

@@ -165,7 +165,11 @@ impl<R: Role> Connection<R> {
         };
         // CAST: `usize` has at least 32 bits.
         let smaller = self.qp.enlarge_receives(size as usize);
-        self.shared.agreement().receives_posted(size, smaller);
+        let owner = self.shared.owner();
+        trace::recvs_grow(traced::peer(owner), size, smaller);
+        self.shared
+            .agreement()
+            .receives_posted(owner, size, smaller);
         self.shared.pump(&self.qp);
     }
 }

@@ -42,11 +42,11 @@ impl Live {
         }
     }
 
-    /// Takes over the terms of a session, unless they have not changed. The caller holds the lock
-    /// of the session.
-    pub(super) fn publish(&self, terms: &Terms) {
+    /// Takes over the terms of a session. Returns whether they have changed. The caller holds the
+    /// lock of the session.
+    pub(super) fn publish(&self, terms: &Terms) -> bool {
         if terms.generation == self.generation.load(Relaxed) {
-            return;
+            return false;
         }
         let sizes = terms.thresholds();
         self.client_to_server.store(sizes.client_to_server, Relaxed);
@@ -55,6 +55,7 @@ impl Live {
         // ORDERING: A context that reads this generation sees these terms. One that reads an older
         // generation may see a mixture, which is void as soon as it compares the generations.
         self.generation.store(terms.generation, Release);
+        true
     }
 
     /// Returns the thresholds.
@@ -122,5 +123,101 @@ const fn version(flags: u32) -> Version {
         Version::Two
     } else {
         Version::One
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_conn_live)]
+mod tests {
+    use super::*;
+    use crate::proto::session::Side;
+    use crate::wire::xchar::BackwardSupport;
+
+    /// Returns terms of a requester in version two: their generation, and the longest call.
+    fn terms(generation: u32, send: u32) -> Terms {
+        Terms {
+            side: Side::Client,
+            version: Version::Two,
+            settled: true,
+            watch: false,
+            generation,
+            void_before: 0,
+            send,
+            receive: 8192,
+            expected: 4096,
+            may_invalidate: false,
+            expect_invalidation: true,
+            backward: BackwardSupport::General,
+        }
+    }
+
+    #[test]
+    fn version_one_is_in_force_before_the_handshake() {
+        let live = Live::new();
+        assert!(live.thresholds() == Thresholds::DEFAULT);
+        assert!(live.version() == Version::One && !live.remote_invalidation());
+        assert!(live.is_watched() && live.concerns_session());
+    }
+
+    #[test]
+    fn first_terms_are_published() {
+        let live = Live::new();
+        assert!(live.publish(&terms(0, 16384)));
+        let sizes = live.thresholds();
+        assert_eq!(
+            (sizes.client_to_server, sizes.server_to_client),
+            (16384, 4096)
+        );
+        assert!(sizes.version == Version::Two && sizes.remote_invalidation);
+        assert!(live.remote_invalidation() && live.permits_backward());
+        assert_eq!(live.generation(), 0);
+    }
+
+    #[test]
+    fn terms_change_with_their_generation_alone() {
+        let live = Live::new();
+        assert!(live.publish(&terms(6, 4096)));
+        assert!(!live.publish(&terms(6, 2048)));
+        assert_eq!(live.thresholds().client_to_server, 4096);
+        assert!(live.publish(&terms(7, 2048)));
+        assert_eq!(live.thresholds().client_to_server, 2048);
+        assert_eq!(live.generation(), 7);
+    }
+
+    #[test]
+    fn responder_sends_to_the_client() {
+        let live = Live::new();
+        live.publish(&Terms {
+            side: Side::Server,
+            may_invalidate: true,
+            expect_invalidation: false,
+            ..terms(1, 4096)
+        });
+        let sizes = live.thresholds();
+        assert_eq!(
+            (sizes.client_to_server, sizes.server_to_client),
+            (8192, 4096)
+        );
+        assert!(live.remote_invalidation());
+    }
+
+    #[test]
+    fn messages_concern_the_session_in_version_two_or_while_watched() {
+        for (version, watch) in [
+            (Version::One, false),
+            (Version::One, true),
+            (Version::Two, false),
+        ] {
+            let live = Live::new();
+            live.publish(&Terms {
+                version,
+                watch,
+                backward: BackwardSupport::None,
+                ..terms(1, 4096)
+            });
+            assert_eq!(live.is_watched(), watch);
+            assert_eq!(live.concerns_session(), watch || version == Version::Two);
+            assert!(!live.permits_backward());
+        }
     }
 }

@@ -94,3 +94,84 @@ fn line(f: &mut fmt::Formatter<'_>, entry: &Entry, now: u64) -> fmt::Result {
     let seconds = entry.until.saturating_sub(now).div_ceil(1000);
     writeln!(f, "{net} {address} {port} {known} {seconds}")
 }
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_conn_peers)]
+mod tests {
+    use super::*;
+    use crate::text::Text;
+
+    const ADDRESS: [u8; 4] = [192, 0, 2, 1];
+
+    /// The contents of the file of a table.
+    struct Shown<'a>(&'a PeerTable);
+
+    impl fmt::Display for Shown<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.write(f)
+        }
+    }
+
+    /// Returns whether version one has to be used with the peer at `ADDRESS` and `port`.
+    fn is_one_only(table: &PeerTable, port: u16) -> bool {
+        table.is_one_only(NetRef::init(), &SockAddr::v4(ADDRESS, port))
+    }
+
+    fn note(table: &PeerTable, port: u16, memory: Memory) {
+        table.note(NetRef::init(), &SockAddr::v4(ADDRESS, port), memory);
+    }
+
+    #[test]
+    fn a_server_is_known_by_its_address_and_port() -> Result {
+        let table = PeerTable::new()?;
+        assert!(!is_one_only(&table, 20049));
+        note(&table, 20049, Memory::OneOnly);
+        assert!(is_one_only(&table, 20049) && !is_one_only(&table, 20050));
+        let other = SockAddr::v4([192, 0, 2, 2], 20049);
+        assert!(!table.is_one_only(NetRef::init(), &other));
+        note(&table, 20049, Memory::Forget);
+        assert!(!is_one_only(&table, 20049));
+        Ok(())
+    }
+
+    #[test]
+    fn the_second_doubt_means_version_one() -> Result {
+        let table = PeerTable::new()?;
+        note(&table, 20049, Memory::Doubt);
+        assert!(!is_one_only(&table, 20049));
+        note(&table, 20049, Memory::Doubt);
+        assert!(is_one_only(&table, 20049));
+        Ok(())
+    }
+
+    #[test]
+    fn the_file_has_a_line_for_each_server() -> Result {
+        let table = PeerTable::new()?;
+        note(&table, 20049, Memory::OneOnly);
+        note(&table, 20050, Memory::Doubt);
+        let shown = Text::<128>::new(&fmt!("{}", Shown(&table)));
+        let mut lines = shown.as_bytes().split(|byte| *byte == b'\n');
+        let net = NetRef::init().cookie();
+        for known in ["20049 version-1", "20050 doubt"] {
+            let expected = Text::<64>::new(&fmt!("{net} 192.0.2.1 {known} "));
+            let seconds = lines
+                .next()
+                .and_then(|line| line.strip_prefix(expected.as_bytes()));
+            assert!(seconds.is_some_and(|text| !text.is_empty() && text.len() <= 3));
+        }
+        assert!(lines.next() == Some(&[][..]) && lines.next().is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn an_administrator_can_clear_the_table() -> Result {
+        let table = PeerTable::new()?;
+        note(&table, 20049, Memory::OneOnly);
+        table.clear();
+        assert!(!is_one_only(&table, 20049));
+        assert!(Text::<64>::new(&fmt!("{}", Shown(&table)))
+            .as_bytes()
+            .is_empty());
+        Ok(())
+    }
+}

@@ -90,7 +90,7 @@ impl<R, O: Owner> Shared<R, O> {
     /// peer announces. `out` has [`agreement::BUFFER`](super::agreement::BUFFER) bytes. Until then
     /// the peer may not invalidate our R_keys, and the version is one.
     pub(crate) fn begin_session(&self, config: Config, out: SendBuf) {
-        self.agreement.begin(config, out);
+        self.agreement.begin(&self.owner, config, out);
     }
 
     /// Returns what the peers have agreed on.
@@ -145,7 +145,7 @@ impl<R, O: Owner> Shared<R, O> {
     /// Calls `act` with the session and its time in milliseconds; `None` without a session. `act`
     /// must not sleep.
     pub(crate) fn with_session<T>(&self, act: impl FnOnce(&mut Session, u64) -> T) -> Option<T> {
-        self.agreement.with(act)
+        self.agreement.with(&self.owner, act)
     }
 
     /// Calls `post`, which posts a message that may be the first one, and lets `note` tell the
@@ -156,7 +156,7 @@ impl<R, O: Owner> Shared<R, O> {
         post: impl FnOnce() -> T,
         note: impl FnOnce(&T, &mut Session, u64),
     ) -> T {
-        self.agreement.with_or_without(|session, now| {
+        self.agreement.with_or_without(&self.owner, |session, now| {
             let posted = post();
             if let Some(session) = session {
                 note(&posted, session, now);

@@ -43,6 +43,7 @@ mod completion;
 mod connection;
 mod region;
 mod reply;
+mod session;
 mod violation;
 
 pub(crate) mod server;
@@ -53,6 +54,7 @@ pub(crate) use completion::*;
 pub(crate) use connection::*;
 pub(crate) use region::*;
 pub(crate) use reply::*;
+pub(crate) use session::*;
 pub(crate) use violation::*;
 
 /// A string of an event, truncated to 63 bytes.

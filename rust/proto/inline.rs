@@ -30,8 +30,8 @@ impl Thresholds {
 
     /// The thresholds of version two without characteristics: 4096 bytes each way (its section
     /// 2.3).
+    #[allow(dead_code, reason = "for the host tests")]
     //= V2-2.3-2 assume a threshold of 4096 bytes
-    #[allow(dead_code, reason = "for version two")]
     pub const VERSION_TWO: Self = Self {
         client_to_server: Version::Two.default_inline(),
         server_to_client: Version::Two.default_inline(),

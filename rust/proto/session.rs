@@ -3,7 +3,7 @@
 //! One connection as both versions see it: which version it has, what may be sent and received, and
 //! the control messages that agree on it.
 //!
-//! State: for version two.
+//! State: live.
 //!
 //! A [`Session`] joins the negotiation of the version ([`super::version`]), the characteristics of
 //! both peers and the size of the Receives ([`super::xchar`]). It serves either side of a
@@ -192,6 +192,7 @@ impl Session {
     }
 
     /// Returns the peer's characteristics, to show them.
+    #[allow(dead_code, reason = "for the host tests")]
     pub const fn peer(&self) -> &Peer {
         &self.peer
     }
@@ -219,6 +220,7 @@ impl Session {
     /// # Errors
     ///
     /// See [`Blocked`].
+    #[allow(dead_code, reason = "for the host tests")]
     pub fn may_send(&self, len: usize) -> Result<(), Blocked> {
         match &self.stage {
             Stage::Client(negotiation) => negotiation.may_send(len),
@@ -254,6 +256,7 @@ impl Session {
 
     /// Notes a backward-direction call of the peer, which shows that the peer can receive the
     /// reply. It matters only to a peer whose support is UNKNOWN.
+    #[allow(dead_code, reason = "for the host tests")]
     pub fn on_backward_call(&mut self, has_chunks: bool) {
         self.peer.on_backward_request(has_chunks);
         self.refresh();
@@ -274,6 +277,7 @@ impl Session {
     }
 
     /// Returns when to call [`Session::on_timer`] and [`Session::poll`] again, if at any time.
+    #[allow(dead_code, reason = "for the host tests")]
     pub fn deadline(&self) -> Option<u64> {
         let paused = self.has_control().then(|| self.queue.ready_at());
         self.answer_by.into_iter().chain(paused).min()
@@ -310,6 +314,7 @@ impl Session {
 
     /// Changes whether this end as a requester accepts remote invalidation. A peer may still
     /// invalidate memory of calls that were sent before it was told, so accept that.
+    #[allow(dead_code, reason = "for the host tests")]
     pub fn want_invalidation(&mut self, ready: bool) {
         self.own.invalidation = ready;
         self.refresh();

@@ -2,7 +2,7 @@
 
 //! Which version of the protocol to use with a peer: version two, section 5.
 //!
-//! State: for version two.
+//! State: live.
 //!
 //! ```text
 //!                   on_sent          non-error reply in version two
@@ -43,6 +43,7 @@ pub enum Setting {
 
 impl Setting {
     /// Returns the setting with this name.
+    #[allow(dead_code, reason = "for the host tests")]
     pub fn parse(name: &[u8]) -> Option<Self> {
         match name {
             b"auto" => Some(Self::Auto),
@@ -53,6 +54,7 @@ impl Setting {
     }
 
     /// Returns the name of the setting.
+    #[allow(dead_code, reason = "for the host tests")]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -114,6 +116,7 @@ enum State {
 }
 
 /// Why a message may not be sent now.
+#[allow(dead_code, reason = "for the host tests")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocked {
     /// The first message was not answered yet.
@@ -256,6 +259,7 @@ impl Negotiation {
     /// # Errors
     ///
     /// See [`Blocked`].
+    #[allow(dead_code, reason = "for the host tests")]
     //= V2-5-1 one message at a time
     //= V2-5-2 first message at most 1024 bytes
     pub fn may_send(&self, len: usize) -> Result<(), Blocked> {

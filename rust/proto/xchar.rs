@@ -2,7 +2,7 @@
 
 //! Transport characteristics: the effect of the peer's, and changes of our own.
 //!
-//! State: for version two.
+//! State: live.
 //!
 //! draft-dnoveck-nfsv4-rpcrdma-xcharext-01. [`Peer`] has the characteristics of the peer and the
 //! requests to it. [`Receives`] decides when the size of our own Receives may change. Both live as
@@ -16,7 +16,9 @@ mod known;
 mod peer;
 mod receives;
 
+#[allow(unused_imports, reason = "named by the host tests")]
 pub use known::{Fixed, Known, Unsupported};
+#[allow(unused_imports, reason = "named by the host tests")]
 pub use peer::{Fault, NotSent, Peer, Request};
 pub use receives::Receives;
 

@@ -69,8 +69,7 @@ impl Route {
     }
 
     /// Gives a message of this version to the caller if it is an answer to a call. Returns whether
-    /// it did.
-    /// Completion worker; does not sleep.
+    /// it did. Completion worker; does not sleep.
     #[inline]
     pub(super) fn answer(&self, version: Version, bytes: &[u8]) -> bool {
         self.exists.load(Acquire) && backward::is_answer(version, bytes) && self.pass_on(bytes)

@@ -14,9 +14,11 @@ use super::chosen::Chosen;
 use super::responder::{Conn, QueuePair, Responder};
 use crate::conn::agreement::BUFFER;
 use crate::conn::connection::Connection;
-use crate::observe::stats::{requester_breach, RequesterBreach};
+use crate::conn::traced;
+use crate::observe::requester::breach;
+use crate::observe::stats::RequesterBreach;
 use crate::proto::inline::Thresholds;
-use crate::proto::session::{Config, Output, Side, Take};
+use crate::proto::session::{Config, Output, Side, Take, Verdict};
 use crate::rdma::pd::Pd;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::random;
@@ -74,14 +76,23 @@ fn take(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
         return false;
     };
     let verdict = conn.with_session(|session, now| session.on_message(&message, now));
+    if let Some(verdict) = &verdict {
+        report(conn, bytes, &message, verdict);
+    }
     conn.pump(qp);
     let Some(verdict) = verdict else {
         return false;
     };
-    if verdict.breach.is_some() {
-        requester_breach(RequesterBreach::Session);
-    }
     matches!(verdict.take, Take::Done | Take::Drop)
+}
+
+/// Traces what the session has done with a message, and counts what is wrong with it.
+fn report(conn: &Conn, bytes: &[u8], message: &Message<'_>, verdict: &Verdict) {
+    conn.trace_arrival(bytes, Some(message), verdict);
+    if verdict.breach.is_some() {
+        let peer = traced::peer(conn.owner());
+        breach(peer, message.xid(), RequesterBreach::Session);
+    }
 }
 
 /// Notes that a reply was sent, which may be the first one.

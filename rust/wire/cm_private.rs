@@ -18,7 +18,7 @@
 
 mod versions;
 
-#[allow(unused_imports, reason = "for version two")]
+#[allow(unused_imports, reason = "named by the host tests")]
 pub use versions::{Versions, LEN as VERSIONS_LEN, MAGIC as VERSIONS_MAGIC};
 
 /// Format identifier, first word of the message (section 4).
@@ -122,18 +122,15 @@ pub const fn encode(settings: Settings) -> [u8; LEN] {
 }
 
 /// Most bytes of [`PrivateData`].
-#[allow(dead_code, reason = "for version two")]
 pub const MAX_LEN: usize = LEN.wrapping_add(VERSIONS_LEN);
 
 /// Encoded private data: the first format, and the second one if the settings have versions.
-#[allow(dead_code, reason = "for version two")]
 #[derive(Clone, Copy, Debug)]
 pub struct PrivateData {
     bytes: [u8; MAX_LEN],
     len: usize,
 }
 
-#[allow(dead_code, reason = "for version two")]
 impl PrivateData {
     /// Encodes `settings`. Without versions the bytes are those of [`encode`].
     pub fn new(settings: Settings) -> Self {

@@ -126,7 +126,6 @@ impl<'a> Cursor<'a> {
     }
 
     /// Checks that all bytes were read.
-    #[allow(dead_code, reason = "for version two")]
     pub(super) const fn end(&self) -> Result<(), DecodeError> {
         if self.rest.is_empty() {
             Ok(())

@@ -96,7 +96,6 @@ impl<'b> Writer<'b> {
     }
 
     /// Appends any number of bytes.
-    #[allow(dead_code, reason = "for version two")]
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result {
         match mem::take(&mut self.rest).split_at_mut_checked(bytes.len()) {
             Some((head, rest)) => {

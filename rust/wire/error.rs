@@ -52,15 +52,12 @@ pub enum What {
     /// A direction that is neither CALL nor REPLY (version two).
     Direction(u32),
     /// Bytes after the end of an optional operation's data.
-    #[allow(dead_code, reason = "for version two")]
     Trailing,
     /// More transport characteristics than [`super::Limits::characteristics`].
-    #[allow(dead_code, reason = "for version two")]
     Characteristics(u32),
     /// The data of the known characteristic with this id are not of its type.
     Characteristic(u32),
     /// A subset names the element with this index, but its list is shorter.
-    #[allow(dead_code, reason = "for version two")]
     Element(u32),
 }
 

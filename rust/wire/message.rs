@@ -128,7 +128,6 @@ impl<'a> Message<'a> {
 
     /// Returns the version of the message.
     #[inline]
-    #[allow(dead_code, reason = "for version two")]
     pub const fn version(&self) -> Version {
         match self.kind {
             HeaderKind::One => Version::One,
@@ -150,7 +149,6 @@ impl<'a> Message<'a> {
 
     /// Returns the direction that the header names, or that follows from the message type. `None`
     /// for version-one messages with chunk lists: there only the RPC message shows it.
-    #[allow(dead_code, reason = "for version two")]
     pub const fn direction(&self) -> Option<Direction> {
         match (self.kind, &self.body) {
             (HeaderKind::Two(direction), _) => Some(direction),
@@ -220,7 +218,6 @@ impl<'a> Message<'a> {
     //= 5666-4.1-6 followed by an RPC message
     //= V2-4.2.1-1 RPC message follows RDMA2_MSG
     //= V2-4.2.2-2 direction is that of RPC message
-    #[allow(dead_code, reason = "for version two")]
     pub fn check_direction(&self) -> Result<Option<Direction>, Mismatch> {
         let rpc = match self.body {
             Body::Msg { payload, .. } | Body::Msgp { payload, .. } => payload,
@@ -243,7 +240,6 @@ impl Message<'_> {
     /// Returns the direction of an optional operation. Any part of an RPC message may follow the
     /// operation; the part is its beginning if it starts with the same XID.
     //= V2-4.2.2-4 direction of an optional operation
-    #[allow(dead_code, reason = "for version two")]
     fn check_partial(&self, rpc: &[u8]) -> Result<Option<Direction>, Mismatch> {
         let begins = rpc.first_chunk().map(|xid| u32::from_be_bytes(*xid)) == Some(self.xid);
         match (self.direction(), Direction::of_rpc(rpc)) {
@@ -255,7 +251,6 @@ impl Message<'_> {
 
 /// How a header can disagree with the RPC message behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "for version two")]
 pub enum Mismatch {
     /// There is no RPC message where there must be one.
     NoMessage,

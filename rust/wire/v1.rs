@@ -24,5 +24,4 @@ pub(super) use decode::Decoder;
 pub use encode::{begin_padded, done};
 
 /// Inline threshold in bytes of a peer that has announced none (RFC 8166 section 3.3.3).
-#[allow(dead_code, reason = "for version two")]
 pub const DEFAULT_INLINE: u32 = 1024;

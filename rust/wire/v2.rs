@@ -2,7 +2,7 @@
 
 //! RPC-over-RDMA version two: draft-cel-nfsv4-rpcrdma-version-two-01, section 4.
 //!
-//! State: for version two.
+//! State: live.
 //!
 //! ```text
 //! word  0    1       2        3

@@ -31,7 +31,6 @@ impl Version {
     }
 
     /// Returns the inline threshold in bytes of a peer that has announced none.
-    #[allow(dead_code, reason = "for version two")]
     pub const fn default_inline(self) -> u32 {
         match self {
             Self::One => super::v1::DEFAULT_INLINE,

@@ -2,7 +2,7 @@
 
 //! Transport characteristics, an extension to version two: draft-dnoveck-nfsv4-rpcrdma-xcharext-01.
 //!
-//! State: for version two.
+//! State: live.
 //!
 //! Four optional operations ([`super::v2`]) carry them. Their data:
 //!
@@ -23,8 +23,11 @@ mod spec;
 mod subset;
 mod value;
 
+#[allow(unused_imports, reason = "named by the host tests")]
 pub use encode::{init, init_len, request, respond, update, value_len, Initial};
 pub use operation::{OpType, Operation};
+#[allow(unused_imports, reason = "named by the host tests")]
 pub use spec::{Spec, Values};
 pub use subset::{Disposition, Response, Subset};
+#[allow(unused_imports, reason = "named by the host tests")]
 pub use value::{BackwardSupport, Characteristic, Id};

@@ -923,6 +923,163 @@ TRACE_EVENT(xprtrdma_cb_refused,
 		__entry->xid, __get_str(reason))
 );
 
+/*
+ * Session: version and characteristics. Both roles have these events.
+ */
+
+TRACE_EVENT(xprtrdma_version_settled,
+	TP_PROTO(RPCRDMA_PEER_PROTO, unsigned int version),
+	TP_ARGS(addr, port, version),
+	TP_STRUCT__entry(
+		__field(unsigned int, version)
+		RPCRDMA_PEER_ENTRY
+	),
+	TP_fast_assign(
+		__entry->version = version;
+		RPCRDMA_PEER_ASSIGN;
+	),
+	TP_printk("peer=[%s]:%s version=%u", RPCRDMA_PEER_PRINT,
+		__entry->version)
+);
+
+TRACE_EVENT(xprtrdma_terms_changed,
+	TP_PROTO(RPCRDMA_PEER_PROTO, u32 generation, unsigned int version,
+		 bool settled, unsigned int send, unsigned int recv,
+		 unsigned int expected, bool may_inv, bool expect_inv,
+		 const char *backward),
+	TP_ARGS(addr, port, generation, version, settled, send, recv, expected,
+		may_inv, expect_inv, backward),
+	TP_STRUCT__entry(
+		__field(u32, generation)
+		__field(unsigned int, version)
+		__field(bool, settled)
+		__field(unsigned int, send)
+		__field(unsigned int, recv)
+		__field(unsigned int, expected)
+		__field(bool, may_inv)
+		__field(bool, expect_inv)
+		__string(backward, backward)
+		RPCRDMA_PEER_ENTRY
+	),
+	TP_fast_assign(
+		__entry->generation = generation;
+		__entry->version = version;
+		__entry->settled = settled;
+		__entry->send = send;
+		__entry->recv = recv;
+		__entry->expected = expected;
+		__entry->may_inv = may_inv;
+		__entry->expect_inv = expect_inv;
+		__assign_str(backward);
+		RPCRDMA_PEER_ASSIGN;
+	),
+	TP_printk("peer=[%s]:%s generation=%u version=%u settled=%d"
+		" send=%u recv=%u expected=%u may_inv=%d expect_inv=%d"
+		" backward=%s",
+		RPCRDMA_PEER_PRINT, __entry->generation, __entry->version,
+		__entry->settled, __entry->send, __entry->recv,
+		__entry->expected, __entry->may_inv, __entry->expect_inv,
+		__get_str(backward))
+);
+
+DECLARE_EVENT_CLASS(rpcrdma_rs_control_class,
+	TP_PROTO(RPCRDMA_PEER_PROTO, u32 xid, const char *direction,
+		 const char *operation, const char *values),
+	TP_ARGS(addr, port, xid, direction, operation, values),
+	TP_STRUCT__entry(
+		__field(u32, xid)
+		__string(direction, direction)
+		__string(operation, operation)
+		__string(values, values)
+		RPCRDMA_PEER_ENTRY
+	),
+	TP_fast_assign(
+		__entry->xid = xid;
+		__assign_str(direction);
+		__assign_str(operation);
+		__assign_str(values);
+		RPCRDMA_PEER_ASSIGN;
+	),
+	TP_printk("peer=[%s]:%s xid=0x%08x %s %s (%s)", RPCRDMA_PEER_PRINT,
+		__entry->xid, __get_str(direction), __get_str(operation),
+		__get_str(values))
+);
+
+#define DEFINE_CONTROL_EVENT(name)					\
+	DEFINE_EVENT(rpcrdma_rs_control_class, name,			\
+		TP_PROTO(RPCRDMA_PEER_PROTO, u32 xid,			\
+			 const char *direction, const char *operation,	\
+			 const char *values),				\
+		TP_ARGS(addr, port, xid, direction, operation, values))
+
+DEFINE_CONTROL_EVENT(xprtrdma_control_sent);
+DEFINE_CONTROL_EVENT(xprtrdma_control_received);
+
+TRACE_EVENT(xprtrdma_session_breach,
+	TP_PROTO(RPCRDMA_PEER_PROTO, u32 xid, const char *what),
+	TP_ARGS(addr, port, xid, what),
+	TP_STRUCT__entry(
+		__field(u32, xid)
+		__string(what, what)
+		RPCRDMA_PEER_ENTRY
+	),
+	TP_fast_assign(
+		__entry->xid = xid;
+		__assign_str(what);
+		RPCRDMA_PEER_ASSIGN;
+	),
+	TP_printk("peer=[%s]:%s xid=0x%08x %s", RPCRDMA_PEER_PRINT,
+		__entry->xid, __get_str(what))
+);
+
+TRACE_EVENT(xprtrdma_session_closed,
+	TP_PROTO(RPCRDMA_PEER_PROTO, const char *reason),
+	TP_ARGS(addr, port, reason),
+	TP_STRUCT__entry(
+		__string(reason, reason)
+		RPCRDMA_PEER_ENTRY
+	),
+	TP_fast_assign(
+		__assign_str(reason);
+		RPCRDMA_PEER_ASSIGN;
+	),
+	TP_printk("peer=[%s]:%s %s", RPCRDMA_PEER_PRINT, __get_str(reason))
+);
+
+TRACE_EVENT(xprtrdma_peer_remembered,
+	TP_PROTO(RPCRDMA_PEER_PROTO, const char *what),
+	TP_ARGS(addr, port, what),
+	TP_STRUCT__entry(
+		__string(what, what)
+		RPCRDMA_PEER_ENTRY
+	),
+	TP_fast_assign(
+		__assign_str(what);
+		RPCRDMA_PEER_ASSIGN;
+	),
+	TP_printk("peer=[%s]:%s %s", RPCRDMA_PEER_PRINT, __get_str(what))
+);
+
+TRACE_EVENT(xprtrdma_recvs_grow,
+	TP_PROTO(RPCRDMA_PEER_PROTO, unsigned int size, unsigned int smaller,
+		 int rc),
+	TP_ARGS(addr, port, size, smaller, rc),
+	TP_STRUCT__entry(
+		__field(unsigned int, size)
+		__field(unsigned int, smaller)
+		__field(int, rc)
+		RPCRDMA_PEER_ENTRY
+	),
+	TP_fast_assign(
+		__entry->size = size;
+		__entry->smaller = smaller;
+		__entry->rc = rc;
+		RPCRDMA_PEER_ASSIGN;
+	),
+	TP_printk("peer=[%s]:%s size=%u smaller=%u rc=%d", RPCRDMA_PEER_PRINT,
+		__entry->size, __entry->smaller, __entry->rc)
+);
+
 #endif /* _TRACE_RPCRDMA_RS_H */
 
 /* <trace/define_trace.h> must be outside the guard. */

@@ -27,7 +27,8 @@ pub(crate) enum Breach {
     /// A call of the server was refused because of its form, or because the server exceeded its
     /// credits: event `xprtrdma_cb_refused`.
     BackwardCall,
-    /// A message broke the rules by which the peers agree on version and characteristics.
+    /// A message broke the rules by which the peers agree on version and characteristics: event
+    /// `xprtrdma_session_breach`.
     Session,
 }
 
@@ -91,7 +92,8 @@ impl BreachCounts {
         core::writeln!(out, "foreign_rkey {}", self.foreign_rkey.get())?;
         core::writeln!(out, "bad_credits {}", self.bad_credits.get())?;
         core::writeln!(out, "not_a_send {}", self.not_a_send.get())?;
-        core::writeln!(out, "backward_call {}", self.backward_call.get())
+        core::writeln!(out, "backward_call {}", self.backward_call.get())?;
+        core::writeln!(out, "session {}", self.session.get())
     }
 }
 
@@ -111,12 +113,13 @@ mod tests {
         (0..4).for_each(|_| counts.count(Breach::BadCredits));
         (0..5).for_each(|_| counts.count(Breach::NotASend));
         (0..6).for_each(|_| counts.count(Breach::BackwardCall));
+        (0..7).for_each(|_| counts.count(Breach::Session));
         let mut buffer = [0u8; 128];
         let mut out = Formatter::new(&mut buffer);
         counts.write(&mut out).map_err(|_| EOVERFLOW)?;
         let written = out.bytes_written();
         let expected: &[u8] = b"malformed_header 1\nreply_claim 2\nforeign_rkey 3\n\
-            bad_credits 4\nnot_a_send 5\nbackward_call 6\n";
+            bad_credits 4\nnot_a_send 5\nbackward_call 6\nsession 7\n";
         assert_eq!(buffer.get(..written), Some(expected));
         Ok(())
     }

@@ -214,7 +214,7 @@ mod tests {
         let written = out.bytes_written();
         let text = buffer.get(..written).unwrap_or_default();
         assert!(text.starts_with(b"short 1\nversion 2\nheader 3\n"));
-        assert!(text.ends_with(b"\nslow 20\ntransfer_lost 21\nbacklog 22\n"));
+        assert!(text.ends_with(b"\nslow 20\ntransfer_lost 21\nsession 22\nbacklog 23\n"));
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 //! Messages from the peer.
 //!
-//! State: for version two.
+//! State: live.
 
 use super::super::super::wire::message::{Body, ErrorBody};
 use super::super::super::wire::{

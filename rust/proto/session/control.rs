@@ -2,7 +2,7 @@
 
 //! Control messages that wait to be sent.
 //!
-//! State: for version two.
+//! State: live.
 
 use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::xchar::{BackwardSupport, Disposition, OpType};

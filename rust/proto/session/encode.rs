@@ -2,7 +2,7 @@
 
 //! Encodes control messages.
 //!
-//! State: for version two.
+//! State: live.
 
 use super::super::super::wire::xchar::{self, Disposition, Initial};
 use super::super::super::wire::{error_as, EncodeError};
@@ -11,6 +11,7 @@ use super::{Body, Control, Dispositions, Own};
 
 impl Control {
     /// The length of a buffer that is enough for any control message.
+    #[allow(dead_code, reason = "for the host tests")]
     pub const MAX: usize = 128;
 
     /// Writes the message. `credits` are those of its direction. Returns its length.

@@ -2,7 +2,7 @@
 
 //! Optional operations of the peer, and its errors about ours.
 //!
-//! State: for version two.
+//! State: live.
 
 use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::xchar::{Characteristic, Disposition, OpType, Operation, Spec};

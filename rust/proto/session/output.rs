@@ -2,7 +2,7 @@
 
 //! What the caller of a session has to do.
 //!
-//! State: for version two.
+//! State: live.
 
 use super::super::super::wire::{DecodeError, Version};
 use super::super::version::Memory;

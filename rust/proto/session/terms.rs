@@ -2,7 +2,7 @@
 
 //! The terms of a connection, which the path of ordinary messages reads.
 //!
-//! State: for version two.
+//! State: live.
 
 use super::super::super::wire::v2::FIRST_MESSAGE_MAX;
 use super::super::super::wire::xchar::BackwardSupport;
@@ -93,6 +93,7 @@ impl Terms {
     }
 
     /// Returns whether messages of the backward direction may have chunks.
+    #[allow(dead_code, reason = "for the host tests")]
     //= XC-3.3-4 only GENL permits chunks
     pub const fn permits_backward_chunks(&self) -> bool {
         matches!(self.backward, BackwardSupport::General)

@@ -2,7 +2,7 @@
 
 //! The characteristics that this module knows: section 3.
 //!
-//! State: for version two.
+//! State: live.
 
 use super::super::super::wire::xchar::{BackwardSupport, Characteristic, OpType};
 

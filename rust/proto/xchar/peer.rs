@@ -2,7 +2,7 @@
 
 //! The peer's characteristics, and requests to the peer to change them: sections 3 and 4.
 //!
-//! State: for version two.
+//! State: live.
 
 use super::super::super::wire::v2::{DEFAULT_INLINE, FIRST_MESSAGE_MAX};
 use super::super::super::wire::xchar::{
@@ -232,6 +232,7 @@ impl Peer {
 
     /// Notes a backward-direction request of this peer. It shows that the peer can receive the
     /// reply (section 3.3). A request with chunks shows general support.
+    #[allow(dead_code, reason = "for the host tests")]
     //= XC-3.3-2 backward request shows support
     pub fn on_backward_request(&mut self, has_chunks: bool) {
         let general = has_chunks || self.shown == Some(BackwardSupport::General);

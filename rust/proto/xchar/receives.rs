@@ -2,7 +2,7 @@
 
 //! Changes the size of posted Receives while a peer relies on it: section 3.1.
 //!
-//! State: for version two.
+//! State: live.
 //!
 //! ```text
 //!           a larger size is wanted           on_posting           last smaller Receive is gone

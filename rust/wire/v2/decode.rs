@@ -2,7 +2,7 @@
 
 //! Decodes the parts that only version two has.
 //!
-//! State: for version two.
+//! State: live.
 
 use super::super::cursor::Cursor;
 use super::super::decode::VersionDecoder;

@@ -2,7 +2,7 @@
 
 //! A list of characteristics: `xcharspec`, section 2.1.
 //!
-//! State: for version two.
+//! State: live.
 
 use super::super::cursor::Cursor;
 use super::super::{DecodeError, Limits, What};

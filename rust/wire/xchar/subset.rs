@@ -2,7 +2,7 @@
 
 //! Subsets of a list of characteristics: `xcharsubset`, section 2.1.
 //!
-//! State: for version two.
+//! State: live.
 
 use super::super::cursor::Cursor;
 use super::super::{DecodeError, What};
@@ -44,6 +44,7 @@ impl<'a> Subset<'a> {
     }
 
     /// Returns whether the subset is empty.
+    #[allow(dead_code, reason = "for the host tests")]
     pub fn is_empty(&self) -> bool {
         self.masks().all(|word| word == 0)
     }
@@ -128,6 +129,7 @@ impl Response<'_> {
     }
 
     /// Returns the subset of changes with this disposition.
+    #[allow(dead_code, reason = "for the host tests")]
     pub const fn subset(&self, disposition: Disposition) -> &Subset<'_> {
         match disposition {
             Disposition::Done => &self.done,

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Events of the session that agrees on version and characteristics. Both roles have them.
+
+use core::fmt;
+
+use kernel::prelude::*;
+
+use super::{Peer, Text};
+use crate::proto::session::{Body, Breach, Close, Control, Dispositions, Terms};
+use crate::proto::version::Memory;
+use crate::proto::xchar::Fault;
+use crate::wire::message::{self, ErrorBody};
+use crate::wire::xchar::{
+    BackwardSupport, Characteristic, Disposition, OpType, Operation, Response, Spec,
+};
+use crate::wire::{Direction, Limits, Message, Version};
+
+events! {
+    /// Traces that the first message of a connection, or the answer to it, has settled the version.
+    fn version_settled(peer: Peer, version: Version) => xprtrdma_version_settled {
+        addr: peer.addr,
+        port: peer.port,
+        version: version.number(),
+    }
+
+    /// Traces that the terms of a connection are new, or have changed.
+    fn terms_changed(peer: Peer, terms: &'a Terms) => xprtrdma_terms_changed {
+        addr: peer.addr,
+        port: peer.port,
+        generation: terms.generation,
+        version: terms.version.number(),
+        settled: terms.settled,
+        send: terms.send,
+        recv: terms.receive,
+        expected: terms.expected,
+        may_inv: terms.may_invalidate,
+        expect_inv: terms.expect_invalidation,
+        backward: level_name(terms.backward),
+    }
+
+    /// Traces that a control message was posted.
+    fn control_sent(peer: Peer, control: &'a Control) => xprtrdma_control_sent {
+        addr: peer.addr,
+        port: peer.port,
+        xid: control.xid,
+        direction: direction_name(Some(control.direction)),
+        operation: sent_name(&control.body),
+        values: Text::new(&Sent(&control.body)),
+    }
+
+    /// Traces that a control message has arrived.
+    fn control_received(peer: Peer, message: &'a Message<'a>) => xprtrdma_control_received {
+        addr: peer.addr,
+        port: peer.port,
+        xid: message.xid(),
+        direction: direction_name(message.direction()),
+        operation: received_name(message.body()),
+        values: Text::new(&Received(message.body())),
+    }
+
+    /// Traces that a message broke a rule by which the peers agree on version and characteristics.
+    fn session_breach(peer: Peer, xid: u32, breach: &'a Breach) => xprtrdma_session_breach {
+        addr: peer.addr,
+        port: peer.port,
+        xid: xid,
+        what: Text::new(&Broken(breach)),
+    }
+
+    /// Traces why the session closes the connection.
+    fn session_closed(peer: Peer, reason: Close) => xprtrdma_session_closed {
+        addr: peer.addr,
+        port: peer.port,
+        reason: close_name(reason),
+    }
+
+    /// Traces what a connection has shown about the peer, for later connections.
+    fn peer_remembered(peer: Peer, memory: Memory) => xprtrdma_peer_remembered {
+        addr: peer.addr,
+        port: peer.port,
+        what: memory_name(memory),
+    }
+
+    /// Traces that Receives of `size` bytes are posted from now on. `posted` is the number of those
+    /// that are still smaller, or says why the size remains.
+    fn recvs_grow(peer: Peer, size: u32, posted: Result<u32>) => xprtrdma_recvs_grow {
+        addr: peer.addr,
+        port: peer.port,
+        size: size,
+        smaller: posted.unwrap_or(0),
+        rc: posted.map_or_else(Error::to_errno, |_| 0),
+    }
+}
+
+/// The content of a control message that is sent, for people.
+struct Sent<'a>(&'a Body);
+
+impl fmt::Display for Sent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Body::Init(own) => list(f, own.all().into_iter().map(|known| known.value())),
+            Body::Request(want) => value(f, &want.value()),
+            Body::Response(outcome) => outcomes(f, |n| sent_outcome(outcome, n)),
+            Body::Update {
+                now,
+                pending_cleared,
+            } => update(f, &now.value(), *pending_cleared),
+            Body::Error(error) => range(f, *error),
+        }
+    }
+}
+
+/// The content of a control message that has arrived, for people.
+struct Received<'a>(&'a message::Body<'a>);
+
+impl fmt::Display for Received<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self.0 {
+            message::Body::Optional {
+                opttype, optinfo, ..
+            } => match decode(opttype, optinfo) {
+                Some(operation) => received(f, &operation),
+                None => write!(f, "code {opttype}, {} bytes", optinfo.len()),
+            },
+            message::Body::Error(error) => range(f, error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A rule that the peer has broken, for people.
+struct Broken<'a>(&'a Breach);
+
+impl fmt::Display for Broken<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Breach::Version(version) => write!(f, "version {version}"),
+            Breach::Undecodable(error) => write!(f, "{error}"),
+            Breach::Reply => f.write_str("first reply without its RPC message"),
+            Breach::Form => f.write_str("operation with an RPC message or wrong direction"),
+            Breach::Operation(Fault::Unasked) => f.write_str("response to no request"),
+            Breach::Operation(Fault::Coverage(n)) => write!(f, "no single outcome of element {n}"),
+            Breach::Operation(Fault::TooSmall(size)) => write!(f, "receive size {size}"),
+            Breach::TooMany => f.write_str("more messages than can be answered"),
+        }
+    }
+}
+
+/// Decodes an operation; `None` if it is unknown or malformed.
+fn decode(opttype: u32, optinfo: &[u8]) -> Option<Operation<'_>> {
+    let limits = Limits {
+        // CAST: 32.
+        characteristics: Dispositions::MAX as u32,
+        ..Limits::NONE
+    };
+    Operation::decode(opttype, optinfo, &limits).ok().flatten()
+}
+
+fn received(f: &mut fmt::Formatter<'_>, operation: &Operation<'_>) -> fmt::Result {
+    match operation {
+        Operation::Init { start: spec, .. } | Operation::Request { want: spec } => values(f, spec),
+        Operation::Response(response) => outcomes(f, |n| received_outcome(response, n)),
+        Operation::Update {
+            now,
+            pending_cleared,
+        } => update(f, now, *pending_cleared),
+    }
+}
+
+fn values(f: &mut fmt::Formatter<'_>, spec: &Spec<'_>) -> fmt::Result {
+    list(f, spec.values())
+}
+
+fn list<'a>(
+    f: &mut fmt::Formatter<'_>,
+    values: impl Iterator<Item = Characteristic<'a>>,
+) -> fmt::Result {
+    for (n, one) in values.enumerate() {
+        if n != 0 {
+            f.write_str(" ")?;
+        }
+        value(f, &one)?;
+    }
+    Ok(())
+}
+
+fn value(f: &mut fmt::Formatter<'_>, value: &Characteristic<'_>) -> fmt::Result {
+    match *value {
+        Characteristic::ReceiveBufferSize(size) => write!(f, "size={size}"),
+        Characteristic::RemoteInvalidation(ready) => write!(f, "reminv={}", u32::from(ready)),
+        Characteristic::BackwardSupport(level) => write!(f, "backward={}", level_text(level)),
+        Characteristic::Other { id, data } => write!(f, "{}={} bytes", id.0, data.len()),
+    }
+}
+
+fn update(f: &mut fmt::Formatter<'_>, now: &Characteristic<'_>, cleared: bool) -> fmt::Result {
+    value(f, now)?;
+    f.write_str(if cleared { " pending cleared" } else { "" })
+}
+
+/// Writes the outcome of each element of a request that has one.
+fn outcomes(
+    f: &mut fmt::Formatter<'_>,
+    outcome: impl Fn(u32) -> Option<Disposition>,
+) -> fmt::Result {
+    // CAST: 32.
+    let elements = 0..Dispositions::MAX as u32;
+    for (n, outcome) in elements.filter_map(|n| Some((n, outcome(n)?))) {
+        let space = if n == 0 { "" } else { " " };
+        write!(f, "{space}{n}={}", outcome_text(outcome))?;
+    }
+    Ok(())
+}
+
+fn sent_outcome(outcome: &Dispositions, n: u32) -> Option<Disposition> {
+    (n < outcome.count()).then(|| outcome.get(n))
+}
+
+fn received_outcome(response: &Response<'_>, n: u32) -> Option<Disposition> {
+    response.disposition(n)
+}
+
+fn range(f: &mut fmt::Formatter<'_>, error: ErrorBody) -> fmt::Result {
+    match error {
+        ErrorBody::Vers { low, high } => write!(f, "{low}..{high}"),
+        ErrorBody::BadHeader | ErrorBody::InvalidOption => Ok(()),
+    }
+}
+
+const fn outcome_text(outcome: Disposition) -> &'static str {
+    match outcome {
+        Disposition::Done => "done",
+        Disposition::Rejected => "rejected",
+        Disposition::Pending => "pending",
+    }
+}
+
+const fn sent_name(body: &Body) -> &'static CStr {
+    match body {
+        Body::Init(_) => operation_name(OpType::Init),
+        Body::Request(_) => operation_name(OpType::Request),
+        Body::Response(_) => operation_name(OpType::Response),
+        Body::Update { .. } => operation_name(OpType::Update),
+        Body::Error(error) => error_name(*error),
+    }
+}
+
+fn received_name(body: &message::Body<'_>) -> &'static CStr {
+    match *body {
+        message::Body::Optional { opttype, .. } => {
+            OpType::from_u32(opttype).map_or(c"unknown", operation_name)
+        }
+        message::Body::Error(error) => error_name(error),
+        _ => c"RPC",
+    }
+}
+
+const fn operation_name(operation: OpType) -> &'static CStr {
+    match operation {
+        OpType::Init => c"INIT_XCHAR",
+        OpType::Request => c"REQ_XCHAR",
+        OpType::Response => c"RESP_XCHAR",
+        OpType::Update => c"UPD_XCHAR",
+    }
+}
+
+const fn error_name(error: ErrorBody) -> &'static CStr {
+    match error {
+        ErrorBody::Vers { .. } => c"ERR_VERS",
+        ErrorBody::BadHeader => c"ERR_BAD_HEADER",
+        ErrorBody::InvalidOption => c"ERR_INVAL_OPTION",
+    }
+}
+
+const fn direction_name(direction: Option<Direction>) -> &'static CStr {
+    match direction {
+        Some(Direction::Call) => c"call",
+        Some(Direction::Reply) => c"reply",
+        None => c"-",
+    }
+}
+
+const fn close_name(reason: Close) -> &'static CStr {
+    match reason {
+        Close::Unanswered => c"first message not answered",
+        Close::NoVersion => c"no version in common",
+    }
+}
+
+const fn memory_name(memory: Memory) -> &'static CStr {
+    match memory {
+        Memory::OneOnly => c"version one only",
+        Memory::Doubt => c"doubt",
+        Memory::Forget => c"nothing",
+    }
+}
+
+const fn level_name(level: BackwardSupport) -> &'static CStr {
+    match level {
+        BackwardSupport::Unknown => c"unknown",
+        BackwardSupport::None => c"none",
+        BackwardSupport::SizeLimited => c"inline",
+        BackwardSupport::General => c"general",
+    }
+}
+
+/// Returns the name of a level as a string slice.
+fn level_text(level: BackwardSupport) -> &'static str {
+    level_name(level).to_str().unwrap_or_default()
+}
