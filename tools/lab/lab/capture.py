@@ -316,6 +316,16 @@ def requests(pcap: Path) -> list[Request]:
     return found
 
 
+def accepted(pcap: Path) -> list[bytes]:
+    """Returns the private data of each reply to a request for a connection, with the padding.
+
+    # Errors
+    The same as those of `read`.
+    """
+    lines = _tshark(pcap, "infiniband.cm.rep", ["infiniband.cm.rep.private"])
+    return [bytes.fromhex(line.replace(":", "")) for line in lines]
+
+
 def _tshark(pcap: Path, what: str, fields: Sequence[str]) -> list[str]:
     """Returns one line of tab-separated fields for each frame that passes the filter."""
     args = ["tshark", "-n", "-X", f"lua_script:{_LUA}", "-r", str(pcap), "-Y", what]

@@ -32,7 +32,7 @@ class Tunables:
         """Whether the guest's module has this tunable."""
         return self._guest.run(f"test -e {TUNABLES}/{name}").status == 0
 
-    def accepts(self, name: str, value: int) -> bool:
+    def accepts(self, name: str, value: int | str) -> bool:
         """Writes a value; returns whether the kernel accepted it.
 
         # Errors
@@ -44,7 +44,7 @@ class Tunables:
         assert done.status == 0 or b"Invalid argument" in done.stderr, done.stderr.decode()
         return done.status == 0
 
-    def set(self, **values: int) -> None:
+    def set(self, **values: int | str) -> None:
         """Sets several tunables.
 
         # Errors
@@ -82,6 +82,10 @@ class Counters:
     def operations(self, at: str = MOUNT_POINT) -> dict[str, int]:
         """Returns how often the client called each operation of NFS."""
         return mountstats.operations(self._text(), at)
+
+    def calls(self, at: str = MOUNT_POINT) -> dict[str, list[int]]:
+        """Returns the values of each operation of NFS: see `mountstats.calls`."""
+        return mountstats.calls(self._text(), at)
 
     def _text(self) -> str:
         return self._guest.read("/proc/self/mountstats")

@@ -63,11 +63,19 @@ def parse_line(line: str) -> dict[str, int]:
 
 def operations(text: str, mount_point: str) -> dict[str, int]:
     """Returns how often the client called each operation of NFS on one mount."""
-    inside, counts = False, {}
+    return {name: values[0] for name, values in calls(text, mount_point).items()}
+
+
+def calls(text: str, mount_point: str) -> dict[str, list[int]]:
+    """Returns the values of each operation of NFS on one mount.
+
+    The first ones are: calls, transmissions, timeouts; the last one: calls that failed.
+    """
+    inside, found = False, {}
     for line in text.splitlines():
         words = line.split()
         if line.startswith("device "):
             inside = f" mounted on {mount_point} " in line
         elif inside and len(words) > 8 and words[0].endswith(":") and words[1].isdigit():
-            counts[words[0].rstrip(":")] = int(words[1])
-    return counts
+            found[words[0].rstrip(":")] = [int(word) for word in words[1:]]
+    return found
