@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The hostile requester: misrequests.py CASE.
 
-Connects to the server over RDMA and plays one case of misheaders.py or misconnects.py.
+Connects to the server over RDMA and plays one case of misheaders.py, misconnects.py or
+misoptions.py.
 Prints ``OUTCOME: what was done`` for each message or act.
 """
 
@@ -11,9 +12,12 @@ import sys
 
 import misconnects
 import misheaders
+import misoptions
 from requester import RELEASE, STALLED, Link
 
-CASES = {case.name: case for case in misheaders.CASES + misconnects.CASES}
+CASES = {
+    case.name: case for case in misheaders.CASES + misconnects.CASES + misoptions.CASES
+}
 LOADS = {case.name: case for case in misconnects.LOADS}
 
 

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from . import capture, settings, wirecheck
+from . import capture, hostile, settings, wirecheck
 from .capture import Message
 from .fixtures import Tunables
-from .pair import CLIENT_ADDRESSES, Guest
+from .pair import CLIENT_ADDRESSES, Guest, Pair
 
 #: What the client's module knows about servers; a write of anything clears it.
 PEERS = "/sys/kernel/debug/rpcrdma/peers"
@@ -99,3 +103,28 @@ class Exchange:
     def probes(self) -> list[Message]:
         """Returns the messages of version two that the client has sent."""
         return [message for message in self.calls if message.version == 2]
+
+
+#: A hostile server ends when this file exists.
+_STOP = "/run/misversions.stop"
+
+
+@contextmanager
+def hostile_server(pair: Pair, way: str, private: str = "one") -> Iterator[dict[str, Any]]:
+    """Has guest/misversions.py in the server's place inside the block.
+
+    `private`: ``both`` if it says that it knows both versions. The dictionary is empty inside the
+    block, and has afterwards what the server has seen.
+    """
+    pid = hostile.take_port(pair, way, private, program="misversions.py")
+    seen: dict[str, Any] = {}
+    try:
+        yield seen
+    finally:
+        try:
+            pair.server.sh(f"touch {_STOP}")
+            text = hostile.finish(pair, pid, 60)
+        finally:
+            hostile.return_port(pair)
+    seen.update(json.loads(text.splitlines()[-1]))
+    print(seen)

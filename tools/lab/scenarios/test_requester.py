@@ -19,7 +19,7 @@ from lab.pair import Pair
 CASES, LOADS = requester.cases()
 OURS = settings.server() == "ours"
 #: Cases of the short form: one of each kind of answer.
-SHORT = (3, 9, 17, 22, 31, 50)
+SHORT = (3, 9, 17, 22, 31, 50, 56, 62)
 #: Seconds in which a server has to forget the connections of a requester that has gone.
 FORGETTING = 30
 #: Kilobytes of the server that a case may cost: slabs that fill up.
@@ -31,6 +31,8 @@ def _parameters() -> list[Any]:
     found = []
     for name, case in CASES.items():
         marks = [] if case.number in SHORT else [pytest.mark.full]
+        if case.of_two:
+            marks.append(pytest.mark.needs_our_server)
         if case.stock_warns and not OURS:
             marks.append(pytest.mark.provokes)
         found.append(pytest.param(name, id=name, marks=marks))
