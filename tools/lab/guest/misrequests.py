@@ -15,9 +15,7 @@ import misheaders
 import misoptions
 from requester import RELEASE, STALLED, Link
 
-CASES = {
-    case.name: case for case in misheaders.CASES + misconnects.CASES + misoptions.CASES
-}
+CASES = {case.name: case for case in misheaders.CASES + misconnects.CASES + misoptions.CASES}
 LOADS = {case.name: case for case in misconnects.LOADS}
 
 

@@ -13,9 +13,10 @@ import sys
 import time
 
 import second
-from hostile import RealServer
 from peer import ERR_CHUNK, GRANT, Peer, SilenceError, header, lists, system_error, words
 from second import ERR_BAD_HEADER, ERR_INVAL_OPTION, ERR_VERS, REPLY
+
+from hostile import RealServer
 
 STOP, GO = "/run/misversions.stop", "/run/misversions.go"
 #: Bytes of a reply that every client can take.

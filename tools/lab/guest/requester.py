@@ -12,7 +12,7 @@ import time
 
 import nfs_calls
 import second
-from peer import ERR_CHUNK, ERR_VERS, ERROR, NOMSG, Call, Peer, SilenceError, header, lists
+from peer import ERR_CHUNK, ERR_VERS, ERROR, NOMSG, Peer, SilenceError, header, lists
 
 SERVER, PORT = "10.0.0.1", 20049
 #: Private data: 4096 bytes each way, with and without remote invalidation.
@@ -251,14 +251,19 @@ def meet(word, path):
         time.sleep(0.1)
 
 
+def error_of(reply):
+    """Names an error."""
+    if reply.error == ERR_VERS:
+        low, high = struct.unpack_from(">2I", reply.message, 20)
+        return f"ERR_VERS {low}-{high}"
+    names = ERRORS_OF_TWO if reply.version == 2 else {ERR_CHUNK: CHUNK}
+    return names.get(reply.error, f"error {reply.error}")
+
+
 def outcome_of(reply):
     """Names what kind of answer a message is."""
     if reply.kind == ERROR:
-        if reply.error == ERR_VERS:
-            low, high = struct.unpack_from(">2I", reply.message, 20)
-            return f"ERR_VERS {low}-{high}"
-        names = ERRORS_OF_TWO if reply.version == 2 else {ERR_CHUNK: CHUNK}
-        return names.get(reply.error, f"error {reply.error}")
+        return error_of(reply)
     if reply.opttype is not None:
         return second.NAMES.get(reply.opttype, f"operation {reply.opttype}")
     if reply.kind == NOMSG:

@@ -73,9 +73,7 @@ def counters(client: Guest, mount_point: str = MOUNT_POINT) -> dict[str, int]:
     return known
 
 
-def take_port(
-    pair: Pair, group: str, version: str = "4.2", *, program: str = "hostile.py"
-) -> int:
+def take_port(pair: Pair, group: str, version: str = "4.2", *, program: str = "hostile.py") -> int:
     """Starts a hostile server on the RDMA port of nfsd, which goes on without; returns the pid."""
     pair.stop_nfsd()
     command = f"exec python3 /lab/{program} {group} {version} > /run/hostile.log 2>&1"

@@ -51,9 +51,7 @@ def _check_known(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("nfs", ["4.2", pytest.param("3", marks=pytest.mark.full)])
-def test_probe(
-    pair: Pair, tunables: Tunables, cable: Cable, counters: Counters, nfs: str
-) -> None:
+def test_probe(pair: Pair, tunables: Tunables, cable: Cable, counters: Counters, nfs: str) -> None:
     """One message of version two is refused; the same call goes again on the same connection."""
     versions.forget(pair.client)
     tunables.set(rdma_version=2)
