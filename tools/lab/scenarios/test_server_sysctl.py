@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from lab import settings
 from lab.fixtures import TUNABLES, Tunables
 from lab.pair import MOUNT_POINT, Pair
 
@@ -23,23 +24,32 @@ RANGES = {
     "rdma_stat_sq_poll": (0, 0, 0),
     "rdma_stat_sq_prod": (0, 0, 0),
 }
+#: A setting that the stock module does not have.
+ADDED = {"max_version": (2, 1, 2)}
 COUNTERS = ("rdma_stat_read", "rdma_stat_recv", "rdma_stat_write", "rdma_stat_sq_starve")
 
 
 @pytest.mark.any_link
 def test_names(pair: Pair) -> None:
-    """Both modules have the same files with the same modes."""
+    """Both modules have the same files with the same modes; ours has one more."""
     command = f"cd {FOLDER} && stat -c '%n %a %U' *"
-    files = pair.client.sh(command)
-    assert files == pair.server.sh(command)
-    assert {line.split()[0] for line in files.splitlines()} == {*RANGES, *COUNTERS}
+    of_both = []
+    for guest, whose in ((pair.client, settings.client()), (pair.server, settings.server())):
+        files = dict(line.split(" ", 1) for line in guest.sh(command).splitlines())
+        modes = {name: files.pop(name) for name in ADDED if whose == "ours"}
+        assert all(mode == files["max_requests"] for mode in modes.values())
+        of_both.append(files)
+    assert of_both[0] == of_both[1]
+    assert set(of_both[0]) == {*RANGES, *COUNTERS}
 
 
 @pytest.mark.any_link
-@pytest.mark.parametrize("name", RANGES)
+@pytest.mark.parametrize(
+    "name", [*RANGES, *(pytest.param(name, marks=pytest.mark.needs_ours) for name in ADDED)]
+)
 def test_range(tunables: Tunables, name: str) -> None:
     """A setting takes both ends of its range; beyond them it keeps its value and gives EINVAL."""
-    default, least, greatest = RANGES[name]
+    default, least, greatest = {**RANGES, **ADDED}[name]
     setting = f"svc_rdma/{name}"
     assert tunables.get(setting) == default
     for value in (least, greatest):

@@ -41,6 +41,20 @@ def test_pad_optimize(tunables: Tunables) -> None:
         assert tunables.get("rdma_pad_optimize") == value
 
 
+@pytest.mark.needs_ours
+@pytest.mark.any_link
+def test_version(pair: Pair, tunables: Tunables) -> None:
+    """rdma_version takes three words, and nothing else; `auto` is the default."""
+    path = f"{TUNABLES}/rdma_version"
+    assert pair.client.read(path) == "auto\n"
+    for value in ("1", "2", "auto"):
+        tunables.set(rdma_version=value)
+        assert pair.client.read(path) == f"{value}\n"
+        for other in ("0", "3", "12", "two", "AUTO", "''"):
+            assert not tunables.accepts("rdma_version", other), other
+            assert pair.client.read(path) == f"{value}\n"
+
+
 def test_gone_with_the_module(pair: Pair) -> None:
     """The tunables go with the module and come back with it."""
     names = f"ls {TUNABLES} | grep -c ^rdma_ || true"

@@ -90,7 +90,7 @@ def test_changes(
     pair.server.sh(f"rm -rf /srv/export/*; {NAMES}")
     with cable.recording() as pcap:
         pair.mount("4.2")
-        worker = Worker(pair)
+        worker = Worker(pair, block=1024)
         server_tunables.set(**{"svc_rdma/max_req_size": 32768})
         tunables.set_thresholds(32768)
         _await_operations()
