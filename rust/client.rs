@@ -18,7 +18,7 @@
 //! | [`reply`], [`complete`] | checks a reply; completes its RPC |
 //! | [`fence`] | invalidates memory before its owner gets it back |
 //! | [`release`] | gives up a call that may be under way |
-//! | [`session`] | agrees with the server on version and characteristics |
+//! | [`session`], [`grow`] | agrees with the server on version and terms; larger buffers |
 //! | [`backward`] | calls of the server, and the replies to them |
 //! | [`pools`], [`replenish`] | the memory regions of a connection; more when they run low |
 //! | [`liveness`], [`probe`] | whether a server that owes replies is still there |

@@ -8,7 +8,7 @@
 //! | [`connection`] | the objects of a connection, in the order of their teardown; its close |
 //! | [`lifecycle`] | the states of a connection, which the connection manager's events change |
 //! | [`handshake`] | the private data of both peers, and the terms that follow from it |
-//! | [`terms`] | the terms in force: version, inline thresholds, remote invalidation |
+//! | [`terms`] | the terms of version one, from the private data of both peers |
 //! | [`shared`] | the state of a connection that completions reach |
 //! | [`dispatch`] | completions, which go to the role |
 //! | [`credits`] | the peer's credits for our calls |

@@ -6,7 +6,8 @@
 //!   costs a jump that the kernel patches out.
 //! - [`stats`]: the counters of a transport, and its line in `/proc/self/mountstats`; the module's
 //!   counters of protocol breaches.
-//! - [`debugfs`]: the files that show the counters of protocol breaches.
+//! - [`debugfs`]: the files that show the counters of protocol breaches, and what is known of
+//!   servers.
 //! - [`requester`]: what requesters do wrong, traced and counted.
 //!
 //! This room knows no transport. Its functions take integers, strings, and types of `wire` and

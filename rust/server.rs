@@ -10,7 +10,7 @@
 //! | [`listener`], [`prepare`] | from a connection request to an accepted connection |
 //! | [`transport`], [`owner`] | a connection as SUNRPC sees it, and SUNRPC as the connection does |
 //! | [`endpoint`], [`responder`], [`role`] | the connection's objects, and what completions do |
-//! | [`session`] | agrees with the requester on version and characteristics |
+//! | [`session`] | agrees with the requester on version and terms |
 //! | [`receiver`], [`intake`] | receiving a call that is inline |
 //! | [`early`], [`pull`], [`pulled`] | receiving a call that RDMA Reads have to fetch |
 //! | [`budget`] | how much memory such calls may use |
