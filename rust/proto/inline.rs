@@ -28,17 +28,6 @@ impl Thresholds {
     //= 8166-3.3.3-1 threshold is 1024 bytes each way
     pub const DEFAULT: Self = Self::agree(&Settings::DEFAULT, &Settings::DEFAULT);
 
-    /// The thresholds of version two without characteristics: 4096 bytes each way (its section
-    /// 2.3).
-    #[allow(dead_code, reason = "for the host tests")]
-    //= V2-2.3-2 assume a threshold of 4096 bytes
-    pub const VERSION_TWO: Self = Self {
-        client_to_server: Version::Two.default_inline(),
-        server_to_client: Version::Two.default_inline(),
-        remote_invalidation: false,
-        version: Version::Two,
-    };
-
     /// Returns the thresholds of a client that announced `local` and found `peer`, if anything, in
     /// the server's private data.
     //= 8797-1-1 without them the defaults hold

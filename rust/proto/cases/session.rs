@@ -208,6 +208,7 @@ fn check_failures() -> Check {
     s.on_timer(ANSWER_TIMEOUT_MS);
     outputs(&mut s, 0, &close(Close::Unanswered))?;
     s.on_timer(ANSWER_TIMEOUT_MS + 1);
+    s.want_receive(65536);
     outputs(&mut s, 0, &[])?;
     let mut s = probing();
     let verdict = hear(&mut s, Say::Invalid(7))?;

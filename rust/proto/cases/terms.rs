@@ -310,8 +310,13 @@ fn check_settings() -> Check {
         pair.client.terms().voids(old),
         "nor does it revive anything"
     );
+    for (own, send) in [(7000, 7000), (1024, 1024), (0, 1024), (7000, 7000)] {
+        pair.client.want_send(own);
+        ensure!(pair.client.terms().send == send, "own send size");
+    }
+    let t = *pair.client.terms();
     pair.client.want_send(7000);
-    let same = pair.client.terms().generation == t.generation.wrapping_add(1);
+    let same = *pair.client.terms() == t;
     ensure!(same, "no change, no generation");
     Ok(())
 }
@@ -404,7 +409,12 @@ fn check_unsupported() -> Check {
             return Err("no INIT_XCHAR");
         };
         let got = hear(&mut pair.client, Say::Error(TWO, init.xid, error))?;
-        ensure!(got.take == Take::Done, "taken");
+        ensure!(got.take == Take::Done && got.grant, "taken");
+        let Some(Output::Send(init)) = pair.server.poll(0) else {
+            return Err("no INIT_XCHAR of the server");
+        };
+        let got = hear(&mut pair.server, Say::Error(TWO, init.xid, error))?;
+        ensure!(got.take == Take::Done && !got.grant, "taken by the server");
         pair.client.want_receive(65536);
         ensure!(next(&mut pair.client, PAUSE_MS)?.is_none(), "no UPD_XCHAR");
         let refused = Err(NotSent::Unsupported);

@@ -75,14 +75,17 @@ impl Session {
     }
 
     /// Returns whether the credits of a message are a grant that counts. A client is granted
-    /// credits by replies, and a server by replies of the backward direction.
+    /// credits by replies, and a server by replies of the backward direction. Errors of a client
+    /// are about operations.
     fn takes_grant(&self, message: &Message<'_>) -> bool {
         let is_error = matches!(message.body(), Body::Error(_));
         match &self.stage {
             Stage::Client(negotiation) => {
                 is_reply(message, Direction::Reply) && negotiation.takes_grant(is_error)
             }
-            Stage::Waiting | Stage::Pinned { .. } => is_reply(message, Direction::Call),
+            Stage::Waiting | Stage::Pinned { .. } => {
+                is_reply(message, Direction::Call) && !is_error
+            }
         }
     }
 

@@ -11,31 +11,31 @@ use super::{Body, Control, Output, Session, Side, Stage};
 impl Session {
     /// Returns the next thing to do, or `None` if there is nothing to do now.
     pub fn poll(&mut self, now: u64) -> Option<Output> {
-        self.poll_news()
+        if let Some(memory) = self.news.memory.take() {
+            return Some(Output::Remember(memory));
+        }
+        if let Some(close) = self.news.close {
+            let told = core::mem::replace(&mut self.news.closed, true);
+            return (!told).then_some(Output::Close(close));
+        }
+        self.take_settled()
             .or_else(|| self.take_void())
             .or_else(|| self.take_post())
             .or_else(|| self.take_answer().map(Output::Send))
             .or_else(|| self.take_own(now).map(Output::Send))
     }
 
-    fn poll_news(&mut self) -> Option<Output> {
-        let news = &mut self.news;
-        if let Some(memory) = news.memory.take() {
-            return Some(Output::Remember(memory));
-        }
-        if let Some(close) = news.close {
-            return (!core::mem::replace(&mut news.closed, true)).then_some(Output::Close(close));
-        }
-        if let Some(version) = news.settled.take() {
+    fn take_settled(&mut self) -> Option<Output> {
+        if let Some(version) = self.news.settled.take() {
             return Some(Output::Settled(version));
         }
-        let (xid, version) = news.resend.take()?;
+        let (xid, version) = self.news.resend.take()?;
         Some(Output::Resend { xid, version })
     }
 
     fn take_post(&mut self) -> Option<Output> {
         let size = self.receives.to_post();
-        if self.news.close.is_some() || self.news.posted == size {
+        if self.news.posted == size {
             return None;
         }
         self.news.posted = size;
@@ -48,7 +48,7 @@ impl Session {
             Stage::Client(_) => self.may_control(),
             Stage::Waiting | Stage::Pinned { .. } => true,
         };
-        if !open || self.news.close.is_some() {
+        if !open {
             return None;
         }
         self.queue.take_answer()
@@ -62,7 +62,7 @@ impl Session {
 
     /// Takes a message of our own accord.
     fn take_own(&mut self, now: u64) -> Option<Control> {
-        if !self.may_control() || self.news.close.is_some() || now < self.queue.ready_at() {
+        if !self.may_control() || now < self.queue.ready_at() {
             return None;
         }
         let (xid, body) = self.own_body()?;

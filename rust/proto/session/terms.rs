@@ -169,6 +169,13 @@ impl Session {
         }
     }
 
+    /// Returns the peer's receive size or our own send size, whichever is less, but no less than
+    /// every peer can receive.
+    fn send_limit(&self) -> u32 {
+        let own = self.config.send.max(FIRST_MESSAGE_MAX);
+        self.peer.send_limit().min(own)
+    }
+
     /// Returns whether the peer may invalidate our R_keys. If that is withdrawn, it still may until
     /// it is told.
     fn expects_invalidation(&self) -> bool {
@@ -222,7 +229,7 @@ impl Session {
         Terms {
             version: Version::Two,
             //= V2-2.3-2 assume a threshold of 4096 bytes
-            send: self.peer.send_limit().min(self.config.send),
+            send: self.send_limit(),
             receive,
             expected: self.known.min(receive),
             may_invalidate: self.peer.may_invalidate(),
