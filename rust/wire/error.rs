@@ -57,8 +57,6 @@ pub enum What {
     Characteristics(u32),
     /// The data of the known characteristic with this id are not of its type.
     Characteristic(u32),
-    /// A subset names the element with this index, but its list is shorter.
-    Element(u32),
 }
 
 impl fmt::Display for DecodeError {
@@ -83,7 +81,6 @@ impl fmt::Display for What {
             Self::Trailing => f.write_str("bytes after the end"),
             Self::Characteristics(n) => write!(f, "too many characteristics: {n}"),
             Self::Characteristic(id) => write!(f, "bad value of characteristic {id}"),
-            Self::Element(n) => write!(f, "subset names missing element {n}"),
         }
     }
 }

@@ -218,15 +218,33 @@ const GOOD: [(u32, &[u8], Characteristic<'_>); 7] = [
     ),
 ];
 
+/// Data that is longer than its type: the bytes behind the value are ignored.
+const LONG: [(u32, &[u8], Characteristic<'static>); 3] = [
+    (
+        1,
+        &[0, 0, 16, 0, 9],
+        Characteristic::ReceiveBufferSize(4096),
+    ),
+    (
+        2,
+        &[0, 0, 0, 1, 0, 0, 0, 7],
+        Characteristic::RemoteInvalidation(true),
+    ),
+    (
+        3,
+        &[0, 0, 0, 1, 0, 0, 0, 1],
+        Characteristic::BackwardSupport(BackwardSupport::None),
+    ),
+];
+
 /// Data that does not fit its id.
-const BAD: [(u32, &[u8]); 7] = [
+const BAD: [(u32, &[u8]); 6] = [
     (1, &[]),
     (1, &[0, 0, 0]),
-    (1, &[0, 0, 0, 0, 0]),
     (2, &[0, 0, 0, 2]),
     (2, &[0]),
     (3, &[0, 0, 0, 4]),
-    (3, &[0, 0, 0, 1, 0, 0, 0, 1]),
+    (3, &[0, 0, 0, 9, 0, 0, 0, 1]),
 ];
 
 /// One UPD_XCHAR for every kind of value.
@@ -241,6 +259,13 @@ fn check_values() -> Check {
         };
         ensure!(decode_update(id, data)? == Ok(Some(update)), "xchar: value");
         ensure!(value.id() == Id(id), "xchar: id");
+    }
+    for (id, data, value) in LONG {
+        let update = Operation::Update {
+            now: value,
+            pending_cleared: false,
+        };
+        ensure!(decode_update(id, data)? == Ok(Some(update)), "xchar: long");
     }
     for (id, data) in BAD {
         let what = What::Characteristic(id);
@@ -353,12 +378,12 @@ fn check_refuse() -> Check {
             ensure!(cut.is_err_and(|e| e.offset <= n), "xchar: cut short");
         }
     }
-    refuse(
-        1,
-        &[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1],
-        What::Element(0),
-        4,
-    )?;
+    // A subset may name an element that its list lacks.
+    let beyond = Operation::decode(1, &[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1], &Limits::NONE);
+    ensure!(
+        matches!(beyond, Ok(Some(Operation::Init { .. }))),
+        "xchar: beyond"
+    );
     refuse(2, &[0, 0, 0, 0, 0], What::Trailing, 4)?;
     refuse(2, &[0, 0, 1, 0], What::Truncated, 4)?;
     let few = Limits {

@@ -76,7 +76,7 @@ impl<'a> Operation<'a> {
     /// # Errors
     ///
     /// A [`DecodeError`] that names the first item that is truncated, malformed or beyond `limits`,
-    /// bytes after the last item, or a subset that names an element its list lacks.
+    /// or bytes after the last item.
     pub fn decode(
         opttype: u32,
         optinfo: &'a [u8],
@@ -92,9 +92,9 @@ impl<'a> Operation<'a> {
                 want: Spec::decode(&mut c, limits)?,
             },
             OpType::Response => Self::Response(Response {
-                done: Subset::decode(&mut c, None)?,
-                rejected: Subset::decode(&mut c, None)?,
-                pending: Subset::decode(&mut c, None)?,
+                done: Subset::decode(&mut c)?,
+                rejected: Subset::decode(&mut c)?,
+                pending: Subset::decode(&mut c)?,
             }),
             OpType::Update => Self::Update {
                 now: Characteristic::decode(&mut c)?,
@@ -107,7 +107,7 @@ impl<'a> Operation<'a> {
 
     fn decode_init(c: &mut Cursor<'a>, limits: &Limits) -> Result<Self, DecodeError> {
         let start = Spec::decode(c, limits)?;
-        let no_change = Subset::decode(c, Some(start.count()))?;
+        let no_change = Subset::decode(c)?;
         Ok(Self::Init { start, no_change })
     }
 

@@ -5,7 +5,7 @@
 //! State: live.
 
 use super::super::cursor::Cursor;
-use super::super::{DecodeError, What};
+use super::super::DecodeError;
 
 /// A bit mask: bit `N mod 32` of word `N div 32` stands for element `N`; words beyond the last are
 /// zero.
@@ -19,19 +19,13 @@ pub struct Subset<'a> {
 }
 
 impl<'a> Subset<'a> {
-    /// Decodes an `xcharsubset`. Its list of characteristics has `count` elements, if the caller
-    /// knows.
-    pub(super) fn decode(c: &mut Cursor<'a>, count: Option<u32>) -> Result<Self, DecodeError> {
-        let at = c.offset();
+    /// Decodes an `xcharsubset`. Elements that its list lacks do no harm.
+    pub(super) fn decode(c: &mut Cursor<'a>) -> Result<Self, DecodeError> {
         // CAST: `usize` has at least 32 bits. A length beyond the input is refused.
         let len = (c.word()? as usize).saturating_mul(4);
-        let subset = Self {
+        Ok(Self {
             words: c.bytes(len)?,
-        };
-        match count.and_then(|count| subset.beyond(count)) {
-            Some(element) => Err(DecodeError::new(What::Element(element), at)),
-            None => Ok(subset),
-        }
+        })
     }
 
     /// Returns whether the subset has element `n`.

@@ -95,11 +95,11 @@ impl<'a> Characteristic<'a> {
     }
 
     /// Interprets opaque data by the type that belongs to the id. Returns `None` if they are too
-    /// short, too long, or not a value of that type.
+    /// short, or not a value of that type. Bytes behind the value are ignored (section 2.1).
     //= XC-2.1-2 data not of its type
     //= XC-2.1-3 known characteristic with too few data
     fn interpret(id: Id, data: &'a [u8]) -> Option<Self> {
-        let word = || data.try_into().ok().map(u32::from_be_bytes);
+        let word = || data.first_chunk().copied().map(u32::from_be_bytes);
         match id {
             Id::RECEIVE_BUFFER_SIZE => word().map(Self::ReceiveBufferSize),
             Id::REMOTE_INVALIDATION => match word()? {
