@@ -359,6 +359,7 @@ impl Session {
     /// Notes that all Receives which are posted from now on have `size` bytes, as [`Output::Post`]
     /// has said, while `smaller` of the posted ones have less.
     pub fn on_posting(&mut self, size: u32, smaller: u32) {
+        self.news.posted = None;
         self.receives.on_posting(size, smaller);
         self.refresh();
     }
@@ -366,6 +367,7 @@ impl Session {
     /// Notes that Receives of the size in [`Output::Post`] cannot be posted. The former size
     /// remains.
     pub fn on_post_failed(&mut self) {
+        self.news.posted = None;
         self.receives.on_post_failed();
         self.refresh();
     }

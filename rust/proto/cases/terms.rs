@@ -202,9 +202,14 @@ fn check_growth() -> Check {
     ensure!(pair.client.terms().send == 32768, "client, any size");
     pair.server.want_receive(1024);
     ensure!(pair.run()? == [None; 8], "only the peer may reduce it");
-    pair.server.want_receive(65536);
-    pair.server.poll(pair.now);
-    pair.server.on_post_failed();
+    for _ in 0..2 {
+        pair.server.want_receive(65536);
+        let post = Output::Post { size: 65536 };
+        outputs(&mut pair.server, pair.now, &[post])?;
+        pair.server.want_receive(65536);
+        outputs(&mut pair.server, pair.now, &[])?;
+        pair.server.on_post_failed();
+    }
     ensure!(pair.run()? == [None; 8], "not enough memory");
     Ok(())
 }

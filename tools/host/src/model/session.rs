@@ -125,6 +125,7 @@ fn settings(config: &Config) -> Settings {
         remote_invalidation: config.invalidation,
         send: Size::from_bytes(config.send),
         receive: Size::from_bytes(config.receive),
+        ..Settings::DEFAULT
     }
 }
 
