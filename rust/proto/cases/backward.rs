@@ -145,7 +145,7 @@ fn check_answers() -> Result<(), &'static str> {
         ensure!(is_answer(Version::One, bytes) == verdict, name);
         for (word, of_reply) in [(0, false), (1, true), (2, false)] {
             let two = in_version_two(bytes, word);
-            let two = two.get(..end + 4).unwrap_or(&[]);
+            let two = two.get(..end.saturating_add(4)).unwrap_or(&[]);
             ensure!(is_answer(Version::Two, two) == (verdict && of_reply), name);
             ensure!(!is_answer(Version::One, two), "version two as one");
         }

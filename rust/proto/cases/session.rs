@@ -3,10 +3,10 @@
 //! Sessions: how their version is settled, and what they do about messages of all kinds.
 
 use super::super::super::wire::message::ErrorBody;
-use super::super::super::wire::xchar::BackwardSupport;
+use super::super::super::wire::xchar::{init, BackwardSupport};
 use super::super::super::wire::{Direction, EncodeError, Limits, ListProc, Message, Version};
 use super::super::inline::Thresholds;
-use super::super::session::{Breach, Close, Config, Output, Session, Side, Take, Verdict};
+use super::super::session::{Body, Breach, Close, Config, Output, Session, Side, Take, Verdict};
 use super::super::version::{Blocked, Cause, Memory, ANSWER_TIMEOUT_MS};
 use super::ensure;
 
@@ -117,6 +117,7 @@ pub fn check() -> Check {
     check_failures()?;
     check_loss()?;
     check_undecodable()?;
+    check_early_operation()?;
     check_one()?;
     check_server()?;
     check_unserved()
@@ -266,8 +267,77 @@ fn check_undecodable() -> Check {
     );
     let mut other = Session::new(CLIENT);
     other.on_sent(8, 0);
-    other.on_undecodable(&later, &error, 0);
+    let verdict = other.on_undecodable(&later, &error, 0);
     ensure!(other.settled().is_none(), "another XID");
+    ensure!(verdict.take == Take::Drop, "dropped");
+    check_answers()
+}
+
+/// A server answers a call that it cannot decode, if there is room for the answer.
+//~ V2-5.2-5 not spoken, answered by ERR_VERS
+fn check_answers() -> Check {
+    let mut call = [0; 16];
+    for (slot, word) in call.chunks_exact_mut(4).zip([7u32, 3, 9, 0]) {
+        slot.copy_from_slice(&word.to_be_bytes());
+    }
+    let error = Message::decode(&call, &Limits::NONE)
+        .err()
+        .ok_or("decoded")?;
+    let mut s = Session::new(SERVER);
+    for n in 0..5 {
+        let breach = match n {
+            4 => Breach::TooMany,
+            _ => Breach::Undecodable(error),
+        };
+        let verdict = s.on_undecodable(&call, &error, 0);
+        ensure!(verdict.take == Take::Drop, "not processed");
+        ensure!(verdict.breach == Some(breach), "counted");
+    }
+    hear(&mut s, Say::Rpc(TWO, 7, Direction::Call))?;
+    ensure!(s.poll(0) == Some(Output::Settled(TWO)), "settled");
+    for _ in 0..4 {
+        ensure!(error_sent(&mut s) == Some((3, vers(1, 2))), "ERR_VERS");
+    }
+    ensure!(s.poll(0).is_none(), "four answers");
+    s.on_undecodable(&call, &error, 0);
+    ensure!(
+        error_sent(&mut s) == Some((3, vers(2, 2))),
+        "settled on two"
+    );
+    Ok(())
+}
+
+/// Returns the version word and the error of the next message.
+fn error_sent(s: &mut Session) -> Option<(u32, ErrorBody)> {
+    match s.poll(0) {
+        Some(Output::Send(control)) => match control.body {
+            Body::Error(error) if control.xid == 7 => Some((control.version, error)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// An optional operation before the first reply: the peer knows version two.
+fn check_early_operation() -> Check {
+    let mut buf = [0; 128];
+    let len = init(&mut buf, 9, 9, Direction::Reply, &[]).map_err(|_| "no room")?;
+    let bytes = buf.get(..len).ok_or("buffer")?;
+    let message = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
+    let mut client = probing();
+    let verdict = client.on_message(&message, 0);
+    ensure!(
+        verdict.take == Take::Done && !verdict.grant,
+        "not yet a grant"
+    );
+    ensure!(client.settled().is_none(), "not settled");
+    ensure!(
+        client.on_lost(Cause::Peer) == Some(Memory::Doubt),
+        "knows two"
+    );
+    let mut server = Session::new(SERVER);
+    server.on_message(&message, 0);
+    ensure!(server.settled() == Some(TWO), "first message of a server");
     Ok(())
 }
 
@@ -332,10 +402,13 @@ fn check_server() -> Check {
         ensure!(verdict.take == Take::Deliver, "first call");
         ensure!(s.settled() == Some(first), "pinned");
         outputs(&mut s, 0, &[Output::Settled(first)])?;
-        let verdict = hear(&mut s, Say::Rpc(other, 8, Direction::Call))?;
-        ensure!(verdict.take == Take::Drop, "another version");
         let breach = Some(Breach::Version(other.number()));
-        ensure!(verdict.breach == breach, "counted");
+        for direction in [Direction::Reply, Direction::Call] {
+            outputs(&mut s, 0, &[])?;
+            let verdict = hear(&mut s, Say::Rpc(other, 8, direction))?;
+            ensure!(verdict.take == Take::Drop, "another version");
+            ensure!(verdict.breach == breach, "counted");
+        }
         let Some(Output::Send(answer)) = s.poll(0) else {
             return Err("no ERR_VERS");
         };
