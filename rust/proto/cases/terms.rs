@@ -505,6 +505,11 @@ fn check_limits() -> Check {
     }
     let got = ask(server, 4)?;
     ensure!(got.breach == Some(Breach::TooMany), "too many");
+    says(server, |b| request(b, 5, 1, &[size(2048).value()]))?;
+    ensure!(
+        server.terms().receive == SERVER.receive,
+        "no change unanswered"
+    );
     for xid in 0..4 {
         let answer = next(server, LATER)?.ok_or("no answer")?;
         ensure!(answer.xid == xid, "in order");
