@@ -15,7 +15,7 @@
 //! | [`early`], [`pull`], [`pulled`] | receiving a call that RDMA Reads have to fetch |
 //! | [`budget`] | how much memory such calls may use |
 //! | [`call`], [`calls`] | what is kept of a call until its reply, and the requester's credits |
-//! | [`reply`], [`refuse`] | sending a reply or an error |
+//! | [`reply`], [`writes`], [`refuse`] | sending a reply or an error |
 //! | [`flights`], [`spare`], [`ring`] | operations under way, and what they leave for the next |
 //! | [`log`], [`failure`], [`breach`] | what the administrator must know |
 //! | [`backward`], [`route`] | calls of the service to its client |
@@ -55,3 +55,4 @@ mod sizes;
 mod spare;
 mod transport;
 mod watch;
+mod writes;

@@ -63,7 +63,7 @@ impl Call {
     /// # Errors
     ///
     /// `ENOMEM`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin(
         free: Option<KBox<Self>>,
         call: &call::Call<'_>,

@@ -158,12 +158,6 @@ impl Flights {
         state.sent.pop()
     }
 
-    /// Keeps a send buffer that was not posted.
-    pub(super) fn keep(&self, buf: SendBuf) {
-        let refused = self.state.lock().sent.push(buf);
-        drop(refused);
-    }
-
     /// Posts a message, or parks it.
     ///
     /// # Errors

@@ -10,20 +10,38 @@
 use kernel::prelude::*;
 
 use super::call::Call;
-use super::config::WRITES;
 use super::endpoint::Endpoint;
-use super::flights::{lane, Outgoing};
-use super::responder::unmapped;
+use super::flights::Outgoing;
+use super::writes::Writes;
 use super::{refuse, session};
 use crate::conn::traced;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
-use crate::proto::responder::reply::{Plan, Write};
-use crate::rdma::qp::Remote;
+use crate::proto::responder::reply::{self, Cannot, Plan};
 use crate::rdma::scatter::Source;
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::xdr_buf::XdrBuf;
-use crate::wire::ListProc;
+use crate::wire::{Direction, ListProc};
+
+/// Why a reply is not sent.
+enum Unsent {
+    /// The requester has offered too little room.
+    Cannot(Cannot),
+    /// `ENOMEM`; `EIO` if the device cannot map the reply.
+    Error(Error),
+}
+
+impl From<Error> for Unsent {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<Cannot> for Unsent {
+    fn from(cannot: Cannot) -> Self {
+        Self::Cannot(cannot)
+    }
+}
 
 /// Sends a reply. Thread of the service; may sleep for memory, but not for the send queue.
 ///
@@ -35,77 +53,120 @@ use crate::wire::ListProc;
 pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
     let credits = ep.role().calls.answer(call);
-    let lists = call.lists();
-    let thresholds = Thresholds {
-        // A reply has the version of its call.
-        version: call.version(),
-        ..ep.thresholds()
+    let written = if call.lists().is_empty() {
+        write_inline(ep, &message, call, credits)
+    } else {
+        write_chunks(ep, &message, call, credits)
     };
-    let plan = match Plan::new(message.len(), call.marks(), &lists, &thresholds) {
-        Ok(plan) => plan,
-        Err(cannot) => {
-            refuse::reply(ep, call, (cannot, message.len()), credits);
-            return Err(EMSGSIZE);
-        }
-    };
-    let closed = |_: &Error| ep.shared().force_close();
-    let mut buf = ep
-        .send_buffer(thresholds.server_to_client)
-        .inspect_err(closed)?;
-    let mut writes = Writes::new(ep, &message);
-    let bytes = buf.as_mut_slice();
-    let header = plan.encode(bytes, call.xid(), credits, |write| writes.add(&write));
-    let written = header
-        .map_err(|_| EMSGSIZE)
-        .and_then(|at| write(ep, &message, &plan, bytes, call, at));
-    let out = written.and_then(|len| Ok((len, writes.finish()?)));
-    let rkey = call.rkey().filter(|_| thresholds.remote_invalidation);
-    let long = plan.proc() == ListProc::Nomsg;
-    let (len, mut source) = match out {
+    let mut out = match written {
         Ok(out) => out,
-        Err(error) => {
-            ep.role().flights.keep(buf);
-            let peer = traced::peer(ep.shared().owner());
-            trace::server::send_err(peer, call.xid(), error.to_errno());
-            ep.shared().force_close();
-            return Err(error);
-        }
+        Err(why) => return Err(unsent(ep, &message, call, credits, why)),
     };
-    match &mut source {
-        Some(source) => take_pages(reply, source).inspect_err(closed)?,
+    match &mut out.source {
+        Some(source) => take_pages(reply, source).inspect_err(|_| ep.shared().force_close())?,
         None => {
             reply.keep();
         }
     }
-    let out = Outgoing {
-        buf,
-        len,
-        source,
-        long,
-        rkey,
-    };
     ep.send(out);
     session::replied(ep);
     Ok(())
 }
 
+/// Returns the terms for the reply to a call, which has the version of the call.
+#[inline]
+fn thresholds(ep: &Endpoint, call: &Call) -> Thresholds {
+    Thresholds {
+        version: call.version(),
+        ..ep.thresholds()
+    }
+}
+
+/// Handles that a reply is not sent. Returns the error for SUNRPC.
+#[cold]
+fn unsent(ep: &Endpoint, message: &XdrBuf<'_>, call: &Call, credits: u32, why: Unsent) -> Error {
+    match why {
+        Unsent::Cannot(cannot) => {
+            refuse::reply(ep, call, (cannot, message.len()), credits);
+            EMSGSIZE
+        }
+        Unsent::Error(error) => {
+            let peer = traced::peer(ep.shared().owner());
+            trace::server::send_err(peer, call.xid(), error.to_errno());
+            ep.shared().force_close();
+            error
+        }
+    }
+}
+
+/// Writes the reply to a call without chunks, all of which goes inline.
+#[inline]
+fn write_inline(
+    ep: &Endpoint,
+    message: &XdrBuf<'_>,
+    call: &Call,
+    credits: u32,
+) -> Result<Outgoing, Unsent> {
+    let thresholds = thresholds(ep, call);
+    // CAST: `usize` has at least 32 bits.
+    let len = reply::inline_len(message.len(), &thresholds)? as usize;
+    let mut buf = ep.send_buffer(thresholds.server_to_client)?;
+    let bytes = buf.as_mut_slice();
+    let version = thresholds.version;
+    let header = version.inline(bytes, call.xid(), credits, Direction::Reply);
+    let at = header.map_err(|_| EMSGSIZE)?;
+    message.copy_to(0, bytes.get_mut(at..len).ok_or(EMSGSIZE)?)?;
+    let cid = traced::cid(ep.qp(), call.receive());
+    trace::server::send_pullup(cid, at, len.saturating_sub(at));
+    Ok(Outgoing {
+        buf,
+        len,
+        source: None,
+        long: false,
+        // Only chunks have R_keys.
+        rkey: None,
+    })
+}
+
+/// Writes what goes inline of the reply to a call with chunks, and prepares the RDMA Writes, if
+/// there are any.
+#[inline(never)]
+fn write_chunks(
+    ep: &Endpoint,
+    message: &XdrBuf<'_>,
+    call: &Call,
+    credits: u32,
+) -> Result<Outgoing, Unsent> {
+    let (lists, thresholds) = (call.lists(), thresholds(ep, call));
+    let plan = Plan::new(message.len(), call.marks(), &lists, &thresholds)?;
+    let mut buf = ep.send_buffer(thresholds.server_to_client)?;
+    let bytes = buf.as_mut_slice();
+    let mut writes = Writes::new(ep, message);
+    let header = plan.encode(bytes, call.xid(), credits, |write| writes.add(&write));
+    let at = header.map_err(|_| EMSGSIZE)?;
+    let cid = traced::cid(ep.qp(), call.receive());
+    trace::server::encode_lists(cid, bytes, ep.limits());
+    let len = write_rest(message, &plan, bytes, at)?;
+    trace::server::send_pullup(cid, at, len.saturating_sub(at));
+    Ok(Outgoing {
+        buf,
+        len,
+        source: writes.finish()?,
+        long: plan.proc() == ListProc::Nomsg,
+        rkey: call.rkey().filter(|_| thresholds.remote_invalidation),
+    })
+}
+
 /// Writes what goes inline to `bytes` behind the header, which ends at `at`. Returns its end.
 #[inline]
-fn write(
-    ep: &Endpoint,
+fn write_rest(
     message: &XdrBuf<'_>,
     plan: &Plan<'_>,
     bytes: &mut [u8],
-    call: &Call,
     mut at: usize,
 ) -> Result<usize> {
     // CAST: `usize` has at least 32 bits.
     let len = plan.send_len() as usize;
-    let cid = traced::cid(ep.qp(), call.receive());
-    if !call.lists().is_empty() {
-        trace::server::encode_lists(cid, bytes, ep.limits());
-    }
-    trace::server::send_pullup(cid, at, len.saturating_sub(at));
     if at == len {
         return Ok(len);
     }
@@ -117,79 +178,6 @@ fn write(
         at = end;
     }
     Ok(len)
-}
-
-/// The RDMA Writes of a reply, as they are added to a list.
-struct Writes<'w> {
-    ep: &'w Endpoint,
-    message: &'w XdrBuf<'w>,
-    /// The list, once there is one.
-    source: Option<Source>,
-    /// RDMA Writes so far. Those that follow each other in a segment count as one.
-    segments: u64,
-    /// R_key and address behind the last one.
-    end: Option<(u32, u64)>,
-    /// The first error.
-    result: Result,
-}
-
-impl<'w> Writes<'w> {
-    #[inline]
-    fn new(ep: &'w Endpoint, message: &'w XdrBuf<'w>) -> Self {
-        Self {
-            ep,
-            message,
-            source: None,
-            segments: 0,
-            end: None,
-            result: Ok(()),
-        }
-    }
-
-    /// Adds an RDMA Write, unless there was an error. May sleep.
-    #[inline]
-    fn add(&mut self, write: &Write) {
-        if self.result.is_ok() {
-            self.result = self.try_add(write);
-        }
-    }
-
-    #[inline]
-    fn try_add(&mut self, write: &Write) -> Result {
-        let (to, len) = (remote(write), write.range.len);
-        self.segments += u64::from(self.end != Some((to.rkey, to.addr)));
-        self.end = Some((to.rkey, to.addr.wrapping_add(u64::from(len))));
-        let source = match &mut self.source {
-            Some(source) => source,
-            none => none.insert(self.ep.role().spare.source(self.ep.pd())?),
-        };
-        let pieces = self.message.pieces(write.range.start, len);
-        let added = source.write(pieces, to, self.ep.limits().sges);
-        added.inspect_err(|error| unmapped(self.ep.qp(), to, len, *error))
-    }
-
-    /// Removes and returns the list, if there are any RDMA Writes.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; `EIO` if the device cannot map the reply.
-    #[inline]
-    fn finish(&mut self) -> Result<Option<Source>> {
-        self.result?;
-        if self.source.is_some() {
-            WRITES.add(lane(self.ep.qp()), self.segments);
-        }
-        Ok(self.source.take())
-    }
-}
-
-/// Returns where an RDMA Write writes to.
-#[inline]
-fn remote(write: &Write) -> Remote {
-    Remote {
-        addr: write.offset,
-        rkey: write.handle,
-    }
 }
 
 /// Moves the pages of the reply to the source.

@@ -121,7 +121,14 @@ impl Requests {
 
     /// Unmaps the memory, and forgets the work requests. Returns false, and does nothing, while the
     /// device may be using them.
+    #[inline]
     pub(super) fn clear(&mut self) -> bool {
+        let empty = self.used == 0 && self.wrs.is_empty();
+        empty || self.clear_all()
+    }
+
+    /// Implements [`Self::clear`] for a list that is not empty.
+    fn clear_all(&mut self) -> bool {
         if self.in_flight() {
             return false;
         }

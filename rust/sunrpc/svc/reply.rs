@@ -102,16 +102,16 @@ impl<X> Reply<'_, X> {
     /// ```
     pub(crate) fn take(self, pages: &mut KVec<PageRef>) -> Result<(), Self> {
         let room = pages.capacity().saturating_sub(pages.len());
-        if self.page_count() > room {
+        let count = self.page_count();
+        if count > room {
             return Err(self);
         }
-        for index in 0..self.page_count() {
-            // SAFETY: By the type invariants the slot exists, and only this thread accesses it.
+        // SAFETY: By the type invariants the slots exist, and only this thread accesses them.
+        let slots: &mut [*mut k::page] =
+            unsafe { core::slice::from_raw_parts_mut((*self.rqst.as_ptr()).rq_respages, count) };
+        for slot in slots {
             // SUNRPC skips an empty slot when it frees the pages of the reply.
-            let page = unsafe {
-                let slot = (*self.rqst.as_ptr()).rq_respages.add(index);
-                core::ptr::replace(slot, core::ptr::null_mut::<k::page>())
-            };
+            let page = core::mem::replace(slot, core::ptr::null_mut());
             if let Some(page) = NonNull::new(page) {
                 // SAFETY: The slot's reference is taken over, because the slot is empty now.
                 // The room was checked above.

@@ -14,7 +14,7 @@ use crate::proto::responder::intake::{take, Arrival};
 use crate::proto::responder::limits::Limits;
 use crate::proto::responder::marks::{Mark, Marks, MOST};
 use crate::proto::responder::placement::{Part, Source};
-use crate::proto::responder::reply::{Cannot, Plan, Write};
+use crate::proto::responder::reply::{inline_len, Cannot, Plan, Write};
 use crate::wire::{self, Direction, ListProc, Lists, Message, Segment, Version};
 
 /// Limits that are small enough for a model of every byte.
@@ -245,6 +245,13 @@ pub fn respond(data: &[u8]) {
         ..Thresholds::DEFAULT
     };
     let len = i.number() % 1000;
+    if lists.is_empty() {
+        let plan = Plan::new(len, &[], &lists, &thresholds);
+        assert_eq!(
+            inline_len(len, &thresholds),
+            plan.map(|plan| plan.send_len())
+        );
+    }
     match Plan::new(len, marks.as_slice(), &lists, &thresholds) {
         Ok(plan) => check_plan(&plan, len, marks.as_slice(), &lists, &thresholds),
         Err(why) => check_refused(why, len, marks.as_slice(), &lists, &thresholds),
