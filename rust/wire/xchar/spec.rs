@@ -41,6 +41,7 @@ impl<'a> Spec<'a> {
     }
 
     /// Returns the number of elements.
+    #[allow(dead_code, reason = "for the host tests")]
     pub const fn count(&self) -> u32 {
         self.count
     }
