@@ -32,9 +32,6 @@ use crate::wire::v2::{to_version_one, FIRST_MESSAGE_MAX};
 use crate::wire::xchar::BackwardSupport;
 use crate::wire::{EncodeError, Message, Version};
 
-/// The largest size of Receives that the server may ask for.
-const MOST_RECEIVE: u32 = 65536;
-
 /// Begins the session of a connection whose handshake has led to `one`, the terms of version one.
 /// May sleep.
 ///
@@ -57,7 +54,8 @@ pub(super) fn begin(
         versions: (first, first),
         one,
         receive: config.receive_size(),
-        range: (FIRST_MESSAGE_MAX, MOST_RECEIVE),
+        // The server may ask for smaller Receives, and for these again.
+        range: (FIRST_MESSAGE_MAX, config.receive_size()),
         send: config.inline_send,
         invalidation: true,
         backward: BackwardSupport::SizeLimited,
