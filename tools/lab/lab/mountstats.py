@@ -76,6 +76,6 @@ def calls(text: str, mount_point: str) -> dict[str, list[int]]:
         words = line.split()
         if line.startswith("device "):
             inside = f" mounted on {mount_point} " in line
-        elif inside and len(words) > 8 and words[0].endswith(":") and words[1].isdigit():
+        elif inside and len(words) > 8 and words[0].endswith(":") and words[0].isupper():
             found[words[0].rstrip(":")] = [int(word) for word in words[1:]]
     return found
