@@ -3,8 +3,8 @@
 """A server that does as it likes about version two: misversions.py WAY [PRIVATE].
 
 Answers calls truly, from nfsd over TCP, except as the class of the WAY says. PRIVATE is what it
-says to a client that connects. Ends when the file STOP exists, and then prints what it has seen as
-one line of JSON.
+says to a client that connects. Prints ``tried`` when the first message of version two has come.
+Ends when the file STOP exists, and then prints what it has seen as one line of JSON.
 """
 
 import json
@@ -58,6 +58,8 @@ class Host:
 
     def _take_message(self, message):
         self.seen["two" if message.version == 2 else "one"] += 1
+        if self.seen["two"] == 1 and message.version == 2:
+            print("tried", flush=True)
         if message.opttype is not None:
             self.seen["operations"].append(second.NAMES.get(message.opttype, "?"))
         if message.error is not None:

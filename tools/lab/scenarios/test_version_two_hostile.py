@@ -99,6 +99,35 @@ def test_no_answer(pair: Pair, tunables: Tunables, cable: Cable, way: str) -> No
     pair.umount()
 
 
+def _await_attempt(pair: Pair) -> None:
+    """Waits until the server has received a message of version two."""
+    deadline = time.monotonic() + 60
+    while "tried" not in pair.server.read("/run/hostile.log"):
+        assert time.monotonic() < deadline, "the client has not tried version two"
+        time.sleep(0.1)
+
+
+@full
+def test_removal(pair: Pair, tunables: Tunables) -> None:
+    """A device that is removed before the first answer tells nothing about the server."""
+    kind = pair.setup.link
+    versions.forget(pair.client)
+    tunables.set(rdma_version=2)
+    with versions.hostile_server(pair, "drops") as seen:
+        pair.client.sh(f"mkdir -p {MOUNT_POINT}")
+        options = "vers=3,proto=rdma,port=20049,nolock"
+        mounting = pair.client.vm.start(f"mount -t nfs -o {options} server:/export {MOUNT_POINT}")
+        _await_attempt(pair)
+        pair.client.sh(f"rdma link del {kind}0", timeout=120)
+        assert versions.peers(pair.client) == []
+        pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
+        done = pair.client.vm.agent.wait(mounting, 100)
+        assert done.status == 0, done.stderr.decode()
+        _check_known(pair)
+    assert seen["two"] == 2
+    pair.umount()
+
+
 def _breaches(pair: Pair) -> int:
     return all_counters(pair.client)["session"]
 
