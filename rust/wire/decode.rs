@@ -76,7 +76,7 @@ pub(super) fn decode<'a, D: VersionDecoder<MIN>, const MIN: usize>(
 /// Splits an RDMA_MSG with three absent lists, by far the most common message, with a few
 /// comparisons. Returns `None` for any other message, well-formed or not.
 #[inline(always)]
-fn split_inline<D: VersionDecoder<MIN>, const MIN: usize>(
+pub(super) fn split_inline<D: VersionDecoder<MIN>, const MIN: usize>(
     bytes: &[u8],
 ) -> Option<(Prefix, HeaderKind, &[u8])> {
     let (head, payload) = bytes.split_first_chunk::<MIN>()?;

@@ -4,8 +4,8 @@
 //!
 //! State: live.
 
-use super::decode::decode;
-use super::{peek, v1, v2, DecodeError, Limits, Message, Version, What};
+use super::decode::{decode, split_inline};
+use super::{peek, v1, v2, DecodeError, Direction, Limits, Message, Prefix, Version, What};
 
 impl<'a> Message<'a> {
     /// Decodes a message of any version.
@@ -20,6 +20,21 @@ impl<'a> Message<'a> {
             Some(version) => Self::decode_as(version, bytes, limits),
             None => Err(DecodeError::new(What::Version(version), 4)),
         }
+    }
+
+    /// Splits a message without chunks, which is an RDMA_MSG with three absent lists, into its
+    /// first words, its direction if the version has one, and the RPC message. Returns `None` for
+    /// any other message, well-formed or not, and for one of another version.
+    #[inline(always)]
+    pub fn split_plain(
+        version: Version,
+        bytes: &'a [u8],
+    ) -> Option<(Prefix, Option<Direction>, &'a [u8])> {
+        let (prefix, kind, payload) = match version {
+            Version::One => split_inline::<v1::Decoder, { v1::len::MIN }>(bytes)?,
+            Version::Two => split_inline::<v2::Decoder, { v2::len::MIN }>(bytes)?,
+        };
+        Some((prefix, kind.direction(), payload))
     }
 
     /// Decodes a message that must be of this version.

@@ -25,6 +25,17 @@ pub(super) enum HeaderKind {
     Two(Direction),
 }
 
+impl HeaderKind {
+    /// Returns the direction that the header names.
+    #[inline]
+    pub(super) const fn direction(self) -> Option<Direction> {
+        match self {
+            Self::One => None,
+            Self::Two(direction) => Some(direction),
+        }
+    }
+}
+
 /// Message types, `enum rdma_proc` (RFC 8166 section 4.2.4) and `enum rpcrdma2_proc`. Both versions
 /// use the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,9 @@
 //!   without room.
 
 use super::super::super::wire::message::Body;
-use super::super::super::wire::{Lists, Message, ReadSegment, Segment, Version, WriteChunk};
+use super::super::super::wire::{
+    Lists, Message, Prefix, ReadSegment, Segment, Version, WriteChunk,
+};
 use super::invalidate::Handles;
 use super::limits::Limits;
 use super::placement::{OneChunk, Part, Placement, Source};
@@ -171,6 +173,25 @@ impl<'a> Call<'a> {
             rkey: None,
             position: Some(0),
             long: matches!(message.body(), Body::Nomsg { .. }),
+        }
+    }
+
+    /// Makes a call without chunks, all of which is `inline`.
+    #[inline]
+    pub(super) const fn plain(prefix: &Prefix, version: Version, inline: &'a [u8]) -> Self {
+        Self {
+            lists: Lists::EMPTY,
+            inline,
+            version,
+            xid: prefix.xid,
+            credits: prefix.credits,
+            // CAST: `take` has compared the length with `Limits::max_call`.
+            len: inline.len() as u32,
+            pulled: 0,
+            reads: 0,
+            rkey: None,
+            position: Some(0),
+            long: false,
         }
     }
 
