@@ -127,10 +127,14 @@ def _rounds(given: Sequence[str] = ()) -> list[Round]:
         return _of_modules((settings.client(), settings.server()), "")
     # The client's scenarios are about a stock server, whose habits they know.
     rounds = _of_modules(("ours", "stock"), "" if settings.full() else "not server")
-    short = "" if settings.full() else " and not server_long"
-    for pair in _OF_SERVER:
-        rounds += _of_modules(pair, f"(server or both_roles){short}")
-    return rounds
+    if settings.full():
+        return rounds + [
+            r for pair in _OF_SERVER for r in _of_modules(pair, "server or both_roles")
+        ]
+    # What is about the server alone does not depend on the client.
+    short = " and not server_long"
+    rounds += _of_modules(("ours", "ours"), f"(server or both_roles){short}")
+    return rounds + _of_modules(("stock", "ours"), f"both_roles{short}")
 
 
 def _of_modules(modules: tuple[str, str], markers: str) -> list[Round]:

@@ -259,7 +259,8 @@ def test_timed_out(pair: Pair, relay: Relay) -> None:
     _finish(pair, worker)
 
 
-@pytest.mark.parametrize("version", [pytest.param("3", marks=full), "4.2"])
+@full
+@pytest.mark.parametrize("version", ["3", "4.2"])
 def test_forced(pair: Pair, version: str) -> None:
     """`umount -f` removes a mount repeatedly while a reader has calls in flight."""
     _fill(pair)
@@ -293,6 +294,7 @@ def _forced_away(pair: Pair, version: str, options: str) -> Seen:
     return seen
 
 
+@full
 @pytest.mark.rxe_only
 @pytest.mark.debug_kernel
 def test_late_answers(pair: Pair) -> None:

@@ -59,7 +59,7 @@ GROUPS = [
     *(("3", group) for group in ("headers", "claims")),
     *(pytest.param("3", group, marks=pytest.mark.full) for group in ("floods", "memory")),
     pytest.param("3", "silence", marks=pytest.mark.full),
-    ("4.2", "callbacks"),
+    pytest.param("4.2", "callbacks", marks=pytest.mark.full),
     pytest.param("4.2", "headers", marks=pytest.mark.full),
 ]
 
