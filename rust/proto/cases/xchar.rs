@@ -371,9 +371,9 @@ fn check_growth() -> Check {
         r.want(less);
         ensure!(r == steady, "only the peer may reduce the size");
     }
-    ensure!(r.to_post().is_none(), "nothing to post");
+    ensure!(r.wanted().is_none(), "nothing to post");
     r.want(8192);
-    ensure!(r.to_post() == Some(8192) && r.announced() == 4096, "wanted");
+    ensure!(r.wanted() == Some(8192) && r.announced() == 4096, "wanted");
     r.on_consumed(9);
     r.on_posting(4096, 0);
     ensure!(
@@ -381,9 +381,9 @@ fn check_growth() -> Check {
         "not yet"
     );
     r.on_posting(8192, 2);
-    ensure!(r.to_post().is_none() && r.announced() == 4096, "growing");
+    ensure!(r.wanted().is_none() && r.announced() == 4096, "growing");
     r.want(8192);
-    ensure!(r.to_post().is_none(), "wanted again");
+    ensure!(r.wanted().is_none(), "wanted again");
     r.on_consumed(1);
     ensure!(r.announced() == 4096, "one smaller Receive is left");
     r.on_consumed(1);
@@ -406,7 +406,7 @@ fn check_replaced() -> Check {
     r.want(8192);
     r.on_posting(8192, 3);
     r.want(16384);
-    ensure!(r.to_post() == Some(16384), "a larger size is wanted");
+    ensure!(r.wanted() == Some(16384), "a larger size is wanted");
     r.on_consumed(3);
     ensure!(r.announced() == 4096, "Receives of another size");
     r.on_posting(8192, 0);
@@ -429,17 +429,14 @@ fn check_asked() -> Check {
     ensure!(r.on_request(16385, RANGE) == Rejected, "too large");
     ensure!(r.on_request(1023, (0, 9000)) == Rejected, "below 1024");
     ensure!(r.on_request(2048, RANGE) == Done, "smaller on request");
-    ensure!(
-        r.announced() == 2048 && r.to_post() == Some(2048),
-        "smaller"
-    );
+    ensure!(r.announced() == 2048 && r.wanted() == Some(2048), "smaller");
     // Larger Receives are still posted.
     ensure!(r.on_request(4096, RANGE) == Done, "posted in any case");
-    ensure!(r.announced() == 4096 && r.to_post().is_none(), "as before");
+    ensure!(r.announced() == 4096 && r.wanted().is_none(), "as before");
     ensure!(r.on_request(2048, RANGE) == Done, "smaller again");
     r.on_posting(1024, 0);
     r.on_posting(2048, 0);
-    ensure!(r.to_post().is_none(), "smaller ones are posted");
+    ensure!(r.wanted().is_none(), "smaller ones are posted");
     ensure!(r.on_request(8192, RANGE) == Pending, "larger size later");
     ensure!(r.on_request(9216, RANGE) == Rejected, "another one");
     ensure!(r.on_request(8192, RANGE) == Pending, "the same again");
@@ -476,7 +473,7 @@ fn check_overtaken() -> Check {
     r.want(8192);
     ensure!(r.on_request(2048, RANGE) == Done, "cancels our growth");
     ensure!(
-        !r.has_cleared() && r.to_post() == Some(2048),
+        !r.has_cleared() && r.wanted() == Some(2048),
         "not asked for"
     );
     // A request for the size that grows already becomes pending.

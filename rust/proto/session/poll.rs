@@ -34,8 +34,8 @@ impl Session {
     }
 
     fn take_post(&mut self) -> Option<Output> {
-        let size = self.receives.to_post();
-        if self.news.posted == size {
+        let size = self.receives.wanted();
+        if self.news.close.is_some() || self.news.posted == size {
             return None;
         }
         self.news.posted = size;

@@ -71,7 +71,7 @@ impl Receives {
     /// Returns the size of the Receives to post, if it is not the one last given to
     /// [`Receives::on_posting`]. A smaller size than before may be ignored.
     //= XC-3.1-5 at least of the announced size
-    pub const fn to_post(&self) -> Option<u32> {
+    pub const fn wanted(&self) -> Option<u32> {
         match self.state {
             State::Wanted { to } => Some(to),
             State::Steady if self.announced < self.posted => Some(self.announced),

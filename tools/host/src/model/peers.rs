@@ -173,7 +173,7 @@ fn receives(i: &mut Input<'_>) {
             }
             4 => r.on_post_failed(),
             _ => {
-                if let Some(to) = r.to_post() {
+                if let Some(to) = r.wanted() {
                     let smaller = posted.iter().filter(|&&p| p < to).count() as u32;
                     size = to;
                     r.on_posting(to, smaller);
