@@ -81,7 +81,7 @@ impl Receives {
 
     /// Wants Receives of `to` bytes, by a local decision. A size that is not larger than the
     /// announced one changes nothing: only the peer may reduce it. Otherwise
-    /// [`Receives::to_post`] says what to do next.
+    /// [`Receives::wanted`] says what to do next.
     //= V2-2.3-3 larger thresholds may be supported
     //= XC-3-4 unrequested change does not disturb
     pub fn want(&mut self, to: u32) {
