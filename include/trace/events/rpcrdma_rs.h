@@ -944,15 +944,16 @@ TRACE_EVENT(xprtrdma_version_settled,
 
 TRACE_EVENT(xprtrdma_terms_changed,
 	TP_PROTO(RPCRDMA_PEER_PROTO, u32 generation, unsigned int version,
-		 bool settled, unsigned int send, unsigned int recv,
-		 unsigned int expected, bool may_inv, bool expect_inv,
-		 const char *backward),
-	TP_ARGS(addr, port, generation, version, settled, send, recv, expected,
-		may_inv, expect_inv, backward),
+		 bool settled, bool watch, unsigned int send,
+		 unsigned int recv, unsigned int expected, bool may_inv,
+		 bool expect_inv, const char *backward),
+	TP_ARGS(addr, port, generation, version, settled, watch, send, recv,
+		expected, may_inv, expect_inv, backward),
 	TP_STRUCT__entry(
 		__field(u32, generation)
 		__field(unsigned int, version)
 		__field(bool, settled)
+		__field(bool, watch)
 		__field(unsigned int, send)
 		__field(unsigned int, recv)
 		__field(unsigned int, expected)
@@ -965,6 +966,7 @@ TRACE_EVENT(xprtrdma_terms_changed,
 		__entry->generation = generation;
 		__entry->version = version;
 		__entry->settled = settled;
+		__entry->watch = watch;
 		__entry->send = send;
 		__entry->recv = recv;
 		__entry->expected = expected;
@@ -974,12 +976,12 @@ TRACE_EVENT(xprtrdma_terms_changed,
 		RPCRDMA_PEER_ASSIGN;
 	),
 	TP_printk("peer=[%s]:%s generation=%u version=%u settled=%d"
-		" send=%u recv=%u expected=%u may_inv=%d expect_inv=%d"
+		" watch=%d send=%u recv=%u expected=%u may_inv=%d expect_inv=%d"
 		" backward=%s",
 		RPCRDMA_PEER_PRINT, __entry->generation, __entry->version,
-		__entry->settled, __entry->send, __entry->recv,
-		__entry->expected, __entry->may_inv, __entry->expect_inv,
-		__get_str(backward))
+		__entry->settled, __entry->watch, __entry->send,
+		__entry->recv, __entry->expected, __entry->may_inv,
+		__entry->expect_inv, __get_str(backward))
 );
 
 DECLARE_EVENT_CLASS(rpcrdma_rs_control_class,

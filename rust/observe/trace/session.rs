@@ -31,6 +31,7 @@ events! {
         generation: terms.generation,
         version: terms.version.number(),
         settled: terms.settled,
+        watch: terms.watch,
         send: terms.send,
         recv: terms.receive,
         expected: terms.expected,
