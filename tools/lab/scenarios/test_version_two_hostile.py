@@ -33,7 +33,6 @@ WAYS = [
     pytest.param("err-chunk", 1, 1, marks=full),
     ("later-draft", 1, 1),
     pytest.param("later-error", 1, 1, marks=full),
-    pytest.param("versions-3-5", 2, 1, marks=full),
 ]
 
 
@@ -97,6 +96,23 @@ def test_no_answer(pair: Pair, tunables: Tunables, cable: Cable, way: str) -> No
     pair.mount("3", options="nolock")
     _check_honest(pair, cable, "after")
     pair.umount()
+
+
+@full
+def test_no_version(pair: Pair, tunables: Tunables, cable: Cable) -> None:
+    """Without a version in common a mount fails at once; the next one tries version one."""
+    versions.forget(pair.client)
+    tunables.set(rdma_version=2)
+    with versions.hostile_server(pair, "versions-3-5") as seen:
+        with pytest.raises(GuestError):
+            pair.mount("3", options="nolock,retry=0")
+        _check_known(pair)
+        pair.mount("3", options="nolock")
+        pair.client.sh(f"echo three > {MOUNT_POINT}/way && sync {MOUNT_POINT}/way")
+    _check_honest(pair, cable, "after")
+    pair.umount()
+    assert pair.server.read("/srv/export/way") == "three\n"
+    assert (seen["connections"], seen["two"]) == (2, 1)
 
 
 def _await_attempt(pair: Pair) -> None:
