@@ -248,7 +248,8 @@ class BadInit(Announces):
 class Grants(Honest):
     """Holds calls back and changes the grant, by replies and by operations between them.
 
-    Begins when the file GO exists. `note`s how many calls are unanswered after each step.
+    Begins when the file GO exists. Notes how many calls are unanswered after each step, and prints
+    ``granted`` at the end.
     """
 
     #: What to do, and the credits that it grants.
@@ -272,6 +273,7 @@ class Grants(Honest):
             return
         host.note(len(self._held))
         if not self._left:
+            print("granted", flush=True)
             while self._held:
                 host.answer(self._held.pop(0))
             return
