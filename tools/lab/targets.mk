@@ -16,7 +16,7 @@ shell: lab-deps
 
 ## bench: compare this module with the stock module, as ratios
 bench: lab-deps
-	@$(LAB) bench
+	@$(LAB) bench $(if $(SIZES),--sizes)
 
 ## soak: run verified work under random faults, for SOAK_TIME seconds
 soak: lab-deps
@@ -38,6 +38,7 @@ lab-check: lab-deps
 #: KERNEL=plain|debug the kernel that the guests run
 #: CLIENT=ours|stock the rpcrdma.ko that the client loads; default: ours
 #: SERVER=ours|stock the rpcrdma.ko that the server loads; default: stock
+#: SIZES=1 make bench measures what version two and its larger messages save, on both sides ours
 #: SIDE=client|server the guest whose module make bench measures; default: client
 #: LINK=rxe|siw the guests' soft RDMA device
 #: ACCEL=auto|tcg|kvm the accelerator of the guests

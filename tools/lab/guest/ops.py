@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Do one NFS operation a given number of times: ops.py (read|write|getattr) COUNT FILE [SIZE].
+"""Do one NFS operation a given number of times: ops.py VERB COUNT FILE [SIZE].
 
-The file has 1 MiB. SIZE is the number of bytes of each read or write, 4096 by default.
+VERB is read, write, getattr, getacl or readdir. The file has 1 MiB. SIZE is the number of bytes of
+each read or write, 4096 by default. For getacl and readdir FILE is a directory: each of its entries
+is asked once, by name, until COUNT is reached. The caller has emptied the client's caches.
 """
 
 import mmap
@@ -10,6 +12,13 @@ import os
 import sys
 
 FILE = 1 << 20
+
+
+def ask(verb: str, path: str) -> None:
+    if verb == "getacl":
+        os.getxattr(path, "system.nfs4_acl")
+    else:
+        os.listdir(path)
 
 
 def main() -> None:
@@ -20,6 +29,10 @@ def main() -> None:
         # The mount has actimeo=0: each look goes to the server.
         for _ in range(count):
             os.stat(path)
+        return
+    if verb in ("getacl", "readdir"):
+        for index in range(count):
+            ask(verb, f"{path}/{index}")
         return
     fd = os.open(path, os.O_RDWR | os.O_DIRECT)
     for index in range(count):

@@ -20,7 +20,7 @@ from .. import demo, module, paths, settings
 from ..kernel import Kernel
 from ..pair import Pair, Setup
 from ..progress import say, step
-from . import goals, link, plot, recovery, server
+from . import goals, link, plot, recovery, server, sizes
 from .clock import by_the_clock
 from .counting import count
 from .figures import MODULES, STOCK, Figures, table
@@ -35,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--counts-only", action="store_true", help="no wall-clock figures")
     parser.add_argument("--no-counts", action="store_true", help="wall-clock figures only")
     parser.add_argument("--recovery", action="store_true", help="times to recover, nothing else")
+    parser.add_argument("--sizes", action="store_true", help="sizes of messages, by version")
     every = ",".join(recovery.NAMES)
     parser.add_argument("--rows", default=every, help=f"what to recover from (default: {every})")
     versions = ",".join(recovery.VERSIONS)
@@ -60,6 +61,8 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := set(args.rows.split(",")) - set(recovery.NAMES):
         parser.error(f"no such rows: {', '.join(unknown)}")
     modules = (STOCK,) if args.stock_only else MODULES
+    if args.sizes:
+        return _sizes(args)
     if args.side == "server":
         return _server(parser, modules, args)
     built, ours = demo.prepare("stock" if args.stock_only else "ours", "plain")
@@ -75,6 +78,19 @@ def main(arguments: Sequence[str]) -> int:
         timed = replace(setup, cpus=args.cpus or setup.cpus)
         limits = _by_the_clock(timed, modules, args, directory, figures)
     _report(directory, f"NFSv4.2 {_surroundings()}", args, figures, limits)
+    return 0
+
+
+def _sizes(args: argparse.Namespace) -> int:
+    """Measures what larger messages save, with our module on both sides."""
+    built, ours = demo.prepare("ours", "plain")
+    directory = paths.run_directory("bench")
+    setup = Setup(built, ours, ours, link=settings.link(), cpus=args.cpus or 1)
+    found = sizes.measure(setup, directory)
+    say(f"measured: NFSv4.2 over {settings.link()}, ours on both sides, guests under TCG")
+    print(sizes.table(found))
+    costs = {verb: {mode: vars(s) for mode, s in by.items()} for verb, by in found.items()}
+    _write(directory, {"title": "sizes", "arguments": vars(args), "costs": costs})
     return 0
 
 
