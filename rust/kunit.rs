@@ -73,7 +73,7 @@ mod proto {
     use super::report;
     use crate::proto::cases::{
         backward, conn, flow, grant, hostile, intake, legacy, plan, reassembly, reply, respond,
-        version, xchar,
+        session, terms, version, xchar,
     };
     use kernel::prelude::*;
 
@@ -125,6 +125,16 @@ mod proto {
     #[test]
     fn version_negotiation() -> Result {
         report(version::check())
+    }
+
+    #[test]
+    fn sessions() -> Result {
+        report(session::check())
+    }
+
+    #[test]
+    fn terms_of_version_two() -> Result {
+        report(terms::check())
     }
 
     #[test]

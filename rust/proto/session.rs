@@ -145,6 +145,8 @@ pub struct Session {
     queue: Queue,
     news: News,
     terms: Terms,
+    /// The connection is lost.
+    lost: bool,
     /// When the first message counts as unanswered.
     answer_by: Option<u64>,
 }
@@ -180,6 +182,7 @@ impl Session {
             queue: Queue::new(config.xid),
             news: News::default(),
             terms: Terms::START,
+            lost: false,
             answer_by: None,
         };
         session.terms = session.compute(0, 0);
@@ -284,8 +287,9 @@ impl Session {
     }
 
     /// Handles the loss of the connection. Returns what to know about the peer. The session has
-    /// ended.
+    /// ended. Its terms remain, since messages that had arrived before are still handled.
     pub fn on_lost(&mut self, cause: Cause) -> Option<Memory> {
+        self.lost = true;
         match &mut self.stage {
             Stage::Client(negotiation) => negotiation.on_lost(cause),
             Stage::Waiting | Stage::Pinned { .. } => None,

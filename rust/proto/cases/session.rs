@@ -119,6 +119,7 @@ pub fn check() -> Check {
     check_undecodable()?;
     check_early_operation()?;
     check_one()?;
+    check_late_reply()?;
     check_server()?;
     check_unserved()
 }
@@ -354,6 +355,23 @@ fn check_one() -> Check {
     let verdict = hear(&mut s, reply(ONE))?;
     ensure!(verdict.grant && !s.terms().watch, "reply");
     ensure!(s.on_lost(Cause::Peer).is_none(), "no memory");
+    outputs(&mut s, 0, &[])
+}
+
+/// A reply that has arrived before the loss of the connection is handled after it.
+fn check_late_reply() -> Check {
+    let mut s = Session::new(Config {
+        versions: (ONE, ONE),
+        ..CLIENT
+    });
+    s.on_sent(7, 0);
+    ensure!(s.on_lost(Cause::Peer).is_none(), "no memory");
+    let verdict = hear(&mut s, reply(ONE))?;
+    ensure!(
+        verdict.take == Take::Deliver && verdict.breach.is_none(),
+        "reply"
+    );
+    ensure!(s.terms().thresholds() == CLIENT.one, "terms after the loss");
     outputs(&mut s, 0, &[])
 }
 

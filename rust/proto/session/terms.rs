@@ -129,7 +129,7 @@ impl Session {
     pub(super) fn refresh(&mut self) {
         let old = self.terms;
         let new = self.compute(old.generation, old.void_before);
-        if !old.differs(&new) {
+        if self.lost || !old.differs(&new) {
             return;
         }
         let generation = old.generation.wrapping_add(1);
