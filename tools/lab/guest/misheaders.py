@@ -9,7 +9,8 @@ from peer import DONE, ERROR, MSG, MSGP, NOMSG, header, lists, words
 from requester import ANSWERED, CHUNK, CLOSED, SILENCE, Case, pattern
 
 HUGE = 0xFFFFFFFF
-VERSIONS = "ERR_VERS 1-1"
+#: The versions of a stock server or of a connection; those that ours knows.
+VERSIONS, KNOWN = "ERR_VERS 1-1", "ERR_VERS 1-2"
 #: A key that no memory region has.
 BAD_KEY = 0xDEADBEEF
 #: The inline threshold, and the largest payload of the lab's server.
@@ -41,8 +42,10 @@ def begin(link):
 
 def versions(link):
     begin(link)
-    for version in (0, 2, HUGE):
+    for version in (0, 3, HUGE):
         yield f"version {version}", link.judge(null_with(link, version=version))[0]
+    # Lists without a direction before them are no header of version two.
+    yield "misformed 2", link.judge(null_with(link, version=2))[0]
 
 
 def version_two(link):
@@ -350,7 +353,7 @@ def too_long_inline(link):
 CASES = [
     Case(1, "less-than-8-bytes", shorter_than_a_header_word, SILENCE, CHUNK),
     Case(2, "less-than-28-bytes", shorter_than_a_header, CHUNK),
-    Case(3, "versions", versions, VERSIONS),
+    Case(3, "versions", versions, {"misformed": "BAD_HEADER", "": KNOWN}, VERSIONS),
     # An error is never answered, or two peers could answer each other for ever.
     Case(4, "version-two", version_two, {"error": SILENCE, "": VERSIONS}, VERSIONS),
     Case(5, "unknown-types", procedures, CHUNK),

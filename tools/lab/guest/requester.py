@@ -220,13 +220,13 @@ class Link:
         if found == CLOSED:
             return found
         try:
-            self.ask(nfs_calls.null(self.xid()))
+            then = outcome_of(self.ask(nfs_calls.null(self.xid())))
         except SilenceError:
             self.close()
             return f"{found}, then stuck"
         except ConnectionResetError:
             return f"{found}, then closed"
-        return found
+        return found if then == ANSWERED else f"{found}, then {then}"
 
     def hold(self):
         """Keeps everything as it is until the scenario has done its work beside it."""
