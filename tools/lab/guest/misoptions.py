@@ -5,12 +5,14 @@ The numbers are those of the list in Documentation/lab-hostile.rst. A stock serv
 one only, so these cases are about ours.
 """
 
+import time
+
 import nfs_calls
 import second
 from misconnects import plain
 from misheaders import KNOWN, VERSIONS, null_with
-from peer import ERROR, MSG, NOMSG, header, lists, words
-from requester import ANSWERED, CLOSED, REMOTE, SILENCE, Case
+from peer import DONE, ERROR, MSG, NOMSG, header, lists, words
+from requester import ANSWERED, REMOTE, SILENCE, Case
 
 HUGE = 0xFFFFFFFF
 BAD, INVALID = "BAD_HEADER", "INVAL_OPTION"
@@ -150,11 +152,14 @@ def three_requests(link):
 
 
 def many_operations(link):
-    """Announces the same many times in a row, faster than they can be taken."""
+    """Announces the same many times, as many at once as the server has Receives for calls."""
     begin(link)
     message = announce(link, second.value(second.RECEIVE_SIZE, 4096))
-    link.peer.tell("flood", link.number, 60, message.hex())
-    yield "60 INITs", link.then_served(SILENCE)
+    for _ in range(4):
+        # More would wait for Receives, and rxe can lose the messages behind the first that waits.
+        link.peer.tell("flood", link.number, 16, message.hex())
+        time.sleep(0.5)
+    yield "64 INITs", link.then_served(SILENCE)
 
 
 def bad_calls(link):
@@ -162,7 +167,8 @@ def bad_calls(link):
     link.judge(announce(link))
     for kind in (2, 3, 6, HUGE):
         message = header(link.xid(), kind, version=2) + words(0) + lists()
-        yield f"type {kind}", link.judge(message)[0]
+        name = "done" if kind == DONE else "type"
+        yield f"{name} {kind}", link.judge(message)[0]
     for size in (16, 20, 24, 28, 31):
         message = (header(link.xid(), version=2) + words(0) + lists())[:size]
         yield f"cut {size}", link.judge(message)[0]
@@ -214,7 +220,7 @@ CASES = [
     Case(58, "neither-version", neither, {"two": ANSWERED, "": KNOWN}, of_two=True),
     Case(59, "odd-announcements", odd_announcements, SILENCE, of_two=True),
     Case(60, "bad-announcements", bad_announcements, BAD, of_two=True),
-    Case(61, "small-receives", small_receives, (SILENCE, CLOSED), of_two=True),
+    Case(61, "small-receives", small_receives, SILENCE, of_two=True),
     Case(
         62,
         "unknown-operations",
@@ -231,8 +237,14 @@ CASES = [
         {"three": "RESP of 0b111", "not": "rejected 0b110"},
         of_two=True,
     ),
-    Case(66, "many-operations", many_operations, (SILENCE, CLOSED), of_two=True),
-    Case(67, "bad-calls", bad_calls, {"neither": (BAD, SILENCE), "": BAD}, of_two=True),
+    Case(66, "many-operations", many_operations, SILENCE, of_two=True),
+    Case(
+        67,
+        "bad-calls",
+        bad_calls,
+        {"done": SILENCE, "neither": SILENCE, "": BAD},
+        of_two=True,
+    ),
     Case(68, "invalidation", invalidation, {"one": ANSWERED, "": "invalidated"}, of_two=True),
     Case(69, "no-first-call", first_message_of_others, SILENCE, of_two=True),
 ]
