@@ -28,6 +28,7 @@ use crate::wire::{self, DecodeError, Limits, Message, Prefix, What};
 pub(super) const LIMITS: Limits = Limits::requester(1, MAX_SEGMENTS);
 
 /// Handles a reply or an error. `grant`: its credits count. Completion worker; does not sleep.
+#[inline(always)]
 pub(super) fn handle(
     conn: &Conn,
     qp: &QueuePair,

@@ -24,16 +24,8 @@ impl Role for Requester {
     fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>) {
         let bytes = msg.bytes();
         trace::wc_receive(traced::cid(qp, msg.index()), bytes.len(), WcStatus::SUCCESS);
-        if conn.concerns_session() {
-            return session::received(conn, qp, &msg);
-        }
-        // The result is long, so it is not moved out of its place.
-        let decoded = Message::decode_as(Version::One, bytes, &reply::LIMITS);
-        match &decoded {
-            Ok(header) if is_call(header) => backward::called(conn, &msg, header),
-            Ok(header) => reply::handle(conn, qp, &msg, header, true),
-            Err(error) => reply::handle_undecodable(conn, qp, &msg, error),
-        }
+        // The message is dropped in one place, so that this is inlined.
+        receive(conn, qp, &msg);
     }
 
     fn completed(conn: &Conn, qp: &QueuePair, tag: Tag, outcome: Result<(), WcError>) {
@@ -62,6 +54,21 @@ impl Role for Requester {
 
     fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
         session::decided(conn, qp, output);
+    }
+}
+
+/// Handles a message.
+#[inline(always)]
+fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
+    if conn.concerns_session() {
+        return session::received(conn, qp, msg);
+    }
+    // The result is long, so it is not moved out of its place.
+    let decoded = Message::decode_as(Version::One, msg.bytes(), &reply::LIMITS);
+    match &decoded {
+        Ok(header) if is_call(header) => backward::called(conn, msg, header),
+        Ok(header) => reply::handle(conn, qp, msg, header, true),
+        Err(error) => reply::handle_undecodable(conn, qp, msg, error),
     }
 }
 

@@ -125,6 +125,7 @@ fn note_length(conn: &Conn, len: usize) {
 }
 
 /// Handles a message that carries an RPC message, or an error about one.
+#[inline(never)]
 fn deliver(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>, grant: bool) {
     if is_call(header) {
         backward::called(conn, msg, header);
@@ -196,13 +197,13 @@ fn write(message: &[u8], version: Version, out: &mut [u8]) -> Result<usize, Enco
     Ok(message.len())
 }
 
-/// Posts a call that may be the first one, and tells the session.
+/// Posts a call, and tells the session if that may be the first one.
 ///
 /// # Errors
 ///
 /// Those of `post`.
-#[cold]
-pub(super) fn post_first<T, E>(
+#[inline(always)]
+pub(super) fn post<T, E>(
     conn: &Conn,
     xid: u32,
     post: impl FnOnce() -> Result<T, E>,

@@ -109,6 +109,25 @@ impl Agreement {
         }
     }
 
+    /// Calls `post`, which posts a message. With `watched`, `note` then tells the session, which
+    /// stays locked in between. Neither may sleep.
+    #[inline(always)]
+    pub(super) fn post_noted<T>(
+        &self,
+        owner: &impl Owner,
+        watched: bool,
+        post: impl FnOnce() -> T,
+        note: impl FnOnce(&T, &mut Session, u64),
+    ) -> T {
+        // One call of `post` for both ways, so that it is inlined.
+        let mut inner = watched.then(|| self.inner.lock());
+        let posted = post();
+        if let Some(inner) = &mut inner {
+            self.act(owner, inner, |session, now| note(&posted, session, now));
+        }
+        posted
+    }
+
     /// Calls `act` with the session and its time, and publishes the terms afterwards. `None` if
     /// there is no session. `act` must not sleep.
     pub(super) fn with<T>(
@@ -116,25 +135,20 @@ impl Agreement {
         owner: &impl Owner,
         act: impl FnOnce(&mut Session, u64) -> T,
     ) -> Option<T> {
-        self.with_or_without(owner, |session, now| {
-            session.map(|session| act(session, now))
-        })
+        self.act(owner, &mut self.inner.lock(), act)
     }
 
-    /// Calls `act` with the session, if there is one, and its time, and publishes the terms
-    /// afterwards. `act` must not sleep.
-    pub(super) fn with_or_without<T>(
+    #[cold]
+    fn act<T>(
         &self,
         owner: &impl Owner,
-        act: impl FnOnce(Option<&mut Session>, u64) -> T,
-    ) -> T {
-        let mut inner = self.inner.lock();
-        let mut session = inner.current.as_mut().map(|current| &mut current.session);
-        let result = act(session.as_deref_mut(), self.now());
-        if let Some(session) = session {
-            self.publish(owner, session);
-        }
-        result
+        inner: &mut Inner,
+        act: impl FnOnce(&mut Session, u64) -> T,
+    ) -> Option<T> {
+        let session = &mut inner.current.as_mut()?.session;
+        let result = act(session, self.now());
+        self.publish(owner, session);
+        Some(result)
     }
 
     /// Returns the next thing to do, except for messages: it posts these itself, with `tag`.

@@ -64,7 +64,7 @@ impl CallCredits {
 
     /// Takes the grant of the answer with this XID. Call this before anything else is done with the
     /// answer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn granted<R, O: Owner>(&self, conn: &Shared<R, O>, xid: u32, grant: u32) {
         let mut credits = Credits::new();
         credits.on_reply(grant, self.requested);

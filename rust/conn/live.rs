@@ -12,32 +12,32 @@ use crate::proto::inline::Thresholds;
 use crate::proto::session::Terms;
 use crate::wire::Version;
 
-/// The connection speaks version two.
-const TWO: u32 = 1 << 0;
+/// The bits of a size in the word of [`Live`], far more than the largest size needs.
+const SIZE: u32 = 24;
+/// The mask of a size.
+const SIZE_MAX: u64 = (1 << SIZE) - 1;
+/// The connection speaks version two. This and the next bits are behind the two sizes.
+const TWO: u64 = 1 << (2 * SIZE);
 /// The responder may invalidate the requester's R_keys.
-const INVALIDATION: u32 = 1 << 1;
+const INVALIDATION: u64 = TWO << 1;
 /// See [`Terms::watch`].
-const WATCH: u32 = 1 << 2;
+const WATCH: u64 = TWO << 2;
 /// See [`Terms::permits_backward`].
-const BACKWARD: u32 = 1 << 3;
+const BACKWARD: u64 = TWO << 3;
 
-/// The terms of a connection.
+/// The terms of a connection, in one word, so that a call reads them at once.
 pub(super) struct Live {
-    client_to_server: Atomic<u32>,
-    server_to_client: Atomic<u32>,
-    /// [`TWO`], [`INVALIDATION`], [`WATCH`] and [`BACKWARD`].
-    flags: Atomic<u32>,
+    /// The longest message from client to server, the longest one from server to client, [`TWO`],
+    /// [`INVALIDATION`], [`WATCH`] and [`BACKWARD`].
+    word: Atomic<u64>,
     generation: Atomic<u32>,
 }
 
 impl Live {
     /// Makes the terms of a connection before its handshake: version one, without invalidation.
     pub(super) const fn new() -> Self {
-        let least = Thresholds::DEFAULT;
         Self {
-            client_to_server: Atomic::new(least.client_to_server),
-            server_to_client: Atomic::new(least.server_to_client),
-            flags: Atomic::new(WATCH),
+            word: Atomic::new(word(&Thresholds::DEFAULT, WATCH)),
             generation: Atomic::new(u32::MAX),
         }
     }
@@ -49,11 +49,8 @@ impl Live {
             return false;
         }
         let sizes = terms.thresholds();
-        self.client_to_server.store(sizes.client_to_server, Relaxed);
-        self.server_to_client.store(sizes.server_to_client, Relaxed);
-        self.flags.store(flags(terms, &sizes), Relaxed);
-        // ORDERING: A context that reads this generation sees these terms. One that reads an older
-        // generation may see a mixture, which is void as soon as it compares the generations.
+        self.word.store(word(&sizes, flags(terms)), Relaxed);
+        // ORDERING: A context that reads this generation sees these terms.
         self.generation.store(terms.generation, Release);
         true
     }
@@ -61,12 +58,13 @@ impl Live {
     /// Returns the thresholds.
     #[inline]
     pub(super) fn thresholds(&self) -> Thresholds {
-        let flags = self.flags.load(Relaxed);
+        let word = self.word.load(Relaxed);
         Thresholds {
-            client_to_server: self.client_to_server.load(Relaxed),
-            server_to_client: self.server_to_client.load(Relaxed),
-            remote_invalidation: flags & INVALIDATION != 0,
-            version: version(flags),
+            // CAST: a size has 24 bits.
+            client_to_server: (word & SIZE_MAX) as u32,
+            server_to_client: (word >> SIZE & SIZE_MAX) as u32,
+            remote_invalidation: word & INVALIDATION != 0,
+            version: version(word),
         }
     }
 
@@ -79,47 +77,71 @@ impl Live {
     /// Returns the version that the connection speaks.
     #[inline]
     pub(super) fn version(&self) -> Version {
-        version(self.flags.load(Relaxed))
+        version(self.word.load(Relaxed))
     }
 
     /// Returns whether the responder may invalidate the requester's R_keys.
     #[inline]
     pub(super) fn remote_invalidation(&self) -> bool {
-        self.flags.load(Relaxed) & INVALIDATION != 0
+        self.word.load(Relaxed) & INVALIDATION != 0
     }
 
     /// Returns whether messages may concern the session: in version two, and before the first
     /// reply.
     #[inline]
     pub(super) fn concerns_session(&self) -> bool {
-        self.flags.load(Relaxed) & (TWO | WATCH) != 0
+        self.word.load(Relaxed) & (TWO | WATCH) != 0
     }
 
     /// Returns whether each message concerns the session.
     #[inline]
     pub(super) fn is_watched(&self) -> bool {
-        self.flags.load(Relaxed) & WATCH != 0
+        self.word.load(Relaxed) & WATCH != 0
     }
 
     /// Returns whether calls of the backward direction are allowed.
     pub(super) fn permits_backward(&self) -> bool {
-        self.flags.load(Relaxed) & BACKWARD != 0
+        self.word.load(Relaxed) & BACKWARD != 0
     }
 }
 
-/// Returns the flags that stand for `terms`.
-fn flags(terms: &Terms, sizes: &Thresholds) -> u32 {
-    let flag = |set: bool, flag: u32| if set { flag } else { 0 };
-    flag(matches!(terms.version, Version::Two), TWO)
-        | flag(sizes.remote_invalidation, INVALIDATION)
-        | flag(terms.watch, WATCH)
-        | flag(terms.permits_backward(), BACKWARD)
+/// Returns the flags of terms that thresholds do not have.
+fn flags(terms: &Terms) -> u64 {
+    flag(terms.watch, WATCH) | flag(terms.permits_backward(), BACKWARD)
 }
 
-/// Returns the version that flags stand for.
+/// Returns the word that stands for thresholds and other flags.
+const fn word(sizes: &Thresholds, flags: u64) -> u64 {
+    size(sizes.client_to_server)
+        | size(sizes.server_to_client) << SIZE
+        | flag(matches!(sizes.version, Version::Two), TWO)
+        | flag(sizes.remote_invalidation, INVALIDATION)
+        | flags
+}
+
+/// Returns a size as the word has it.
+const fn size(bytes: u32) -> u64 {
+    // CAST: widening; `From` is not const.
+    let bytes = bytes as u64;
+    if bytes < SIZE_MAX {
+        bytes
+    } else {
+        SIZE_MAX
+    }
+}
+
+const fn flag(set: bool, flag: u64) -> u64 {
+    if set {
+        flag
+    } else {
+        0
+    }
+}
+
+/// Returns the version that a word stands for.
 #[inline]
-const fn version(flags: u32) -> Version {
-    if flags & TWO != 0 {
+const fn version(word: u64) -> Version {
+    if word & TWO != 0 {
         Version::Two
     } else {
         Version::One

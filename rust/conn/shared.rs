@@ -148,21 +148,16 @@ impl<R, O: Owner> Shared<R, O> {
         self.agreement.with(&self.owner, act)
     }
 
-    /// Calls `post`, which posts a message that may be the first one, and lets `note` tell the
-    /// session before the answer can be handled. `post` must not sleep.
-    #[cold]
+    /// Calls `post`, which posts a message. If that may be the first one, `note` tells the session
+    /// before the answer can be handled. Neither may sleep.
+    #[inline(always)]
     pub(crate) fn post_noted<T>(
         &self,
         post: impl FnOnce() -> T,
         note: impl FnOnce(&T, &mut Session, u64),
     ) -> T {
-        self.agreement.with_or_without(&self.owner, |session, now| {
-            let posted = post();
-            if let Some(session) = session {
-                note(&posted, session, now);
-            }
-            posted
-        })
+        self.agreement
+            .post_noted(&self.owner, self.is_watched(), post, note)
     }
 
     /// Returns whether no message has arrived since the connection was made, and notes one. Called
