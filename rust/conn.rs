@@ -36,7 +36,7 @@ pub(crate) mod credits;
 mod dispatch;
 pub(crate) mod handshake;
 pub(crate) mod lifecycle;
-mod live;
+pub(crate) mod live;
 pub(crate) mod owner;
 pub(crate) mod peers;
 pub(crate) mod queues;

@@ -88,8 +88,8 @@ pub(super) fn prepare(
         Phase::Sent | Phase::Fencing | Phase::Abandoned | Phase::Withdrawn => return Ok(()),
     }
     state.xid = rqst.xid();
-    // Before the terms are read: a change after this makes the call void.
-    state.generation = ep.shared().generation();
+    // A change after this makes the call void.
+    state.terms = ep.shared().now();
     let done = marshal(ep, rqst, state, stats);
     match done {
         Ok(()) => state.phase = Phase::Prepared,
@@ -112,7 +112,7 @@ fn marshal(
     stats: &Stats,
 ) -> Result<(), MarshalError> {
     let (call, reply) = (rqst.send_buf(), rqst.recv_buf());
-    let thresholds = thresholds(ep, state);
+    let thresholds = thresholds(state);
     let plan = plan(&thresholds, rqst, &call, &reply)?;
     let header = encode(
         ep,
@@ -128,8 +128,8 @@ fn marshal(
 }
 
 /// Returns the thresholds for a call. A larger buffer may not have reached the slot yet.
-fn thresholds(ep: &Endpoint, state: &State) -> Thresholds {
-    let mut thresholds = ep.thresholds();
+fn thresholds(state: &State) -> Thresholds {
+    let mut thresholds = state.terms.thresholds();
     if thresholds.version == Version::Two {
         let capacity = state.out.as_ref().map_or(0, SendBuf::capacity);
         // CAST: a buffer's length fits.

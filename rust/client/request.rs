@@ -26,6 +26,7 @@ use super::config::MAX_SEGMENTS;
 use super::endpoint::Endpoint;
 use super::tags;
 use super::transport::Client;
+use crate::conn::live::Now;
 use crate::conn::traced;
 use crate::observe::trace;
 use crate::rdma::mr::Mr;
@@ -137,7 +138,7 @@ pub(super) struct State {
     /// The XID of the call that was prepared last.
     pub(super) xid: u32,
     /// The terms that the call was prepared under.
-    pub(super) generation: u32,
+    pub(super) terms: Now,
     /// In phase Sent: the reply has come when SUNRPC no longer waited for it. The peer has finished
     /// with the call, and counts its credit as free.
     pub(super) answered: bool,
@@ -261,7 +262,7 @@ impl Locked {
         let Some(ep) = &self.ep else {
             return;
         };
-        let void = self.state.generation != ep.shared().generation();
+        let void = self.state.terms != ep.shared().now();
         if void && self.state.phase == Phase::Prepared {
             self.state.reset();
         }
@@ -276,7 +277,7 @@ impl State {
             phase: Phase::Idle,
             epoch: 0,
             xid: 0,
-            generation: 0,
+            terms: Now::NEVER,
             answered: false,
             out: None,
             out_len: 0,

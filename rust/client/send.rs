@@ -87,6 +87,7 @@ fn post_chain(ep: &Endpoint, request: &Request, state: &mut State) -> Result<u64
         out_len,
         phase,
         xid,
+        terms,
         ..
     } = state;
     let Some(out) = out.as_mut() else {
@@ -94,7 +95,7 @@ fn post_chain(ep: &Endpoint, request: &Request, state: &mut State) -> Result<u64
     };
     let (tag, signalled) = (request.send_tag(), false);
     let post = || ep.qp().post_send(tag, regions, out, *out_len, signalled);
-    let posted = session::post(ep.shared(), *xid, post);
+    let posted = session::post(ep.shared(), (*xid, *terms), post);
     if matches!(posted, Ok(_) | Err(PostError::Broken(_))) {
         // After a failure within the chain as well: the peer may reach some of the regions.
         *phase = Phase::Sent;

@@ -16,6 +16,7 @@ use super::requester::{Conn, Incoming, QueuePair};
 use super::transport::Client;
 use super::{backward, reply, traced};
 use crate::conn::agreement::BUFFER;
+use crate::conn::live::Now;
 use crate::observe::stats::{breach, Breach};
 use crate::observe::trace;
 use crate::proto::backward::is_call;
@@ -197,7 +198,8 @@ fn write(message: &[u8], version: Version, out: &mut [u8]) -> Result<usize, Enco
     Ok(message.len())
 }
 
-/// Posts a call, and tells the session if that may be the first one.
+/// Posts a call, and tells the session if that may be the first one, as the terms that it was
+/// prepared for say.
 ///
 /// # Errors
 ///
@@ -205,10 +207,10 @@ fn write(message: &[u8], version: Version, out: &mut [u8]) -> Result<usize, Enco
 #[inline(always)]
 pub(super) fn post<T, E>(
     conn: &Conn,
-    xid: u32,
+    (xid, terms): (u32, Now),
     post: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
-    conn.post_noted(post, |posted, session, now| {
+    conn.post_noted(terms.is_watched(), post, |posted, session, now| {
         if posted.is_ok() {
             session.on_sent(xid, now);
         }
@@ -218,13 +220,15 @@ pub(super) fn post<T, E>(
 /// Makes sure that no call that was prepared for former terms is posted any more, and tells the
 /// session.
 fn void(conn: &Conn) {
-    let generation = conn.generation();
+    let generation = conn.with_session(|session, _| session.terms().generation);
     for slot in conn.owner().slots() {
-        // A call is posted under this lock, after its generation was compared.
+        // A call is posted under this lock, after its terms were compared.
         let request: &Request = slot.data();
         drop(request.lock());
     }
-    conn.with_session(|session, _| session.on_voided(generation));
+    if let Some(generation) = generation {
+        conn.with_session(|session, _| session.on_voided(generation));
+    }
 }
 
 /// Has a worker give the Receives larger buffers.

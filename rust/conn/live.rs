@@ -3,10 +3,10 @@
 //! The terms of a connection as they are now, for readers that hold no lock.
 //!
 //! In version one the handshake sets the terms once. In version two, messages of the peer change
-//! them. Each change has a number, the *generation* of the terms: a message that was prepared under
-//! an older generation may be too long for the peer, or of another version.
+//! them. A message that was prepared under other terms may be too long for the peer, or of another
+//! version.
 
-use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
+use kernel::sync::atomic::{Atomic, Relaxed};
 
 use crate::proto::inline::Thresholds;
 use crate::proto::session::Terms;
@@ -25,98 +25,104 @@ const WATCH: u64 = TWO << 2;
 /// See [`Terms::permits_backward`].
 const BACKWARD: u64 = TWO << 3;
 
-/// The terms of a connection, in one word, so that a call reads them at once.
-pub(super) struct Live {
-    /// The longest message from client to server, the longest one from server to client, [`TWO`],
-    /// [`INVALIDATION`], [`WATCH`] and [`BACKWARD`].
-    word: Atomic<u64>,
-    generation: Atomic<u32>,
-}
+/// The terms of a connection, in one word, so that they are read at once.
+pub(super) struct Live(Atomic<u64>);
+
+/// The terms as they were when they were read. A message that was prepared for equal terms is as
+/// good as one that is prepared now.
+///
+/// They are the longest message from client to server, the longest one from server to client,
+/// [`TWO`], [`INVALIDATION`], [`WATCH`] and [`BACKWARD`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Now(u64);
 
 impl Live {
     /// Makes the terms of a connection before its handshake: version one, without invalidation.
     pub(super) const fn new() -> Self {
-        Self {
-            word: Atomic::new(word(&Thresholds::DEFAULT, WATCH)),
-            generation: Atomic::new(u32::MAX),
-        }
+        Self(Atomic::new(Now::of(&Thresholds::DEFAULT, WATCH).0))
     }
 
     /// Takes over the terms of a session. Returns whether they have changed. The caller holds the
     /// lock of the session.
     pub(super) fn publish(&self, terms: &Terms) -> bool {
-        if terms.generation == self.generation.load(Relaxed) {
-            return false;
+        let new = Now::of(&terms.thresholds(), flags(terms));
+        let changed = new != self.read();
+        if changed {
+            self.0.store(new.0, Relaxed);
         }
-        let sizes = terms.thresholds();
-        self.word.store(word(&sizes, flags(terms)), Relaxed);
-        // ORDERING: A context that reads this generation sees these terms.
-        self.generation.store(terms.generation, Release);
-        true
+        changed
+    }
+
+    /// Returns the terms in force.
+    #[inline]
+    pub(super) fn read(&self) -> Now {
+        Now(self.0.load(Relaxed))
+    }
+}
+
+impl Now {
+    /// Returns terms that no connection has.
+    pub(crate) const NEVER: Self = Self(0);
+
+    /// Puts thresholds and other flags together.
+    const fn of(sizes: &Thresholds, flags: u64) -> Self {
+        let word = size(sizes.client_to_server)
+            | size(sizes.server_to_client) << SIZE
+            | flag(matches!(sizes.version, Version::Two), TWO)
+            | flag(sizes.remote_invalidation, INVALIDATION);
+        Self(word | flags)
     }
 
     /// Returns the thresholds.
     #[inline]
-    pub(super) fn thresholds(&self) -> Thresholds {
-        let word = self.word.load(Relaxed);
+    pub(crate) const fn thresholds(self) -> Thresholds {
         Thresholds {
             // CAST: a size has 24 bits.
-            client_to_server: (word & SIZE_MAX) as u32,
-            server_to_client: (word >> SIZE & SIZE_MAX) as u32,
-            remote_invalidation: word & INVALIDATION != 0,
-            version: version(word),
+            client_to_server: (self.0 & SIZE_MAX) as u32,
+            server_to_client: (self.0 >> SIZE & SIZE_MAX) as u32,
+            remote_invalidation: self.remote_invalidation(),
+            version: self.version(),
         }
-    }
-
-    /// Returns the number of the latest change.
-    #[inline]
-    pub(super) fn generation(&self) -> u32 {
-        self.generation.load(Acquire)
     }
 
     /// Returns the version that the connection speaks.
     #[inline]
-    pub(super) fn version(&self) -> Version {
-        version(self.word.load(Relaxed))
+    pub(crate) const fn version(self) -> Version {
+        if self.0 & TWO != 0 {
+            Version::Two
+        } else {
+            Version::One
+        }
     }
 
     /// Returns whether the responder may invalidate the requester's R_keys.
     #[inline]
-    pub(super) fn remote_invalidation(&self) -> bool {
-        self.word.load(Relaxed) & INVALIDATION != 0
+    pub(crate) const fn remote_invalidation(self) -> bool {
+        self.0 & INVALIDATION != 0
     }
 
     /// Returns whether messages may concern the session: in version two, and before the first
     /// reply.
     #[inline]
-    pub(super) fn concerns_session(&self) -> bool {
-        self.word.load(Relaxed) & (TWO | WATCH) != 0
+    pub(crate) const fn concerns_session(self) -> bool {
+        self.0 & (TWO | WATCH) != 0
     }
 
     /// Returns whether each message concerns the session.
     #[inline]
-    pub(super) fn is_watched(&self) -> bool {
-        self.word.load(Relaxed) & WATCH != 0
+    pub(crate) const fn is_watched(self) -> bool {
+        self.0 & WATCH != 0
     }
 
     /// Returns whether calls of the backward direction are allowed.
-    pub(super) fn permits_backward(&self) -> bool {
-        self.word.load(Relaxed) & BACKWARD != 0
+    pub(crate) const fn permits_backward(self) -> bool {
+        self.0 & BACKWARD != 0
     }
 }
 
 /// Returns the flags of terms that thresholds do not have.
 fn flags(terms: &Terms) -> u64 {
     flag(terms.watch, WATCH) | flag(terms.permits_backward(), BACKWARD)
-}
-
-/// Returns the word that stands for thresholds and other flags.
-const fn word(sizes: &Thresholds, flags: u64) -> u64 {
-    size(sizes.client_to_server)
-        | size(sizes.server_to_client) << SIZE
-        | flag(matches!(sizes.version, Version::Two), TWO)
-        | flag(sizes.remote_invalidation, INVALIDATION)
-        | flags
 }
 
 /// Returns a size as the word has it.
@@ -135,16 +141,6 @@ const fn flag(set: bool, flag: u64) -> u64 {
         flag
     } else {
         0
-    }
-}
-
-/// Returns the version that a word stands for.
-#[inline]
-const fn version(word: u64) -> Version {
-    if word & TWO != 0 {
-        Version::Two
-    } else {
-        Version::One
     }
 }
 
@@ -176,34 +172,33 @@ mod tests {
     #[test]
     fn version_one_is_in_force_before_the_handshake() {
         let live = Live::new();
-        assert!(live.thresholds() == Thresholds::DEFAULT);
-        assert!(live.version() == Version::One && !live.remote_invalidation());
-        assert!(live.is_watched() && live.concerns_session());
+        assert!(live.read().thresholds() == Thresholds::DEFAULT);
+        assert!(live.read().version() == Version::One && !live.read().remote_invalidation());
+        assert!(live.read().is_watched() && live.read().concerns_session());
     }
 
     #[test]
     fn first_terms_are_published() {
         let live = Live::new();
         assert!(live.publish(&terms(0, 16384)));
-        let sizes = live.thresholds();
+        let sizes = live.read().thresholds();
         assert_eq!(
             (sizes.client_to_server, sizes.server_to_client),
             (16384, 4096)
         );
         assert!(sizes.version == Version::Two && sizes.remote_invalidation);
-        assert!(live.remote_invalidation() && live.permits_backward());
-        assert_eq!(live.generation(), 0);
+        assert!(live.read().remote_invalidation() && live.read().permits_backward());
     }
 
     #[test]
-    fn terms_change_with_their_generation_alone() {
+    fn only_a_change_is_one() {
         let live = Live::new();
         assert!(live.publish(&terms(6, 4096)));
-        assert!(!live.publish(&terms(6, 2048)));
-        assert_eq!(live.thresholds().client_to_server, 4096);
-        assert!(live.publish(&terms(7, 2048)));
-        assert_eq!(live.thresholds().client_to_server, 2048);
-        assert_eq!(live.generation(), 7);
+        let before = live.read();
+        assert!(!live.publish(&terms(7, 4096)) && live.read() == before);
+        assert!(live.publish(&terms(8, 2048)) && live.read() != before);
+        assert_eq!(live.read().thresholds().client_to_server, 2048);
+        assert!(before != Now::NEVER && live.read() != Now::NEVER);
     }
 
     #[test]
@@ -215,12 +210,12 @@ mod tests {
             expect_invalidation: false,
             ..terms(1, 4096)
         });
-        let sizes = live.thresholds();
+        let sizes = live.read().thresholds();
         assert_eq!(
             (sizes.client_to_server, sizes.server_to_client),
             (8192, 4096)
         );
-        assert!(live.remote_invalidation());
+        assert!(live.read().remote_invalidation());
     }
 
     #[test]
@@ -237,9 +232,12 @@ mod tests {
                 backward: BackwardSupport::None,
                 ..terms(1, 4096)
             });
-            assert_eq!(live.is_watched(), watch);
-            assert_eq!(live.concerns_session(), watch || version == Version::Two);
-            assert!(!live.permits_backward());
+            assert_eq!(live.read().is_watched(), watch);
+            assert_eq!(
+                live.read().concerns_session(),
+                watch || version == Version::Two
+            );
+            assert!(!live.read().permits_backward());
         }
     }
 }

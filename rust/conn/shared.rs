@@ -7,6 +7,7 @@ use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::agreement::Agreement;
+use super::live::Now;
 use super::owner::Owner;
 use crate::proto::inline::Thresholds;
 use crate::proto::session::{Config, Session};
@@ -101,45 +102,44 @@ impl<R, O: Owner> Shared<R, O> {
     /// Returns the thresholds in force.
     #[inline]
     pub(crate) fn thresholds(&self) -> Thresholds {
-        self.agreement.live.thresholds()
+        self.now().thresholds()
     }
 
-    /// Returns the number of the latest change of the terms. Whoever prepares a message reads it
-    /// before [`Self::thresholds`], and again before the message is posted: if it has changed, the
-    /// message is void.
+    /// Returns the terms in force. Whoever prepares a message keeps them, and reads them again
+    /// before the message is posted: if they have changed, the message is void.
     #[inline]
-    pub(crate) fn generation(&self) -> u32 {
-        self.agreement.live.generation()
+    pub(crate) fn now(&self) -> Now {
+        self.agreement.live.read()
     }
 
     /// Returns the version that the connection speaks.
     #[inline]
     pub(crate) fn version(&self) -> Version {
-        self.agreement.live.version()
+        self.now().version()
     }
 
     /// Returns whether the responder may invalidate the requester's R_keys.
     #[inline]
     pub(crate) fn remote_invalidation(&self) -> bool {
-        self.agreement.live.remote_invalidation()
+        self.now().remote_invalidation()
     }
 
     /// Returns whether messages may concern the session: in version two, and before the first
     /// reply.
     #[inline]
     pub(crate) fn concerns_session(&self) -> bool {
-        self.agreement.live.concerns_session()
+        self.now().concerns_session()
     }
 
     /// Returns whether every message concerns the session.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
-        self.agreement.live.is_watched()
+        self.now().is_watched()
     }
 
     /// Returns whether the peer takes calls of the backward direction.
     pub(crate) fn permits_backward(&self) -> bool {
-        self.agreement.live.permits_backward()
+        self.now().permits_backward()
     }
 
     /// Calls `act` with the session and its time in milliseconds; `None` without a session. `act`
@@ -148,16 +148,16 @@ impl<R, O: Owner> Shared<R, O> {
         self.agreement.with(&self.owner, act)
     }
 
-    /// Calls `post`, which posts a message. If that may be the first one, `note` tells the session
-    /// before the answer can be handled. Neither may sleep.
+    /// Calls `post`, which posts a message. If that may be the first one (`watched`), `note` tells
+    /// the session before the answer can be handled. Neither may sleep.
     #[inline(always)]
     pub(crate) fn post_noted<T>(
         &self,
+        watched: bool,
         post: impl FnOnce() -> T,
         note: impl FnOnce(&T, &mut Session, u64),
     ) -> T {
-        self.agreement
-            .post_noted(&self.owner, self.is_watched(), post, note)
+        self.agreement.post_noted(&self.owner, watched, post, note)
     }
 
     /// Returns whether no message has arrived since the connection was made, and notes one. Called

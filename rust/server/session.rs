@@ -112,8 +112,7 @@ pub(super) fn decided(conn: &Conn, output: &Output) {
         // The server never asks a requester for smaller Receives, so nothing waits for replies that
         // were prepared before.
         Output::Void { .. } => {
-            let generation = conn.generation();
-            conn.with_session(|session, _| session.on_voided(generation));
+            conn.with_session(|session, _| session.on_voided(session.terms().generation));
         }
         // The watch posts larger Receives.
         Output::Post { .. } | Output::Settled(_) => {}
