@@ -27,7 +27,9 @@ impl Session {
         };
         let decoded = Operation::decode(option.opttype, option.optinfo, &limits);
         if let Some(error) = answer_option(&decoded) {
-            return self.refuse(message, error, None);
+            // An operation that is not known here breaks no rule.
+            let malformed = error == ErrorBody::BadHeader;
+            return self.refuse(message, error, malformed.then_some(Breach::Form));
         }
         match decoded {
             Ok(Some(op)) if has_form(&op, message, option.payload) => {
