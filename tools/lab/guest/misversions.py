@@ -260,10 +260,10 @@ class Grants(Honest):
     )
 
     def __init__(self):
-        self._held, self._left = [], list(self.STEPS)
+        self._held, self._left, self._done = [], list(self.STEPS), False
 
     def on_call(self, host, message):
-        if self._left and os.path.exists(GO) and message.version == 2:
+        if not self._done and os.path.exists(GO) and message.version == 2:
             self._held.append(message)
         else:
             host.answer(message)
@@ -273,6 +273,7 @@ class Grants(Honest):
             return
         host.note(len(self._held))
         if not self._left:
+            self._done = True
             print("granted", flush=True)
             while self._held:
                 host.answer(self._held.pop(0))
