@@ -88,7 +88,7 @@ def test_mount(
     assert versions.peers(pair.client) == []
 
 
-@pytest.mark.server
+@pytest.mark.both_roles
 @pytest.mark.rxe_only
 def test_private_data(pair: Pair, cable: Cable) -> None:
     """Both peers say which versions they know; a stock peer takes no notice of that."""
@@ -107,6 +107,7 @@ def test_private_data(pair: Pair, cable: Cable) -> None:
         assert (versions.BOTH in data) == (whose == "ours")
 
 
+@full
 @pytest.mark.server
 @pytest.mark.needs_ours
 @pytest.mark.needs_our_server

@@ -26,7 +26,7 @@ LIMIT = 20
 #: How often the client connects, and the messages of version two that it sends, for each way.
 WAYS = [
     pytest.param("drops", 2, 1, marks=full),
-    ("disconnects", 2, 1),
+    pytest.param("disconnects", 2, 1, marks=full),
     pytest.param("refuses-and-leaves", 2, 1, marks=full),
     pytest.param("bad-header", 1, 2, marks=full),
     pytest.param("err-chunk", 1, 1, marks=full),

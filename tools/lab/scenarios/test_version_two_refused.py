@@ -97,6 +97,7 @@ def _check_statistics(calls: dict[str, list[int]]) -> None:
         assert name in MAY_FAIL or values[-1] == 0, f"{name}: {values}"
 
 
+@pytest.mark.full
 def test_memory(pair: Pair, tunables: Tunables, cable: Cable) -> None:
     """A server that has refused is not asked again until the administrator clears the memory."""
     versions.forget(pair.client)
@@ -120,6 +121,7 @@ def test_several_connections(pair: Pair, tunables: Tunables, cable: Cable) -> No
     _check_known(pair)
 
 
+@pytest.mark.full
 def test_automatic(pair: Pair, tunables: Tunables, cable: Cable) -> None:
     """By default a server of version one gets not one byte of version two."""
     versions.forget(pair.client)
