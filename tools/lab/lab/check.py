@@ -129,7 +129,7 @@ def _rounds(given: Sequence[str] = ()) -> list[Round]:
     rounds = _of_modules(("ours", "stock"), "" if settings.full() else "not server")
     if settings.full():
         return rounds + [
-            r for pair in _OF_SERVER for r in _of_modules(pair, "server or both_roles")
+            r for pair in _OF_SERVER for r in _of_modules(pair, "(server or both_roles)")
         ]
     # What is about the server alone does not depend on the client.
     short = " and not server_long"
