@@ -168,7 +168,8 @@ pub(super) fn set_backward_max(conn: &Conn) {
     conn.owner().data().set_backward_max(max);
 }
 
-/// Sends the first call again, in `version`. If it was given up meanwhile, nothing is sent.
+/// Sends the first call again, in `version`. If it was given up meanwhile, the connection is
+/// closed.
 fn resend(conn: &Conn, qp: &QueuePair, xid: u32, version: Version) {
     let sent = conn.owner().slots().any(|slot| {
         let request: &Request = slot.data();
@@ -263,7 +264,7 @@ pub(super) fn look(ep: &Arc<Endpoint>, config: &Config) {
         }
     });
     conn.pump(ep.qp());
-    if send.is_some() || has_short_buffers(ep) {
+    if ep.wants_receives() || has_short_buffers(ep) {
         order_growth(ep);
     }
 }

@@ -211,13 +211,16 @@ impl Agreement {
         self.inner.lock().current.as_ref()?.wanted
     }
 
-    /// Notes how many Receives are still to become larger: `smaller`. Returns whether that has
-    /// changed anything.
-    pub(super) fn receives_grow(&self, owner: &impl Owner, smaller: u32) -> bool {
+    /// Tells the session how many Receives are still to become larger. Returns whether that has
+    /// changed.
+    pub(super) fn receives_grow<C: Completions>(&self, owner: &impl Owner, qp: &Qp<C>) -> bool {
         let mut inner = self.inner.lock();
         let Some(current) = inner.current.as_mut() else {
             return false;
         };
+        // It is read with the lock held, so that no earlier number counts after a later one. The
+        // queue pair may have begun to grow once more, which `receives_posted` has not noted yet.
+        let smaller = qp.smaller_receives().min(current.smaller);
         let gone = current.smaller.saturating_sub(smaller);
         current.smaller = smaller;
         current.session.on_consumed(gone);
@@ -227,13 +230,18 @@ impl Agreement {
     }
 
     /// Notes that Receives of `size` bytes are being posted, `smaller` of which are still to become
-    /// as large; or that this failed.
+    /// as large; or that this failed. If the reason may pass, the session still wants this size.
     pub(super) fn receives_posted(&self, owner: &impl Owner, size: u32, smaller: Result<u32>) {
         let mut inner = self.inner.lock();
         let Some(current) = inner.current.as_mut() else {
             return;
         };
-        current.wanted = None;
+        // An earlier growth has not ended, or there is no memory now.
+        if matches!(smaller, Err(EBUSY | ENOMEM)) {
+            return;
+        }
+        // The session may have changed its mind meanwhile.
+        current.wanted = current.wanted.filter(|wanted| *wanted != size);
         match smaller {
             Ok(smaller) => {
                 current.smaller = smaller;

@@ -157,6 +157,11 @@ impl<R: Role> Connection<R> {
         self.shared.close();
     }
 
+    /// Returns whether the session wants Receives of another size.
+    pub(crate) fn wants_receives(&self) -> bool {
+        self.shared.agreement().wanted_receives().is_some()
+    }
+
     /// Gives the Receives buffers of the size that the session wants, and tells the session. May
     /// sleep.
     pub(crate) fn follow_session(&self) {
@@ -170,6 +175,8 @@ impl<R: Role> Connection<R> {
         self.shared
             .agreement()
             .receives_posted(owner, size, smaller);
+        // The last smaller Receive may have gone before the session knew of the growth.
+        self.shared.count_receives(&self.qp);
         self.shared.pump(&self.qp);
     }
 }

@@ -54,10 +54,7 @@ impl<R: Role> Shared<R, R::Owner> {
     /// Tells the session if Receives have become larger.
     #[cold]
     pub(super) fn count_receives(&self, qp: &QpOf<R>) {
-        if self
-            .agreement()
-            .receives_grow(self.owner(), qp.smaller_receives())
-        {
+        if self.agreement().receives_grow(self.owner(), qp) {
             self.pump(qp);
         }
     }

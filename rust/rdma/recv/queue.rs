@@ -210,7 +210,6 @@ impl RecvQueue {
             core::mem::swap(&mut idle.larger, &mut made);
             self.count_smaller(&idle);
         }
-        // An empty vector without memory may be dropped under the lock.
         Ok(self.smaller())
     }
 
