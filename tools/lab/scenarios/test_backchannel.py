@@ -49,6 +49,12 @@ def _take(pair: Pair, count: int, least: int = 1) -> None:
         time.sleep(0.5)
 
 
+def _hold(pair: Pair, count: int) -> int:
+    """Starts a process `sleep` on the client that has all files open, and returns its number."""
+    opening = f"for i in $(seq 0 {count - 1}); do exec {{fd}}<f$i; done"
+    return pair.client.vm.start(f"cd {MOUNT_POINT}/d && {opening}; cd /; exec sleep 1000")
+
+
 def _delegations(pair: Pair) -> int:
     """Returns how many of these files have a delegation; the directory may have one, too."""
     states = pair.server.run("cat /proc/fs/nfsd/clients/*/states").stdout
@@ -181,7 +187,8 @@ def test_umount_amid_recalls(pair: Pair, count: int) -> None:
     for _ in range(2):
         pair.mount("4.2")
         with tracing.recording(pair.client, EVENTS) as trace:
-            # The client returns delegations after some seconds, so the conflict is prepared.
+            # The client returns the delegation for a closed file by itself after some seconds.
+            holder = _hold(pair, count)
             pair.server.sh("rm -f /tmp/go")
             conflict = pair.server.vm.start(
                 f"exec python3 /lab/conflict.py /srv/export/d {count} /tmp/go"
@@ -192,6 +199,8 @@ def test_umount_amid_recalls(pair: Pair, count: int) -> None:
             while not trace.events("xprtrdma_cb_call"):
                 assert time.monotonic() < deadline, "no callback came"
         began = time.monotonic()
+        pair.client.sh("pkill -x sleep")
+        pair.client.vm.agent.wait(holder, 30)
         pair.umount()
         assert time.monotonic() - began < 30
         done = pair.server.vm.agent.wait(conflict, 120)
