@@ -8,7 +8,8 @@
 //! MUST always remain aligned at these fixed offsets for all versions".
 
 use super::cursor::Cursor;
-use super::{DecodeError, What};
+use super::message::Proc;
+use super::{DecodeError, Version, What};
 
 /// `rdma_xid`, `rdma_vers`, `rdma_credit`, `rdma_proc`, unchecked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,19 @@ impl Prefix {
             version: u32::from_be_bytes([v0, v1, v2, v3]),
             credits: u32::from_be_bytes([c0, c1, c2, c3]),
             proc: u32::from_be_bytes([p0, p1, p2, p3]),
+        }
+    }
+
+    /// Returns whether the type of the message forbids an answer: RDMA_ERROR in any version, and
+    /// RDMA_DONE, whose number means nothing in version two.
+    pub const fn forbids_answer(&self) -> bool {
+        // CAST: the discriminants of a `repr(u32)` enum.
+        const ERROR: u32 = Proc::Error as u32;
+        const DONE: u32 = Proc::Done as u32;
+        match self.proc {
+            ERROR => true,
+            DONE => self.version != Version::Two.number(),
+            _ => false,
         }
     }
 

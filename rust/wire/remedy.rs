@@ -7,7 +7,7 @@
 //! An error is never answered, nor is a reply: two peers could then answer each other for ever. A
 //! message of fewer than 16 bytes may lack what an answer needs, and is dropped.
 
-use super::message::{ErrorBody, Proc};
+use super::message::ErrorBody;
 use super::{peek, DecodeError, Direction, Prefix, Version, What};
 
 /// The role of the receiver in the forward direction of the connection.
@@ -59,13 +59,11 @@ pub fn answer(
     }
 }
 
-/// Returns whether a message may be answered. RDMA_ERROR and RDMA_DONE may not, nor may a reply.
-/// The header of version two shows its direction. If it does not, or in another version, the role
-/// of the receiver decides.
+/// Returns whether a message may be answered. A reply may not, nor what
+/// [`Prefix::forbids_answer`] names. The header of version two shows its direction. If it does not,
+/// or in another version, the role of the receiver decides.
 fn is_answered(prefix: &Prefix, bytes: &[u8], receiver: Receiver) -> bool {
-    // CAST: the discriminants of `repr(u32)` enums.
-    const SILENT: [u32; 2] = [Proc::Done as u32, Proc::Error as u32];
-    if SILENT.contains(&prefix.proc) {
+    if prefix.forbids_answer() {
         return false;
     }
     match said(prefix, bytes) {

@@ -190,9 +190,7 @@ const fn dropped(reason: Reason) -> Refusal {
 #[cold]
 //= 5666-4.2-4 version otherwise valid at its receiver
 fn answered(bytes: &[u8], version: u32, xid: u32, reason: Reason, error: ErrorBody) -> Refusal {
-    // CAST: the discriminants of a `repr(u32)` enum.
-    const SILENT: [u32; 2] = [Proc::Done as u32, Proc::Error as u32];
-    if peek(bytes).is_ok_and(|prefix| SILENT.contains(&prefix.proc)) {
+    if peek(bytes).is_ok_and(|prefix| prefix.forbids_answer()) {
         return dropped(reason);
     }
     Refusal {

@@ -372,7 +372,7 @@ pub fn check_message() -> Check {
 
 /// What to do with messages that cannot be decoded: their first words, and the answers of a
 /// requester and of a responder. The XID is 1.
-const REMEDIES: [(&[u32], Option<ErrorBody>, Option<ErrorBody>); 12] = [
+const REMEDIES: [(&[u32], Option<ErrorBody>, Option<ErrorBody>); 15] = [
     // No message of fewer than sixteen bytes is answered.
     (&[], None, None),
     (&[1, 3, 0], None, None),
@@ -388,6 +388,10 @@ const REMEDIES: [(&[u32], Option<ErrorBody>, Option<ErrorBody>); 12] = [
     (&[1, 2, 0, 0, 0, 7], BAD, BAD),
     (&[1, 2, 0, 0, 1, 7], None, None),
     (&[1, 2, 0, 0, 2, 7], None, BAD),
+    // The numbers of RDMA_MSGP and RDMA_DONE mean nothing in version two.
+    (&[1, 2, 0, 2, 0], BAD, BAD),
+    (&[1, 2, 0, 3, 0], BAD, BAD),
+    (&[1, 2, 0, 3, 1], None, None),
 ];
 
 const RANGE: Option<ErrorBody> = Some(ErrorBody::Vers { low: 1, high: 2 });
