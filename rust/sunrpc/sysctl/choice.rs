@@ -3,16 +3,10 @@
 //! Settings that are one word of a few.
 
 use kernel::bindings as k;
-use kernel::ffi::{c_int, c_void};
 use kernel::prelude::*;
-use kernel::str::CStrExt;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
-use super::line;
-use crate::text::Text;
-
-/// The longest word, its newline and a NUL fit.
-type Line = Text<16>;
+use super::line::{self, File, Line};
 
 /// One word of a list, with a name and a default.
 pub(crate) struct Choice {
@@ -44,63 +38,36 @@ impl Choice {
         self.chosen.load(Relaxed)
     }
 
-    /// Chooses the word that is in `text`, apart from white space around it.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` for any other text.
-    fn set(&self, text: &[u8]) -> Result {
-        let word = text.trim_ascii();
-        let found = self.words.iter().position(|known| known.as_bytes() == word);
-        let number = u32::try_from(found.ok_or(EINVAL)?)?;
-        self.chosen.store(number, Relaxed);
-        Ok(())
+    /// Returns the C description.
+    pub(super) fn table(&'static self) -> k::ctl_table {
+        line::table(self)
+    }
+}
+
+impl File for Choice {
+    fn name(&self) -> &'static CStr {
+        self.name
     }
 
-    /// Returns what a reader of the file gets: the word and a newline.
+    /// Returns the word and a newline.
     fn line(&self) -> Line {
         // CAST: `usize` has at least 32 bits.
         let word = self.words.get(self.get() as usize).unwrap_or(&"");
         Line::new(&fmt!("{word}\n"))
     }
 
-    /// Returns the C description.
-    pub(super) fn table(&'static self) -> k::ctl_table {
-        k::ctl_table {
-            procname: self.name.as_char_ptr(),
-            data: (&raw const *self).cast_mut().cast(),
-            maxlen: size_of::<u32>() as i32,
-            mode: 0o644,
-            proc_handler: Some(handle),
-            ..pin_init::zeroed()
-        }
+    /// Chooses the word that is in `text`, apart from white space around it.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for any other text.
+    fn write(&self, text: &[u8]) -> Result {
+        let word = text.trim_ascii();
+        let found = self.words.iter().position(|known| known.as_bytes() == word);
+        let number = u32::try_from(found.ok_or(EINVAL)?)?;
+        self.chosen.store(number, Relaxed);
+        Ok(())
     }
-}
-
-/// Reads or writes the file of a setting.
-///
-/// # Safety
-///
-/// `table` is from [`Choice::table`]; `buffer` has `*len` initialized bytes; nothing else uses
-/// `buffer`, `len` and `pos` during the call.
-unsafe extern "C" fn handle(
-    table: *const k::ctl_table,
-    write: c_int,
-    buffer: *mut c_void,
-    len: *mut usize,
-    pos: *mut k::loff_t,
-) -> c_int {
-    // SAFETY: The caller passes a table whose data are a static setting.
-    let choice = unsafe { &*(*table).data.cast::<Choice>().cast_const() };
-    // SAFETY: The caller passes pointers that are valid, and used by nothing else.
-    let (len, pos) = unsafe { (&mut *len, &mut *pos) };
-    // SAFETY: The caller passes a buffer of so many bytes that is used by nothing else.
-    let buffer = unsafe { core::slice::from_raw_parts_mut(buffer.cast::<u8>(), *len) };
-    if write != 0 {
-        return choice.set(buffer).map_or_else(Error::to_errno, |()| 0);
-    }
-    line::read(choice.line().as_bytes(), buffer, len, pos);
-    0
 }
 
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
@@ -113,11 +80,11 @@ mod tests {
         let choice = Choice::new(c"test", &["1", "2", "auto"], 2);
         assert_eq!(choice.line().as_bytes(), b"auto\n");
         for (text, number) in [("1\n", 0), ("2", 1), (" auto \n", 2)] {
-            assert!(choice.set(text.as_bytes()).is_ok());
+            assert!(choice.write(text.as_bytes()).is_ok());
             assert_eq!(choice.get(), number);
         }
         for text in ["", "\n", "3", "aut", "auto auto", "12"] {
-            assert!(choice.set(text.as_bytes()).is_err());
+            assert!(choice.write(text.as_bytes()).is_err());
             assert_eq!(choice.get(), 2);
         }
     }

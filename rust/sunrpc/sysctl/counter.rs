@@ -3,19 +3,13 @@
 //! Counters that the administrator reads, and sets to zero by writing anything to them.
 
 use kernel::bindings as k;
-use kernel::ffi::{c_int, c_void};
 use kernel::prelude::*;
-use kernel::str::CStrExt;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
-use super::line;
-use crate::text::Text;
+use super::line::{self, File, Line};
 
 /// The number of lanes of a counter, a power of two.
 const LANES: usize = 16;
-
-/// The text of the largest value, its newline and a NUL fit.
-type Line = Text<24>;
 
 /// A part of a counter. It has a cache line of its own, so that processors that count in different
 /// lanes do not wait for each other.
@@ -63,49 +57,27 @@ impl Counter {
             .for_each(|Lane(lane)| lane.store(0, Relaxed));
     }
 
-    /// Returns what a reader of the file gets: the number and a newline.
+    /// Returns the C description.
+    pub(super) fn table(&'static self) -> k::ctl_table {
+        line::table(self)
+    }
+}
+
+impl File for Counter {
+    fn name(&self) -> &'static CStr {
+        self.name
+    }
+
+    /// Returns the number and a newline.
     fn line(&self) -> Line {
         Line::new(&fmt!("{}\n", self.get()))
     }
 
-    /// Returns the C description.
-    pub(super) fn table(&'static self) -> k::ctl_table {
-        k::ctl_table {
-            procname: self.name.as_char_ptr(),
-            data: (&raw const *self).cast_mut().cast(),
-            maxlen: size_of::<u64>() as i32,
-            mode: 0o644,
-            proc_handler: Some(handle),
-            ..pin_init::zeroed()
-        }
+    /// Sets the counter to zero, whatever is written.
+    fn write(&self, _text: &[u8]) -> Result {
+        self.reset();
+        Ok(())
     }
-}
-
-/// Reads or writes the file of a counter.
-///
-/// # Safety
-///
-/// `table` is from [`Counter::table`]; `buffer` has `*len` initialized bytes; nothing else uses
-/// `buffer`, `len` and `pos` during the call.
-unsafe extern "C" fn handle(
-    table: *const k::ctl_table,
-    write: c_int,
-    buffer: *mut c_void,
-    len: *mut usize,
-    pos: *mut k::loff_t,
-) -> c_int {
-    // SAFETY: The caller passes a table whose data are a static counter.
-    let counter = unsafe { &*(*table).data.cast::<Counter>().cast_const() };
-    if write != 0 {
-        counter.reset();
-        return 0;
-    }
-    // SAFETY: The caller passes pointers that are valid, and used by nothing else.
-    let (len, pos) = unsafe { (&mut *len, &mut *pos) };
-    // SAFETY: The caller passes a buffer of so many bytes that is used by nothing else.
-    let buffer = unsafe { core::slice::from_raw_parts_mut(buffer.cast::<u8>(), *len) };
-    line::read(counter.line().as_bytes(), buffer, len, pos);
-    0
 }
 
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]

@@ -1,12 +1,75 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reading a file that has one line.
+//! Files that have one line.
 
 use kernel::bindings as k;
+use kernel::ffi::{c_int, c_void};
+use kernel::prelude::*;
+use kernel::str::CStrExt;
+
+use crate::text::Text;
+
+/// A line: the text of the largest number, or a word, fits with its newline and a NUL.
+pub(super) type Line = Text<24>;
+
+/// What is behind a file. The methods run in process context.
+pub(super) trait File: Sync + 'static {
+    /// Returns the name of the file.
+    fn name(&self) -> &'static CStr;
+
+    /// Returns what a reader of the file gets.
+    fn line(&self) -> Line;
+
+    /// Handles what a writer has written.
+    ///
+    /// # Errors
+    ///
+    /// That of the writer.
+    fn write(&self, text: &[u8]) -> Result;
+}
+
+/// Returns the C description of a file.
+pub(super) fn table<F: File>(file: &'static F) -> k::ctl_table {
+    k::ctl_table {
+        procname: file.name().as_char_ptr(),
+        data: (&raw const *file).cast_mut().cast(),
+        // CAST: a line is short. SUNRPC's own handlers read this value, ours does not.
+        maxlen: size_of::<Line>() as i32,
+        mode: 0o644,
+        proc_handler: Some(handle::<F>),
+        ..pin_init::zeroed()
+    }
+}
+
+/// Reads or writes a file.
+///
+/// # Safety
+///
+/// `table` is from [`table`] for an `F`; `buffer` has `*len` initialized bytes; nothing else uses
+/// `buffer`, `len` and `pos` during the call.
+unsafe extern "C" fn handle<F: File>(
+    table: *const k::ctl_table,
+    write: c_int,
+    buffer: *mut c_void,
+    len: *mut usize,
+    pos: *mut k::loff_t,
+) -> c_int {
+    // SAFETY: The caller passes a table whose data are a static `F`.
+    let file = unsafe { &*(*table).data.cast::<F>().cast_const() };
+    // SAFETY: The caller passes pointers that are valid, and used by nothing else.
+    let (len, pos) = unsafe { (&mut *len, &mut *pos) };
+    // SAFETY: The caller passes a buffer of so many bytes that is used by nothing else.
+    let buffer = unsafe { core::slice::from_raw_parts_mut(buffer.cast::<u8>(), *len) };
+    if write != 0 {
+        return file.write(buffer).map_or_else(Error::to_errno, |()| 0);
+    }
+    read(file.line().as_bytes(), buffer, len, pos);
+    0
+}
 
 /// Copies what `line` has from `*pos` on to `buffer`, as much as fits; sets `*len` to the number of
 /// bytes, and moves `*pos` behind them.
-pub(super) fn read(line: &[u8], buffer: &mut [u8], len: &mut usize, pos: &mut k::loff_t) {
+fn read(line: &[u8], buffer: &mut [u8], len: &mut usize, pos: &mut k::loff_t) {
     let from = usize::try_from(*pos).unwrap_or(usize::MAX);
     *len = copy_from(line, from, buffer);
     // CAST: at most the length of a line.
