@@ -11,7 +11,7 @@ import nfs_calls
 import second
 from misconnects import plain
 from misheaders import KNOWN, VERSIONS, null_with
-from peer import DONE, ERROR, MSG, NOMSG, header, lists, words
+from peer import ERROR, MSG, NOMSG, SilenceError, header, lists, words
 from requester import ANSWERED, REMOTE, SILENCE, Case
 
 HUGE = 0xFFFFFFFF
@@ -167,8 +167,7 @@ def bad_calls(link):
     link.judge(announce(link))
     for kind in (2, 3, 6, HUGE):
         message = header(link.xid(), kind, version=2) + words(0) + lists()
-        name = "done" if kind == DONE else "type"
-        yield f"{name} {kind}", link.judge(message)[0]
+        yield f"type {kind}", link.judge(message)[0]
     for size in (16, 20, 24, 28, 31):
         message = (header(link.xid(), version=2) + words(0) + lists())[:size]
         yield f"cut {size}", link.judge(message)[0]
@@ -211,6 +210,42 @@ def first_message_of_others(link):
     yield "INIT", link.judge(announce(link))[0]
 
 
+#: What clients say about calls in the backward direction.
+LEVELS = {"unsaid": (), "unknown": (0,), "none": (1,), "limited": (2,), "general": (3,)}
+
+
+def called_back(link):
+    """Makes a session with callbacks, and answers a callback; returns whether one has come."""
+    reply = link.ask(nfs_calls.exchange_id(link.xid(), b"%d" % link.xid()))
+    client, sequence = nfs_calls.exchanged(reply.body)
+    xid, found = link.xid(), {}
+    link.post(second.rpc(xid, second.CALL, nfs_calls.create_session(xid, client, sequence)))
+    while True:
+        try:
+            message = link.answer()
+        except SilenceError:
+            if found.get("session") != 0:
+                return f"session {found.get('session')}"
+            return ANSWERED if found.get("callback") else SILENCE
+        if message.xid == xid:
+            found["session"] = nfs_calls.status(message.body)
+        elif message.body[4:8] == words(second.CALL):
+            found["callback"] = True
+            success = words(message.xid, 1, 0, 0, 0, 0)
+            link.post(second.rpc(message.xid, second.REPLY, success))
+
+
+def backward_support(link):
+    """Says whether calls of the server are welcome, and makes a session that asks for them."""
+    for name, level in LEVELS.items():
+        link.close()
+        link.version = 2
+        link.open()
+        begin(link)
+        link.judge(announce(link, *(second.value(second.BACKWARD, one) for one in level)))
+        yield name, link.then_served(called_back(link))
+
+
 CASES = [
     Case(56, "two-then-one", two_then_one, {"one": "ERR_VERS 2-2", "": KNOWN}, of_two=True),
     Case(57, "one-then-two", one_then_two, VERSIONS, of_two=True),
@@ -239,9 +274,10 @@ CASES = [
         67,
         "bad-calls",
         bad_calls,
-        {"done": SILENCE, "neither": SILENCE, "": BAD},
+        {"neither": SILENCE, "": BAD},
         of_two=True,
     ),
     Case(68, "invalidation", invalidation, ANSWERED, of_two=True),
     Case(69, "no-first-call", first_message_of_others, SILENCE, of_two=True),
+    Case(70, "backward-support", backward_support, {"none": SILENCE, "": ANSWERED}, of_two=True),
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Calls of NFSv3 and NFSv4.0 as raw messages, and what their replies say.
+"""Calls of NFSv3 and NFSv4 as raw messages, and what their replies say.
 
 Only what the hostile requester needs: every procedure has the caller's fields as arguments, and
 nothing is checked.
@@ -7,6 +7,7 @@ nothing is checked.
 
 import socket
 import struct
+import time
 
 from peer import words
 
@@ -14,8 +15,9 @@ NFS, MOUNT, PORTMAP = 100003, 100005, 100000
 NULL, GETATTR, LOOKUP, READLINK, READ, WRITE, CREATE, SYMLINK = 0, 1, 3, 5, 6, 7, 8, 10
 REMOVE, READDIR = 12, 16
 COMPOUND = 1
-#: Of NFSv4.
+#: Of NFSv4, and of its sessions.
 V4_GETATTR, V4_LOOKUP, V4_PUTFH, V4_PUTROOTFH, V4_READ, V4_READDIR = 9, 15, 22, 24, 25, 26
+V4_EXCHANGE_ID, V4_CREATE_SESSION = 42, 43
 
 
 class RpcError(Exception):
@@ -69,10 +71,35 @@ def remove(xid, directory, name):
     return call(xid, REMOVE, opaque(directory) + opaque(name))
 
 
-def compound(xid, *operations):
-    """Returns a call of NFSv4.0."""
-    arguments = opaque(b"") + words(0, len(operations)) + b"".join(operations)
+def compound(xid, *operations, minor=0):
+    """Returns a call of NFSv4."""
+    arguments = opaque(b"") + words(minor, len(operations)) + b"".join(operations)
     return call(xid, COMPOUND, arguments, version=4)
+
+
+def exchange_id(xid, owner):
+    """Returns the call by which a client of NFSv4.1 makes itself known."""
+    verifier = struct.pack(">d", time.time())
+    return compound(xid, words(V4_EXCHANGE_ID) + verifier + opaque(owner) + words(0, 0, 0), minor=1)
+
+
+def create_session(xid, client, sequence):
+    """Returns the call that makes a session whose callbacks come over the same connection."""
+    channel = words(0, 4096, 4096, 4096, 4, 4, 0)
+    back_channel = 2
+    arguments = client + words(sequence, back_channel) + channel * 2 + words(0x40000000, 1, 0)
+    return compound(xid, words(V4_CREATE_SESSION) + arguments, minor=1)
+
+
+def exchanged(reply):
+    """Returns the client and the sequence number in the reply to EXCHANGE_ID."""
+    results = result(reply)
+    failed, length = struct.unpack_from(">2I", results)
+    if failed:
+        raise RpcError(f"EXCHANGE_ID: {failed}")
+    # The tag, the count, the operation and its status are before them.
+    at = 8 + length + -length % 4 + 12
+    return results[at : at + 8], *struct.unpack_from(">I", results, at + 8)
 
 
 def path4(*names):

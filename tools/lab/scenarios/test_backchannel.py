@@ -136,6 +136,38 @@ def test_many_recalls(pair: Pair, counters: Counters, count: int) -> None:
     pair.umount()
 
 
+#: READs of 4 KiB, 128 at a time, as many as the server grants credits.
+LOAD = (
+    f"exec fio --name=load --filename={MOUNT_POINT}/load --rw=randread --bs=4k --direct=1"
+    " --ioengine=libaio --iodepth=128 --time_based --runtime=300 --output=/dev/null"
+)
+#: The RPCs that are being executed.
+TASKS = "cat /sys/kernel/debug/sunrpc/rpc_clnt/*/tasks | wc -l"
+
+
+@pytest.mark.both_roles
+@pytest.mark.server_long
+@pytest.mark.full
+def test_recall_at_full_credit(pair: Pair) -> None:
+    """A recall and its answer pass a connection on which the client has used up its credits."""
+    _prepare(pair, 1)
+    pair.server.sh("head -c 8M /dev/urandom > /srv/export/load")
+    pair.mount("4.2")
+    holder = pair.client.vm.start(f"exec sleep 1000 < {MOUNT_POINT}/d/f0")
+    _take(pair, 1)
+    load = pair.client.vm.start(LOAD)
+    deadline = time.monotonic() + 30 * pair.setup.patience
+    while int(pair.client.sh(TASKS)) < 100:
+        assert time.monotonic() < deadline, "the client has too few calls in flight"
+    assert _conflict(pair, 1, 100) < 2 * PROMPT
+    assert int(pair.client.sh(TASKS)) > 100
+    pair.client.sh("pkill -x fio; pkill -x sleep")
+    for process in (load, holder):
+        pair.client.vm.agent.wait(process, 60)
+    _check_on_client(pair, 1)
+    pair.umount()
+
+
 @pytest.mark.both_roles
 @pytest.mark.server_long
 def test_recall_after_restart(pair: Pair) -> None:

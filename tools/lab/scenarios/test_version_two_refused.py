@@ -111,6 +111,23 @@ def test_memory(pair: Pair, tunables: Tunables, cable: Cable) -> None:
 
 
 @pytest.mark.full
+def test_expiry(pair: Pair, tunables: Tunables, cable: Cable) -> None:
+    """A server that has refused is asked again after ten minutes, and not before."""
+    versions.forget(pair.client)
+    tunables.set(rdma_version=2)
+    assert len(_mounted(pair, cable).probes()) == 1
+    time.sleep(versions.EXPIRY / 2)
+    # This mount uses what is known, and does not renew it.
+    assert len(_mounted(pair, cable).probes()) == 0
+    (known,) = versions.peers(pair.client)
+    assert known.left <= versions.EXPIRY / 2
+    time.sleep(known.left + 2)
+    assert versions.peers(pair.client) == []
+    assert len(_mounted(pair, cable).probes()) == 1
+    _check_known(pair)
+
+
+@pytest.mark.full
 def test_several_connections(pair: Pair, tunables: Tunables, cable: Cable) -> None:
     """The connections of one mount share what the first one has learned."""
     versions.forget(pair.client)
