@@ -7,15 +7,13 @@ import time
 
 import pytest
 
+from lab.failures import KINDS, Failures
 from lab.fixtures import Counters
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
 from lab.worker import Worker
 
 VERIFY = "python3 /lab/verify.py"
-DEBUGFS = "/sys/kernel/debug"
-#: The kinds of allocations that fail; the second kind takes seven minutes.
-KINDS = ("failslab", pytest.param("fail_page_alloc", marks=pytest.mark.full))
 #: Mounts while allocations fail, seconds of failures for each, and seconds for each to end then.
 MOUNTS, WANT, PATIENCE = 8, 10, 100
 #: Megabytes of a small client, and the number of 64 MiB files that it writes at a time.
@@ -55,53 +53,6 @@ def test_writeback(pair: Pair, counters: Counters, restarts: int) -> None:
     pair.umount()
 
 
-def _module_text(pair: Pair) -> tuple[int, int]:
-    """Returns the first and the last address of the module's code."""
-    lines = pair.client.sh("grep '\\[rpcrdma\\]' /proc/kallsyms").splitlines()
-    code = sorted(int(line.split()[0], 16) for line in lines if line.split()[1] in "tT")
-    return code[0], code[-1]
-
-
-class Failures:
-    """Makes a part of the module's allocations fail inside a `with` block."""
-
-    #: The kernel counts down from this number, which no scenario reaches.
-    MANY = 1000000
-
-    def __init__(self, pair: Pair, kind: str, percent: int) -> None:
-        """`kind`: failslab or fail_page_alloc. Allocations of the rest of the kernel succeed."""
-        self._pair, self._percent = pair, percent
-        self._where = f"{DEBUGFS}/{kind}"
-        #: The number of failures, known after the block.
-        self.failed = 0
-
-    def __enter__(self) -> Failures:
-        """Starts the failures."""
-        self._pair.starved = True
-        first, last = _module_text(self._pair)
-        knobs = {
-            "require-start": first,
-            "require-end": last,
-            "stacktrace-depth": 32,
-            "ignore-gfp-wait": "N",
-            "verbose": 0,
-            "interval": 1,
-            "times": self.MANY,
-            "probability": self._percent,
-        }
-        if self._where.endswith("page_alloc"):
-            knobs["min-order"] = 0
-        self._pair.client.sh(
-            f"cd {self._where}; " + "; ".join(f"echo {v} > {k}" for k, v in knobs.items())
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Ends the failures and counts them."""
-        left = self._pair.client.sh(f"cd {self._where}; echo 0 > probability; cat times")
-        self.failed = self.MANY - int(left)
-
-
 def _mount_in_want(pair: Pair, kind: str) -> tuple[str, float, int]:
     """Mounts while allocations fail, for `WANT` seconds at most.
 
@@ -109,7 +60,7 @@ def _mount_in_want(pair: Pair, kind: str) -> tuple[str, float, int]:
     client tries to connect again after 5, 10 and 20 s), and the number of failures.
     """
     options = "vers=3,proto=rdma,port=20049,retry=0"
-    with Failures(pair, kind, 10) as failures:
+    with Failures(pair.client, kind, 10) as failures:
         began = time.monotonic()
         mounting = pair.client.vm.start(f"mount -t nfs -o {options} server:/export {MOUNT_POINT}")
         done = pair.client.vm.agent.poll(mounting)
@@ -127,11 +78,10 @@ def _mount_in_want(pair: Pair, kind: str) -> tuple[str, float, int]:
 @pytest.mark.debug_kernel
 @pytest.mark.debug_only
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [KINDS[0], pytest.param(KINDS[1], marks=pytest.mark.full)])
 def test_failing_allocations(pair: Pair, kind: str) -> None:
     """The client mounts, reconnects and works while one allocation in ten fails, and afterwards."""
-    if pair.client.run(f"test -d {DEBUGFS}/{kind}").status:
-        pytest.skip(f"this kernel has no {kind}")
+    pair.starved = True
     pair.server.sh("rm -rf /srv/export/*")
     pair.client.sh(f"mkdir -p {MOUNT_POINT}")
     mounts = [_mount_in_want(pair, kind) for _ in range(MOUNTS)]
@@ -143,7 +93,7 @@ def test_failing_allocations(pair: Pair, kind: str) -> None:
     assert all(text.startswith("mount.nfs: ") for text in complaints if text), complaints
     pair.mount("3")
     worker = Worker(pair)
-    with Failures(pair, kind, 10) as failures:
+    with Failures(pair.client, kind, 10) as failures:
         for _ in range(2):
             pair.restart_nfsd()
             time.sleep(15)

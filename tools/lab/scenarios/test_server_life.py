@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from lab import namespace, settings
+from lab.failures import KINDS, Failures
 from lab.fixtures import Counters
 from lab.harness import Options
 from lab.memory import free_kilobytes
@@ -23,6 +24,7 @@ full = pytest.mark.full
 OURS = settings.server() == "ours"
 DEBUG = settings.flavour() == "debug"
 THREADS = "/proc/fs/nfsd/threads"
+LISTEN = "echo 'rdma 20049' > /proc/fs/nfsd/portlist"
 #: Seconds in which the server's device must be gone, and clients at work again after its return.
 #: The goal for the first is two seconds on an idle host; a busy one gets twice that.
 REMOVING, RETURNING = (20.0, 120.0) if DEBUG else (4.0, 60.0)
@@ -327,3 +329,40 @@ def test_namespace(pair: Pair) -> None:
 def _namespace_exists(pair: Pair) -> bool:
     """Whether something still refers to the namespace of server-apart, so that it has links."""
     return pair.server.run("ip link show beside").status == 0
+
+
+def _restart_in_want(pair: Pair) -> None:
+    """Restarts nfsd; without memory it may start without its listener, and says so."""
+    pair.stop_nfsd()
+    done = pair.server.run(f"rpc.nfsd {pair.setup.threads}; {LISTEN}")
+    print(f"listen: {done.status} {done.stderr.decode().strip()}")
+
+
+@pytest.mark.needs_our_server
+@pytest.mark.debug_kernel
+@pytest.mark.debug_only
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kind", [KINDS[0], pytest.param(KINDS[1], marks=full)])
+def test_failing_allocations(pair: Pair, kind: str) -> None:
+    """The server serves and is connected to while one of its allocations in ten fails."""
+    pair.starved = True
+    worker = _start(pair, "3")
+    with Failures(pair.server, kind, 10) as failures:
+        time.sleep(30)
+        # The client has to connect again meanwhile.
+        _restart_in_want(pair)
+        time.sleep(30)
+    print(f"{failures.failed} allocations failed")
+    assert failures.failed, "no allocation failed"
+    pair.restart_nfsd()
+    worker.await_progress(20, 200)
+    _finish(pair, worker)
+    kept = connections(pair)
+    for _ in range(5):
+        with Failures(pair.server, kind, 30):
+            _restart_in_want(pair)
+    pair.restart_nfsd()
+    assert settle(pair, kept, 60) <= kept
+    pair.mount("3")
+    pair.client.sh(COPY, timeout=200)
+    pair.umount()
