@@ -54,6 +54,11 @@ impl Budget {
         )
     }
 
+    /// Returns the number of pages of the whole budget.
+    pub(super) fn total(&self) -> usize {
+        self.total
+    }
+
     /// Takes `pages` pages, or all there are if that is less; `None` if they are in use.
     pub(super) fn take(this: &Arc<Self>, pages: usize) -> Option<Permit> {
         let pages = pages.min(this.total);

@@ -5,6 +5,7 @@
 //! No value in a message is used before `proto::responder::intake` has checked it. Every path ends
 //! with a receipt, and the Receive goes back to the device before the service works on the call.
 
+use kernel::page::PAGE_SHIFT;
 use kernel::prelude::*;
 
 use super::breach;
@@ -15,7 +16,7 @@ use super::endpoint::Endpoint;
 use super::pull::Fetcher;
 use super::receiver::Receiver;
 use super::responder::Arrival;
-use super::{pull, refuse};
+use super::{log, pull, refuse};
 use crate::conn::traced;
 use crate::observe::requester;
 use crate::observe::stats::RequesterBreach;
@@ -62,6 +63,7 @@ fn take<'a>(receiver: &Receiver<'_>, message: Held, arriving: Arriving<'a, Call>
     };
     // The message waits in its Receive, and with it all that come after it.
     ep.role().starve(message);
+    log::memory_used_up(ep.role().budget.total() >> (20 - PAGE_SHIFT));
     ep.role().budget.wait(pages, ep.clone());
     arriving.nothing()
 }

@@ -90,6 +90,15 @@ pub(crate) fn closed(peer: &dyn fmt::Display, why: &'static str) {
     });
 }
 
+/// Logs that calls are not taken until memory is free, of which `mebibytes` may be used. One line a
+/// minute.
+pub(crate) fn memory_used_up(mebibytes: usize) {
+    static LIMIT: Limit = Limit::of(1, 60);
+    limited(&LIMIT, || {
+        pr_warn!("server: calls wait for memory: those being fetched use all of {mebibytes} MiB\n");
+    });
+}
+
 /// Logs a line, unless there were too many of its kind of late.
 #[cold]
 fn limited(limit: &Limit, line: impl FnOnce()) {
