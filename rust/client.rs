@@ -8,6 +8,7 @@
 //! | [`ops`] | the operations that SUNRPC calls, each a line or two |
 //! | [`context`] | what all transports of the module share |
 //! | [`config`], [`sizing`] | tunables; what a connection asks of a device |
+//! | [`shown`] | what debugfs shows of a connection |
 //! | [`connect`] | makes a connection |
 //! | [`reconnect`] | when to connect again, and when RPCs learn of the failure |
 //! | [`endpoint`] | a connection with the requester's memory regions |
@@ -61,6 +62,7 @@ mod role;
 mod send;
 mod session;
 mod shape;
+mod shown;
 mod sizing;
 mod tags;
 mod traced;

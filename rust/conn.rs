@@ -15,6 +15,8 @@
 //! | [`backward`] | messages in the backward direction |
 //! | [`agreement`], [`control`] | the session of both peers; carrying out what it decides |
 //! | [`peers`] | what is known of peers from earlier connections |
+//! | [`registry`] | the connections of the module, for a file of debugfs |
+//! | [`describe`] | what that file shows of a connection in either role |
 //! | [`live`] | the terms as they are now, for readers without a lock |
 //! | [`buffers`] | send buffers for replies, and spare ones for calls |
 //! | [`queues`] | the lengths of the queues that a device has room for |
@@ -33,6 +35,7 @@ pub(crate) mod buffers;
 pub(crate) mod connection;
 mod control;
 pub(crate) mod credits;
+mod describe;
 mod dispatch;
 pub(crate) mod handshake;
 pub(crate) mod lifecycle;
@@ -40,6 +43,7 @@ pub(crate) mod live;
 pub(crate) mod owner;
 pub(crate) mod peers;
 pub(crate) mod queues;
+pub(crate) mod registry;
 pub(crate) mod removal;
 pub(crate) mod role;
 pub(crate) mod shared;

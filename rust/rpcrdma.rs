@@ -12,6 +12,7 @@ use client::config::KNOBS;
 use client::context::Context;
 use client::transport::Client;
 use conn::peers::PeerTable;
+use conn::registry::Registry;
 use observe::debugfs::Debugfs;
 use rdma::device::Registration;
 use server::backward::callback::Callback;
@@ -47,7 +48,7 @@ struct Module {
     _class: ClassRegistration<Client>,
     _sysctls: [Option<sysctl::Registration>; 2],
     _devices: Arc<Registration>,
-    _debugfs: Debugfs<PeerTable>,
+    _debugfs: Debugfs<PeerTable, Registry>,
 }
 
 module! {
@@ -68,13 +69,15 @@ module! {
 impl kernel::Module for Module {
     fn init(module: &'static ThisModule) -> Result<Self> {
         let peers = PeerTable::new()?;
-        let debugfs = Debugfs::new(peers.clone())?;
+        let connections = Registry::new()?;
+        let debugfs = Debugfs::new(peers.clone(), connections.clone())?;
         let own_queue = module_parameters::completion_workqueue.value();
         let devices = Registration::new(c"rpcrdma", own_queue)?;
-        let service = service::Owned::new(devices.clone())?;
+        let service = service::Owned::new(devices.clone(), connections.clone())?;
         let context = Context {
             devices: devices.clone(),
             peers,
+            connections,
         };
         // From now on there may be mounts. SAFETY: The client maps pieces as it gets them, and
         // keeps none (`client::register`). It lets an RPC be completed or released only when none

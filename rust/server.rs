@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`service`] | what all listeners and connections share |
 //! | [`config`], [`chosen`], [`sizes`] | settings, and what follows from them on a device |
+//! | [`shown`] | what debugfs shows of a connection |
 //! | [`listener`], [`prepare`] | from a connection request to an accepted connection |
 //! | [`transport`], [`owner`] | a connection as SUNRPC sees it, and SUNRPC as the connection does |
 //! | [`endpoint`], [`responder`], [`role`] | the connection's objects, and what completions do |
@@ -51,6 +52,7 @@ mod role;
 mod route;
 pub(crate) mod service;
 mod session;
+mod shown;
 mod sizes;
 mod spare;
 mod transport;

@@ -5,6 +5,7 @@
 use kernel::sync::Arc;
 
 use crate::conn::peers::PeerTable;
+use crate::conn::registry::Registry;
 use crate::rdma::device::Registration;
 
 /// What all transports of the module share.
@@ -14,4 +15,6 @@ pub(crate) struct Context {
     pub(crate) devices: Arc<Registration>,
     /// What is known of servers from earlier connections.
     pub(crate) peers: Arc<PeerTable>,
+    /// The connections, as debugfs shows them.
+    pub(crate) connections: Arc<Registry>,
 }

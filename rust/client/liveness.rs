@@ -38,6 +38,11 @@ impl Liveness {
         liveness::is_quiet(self.silent.load(Relaxed))
     }
 
+    /// Returns the number of looks in a row that found the peer silent while it owed a reply.
+    pub(super) fn silent(&self) -> u32 {
+        liveness::silent(self.silent.load(Relaxed))
+    }
+
     /// Notes that a probe is posted.
     pub(super) fn probe_begins(&self) {
         self.silent.store(liveness::FIRST, Relaxed);

@@ -9,7 +9,7 @@ use super::context::Context;
 use super::marshal::{self, MarshalError};
 use super::request::{Locked, Request};
 use super::transport::Client;
-use super::{backward, connect, fence, probe, reconnect, release, send, session, traced};
+use super::{backward, connect, fence, probe, reconnect, release, send, session, shown, traced};
 use crate::observe::stats::write_xprt_line;
 use crate::observe::trace;
 use crate::proto::backward::CREDITS;
@@ -57,6 +57,7 @@ impl Transport for Client {
         };
         trace::disconnect(traced::peer(xprt), 0, 1);
         session::lost(xprt, ep.shared(), ep.cause());
+        self.show_lost(ep.loss());
         ep.close();
         fence::sweep(xprt, ep.epoch());
     }
@@ -117,6 +118,7 @@ impl Reconnect for Client {
 
     fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
         let made = connect::connect(self, xprt, self.next_epoch());
+        shown::attempted(self, xprt, &made);
         let rc = made.as_ref().err().map_or(0, |error| error.to_errno());
         let status = if rc == 0 { 1 } else { rc };
         trace::connect(traced::peer(xprt), rc, status);

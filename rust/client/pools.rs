@@ -11,7 +11,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use crate::proto::requester::plan::Extents;
-use crate::rdma::mr::{Kind, Mr, MrPool};
+use crate::rdma::mr::{Census, Kind, Mr, MrPool};
 use crate::rdma::pd::Pd;
 
 /// The number of regions of each kind that a connection starts with; [`Pools::refill`] adds more.
@@ -59,6 +59,18 @@ impl Pools {
     /// Returns the number of all regions.
     pub(super) fn total(&self) -> u32 {
         self.each().map(|pool| pool.total()).sum()
+    }
+
+    /// Returns the numbers of regions by state.
+    pub(super) fn census(&self) -> Census {
+        self.each().fold(Census::default(), |sum, pool| {
+            let census = pool.census();
+            Census {
+                total: sum.total + census.total,
+                idle: sum.idle + census.idle,
+                unusable: sum.unusable + census.unusable,
+            }
+        })
     }
 
     /// Makes `batch` more regions of each kind that has run out since the last call and of which

@@ -4,13 +4,16 @@
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
-use kernel::sync::{new_spinlock, Arc, SpinLock};
+use kernel::sync::{new_spinlock, Arc, SetOnce, SpinLock};
 
 use super::config::Config;
 use super::context::Context;
 use super::endpoint::Endpoint;
 use crate::conn::peers::PeerTable;
+use crate::conn::registry::Enrolled;
+use crate::observe::connections::{Loss, Role};
 use crate::observe::stats::Stats;
+use crate::observe::trace::Peer;
 use crate::rdma::device::Registration;
 
 /// One RDMA transport of SUNRPC. It has one connection at a time at most.
@@ -24,6 +27,8 @@ pub(crate) struct Client {
     #[pin]
     endpoint: SpinLock<Option<Arc<Endpoint>>>,
     context: Context,
+    /// The entry that shows the transport, from its first attempt to connect.
+    enrolled: SetOnce<Enrolled>,
     /// A service for the server's calls exists. Stays set.
     serves_backward: Atomic<bool>,
     /// The longest message of such a call or of its reply, over the latest connection.
@@ -46,6 +51,7 @@ impl Client {
             attempts: Atomic::new(0),
             endpoint <- new_spinlock!(None, "rpcrdma::Client::endpoint"),
             context,
+            enrolled: SetOnce::new(),
             serves_backward: Atomic::new(false),
             backward_max: Atomic::new(backward_max),
             unprobed: Atomic::new(false),
@@ -82,6 +88,27 @@ impl Client {
     /// Returns the registration that reports when a device goes away.
     pub(super) fn devices(&self) -> &Arc<Registration> {
         &self.context.devices
+    }
+
+    /// Returns the entry that shows the transport. `None` if there was no memory for it. May sleep.
+    pub(super) fn enrolled(&self, net: u64, peer: Peer) -> Option<&Enrolled> {
+        if self.enrolled.as_ref().is_none() {
+            // One connection is made at a time, so no other task sets it.
+            let enrolled = self
+                .context
+                .connections
+                .enrol(Role::Client, net, peer)
+                .ok()?;
+            let _ = self.enrolled.populate(enrolled);
+        }
+        self.enrolled.as_ref()
+    }
+
+    /// Notes that the connection is being lost. May sleep.
+    pub(super) fn show_lost(&self, loss: Loss) {
+        if let Some(enrolled) = self.enrolled.as_ref() {
+            enrolled.down(loss);
+        }
     }
 
     /// Returns what is known of servers from earlier connections.

@@ -132,6 +132,16 @@ impl<R: Role> Connection<R> {
         handshake::answer(&self.cm, settings, reads)
     }
 
+    /// Returns the connection manager's identifier.
+    pub(super) fn cm(&self) -> &CmId<Lifecycle<R::Owner>> {
+        &self.cm
+    }
+
+    /// Returns the states of the connection.
+    pub(super) fn lifecycle(&self) -> &Lifecycle<R::Owner> {
+        &self.lifecycle
+    }
+
     /// Returns the protection domain.
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd

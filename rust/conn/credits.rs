@@ -109,6 +109,7 @@ impl CallCredits {
         // The lock is held, so that the transport hears of the latest number last.
         conn.while_open(|owner| {
             if credits == 0 {
+                conn.note_forced();
                 owner.force_close();
             } else {
                 owner.set_credits(credits);

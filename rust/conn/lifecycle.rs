@@ -96,6 +96,11 @@ impl<O: Owner> Lifecycle<O> {
         self.progress.lock().peer
     }
 
+    /// Returns the state.
+    pub(super) fn state(&self) -> State {
+        self.progress.lock().conn.state()
+    }
+
     /// Returns whether this side has ended the connection: the device or its address has gone, or
     /// the transport has closed it.
     pub(crate) fn ended_here(&self) -> bool {

@@ -11,7 +11,7 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::{Instant, Monotonic};
 
 use crate::mem::{NetRef, SockAddr};
-use crate::observe::debugfs::Table;
+use crate::observe::debugfs::{Listing, Table};
 use crate::proto::peers::{Entry, Key, Peers, CAPACITY, TTL_MS};
 use crate::proto::version::Memory;
 
@@ -56,7 +56,7 @@ impl PeerTable {
     }
 }
 
-impl Table for PeerTable {
+impl Listing for PeerTable {
     /// Writes for each peer: network namespace, address, port, what is known, and the seconds until
     /// that is forgotten.
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,7 +71,9 @@ impl Table for PeerTable {
         }
         Ok(())
     }
+}
 
+impl Table for PeerTable {
     fn clear(&self) {
         self.peers.lock().clear();
     }

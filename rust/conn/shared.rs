@@ -3,7 +3,7 @@
 //! The state of a connection that completions reach: it outlives the last completion.
 
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Full, Relaxed};
+use kernel::sync::atomic::{Atomic, AtomicFlag, Full, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::agreement::Agreement;
@@ -44,6 +44,8 @@ pub(crate) struct Shared<R, O: Owner> {
     heard: Atomic<bool>,
     /// A message has arrived. This is only noted on the side that answers a connection request.
     established: Atomic<bool>,
+    /// [`Self::force_close`] was called.
+    forced: AtomicFlag,
 }
 
 impl<R, O: Owner> Shared<R, O> {
@@ -63,6 +65,7 @@ impl<R, O: Owner> Shared<R, O> {
                 agreement <- Agreement::new(),
                 heard: Atomic::new(false),
                 established: Atomic::new(false),
+                forced: AtomicFlag::new(false),
             }),
             GFP_KERNEL,
         )
@@ -203,14 +206,25 @@ impl<R, O: Owner> Shared<R, O> {
     /// transport uses it. Before that, the attempt to connect fails by itself.
     pub(super) fn mark_broken(&self) {
         if self.usability.xchg(usability::BROKEN, Full) == usability::IN_USE {
-            self.force_close();
+            self.while_open(O::force_close);
         }
     }
 
     /// Has the connection closed, unless it is closed: nothing that the peer sends over it is
     /// trusted any more. Does not sleep.
     pub(crate) fn force_close(&self) {
+        self.note_forced();
         self.while_open(O::force_close);
+    }
+
+    /// Notes that this side closes the connection because of the peer.
+    pub(super) fn note_forced(&self) {
+        self.forced.store(true, Relaxed);
+    }
+
+    /// Returns whether this side has had the connection closed because of the peer.
+    pub(super) fn was_forced(&self) -> bool {
+        self.forced.load(Relaxed)
     }
 
     /// Calls `act` with the transport, unless the connection is closed. The connection stays open

@@ -109,6 +109,7 @@ pub(crate) struct Task {
 }
 
 /// The peer of a transport, as SUNRPC displays it (`RPC_DISPLAY_ADDR`, `RPC_DISPLAY_PORT`).
+#[derive(Clone, Copy)]
 pub(crate) struct Peer {
     addr: Text,
     port: Text,

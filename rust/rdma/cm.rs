@@ -193,6 +193,12 @@ impl<H: CmHandler> CmId<H> {
         self.ident.id().device()
     }
 
+    /// Returns the port of the device, or 0 before the address was resolved.
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(crate) fn port(&self) -> u32 {
+        self.ident.id().port()
+    }
+
     /// Returns the local address. It is meaningful once the peer's address has been resolved, and
     /// for an identifier that came with a request.
     pub(crate) fn local_addr(&self) -> SockAddr {

@@ -35,6 +35,8 @@ mod pack;
 mod pool;
 pub(super) mod region;
 
+#[allow(unused_imports, reason = "rooms are mounted whole in samples")]
+pub(crate) use pool::Census;
 pub(crate) use pool::{Kind, MrPool};
 
 use region::{Region, State};

@@ -10,7 +10,7 @@ use kernel::sync::atomic::{AtomicFlag, Full, Release};
 use kernel::sync::Arc;
 use kernel::task::might_sleep;
 
-use super::device::{Device, Lease, Limits};
+use super::device::{Device, Lease, Limits, Name};
 use super::noio::NoIo;
 use crate::raw as bindings;
 use crate::work::Queue;
@@ -96,6 +96,12 @@ impl Pd {
     /// Returns the limits of the device.
     pub(crate) fn limits(&self) -> Limits {
         self.as_device().limits()
+    }
+
+    /// Returns the name of the device.
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(crate) fn device_name(&self) -> Name {
+        self.as_device().name()
     }
 
     /// Returns the device.

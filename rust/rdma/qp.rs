@@ -289,6 +289,12 @@ impl<C: Completions> Qp<C> {
         self.inner().sending.lock().queue.room()
     }
 
+    /// Returns the number of Receives that are posted, and of all.
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(crate) fn receives(&self) -> (u32, u32) {
+        self.recv_queue().counts()
+    }
+
     /// Returns whether the queue pair has failed, so that a new connection is needed.
     #[inline]
     pub(crate) fn is_broken(&self) -> bool {

@@ -134,6 +134,12 @@ impl Calls {
         self.state.lock().grant.posted()
     }
 
+    /// Returns the grant of the latest reply, and the number of calls that were not answered.
+    pub(super) fn credits(&self) -> (u32, u32) {
+        let state = self.state.lock();
+        (state.grant.granted(), state.grant.in_progress())
+    }
+
     /// Sets the number of operations that wait for room on the send queue.
     pub(super) fn set_parked(&self, parked: u32) {
         self.parked.store(parked, Relaxed);

@@ -66,6 +66,11 @@ impl Endpoint {
         )
     }
 
+    /// Returns the looks in a row before which no message had arrived.
+    pub(super) fn silent(&self) -> u32 {
+        self.seen.lock().silent()
+    }
+
     /// Returns the responder's part of the connection.
     #[inline]
     pub(super) fn role(&self) -> &Responder {

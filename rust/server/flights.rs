@@ -287,6 +287,17 @@ impl Flights {
         }
     }
 
+    /// Returns the number of calls whose RDMA Reads are posted, and of replies whose RDMA Writes
+    /// are.
+    pub(super) fn under_way(&self) -> (u32, u32) {
+        let state = self.state.lock();
+        let flights = state.slots.iter().flatten();
+        flights.fold((0, 0), |(reads, writes), flight| match flight {
+            Flight::Pull(_) => (reads + 1, writes),
+            Flight::Reply(_) => (reads, writes + 1),
+        })
+    }
+
     /// Drops all operations and buffers: the queue pair is drained. Later operations are dropped,
     /// too. May sleep.
     pub(super) fn clear(&self) {

@@ -20,8 +20,10 @@ use super::{flights, log, session};
 use crate::conn::connection::{self, Parts};
 use crate::conn::lifecycle::Lifecycle;
 use crate::conn::owner::Owner as _;
+use crate::conn::registry::Enrolled;
 use crate::conn::{handshake, removal, traced};
 use crate::mem::SockAddr;
+use crate::observe::connections::Role;
 use crate::observe::trace;
 use crate::rdma::device::Device;
 use crate::rdma::listen::Request;
@@ -124,6 +126,19 @@ impl Prepared {
     /// Returns the calls of the connection.
     pub(super) fn calls(&self) -> Arc<Calls> {
         self.calls.clone()
+    }
+
+    /// Shows the connection in debugfs as long as the result exists; `None` if there is no memory.
+    /// May sleep.
+    pub(super) fn enrol(&self, net: u64) -> Option<Enrolled> {
+        let peer = self.owner.peer();
+        let enrolled = self
+            .service
+            .connections
+            .enrol(Role::Server, net, peer)
+            .ok()?;
+        enrolled.up(peer, self.endpoint.clone());
+        Some(enrolled)
     }
 
     /// Accepts the connection for a transport. May sleep.

@@ -47,6 +47,8 @@ pub(crate) struct Responder {
     pub(super) spare: Spare,
     /// The device, for traces.
     pub(super) device: Name,
+    /// The most credits that the requester may be granted.
+    pub(super) credits: u32,
     /// The connection is being closed because of what the requester did.
     pub(super) breached: AtomicFlag,
     /// The inline threshold that the session was told last, in bytes.
@@ -111,6 +113,7 @@ impl Responder {
             flights <- flights,
             spare <- spare,
             device,
+            credits,
             breached: AtomicFlag::new(false),
             inline: Atomic::new(0),
         }))

@@ -8,6 +8,7 @@ use kernel::time::msecs_to_jiffies;
 
 use super::budget::Budget;
 use super::watch::{self, Watch};
+use crate::conn::registry::Registry;
 use crate::mem::{self, PagePool};
 use crate::rdma::device::Registration;
 use crate::work::{Queue, Ticker};
@@ -28,6 +29,7 @@ pub(crate) struct Service {
     /// Makes and closes connections. The queue is emptied before the module is unloaded.
     pub(super) workers: Queue,
     pub(super) watch: Arc<Watch>,
+    pub(super) connections: Arc<Registry>,
     _ticker: Ticker,
 }
 
@@ -41,7 +43,7 @@ impl Owned {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(devices: Arc<Registration>) -> Result<Self> {
+    pub(crate) fn new(devices: Arc<Registration>, connections: Arc<Registry>) -> Result<Self> {
         let watch = Arc::pin_init(Watch::new(), GFP_KERNEL)?;
         let watched = watch.clone();
         let interval = msecs_to_jiffies(watch::INTERVAL_MS);
@@ -51,6 +53,7 @@ impl Owned {
             budget: Budget::new(mem::total_pages() / BUDGET_SHARE)?,
             workers: Queue::reliable(c"rpcrdma", c"server")?,
             watch,
+            connections,
             _ticker: Ticker::new(interval, move || watched.look())?,
         };
         Ok(Self(Arc::new(service, GFP_KERNEL)?))

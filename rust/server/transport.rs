@@ -12,6 +12,7 @@ use super::prepare::Prepared;
 use super::receiver::Receiver;
 use super::service::Service;
 use super::{intake, reply};
+use crate::conn::registry::Enrolled;
 use crate::mem::SockAddr;
 use crate::sunrpc::svc::receive::{Incoming, Receipt};
 use crate::sunrpc::svc::reply::Reply;
@@ -30,6 +31,9 @@ pub(crate) struct Server {
     /// The connection, until it is detached.
     #[pin]
     endpoint: SpinLock<Option<Arc<Endpoint>>>,
+    /// The entry that shows the connection, as long as there is one.
+    #[pin]
+    enrolled: SpinLock<Option<Enrolled>>,
     calls: Arc<Calls>,
     service: Arc<Service>,
 }
@@ -49,12 +53,13 @@ impl Connection for Server {
     fn new(request: Prepared, args: AcceptArgs<'_>) -> impl PinInit<Self, Error> {
         let (local, remote) = (request.local(), request.remote());
         let (service, calls) = (request.service(), request.calls());
-        let xprt = args.xprt.handle();
+        let (net, xprt) = (args.net.cookie(), args.xprt.handle());
         try_pin_init!(Self {
             local,
             remote,
             calls,
             service,
+            enrolled <- new_spinlock!(request.enrol(net), "rpcrdma::Server::enrolled"),
             // The last step: once the connection is accepted, nothing may fail.
             endpoint <- {
                 let endpoint = request.accept(xprt)?;
@@ -97,6 +102,9 @@ impl Connection for Server {
     }
 
     fn detach(&self, _xprt: &SvcXprt<Connected>) {
+        // No reader uses the connection any more when it is closed.
+        let enrolled = self.enrolled.lock().take();
+        drop(enrolled);
         let endpoint = self.endpoint.lock().take();
         if let Some(ep) = endpoint {
             self.service.watch.remove(&*ep);

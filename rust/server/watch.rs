@@ -39,6 +39,11 @@ pub(super) enum Measure {
 }
 
 impl Seen {
+    /// Returns the looks in a row before which no message had arrived.
+    pub(super) fn silent(&self) -> u32 {
+        self.silent
+    }
+
     /// Decides about a connection. `retired` is the position up to which work requests have
     /// completed, `outstanding` says whether there are more, and `heard` whether a message has
     /// arrived since the last look.

@@ -29,6 +29,11 @@ pub const fn after(looks: u32, heard: bool, owed: bool) -> u32 {
     }
 }
 
+/// Returns the number of whole intervals of silence, given the result of [`after`].
+pub const fn silent(looks: u32) -> u32 {
+    looks.saturating_sub(FIRST)
+}
+
 /// Returns whether the peer has been silent for a whole interval, given the result of [`after`].
 pub const fn is_quiet(looks: u32) -> bool {
     looks > FIRST

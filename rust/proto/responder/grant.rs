@@ -125,6 +125,11 @@ impl Grant {
         self.target.saturating_sub(self.posted)
     }
 
+    /// Returns the grant of the latest reply.
+    pub const fn granted(&self) -> u32 {
+        self.granted
+    }
+
     /// Notes that `more` further Receives are posted.
     pub fn on_posted(&mut self, more: u32) {
         // INVARIANT: `posted` only rises.
@@ -194,7 +199,6 @@ impl Grant {
     }
 
     /// Returns how many calls have arrived and were not answered.
-    #[allow(dead_code, reason = "for the host tests")]
     pub const fn in_progress(&self) -> u32 {
         self.in_progress
     }

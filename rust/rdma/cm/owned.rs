@@ -93,6 +93,14 @@ impl OwnedId {
         Some(unsafe { Device::new(NonNull::new(device)?) })
     }
 
+    /// Returns the port of the device, or 0 if the identifier is not bound to one.
+    pub(in super::super) fn port(&self) -> u32 {
+        let id = self.as_ptr();
+        // SAFETY: By the type invariant the identifier is valid. The connection manager may write
+        // the field at the same time, so it is read atomically.
+        unsafe { Atomic::from_ptr(&raw mut (*id).port_num) }.load(Relaxed)
+    }
+
     /// Returns the local address. It is meaningful when the identifier is bound, when the peer's
     /// address has been resolved, and for an identifier that came with a request.
     pub(in super::super) fn local_addr(&self) -> SockAddr {

@@ -40,6 +40,16 @@ pub(crate) struct MrPool {
     pd: Arc<Pd>,
 }
 
+/// The regions of a pool, by state.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Census {
+    /// All regions, including those in use.
+    pub(crate) total: u32,
+    pub(crate) idle: u32,
+    /// Regions that cannot be used again.
+    pub(crate) unusable: u32,
+}
+
 /// The regions of a pool that are not in use.
 struct Regions {
     idle: Stack<Region>,
@@ -132,6 +142,17 @@ impl MrPool {
     /// Returns the number of all regions, including those in use.
     pub(crate) fn total(&self) -> u32 {
         self.regions.lock().total
+    }
+
+    /// Returns the numbers of regions by state.
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(crate) fn census(&self) -> Census {
+        let regions = self.regions.lock();
+        Census {
+            total: regions.total,
+            idle: regions.idle.len(),
+            unusable: regions.unusable.len(),
+        }
     }
 
     /// Returns what the pool's regions have in common.

@@ -245,6 +245,14 @@ impl RecvQueue {
         self.completed.load(Relaxed) == self.idle.lock().posted
     }
 
+    /// Returns the number of Receives that are posted, and of all.
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(in super::super) fn counts(&self) -> (u32, u32) {
+        let idle = self.idle.lock();
+        let posted = idle.posted.wrapping_sub(self.completed.load(Relaxed));
+        (posted.min(idle.total), idle.total)
+    }
+
     /// Adds a slot of this queue, which its [`Received`](super::Received) or
     /// [`Held`](super::Held) gives up, to the idle Receives. Posts these if they are a batch and
     /// the queue is open. If the driver refuses them, the queue pair counts as broken.

@@ -18,7 +18,7 @@ BUDGET: dict[str, int] = {
     "raw": 2,
     "mem": 22,
     "work": 20,
-    "rdma": 191,
+    "rdma": 192,
     "sunrpc": 386,
     "observe": 3,
     # Registers the transports, because `client` and `server` may not contain unsafe code.

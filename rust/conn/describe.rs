@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the file `connections` shows of a connection in either role.
+
+use kernel::prelude::*;
+
+use super::connection::Connection;
+use super::role::Role;
+use crate::observe::connections::{Calls, Credits, Loss, Regions, Up};
+use crate::proto::conn::State;
+use crate::rdma::mr::Census;
+use crate::text::Text;
+
+impl<R: Role> Connection<R> {
+    /// Returns what both roles show. The role adds credits, calls, regions, silence and breaches.
+    pub(crate) fn describe(&self) -> Up {
+        let (shared, qp) = (self.shared(), self.qp());
+        let now = shared.now();
+        Up {
+            device: Text::new(&fmt!("{}", self.pd().device_name())),
+            port: self.cm().port(),
+            thresholds: now.thresholds(),
+            generation: shared
+                .with_session(|session, _| session.terms().generation)
+                .unwrap_or(0),
+            backward: now.permits_backward(),
+            credits: Credits::default(),
+            calls: Calls::default(),
+            regions: Regions::default(),
+            receives: qp.receives(),
+            send_queue: qp.send_queue(),
+            silent: 0,
+            breaches: 0,
+        }
+    }
+
+    /// Returns why the connection is being lost. Call it before [`Self::close`].
+    pub(crate) fn loss(&self) -> Loss {
+        let lifecycle = self.lifecycle();
+        if lifecycle.ended_here() {
+            Loss::Device
+        } else if lifecycle.state() != State::Up {
+            Loss::Peer
+        } else if self.shared().was_forced() {
+            Loss::Forced
+        } else if self.qp().is_broken() {
+            Loss::Failed
+        } else {
+            Loss::Closed
+        }
+    }
+}
+
+/// Returns the regions of a pool.
+impl From<Census> for Regions {
+    fn from(census: Census) -> Self {
+        Self {
+            total: census.total,
+            idle: census.idle,
+            unusable: census.unusable,
+        }
+    }
+}

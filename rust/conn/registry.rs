@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The connections of the module, for the file `connections` of debugfs.
+//!
+//! ```text
+//!   Enrolled (of the transport) ──drop──► removes the entry
+//!       │                                    │
+//!       ▼                                    ▼
+//!     Entry ◄────────────────────────── Registry ◄── reader
+//!       │ under a mutex
+//!       ▼
+//!   connection in use, until `Enrolled::down`
+//! ```
+//!
+//! An entry owns its connection from [`Enrolled::up`] until [`Enrolled::down`]. A reader uses the
+//! connection under the entry's mutex, takes no reference to it, and copies what it shows. So a
+//! reader never sees a connection that is gone, never is the last to drop one, and `down` waits for
+//! one copy at most. Text is made of the copy, without a lock.
+
+use kernel::fmt;
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Arc, Mutex};
+use kernel::time::{Instant, Monotonic};
+
+use crate::observe::connections::{History, Line, Loss, Role, Up};
+use crate::observe::debugfs::Listing;
+use crate::observe::trace::Peer;
+
+/// A connection that can be shown.
+pub(crate) trait Shown: Send + Sync {
+    /// Returns what is known of the connection now. Process context; does not sleep.
+    fn show(&self) -> Up;
+}
+
+/// The connections of the module.
+#[pin_data]
+pub(crate) struct Registry {
+    #[pin]
+    entries: Mutex<Entries>,
+}
+
+/// # Invariants
+///
+/// The numbers of the entries rise.
+struct Entries {
+    /// The number of the latest entry.
+    last: u64,
+    list: KVec<Arc<Entry>>,
+}
+
+#[pin_data]
+struct Entry {
+    id: u64,
+    role: Role,
+    net: u64,
+    made: Instant<Monotonic>,
+    #[pin]
+    state: Mutex<State>,
+}
+
+struct State {
+    peer: Peer,
+    history: History,
+    /// When the connection was made or lost.
+    since: Instant<Monotonic>,
+    current: Option<Arc<dyn Shown>>,
+}
+
+/// The entry of a transport. Dropping this value removes the entry, and may sleep.
+pub(crate) struct Enrolled {
+    registry: Arc<Registry>,
+    entry: Arc<Entry>,
+}
+
+impl Registry {
+    /// Makes a registry without entries. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let entries = Entries {
+            last: 0,
+            list: KVec::new(),
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                entries <- new_mutex!(entries, "rpcrdma::Registry::entries"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Adds a transport without a connection. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn enrol(self: &Arc<Self>, role: Role, net: u64, peer: Peer) -> Result<Enrolled> {
+        let mut entries = self.entries.lock();
+        let id = entries.last + 1;
+        let entry = Entry::new(id, role, net, peer)?;
+        // INVARIANT: `id` is greater than the number of every entry.
+        entries.list.push(entry.clone(), GFP_KERNEL)?;
+        entries.last = id;
+        drop(entries);
+        Ok(Enrolled {
+            registry: self.clone(),
+            entry,
+        })
+    }
+
+    /// Returns the entry with the lowest number after `id`.
+    fn after(&self, id: u64) -> Option<Arc<Entry>> {
+        let entries = self.entries.lock();
+        entries.list.iter().find(|entry| entry.id > id).cloned()
+    }
+
+    fn remove(&self, id: u64) {
+        let mut entries = self.entries.lock();
+        let place = entries.list.iter().position(|entry| entry.id == id);
+        let removed = place.and_then(|place| entries.list.remove(place).ok());
+        drop(entries);
+        drop(removed);
+    }
+}
+
+impl Listing for Registry {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut id = 0;
+        while let Some(entry) = self.after(id) {
+            entry.write(f)?;
+            id = entry.id;
+        }
+        Ok(())
+    }
+}
+
+impl Entry {
+    fn new(id: u64, role: Role, net: u64, peer: Peer) -> Result<Arc<Self>> {
+        let now = Instant::now();
+        let history = History {
+            connects: 0,
+            lost: Loss::None,
+            failures: 0,
+            error: 0,
+        };
+        let state = State {
+            peer,
+            history,
+            since: now,
+            current: None,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                id,
+                role,
+                net,
+                made: now,
+                state <- new_mutex!(state, "rpcrdma::Entry::state"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Writes the line of the entry, from a copy.
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.lock();
+        let up = state.current.as_ref().map(|conn| conn.show());
+        let (peer, history, since) = (state.peer, state.history, state.since);
+        drop(state);
+        let line = Line {
+            id: self.id,
+            role: self.role,
+            net: self.net,
+            peer: &peer,
+            age: seconds(self.made),
+            since: seconds(since),
+            history,
+            up: up.as_ref(),
+        };
+        f.write_fmt(fmt!("{line}"))
+    }
+}
+
+impl Enrolled {
+    /// Notes that the transport has a connection to `peer`. Ends that of an earlier one. May sleep.
+    pub(crate) fn up(&self, peer: Peer, conn: Arc<dyn Shown>) {
+        let mut state = self.entry.state.lock();
+        state.peer = peer;
+        state.since = Instant::now();
+        state.history.connects = state.history.connects.saturating_add(1);
+        state.history.failures = 0;
+        state.history.error = 0;
+        let earlier = state.current.replace(conn);
+        drop(state);
+        drop(earlier);
+    }
+
+    /// Notes that an attempt to connect to `peer` has failed, with an errno. May sleep.
+    pub(crate) fn failed(&self, peer: Peer, error: i32) {
+        let mut state = self.entry.state.lock();
+        state.peer = peer;
+        state.history.failures = state.history.failures.saturating_add(1);
+        state.history.error = error;
+    }
+
+    /// Notes that the transport is losing its connection. No reader uses the connection when this
+    /// returns. May sleep.
+    pub(crate) fn down(&self, loss: Loss) {
+        let mut state = self.entry.state.lock();
+        let lost = state.current.take();
+        if lost.is_some() {
+            state.history.lost = loss;
+            state.since = Instant::now();
+        }
+        drop(state);
+        drop(lost);
+    }
+}
+
+impl Drop for Enrolled {
+    fn drop(&mut self) {
+        self.registry.remove(self.entry.id);
+        // A reader may still have the entry.
+        self.down(Loss::Closed);
+    }
+}
+
+/// Returns the seconds since `begin`.
+fn seconds(begin: Instant<Monotonic>) -> u64 {
+    u64::try_from(begin.elapsed().as_nanos() / 1_000_000_000).unwrap_or(0)
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_conn_registry)]
+mod tests {
+    use super::*;
+    use crate::observe::connections::{Calls, Credits, Regions};
+    use crate::proto::inline::Thresholds;
+    use crate::text::Text;
+
+    /// The contents of the file of a registry.
+    struct File<'a>(&'a Registry);
+
+    impl fmt::Display for File<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.write(f)
+        }
+    }
+
+    /// A connection with so many silent looks.
+    struct Silent(u32);
+
+    impl Shown for Silent {
+        fn show(&self) -> Up {
+            Up {
+                device: Text::new(&"rxe0"),
+                port: 1,
+                thresholds: Thresholds::DEFAULT,
+                generation: 0,
+                backward: false,
+                credits: Credits::default(),
+                calls: Calls::default(),
+                regions: Regions::default(),
+                receives: (0, 0),
+                send_queue: (0, 0),
+                silent: self.0,
+                breaches: 0,
+            }
+        }
+    }
+
+    fn peer() -> Peer {
+        Peer::new(&"192.0.2.1", 20049)
+    }
+
+    fn contains(registry: &Registry, text: &str) -> bool {
+        let shown = Text::<2048>::new(&fmt!("{}", File(registry)));
+        shown
+            .as_bytes()
+            .windows(text.len())
+            .any(|part| part == text.as_bytes())
+    }
+
+    #[test]
+    fn entry_exists_as_long_as_its_transport() -> Result {
+        let registry = Registry::new()?;
+        assert!(!contains(&registry, "id="));
+        let first = registry.enrol(Role::Client, 1, peer())?;
+        let second = registry.enrol(Role::Server, 1, peer())?;
+        assert!(contains(
+            &registry,
+            "id=1 role=client net=1 peer=192.0.2.1:20049 state=down "
+        ));
+        drop(first);
+        assert!(!contains(&registry, "id=1 ") && contains(&registry, "id=2 role=server "));
+        drop(second);
+        assert!(!contains(&registry, "id="));
+        Ok(())
+    }
+
+    #[test]
+    fn connection_is_shown_and_dropped_with_its_loss() -> Result {
+        let registry = Registry::new()?;
+        let enrolled = registry.enrol(Role::Client, 1, peer())?;
+        let conn: Arc<dyn Shown> = Arc::new(Silent(5), GFP_KERNEL)?;
+        enrolled.up(peer(), conn.clone());
+        assert!(contains(&registry, "state=up ") && contains(&registry, " silent=5 "));
+        enrolled.down(Loss::Device);
+        assert!(contains(&registry, "state=down "));
+        assert!(contains(
+            &registry,
+            " connects=1 lost=device failures=0 error=0\n"
+        ));
+        // Neither the entry nor a reader has kept a reference.
+        assert!(Arc::into_unique_or_drop(conn).is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn failures_count_until_a_connection_is_made() -> Result {
+        let registry = Registry::new()?;
+        let enrolled = registry.enrol(Role::Client, 1, peer())?;
+        enrolled.failed(peer(), -110);
+        enrolled.failed(peer(), -111);
+        assert!(contains(&registry, " failures=2 error=-111\n"));
+        enrolled.up(peer(), Arc::new(Silent(0), GFP_KERNEL)?);
+        assert!(contains(&registry, " failures=0 error=0 device=rxe0 "));
+        // The transport closes itself once, and nothing is lost the second time.
+        enrolled.down(Loss::Peer);
+        enrolled.down(Loss::Closed);
+        assert!(contains(&registry, " lost=peer "));
+        Ok(())
+    }
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the file `connections` says about a connection: one line, of fields `key=value`.
+//!
+//! Documentation/connections.rst describes the fields. Programs parse them: a field keeps its name,
+//! its unit and its meaning, and new fields are added before the end of the line.
+
+use kernel::fmt;
+use kernel::prelude::*;
+
+use super::trace::Peer;
+use crate::proto::inline::Thresholds;
+use crate::text::Text;
+use crate::wire::Version;
+
+/// The name of a device.
+pub(crate) type DeviceName = Text<64>;
+
+/// The side of a connection that this host is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Client,
+    Server,
+}
+
+/// Why a transport has lost its latest connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// It has lost none.
+    None,
+    /// The device or its address has gone.
+    Device,
+    /// The peer has disconnected.
+    Peer,
+    /// A work request has failed.
+    Failed,
+    /// This side has closed it because of what the peer did, or did not do.
+    Forced,
+    /// SUNRPC has closed it: it was idle, or is no longer needed.
+    Closed,
+}
+
+/// What has happened to a transport.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct History {
+    /// Connections made.
+    pub(crate) connects: u32,
+    pub(crate) lost: Loss,
+    /// Attempts to connect that have failed since the last one that succeeded.
+    pub(crate) failures: u32,
+    /// The error of the latest of them, negative; zero if there is none.
+    pub(crate) error: i32,
+}
+
+/// Credits and calls under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Credits {
+    /// The most that the requester asks for, or that the responder may grant.
+    pub(crate) limit: u32,
+    pub(crate) granted: u32,
+    /// Calls without an answer.
+    pub(crate) used: u32,
+}
+
+/// The calls under way, by form. A call may have more than one kind of chunk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Calls {
+    /// Calls without chunks.
+    pub(crate) inline: u32,
+    pub(crate) read: u32,
+    pub(crate) write: u32,
+    pub(crate) reply: u32,
+    /// Calls that have been answered or given up, and whose memory is being fenced.
+    pub(crate) fencing: u32,
+}
+
+/// Memory regions, by state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Regions {
+    pub(crate) total: u32,
+    pub(crate) idle: u32,
+    /// Regions that are not used again.
+    pub(crate) unusable: u32,
+}
+
+impl Regions {
+    /// Returns the number of regions that calls use.
+    fn used(&self) -> u32 {
+        self.total.saturating_sub(self.idle + self.unusable)
+    }
+}
+
+/// A connection that is in use.
+pub(crate) struct Up {
+    pub(crate) device: DeviceName,
+    pub(crate) port: u32,
+    pub(crate) thresholds: Thresholds,
+    /// The number of the terms: each change has another one.
+    pub(crate) generation: u32,
+    pub(crate) backward: bool,
+    pub(crate) credits: Credits,
+    pub(crate) calls: Calls,
+    pub(crate) regions: Regions,
+    /// Receives that are posted, and all.
+    pub(crate) receives: (u32, u32),
+    /// Entries of the send queue that are free, and all.
+    pub(crate) send_queue: (u32, u32),
+    /// Looks in a row that found the peer silent.
+    pub(crate) silent: u32,
+    pub(crate) breaches: u64,
+}
+
+/// The line of a connection, or of a client's transport without one.
+pub(crate) struct Line<'a> {
+    /// The number of the entry.
+    pub(crate) id: u64,
+    pub(crate) role: Role,
+    /// The number of the network namespace.
+    pub(crate) net: u64,
+    pub(crate) peer: &'a Peer,
+    /// Seconds since the entry was made.
+    pub(crate) age: u64,
+    /// Seconds since the connection was made or lost.
+    pub(crate) since: u64,
+    pub(crate) history: History,
+    pub(crate) up: Option<&'a Up>,
+}
+
+impl Role {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
+impl Loss {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Device => "device",
+            Self::Peer => "peer",
+            Self::Failed => "failed",
+            Self::Forced => "forced",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (role, state) = (self.role.name(), state(self.up));
+        let (id, net, peer) = (self.id, self.net, self.peer);
+        let History {
+            connects,
+            lost,
+            failures,
+            error,
+        } = self.history;
+        f.write_fmt(fmt!(
+            "id={id} role={role} net={net} peer={peer} state={state}"
+        ))?;
+        f.write_fmt(fmt!(" age_s={} state_s={}", self.age, self.since))?;
+        let lost = lost.name();
+        f.write_fmt(fmt!(" connects={connects} lost={lost}"))?;
+        f.write_fmt(fmt!(" failures={failures} error={error}"))?;
+        if let Some(up) = self.up {
+            up.write(f)?;
+        }
+        f.write_str("\n")
+    }
+}
+
+impl Up {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (credits, calls, regions) = (&self.credits, &self.calls, &self.regions);
+        f.write_fmt(fmt!(" device={} port={}", self.device, self.port))?;
+        self.write_terms(f)?;
+        f.write_fmt(fmt!(" credit_limit={}", credits.limit))?;
+        f.write_fmt(fmt!(" credits={} in_use={}", credits.granted, credits.used))?;
+        f.write_fmt(fmt!(" inline={} read={}", calls.inline, calls.read))?;
+        f.write_fmt(fmt!(" write={} reply={}", calls.write, calls.reply))?;
+        f.write_fmt(fmt!(" fencing={} regions={}", calls.fencing, regions.total))?;
+        f.write_fmt(fmt!(" regions_idle={}", regions.idle))?;
+        f.write_fmt(fmt!(" regions_used={}", regions.used()))?;
+        f.write_fmt(fmt!(" regions_unusable={}", regions.unusable))?;
+        let (posted, receives) = self.receives;
+        f.write_fmt(fmt!(" receives={receives} receives_posted={posted}"))?;
+        let (free, depth) = self.send_queue;
+        f.write_fmt(fmt!(" send_queue={depth} send_queue_free={free}"))?;
+        f.write_fmt(fmt!(" silent={} breaches={}", self.silent, self.breaches))
+    }
+
+    fn write_terms(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sizes = &self.thresholds;
+        let version = match sizes.version {
+            Version::One => 1,
+            Version::Two => 2,
+        };
+        f.write_fmt(fmt!(" version={version} terms={}", self.generation))?;
+        f.write_fmt(fmt!(" call_bytes={}", sizes.client_to_server))?;
+        f.write_fmt(fmt!(" reply_bytes={}", sizes.server_to_client))?;
+        let invalidation = u32::from(sizes.remote_invalidation);
+        let backward = u32::from(self.backward);
+        f.write_fmt(fmt!(" invalidation={invalidation} backward={backward}"))
+    }
+}
+
+const fn state(up: Option<&Up>) -> &'static str {
+    match up {
+        Some(_) => "up",
+        None => "down",
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_observe_connections)]
+mod tests {
+    use super::*;
+
+    fn up() -> Up {
+        Up {
+            device: Text::new(&"rxe0"),
+            port: 1,
+            thresholds: Thresholds {
+                client_to_server: 4096,
+                server_to_client: 8192,
+                remote_invalidation: true,
+                version: Version::Two,
+            },
+            generation: 3,
+            backward: true,
+            credits: Credits {
+                limit: 128,
+                granted: 64,
+                used: 5,
+            },
+            calls: Calls {
+                inline: 1,
+                read: 2,
+                write: 3,
+                reply: 4,
+                fencing: 6,
+            },
+            regions: Regions {
+                total: 32,
+                idle: 20,
+                unusable: 2,
+            },
+            receives: (175, 176),
+            send_queue: (900, 1000),
+            silent: 7,
+            breaches: 8,
+        }
+    }
+
+    /// Returns whether the line with `up` is `expected`, behind what all lines have.
+    fn line_is(up: Option<&Up>, history: History, expected: &str) -> bool {
+        let peer = Peer::new(&"192.0.2.1", 20049);
+        let line = Line {
+            id: 9,
+            role: Role::Client,
+            net: 1,
+            peer: &peer,
+            age: 100,
+            since: 50,
+            history,
+            up,
+        };
+        let text = Text::<1024>::new(&fmt!("{}", line));
+        let common = "id=9 role=client net=1 peer=192.0.2.1:20049 ";
+        text.as_bytes().strip_prefix(common.as_bytes()) == Some(expected.as_bytes())
+    }
+
+    #[test]
+    fn connection_has_all_fields() {
+        let history = History {
+            connects: 2,
+            lost: Loss::Peer,
+            failures: 0,
+            error: 0,
+        };
+        let expected = "state=up age_s=100 state_s=50 connects=2 lost=peer failures=0 error=0 \
+            device=rxe0 port=1 version=2 terms=3 call_bytes=4096 reply_bytes=8192 invalidation=1 \
+            backward=1 credit_limit=128 credits=64 in_use=5 inline=1 read=2 write=3 reply=4 \
+            fencing=6 regions=32 regions_idle=20 regions_used=10 regions_unusable=2 receives=176 \
+            receives_posted=175 send_queue=1000 send_queue_free=900 silent=7 breaches=8\n";
+        assert!(line_is(Some(&up()), history, expected));
+    }
+
+    #[test]
+    fn transport_without_connection_has_its_history_alone() {
+        let history = History {
+            connects: 0,
+            lost: Loss::None,
+            failures: 4,
+            error: -111,
+        };
+        let expected = "state=down age_s=100 state_s=50 connects=0 lost=none failures=4 \
+            error=-111\n";
+        assert!(line_is(None, history, expected));
+    }
+}
