@@ -61,5 +61,6 @@ help:
 -include tools/host/targets.mk
 -include tools/checks/targets.mk
 -include tools/harness/targets.mk
+-include tools/nfsrdma/targets.mk
 -include tools/lab/targets.mk
 -include tools/headers/targets.mk

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command ``nfsrdma``: shows connections of NFS over RDMA, and finds what is wrong.
+
+It uses only the standard library of Python, and reads what the kernel module, the kernel and the
+tools of iproute2 show. Nothing here needs the sources of the module.
+"""

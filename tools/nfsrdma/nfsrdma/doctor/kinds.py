@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: GPL-2.0
+"""All findings of the doctor.
+
+The manual page lists them; a test compares it with this table. Each finding has a test that
+provokes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Severity(Enum):
+    """How bad a finding is."""
+
+    #: Something does not work.
+    PROBLEM = "problem"
+    #: Something works badly, or did not work before.
+    WARNING = "warning"
+    #: Something is worth knowing.
+    NOTE = "note"
+
+    @property
+    def rank(self) -> int:
+        """The place in the order of what to do first."""
+        return list(Severity).index(self)
+
+    @property
+    def mark(self) -> str:
+        """The mark at the begin of a line."""
+        return {"problem": "FAIL", "warning": "warn", "note": "note"}[self.value]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of finding. Text and command have fields in braces."""
+
+    name: str
+    severity: Severity
+    text: str
+    mend: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as it should be."""
+
+    kind: Kind
+    values: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is."""
+        return self.kind.severity
+
+    @property
+    def text(self) -> str:
+        """What is wrong."""
+        return self.kind.text.format(**self.values)
+
+    @property
+    def mend(self) -> str:
+        """What mends it: commands, one on each line, or an explanation."""
+        return self.kind.mend.format(**self.values)
+
+    def as_json(self) -> dict[str, str]:
+        """Returns what ``--json`` prints."""
+        return {
+            "finding": self.kind.name,
+            "severity": self.severity.value,
+            "text": self.text,
+            "mend": self.mend,
+        }
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def _kind(severity: Severity, name: str, text: str, mend: str) -> None:
+    KINDS[name] = Kind(name, severity, text, mend)
+
+
+def finding(name: str, /, **values: object) -> Finding:
+    """Makes a finding of a kind."""
+    return Finding(KINDS[name], values)
+
+
+_P, _W, _N = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
+
+# The module.
+_kind(
+    _N,
+    "not-root",
+    "some files can be read by root alone, so the walk is incomplete",
+    "sudo nfsrdma doctor",
+)
+_kind(_P, "module-missing", "no module rpcrdma is loaded", "modprobe rpcrdma")
+_kind(
+    _P,
+    "module-not-installed",
+    "no module rpcrdma is installed for kernel {release}",
+    "apt install rpcrdma-dkms linux-headers-{release}",
+)
+_kind(
+    _N,
+    "module-stock",
+    "the loaded rpcrdma.ko is the kernel's own: it shows no connections",
+    "modinfo -n rpcrdma   # the file that modprobe takes\n"
+    "modprobe -r rpcrdma && modprobe rpcrdma   # after umount",
+)
+_kind(
+    _W,
+    "module-outdated",
+    "version {loaded} of the module is loaded, but version {installed} is installed",
+    "modprobe -r rpcrdma && modprobe rpcrdma   # after umount",
+)
+_kind(
+    _N,
+    "debugfs-missing",
+    "debugfs is not mounted, so connections cannot be seen",
+    "mount -t debugfs none /sys/kernel/debug",
+)
+
+# The device.
+_kind(
+    _P,
+    "no-device",
+    "this host has no RDMA device",
+    "rdma link add rxe0 type rxe netdev INTERFACE   # RoCE in software, over any Ethernet",
+)
+_kind(_P, "link-down", "port {port} of device {device} is {state}", "ip link set {netdev} up")
+_kind(
+    _P,
+    "port-down",
+    "port {port} of device {device} is {state}",
+    "check the cable, and for InfiniBand that a subnet manager runs (sminfo)",
+)
+_kind(
+    _W,
+    "no-address",
+    "the interface {netdev} of device {device} has no address",
+    "ip address add ADDRESS/PREFIX dev {netdev}",
+)
+_kind(
+    _P,
+    "no-gid",
+    "port {port} of device {device} has no GID",
+    "ip link set {netdev} down && ip link set {netdev} up   # the GIDs follow the addresses",
+)
+_kind(
+    _W,
+    "mtu-small",
+    "the MTU of {netdev} is {mtu}: RoCE then sends {roce} bytes a packet",
+    "ip link set {netdev} mtu 4200   # on all hosts and switches of the network",
+)
+
+# The way to the server.
+_kind(_P, "name-unknown", "the name {server} has no address", "getent ahosts {server}")
+_kind(_P, "no-route", "there is no route to {address}", "ip route get {address}")
+_kind(
+    _P,
+    "route-not-rdma",
+    "the route to {address} leaves through {netdev}, which belongs to no RDMA device",
+    "ip route replace {address} dev {rdma}",
+)
+_kind(
+    _P,
+    "address-local",
+    "{address} is an address of this host, which the route to it reaches through {netdev}",
+    "use the server's own address",
+)
+_kind(
+    _P,
+    "neighbour-failed",
+    "{address} does not answer on {netdev} (neighbour {state})",
+    "ping -c 3 {address}",
+)
+_kind(
+    _N,
+    "mount-not-rdma",
+    "{point} is mounted from {address} by {proto}, not by RDMA",
+    "umount {point} && mount -o proto=rdma,port=20049 {source} {point}",
+)
+
+# nfsd on this host.
+_kind(
+    _P,
+    "no-listener",
+    "nfsd runs, but does not listen for RDMA",
+    "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # until nfsd ends; for good:\n"
+    "nfsconf --set nfsd rdma y && systemctl restart nfs-server",
+)
+_kind(_P, "no-threads", "nfsd listens for RDMA on port {port}, but has no threads", "rpc.nfsd 8")
+_kind(
+    _W,
+    "few-threads",
+    "nfsd has {threads} threads for {clients} connections",
+    "rpc.nfsd {more}   # for good: nfsconf --set nfsd threads {more}",
+)
+
+# Connections.
+_kind(
+    _P,
+    "refused",
+    "{peer} refuses connections: nothing listens there for RDMA",
+    "rpc.nfsd --rdma   # on the server; its nfsrdma doctor knows more",
+)
+_kind(_P, "unreachable", "{peer} cannot be reached: {error}", "nfsrdma doctor {address}")
+_kind(
+    _P,
+    "not-answering",
+    "{peer} does not answer connection requests: {error}",
+    "ping -c 3 {address}\nnfsrdma doctor   # on the server",
+)
+_kind(
+    _P, "protocol", "{peer} ended the handshake: {error}", "dmesg | grep rpcrdma   # on both hosts"
+)
+_kind(
+    _P, "local-failure", "connecting to {peer} fails on this host: {error}", "dmesg | grep rpcrdma"
+)
+_kind(
+    _W,
+    "silent",
+    "{peer} owes replies and has sent nothing for {seconds} s",
+    "ping -c 3 {address}\nnfsrdma doctor   # on the server: is nfsd stuck?",
+)
+_kind(
+    _W,
+    "lost-often",
+    "the connection to {peer} was made {connects} times; last loss: {why}",
+    "dmesg | grep -E 'rpcrdma|{device}'",
+)
+_kind(
+    _W,
+    "peer-breach",
+    "{peer} has broken the protocol: {count} replies were refused",
+    "nfsrdma trace --all COMMAND   # report it with the output",
+)
+_kind(
+    _W,
+    "breaches",
+    "servers have broken the protocol since the module was loaded: {counts}",
+    "nfsrdma report -o report.html   # send it to whoever maintains the server",
+)
+_kind(
+    _W,
+    "requester-breaches",
+    "clients have broken the protocol since the module was loaded: {counts}",
+    "dmesg | grep 'rpcrdma: server:'   # names the clients",
+)
+_kind(
+    _W,
+    "regions-out",
+    "all {regions} memory regions of the connection to {peer} are in use",
+    "sysctl sunrpc.rdma_slot_table_entries={fewer}   # for the next mount",
+)
+_kind(
+    _N,
+    "credits-out",
+    "all {credits} credits of {peer} are in use",
+    "sysctl sunrpc.svc_rdma.max_requests={more}   # on the server",
+)
+
+# Settings.
+_kind(
+    _W,
+    "threshold-low",
+    "messages to or from {peer} above {bytes} bytes need memory registration",
+    "sysctl sunrpc.{name}=4096   # on {where}, for the next connection",
+)
+_kind(
+    _W,
+    "setting-low",
+    "{name} is {value}, below the default of {default}",
+    "sysctl sunrpc.{name}={default}",
+)
+_kind(
+    _N,
+    "version-fixed",
+    "rdma_version is {value}: the version is not negotiated",
+    "sysctl sunrpc.rdma_version=auto",
+)
+
+# Memory.
+_kind(
+    _W,
+    "memory-low",
+    "{available} of {total} memory are available",
+    "ps -eo rss,comm --sort -rss | head",
+)
+_kind(
+    _W,
+    "locked-up",
+    "the kernel's log reports tasks that hang: {task}",
+    "dmesg | grep -A20 'blocked for more'",
+)

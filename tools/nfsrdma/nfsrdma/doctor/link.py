@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Looks at what the connections say."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+
+from .. import connections
+from ..connections import LOSSES, Connection
+from ..table import duration
+from .kinds import Finding, finding
+from .view import Fact, View
+
+#: Seconds between two looks of the client at a silent server.
+_LOOK = 5
+#: Connections for each hour of a transport's age that are not worth a word.
+_USUAL = 12
+
+_BY_ERROR = {
+    errno.ECONNREFUSED: "refused",
+    errno.ENETUNREACH: "unreachable",
+    errno.EHOSTUNREACH: "unreachable",
+    errno.ETIMEDOUT: "not-answering",
+    errno.ENOTCONN: "not-answering",
+    errno.EPROTO: "protocol",
+}
+
+
+def check(view: View) -> Iterator[Fact | Finding]:
+    """Looks at each connection, and at the breaches of the whole module."""
+    for conn in view.connections:
+        found = list(_check(conn))
+        yield from found or [_fact(conn)]
+    yield from _breaches(view, "breaches", "breaches")
+    yield from _breaches(view, "requester_breaches", "requester-breaches")
+
+
+def _fact(conn: Connection) -> Fact:
+    if not conn.is_up:
+        return Fact(f"{conn.role} {conn.peer}: not connected, and not needed now")
+    since = duration(conn["state_s"])
+    return Fact(f"{conn.role} {conn.peer}: version {conn['version']}, up for {since}")
+
+
+def _check(conn: Connection) -> Iterator[Finding]:
+    if conn["failures"] and not conn.is_up:
+        kind = _BY_ERROR.get(-conn["error"], "local-failure")
+        yield finding(kind, peer=conn.peer, address=conn.address, error=conn.error)
+    if conn.role == "client":
+        yield from _check_client(conn)
+    if conn["breaches"]:
+        yield finding("peer-breach", peer=conn.peer, count=conn["breaches"])
+
+
+def _check_client(conn: Connection) -> Iterator[Finding]:
+    connects = conn["connects"]
+    usual = 3 + _USUAL * conn["age_s"] // 3600
+    if connects > usual and conn.lost != "closed":
+        why = LOSSES.get(conn.lost, conn.lost)
+        device = conn.texts.get("device", "infiniband")
+        yield finding("lost-often", peer=conn.peer, connects=connects, why=why, device=device)
+    if not conn.is_up:
+        return
+    if conn["silent"] >= 2:
+        seconds = conn["silent"] * _LOOK
+        yield finding("silent", peer=conn.peer, address=conn.address, seconds=seconds)
+    if conn["regions"] and not conn["regions_idle"]:
+        fewer = max(4, conn["credit_limit"] // 2)
+        yield finding("regions-out", peer=conn.peer, regions=conn["regions"], fewer=fewer)
+    if conn["in_use"] >= conn["credits"] > 0 and conn["credits"] < conn["credit_limit"]:
+        more = conn["credit_limit"]
+        yield finding("credits-out", peer=conn.peer, credits=conn["credits"], more=more)
+
+
+def _breaches(view: View, name: str, kind: str) -> Iterator[Finding]:
+    """Reports the counters of a file that are not zero."""
+    counts = []
+    for line in (view.host.read(f"{connections.FOLDER}/{name}") or "").splitlines():
+        words = line.split()
+        if len(words) == 2 and words[1].isdigit() and int(words[1]):
+            counts.append(f"{words[0]} {words[1]}")
+    if counts:
+        yield finding(kind, counts=", ".join(counts))

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Looks whether the server can be reached through an RDMA device.
+
+The servers are the one that the command line names, or those of mounts by RDMA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..host import json_of
+from .kinds import Finding, finding
+from .view import Fact, View
+
+
+def check(view: View) -> Iterator[Fact | Finding]:
+    """Looks at the way to each server."""
+    if not view.server:
+        addresses = [mount.address for mount in view.mounts if mount.is_rdma and mount.address]
+        for address in dict.fromkeys(addresses):
+            yield from _check_address(view, address)
+        return
+    addresses = view.host.addresses(view.server)
+    if not addresses:
+        yield finding("name-unknown", server=view.server)
+    # Further addresses are tried by nobody: mount takes the first.
+    for address in addresses[:1]:
+        yield from _check_address(view, address)
+        yield from _mounted_otherwise(view, address)
+
+
+def _check_address(view: View, address: str) -> Iterator[Fact | Finding]:
+    routes = json_of(view.host, "ip", "-j", "route", "get", address)
+    if not routes:
+        yield finding("no-route", address=address)
+        return
+    netdev = str(routes[0].get("dev", "?"))
+    via = str(routes[0].get("gateway", address))
+    if routes[0].get("type") == "local":
+        yield from _check_local(view, address, netdev)
+    elif view.ports and netdev not in view.rdma_netdevs:
+        rdma = next(iter(view.rdma_netdevs), "INTERFACE")
+        yield finding("route-not-rdma", address=address, netdev=netdev, rdma=rdma)
+    else:
+        yield from _check_neighbour(view, address, netdev, via)
+
+
+def _check_local(view: View, address: str, netdev: str) -> Iterator[Fact | Finding]:
+    """A server on this host can be reached only through a device with this address."""
+    if any(address in view.addresses_of(name) for name in view.rdma_netdevs):
+        yield Fact(f"{address} is this host, on an RDMA device")
+    else:
+        yield finding("address-local", address=address, netdev=netdev)
+
+
+def _check_neighbour(view: View, address: str, netdev: str, via: str) -> Iterator[Fact | Finding]:
+    for entry in json_of(view.host, "ip", "-j", "neighbour", "show", "to", via, "dev", netdev):
+        states = [str(state) for state in entry.get("state", [])]
+        if "FAILED" in states or "INCOMPLETE" in states:
+            yield finding("neighbour-failed", address=via, netdev=netdev, state="/".join(states))
+            return
+    device = next((port.device for port in view.ports if port.netdev == netdev), netdev)
+    hop = f" via {via}" if via != address else ""
+    yield Fact(f"{address} is reached through {netdev} ({device}){hop}")
+
+
+def _mounted_otherwise(view: View, address: str) -> Iterator[Finding]:
+    for mount in view.mounts:
+        if mount.address == address and not mount.is_rdma:
+            proto = mount.options.get("proto", "?")
+            yield finding(
+                "mount-not-rdma",
+                point=mount.point,
+                source=mount.source,
+                address=address,
+                proto=proto,
+            )

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Looks at settings, and at what was agreed from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..host import number
+from .kinds import Finding, finding
+from .view import Fact, View
+
+_FOLDER = "/proc/sys/sunrpc"
+
+#: Settings, and the defaults below which calls become slower.
+_DEFAULTS = {
+    "rdma_slot_table_entries": 128,
+    "rdma_max_inline_read": 4096,
+    "rdma_max_inline_write": 4096,
+    "svc_rdma/max_requests": 128,
+}
+#: The threshold that is in force if the peer announces none.
+_UNANNOUNCED = 1024
+
+
+def check(view: View) -> Iterator[Fact | Finding]:
+    """Looks at sysctls, and at the thresholds that connections have."""
+    found = [*_low(view), *_version(view), *_thresholds(view)]
+    yield from found
+    if view.module_is_ours and not found:
+        yield Fact("sysctls and thresholds are the defaults, or larger")
+
+
+def _low(view: View) -> Iterator[Finding]:
+    for name, default in _DEFAULTS.items():
+        value = number(view.host.read(f"{_FOLDER}/{name}"))
+        if value is not None and value < default:
+            dotted = name.replace("/", ".")
+            yield finding("setting-low", name=dotted, value=value, default=default)
+
+
+def _version(view: View) -> Iterator[Finding]:
+    value = (view.host.read(f"{_FOLDER}/rdma_version") or "auto").strip()
+    if value != "auto":
+        yield finding("version-fixed", value=value)
+
+
+def _thresholds(view: View) -> Iterator[Finding]:
+    """Finds connections with less than this host offers: the peer's setting is lower."""
+    for conn in view.connections:
+        if conn.role != "client" or not conn.is_up:
+            continue
+        smallest = min(conn["call_bytes"], conn["reply_bytes"])
+        ours = min(
+            number(view.host.read(f"{_FOLDER}/{name}")) or 4096
+            for name in ("rdma_max_inline_read", "rdma_max_inline_write")
+        )
+        if smallest <= _UNANNOUNCED < ours:
+            where = f"the server {conn.address}"
+            yield finding(
+                "threshold-low",
+                peer=conn.peer,
+                bytes=smallest,
+                name="svc_rdma.max_req_size",
+                where=where,
+            )

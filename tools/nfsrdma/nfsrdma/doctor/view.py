@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the steps of the doctor look at. Everything is looked up once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from .. import connections, mounts
+from ..connections import Connection
+from ..errors import UsageError
+from ..host import Host, json_of
+from ..mounts import Listener, Mount
+
+INFINIBAND = "/sys/class/infiniband"
+
+#: The state of a port that can be used, in the file `state`.
+ACTIVE = "ACTIVE"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that is as it should be."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port of an RDMA device."""
+
+    device: str
+    port: int
+    state: str
+    #: The network interface; empty if there is none.
+    netdev: str
+    gids: list[str] = field(default_factory=list)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether messages can go through."""
+        return self.state == ACTIVE
+
+
+class View:
+    """The machine as one walk sees it."""
+
+    def __init__(self, host: Host, server: str | None) -> None:
+        """Looks at nothing yet."""
+        self.host = host
+        self.server = server
+
+    @cached_property
+    def ports(self) -> list[Port]:
+        """The ports of all RDMA devices."""
+        found = []
+        for device in self.host.names(INFINIBAND):
+            folder = f"{INFINIBAND}/{device}/ports"
+            for port in self.host.names(folder):
+                if port.isdigit():
+                    found.append(self._port(device, int(port), f"{folder}/{port}"))
+        return found
+
+    def _port(self, device: str, port: int, folder: str) -> Port:
+        # As in `4: ACTIVE`.
+        state = (self.host.read(f"{folder}/state") or "?").strip().rpartition(" ")[2]
+        gids = []
+        for name in self.host.names(f"{folder}/gids"):
+            gid = (self.host.read(f"{folder}/gids/{name}") or "").strip()
+            if gid.replace(":", "").strip("0"):
+                gids.append(gid)
+        return Port(device, port, state, self._netdevs.get((device, port), ""), gids)
+
+    @cached_property
+    def _netdevs(self) -> Mapping[tuple[str, int], str]:
+        """The interfaces of devices, as rdma(8) shows them; else those of the device's sysfs."""
+        links = json_of(self.host, "rdma", "-j", "link", "show")
+        found = {
+            (str(link.get("ifname")), int(link.get("port", 1))): str(link["netdev"])
+            for link in links
+            if link.get("netdev")
+        }
+        for device in self.host.names(INFINIBAND):
+            behind = self.host.names(f"{INFINIBAND}/{device}/device/net")
+            if behind and not any(name == device for name, _ in found):
+                found[device, 1] = behind[0]
+        return found
+
+    @cached_property
+    def rdma_netdevs(self) -> list[str]:
+        """The interfaces that belong to RDMA devices."""
+        return list(dict.fromkeys(port.netdev for port in self.ports if port.netdev))
+
+    @cached_property
+    def interfaces(self) -> dict[str, dict[str, Any]]:
+        """The network interfaces by name, with their addresses."""
+        found = json_of(self.host, "ip", "-j", "address", "show")
+        return {str(entry.get("ifname")): entry for entry in found}
+
+    def addresses_of(self, netdev: str) -> list[str]:
+        """Returns the addresses of an interface, without those of the link alone."""
+        entries = self.interfaces.get(netdev, {}).get("addr_info", [])
+        return [str(entry.get("local")) for entry in entries if entry.get("scope") != "link"]
+
+    @cached_property
+    def module_is_loaded(self) -> bool:
+        """Whether a module rpcrdma is loaded."""
+        return self.host.exists("/sys/module/rpcrdma")
+
+    @cached_property
+    def module_is_ours(self) -> bool:
+        """Whether the loaded module has connections to show."""
+        return self.module_is_loaded and self.host.exists("/sys/module/rpcrdma/version")
+
+    @cached_property
+    def connections(self) -> list[Connection]:
+        """The connections; none if they cannot be seen."""
+        try:
+            return connections.read(self.host)
+        except UsageError:
+            return []
+
+    @cached_property
+    def mounts(self) -> list[Mount]:
+        """The mounts of NFS."""
+        return mounts.mounts(self.host)
+
+    @cached_property
+    def listeners(self) -> list[Listener]:
+        """The ports at which nfsd listens for RDMA."""
+        return mounts.listeners(self.host)

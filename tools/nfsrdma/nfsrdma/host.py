@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the command reads of the machine: files, directories, the output of other programs.
+
+Everything goes through `Host`, so that tests give the command a machine that does not exist.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+#: The status of a program that is not installed.
+MISSING = 127
+
+#: The longest time that another program may take, in seconds.
+PATIENCE = 10
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a program ended."""
+
+    status: int
+    out: str
+
+
+class Host:
+    """The machine that the command runs on."""
+
+    def read(self, path: str) -> str | None:
+        """Returns the text of a file; None if it does not exist or cannot be read."""
+        try:
+            return Path(path).read_text(errors="replace")
+        except OSError:
+            return None
+
+    def names(self, path: str) -> list[str]:
+        """Returns the names in a directory in order; none if it cannot be read."""
+        try:
+            return sorted(entry.name for entry in Path(path).iterdir())
+        except OSError:
+            return []
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory exists, as far as this user can see."""
+        return Path(path).exists()
+
+    def is_denied(self, path: str) -> bool:
+        """Whether this user may not look at a path, which may or may not exist."""
+        try:
+            Path(path).stat()
+        except PermissionError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def run(self, *argv: str) -> Ran:
+        """Runs a program that only shows something."""
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE)
+        except FileNotFoundError:
+            return Ran(MISSING, "")
+        except subprocess.TimeoutExpired:
+            return Ran(124, "")
+        return Ran(done.returncode, done.stdout)
+
+    def addresses(self, name: str) -> list[str]:
+        """Returns the addresses of a name; none if it has none."""
+        try:
+            found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        except OSError:
+            return []
+        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def number(text: str | None) -> int | None:
+    """Returns the decimal number in a text; None if there is none."""
+    try:
+        return int((text or "").strip())
+    except ValueError:
+        return None
+
+
+def json_of(host: Host, *argv: str) -> list[dict[str, Any]]:
+    """Returns the objects that a program of iproute2 prints; none if it fails."""
+    done = host.run(*argv)
+    if done.status != 0:
+        return []
+    try:
+        found = json.loads(done.out or "[]")
+    except json.JSONDecodeError:
+        return []
+    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []

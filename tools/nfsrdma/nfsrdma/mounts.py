@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Mounts of NFS, and the listeners of nfsd."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .host import Host
+
+MOUNTINFO = "/proc/self/mountinfo"
+PORTLIST = "/proc/fs/nfsd/portlist"
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A mount of NFS."""
+
+    point: str
+    source: str
+    options: dict[str, str]
+
+    @property
+    def is_rdma(self) -> bool:
+        """Whether it uses RDMA."""
+        return self.options.get("proto", "").startswith("rdma")
+
+    @property
+    def address(self) -> str:
+        """The server's address."""
+        return self.options.get("addr", "")
+
+    @property
+    def version(self) -> str:
+        """The version of NFS."""
+        return self.options.get("vers", "?")
+
+    def as_json(self) -> dict[str, str]:
+        """Returns what ``--json`` prints."""
+        names = ("vers", "proto", "port", "addr", "rsize", "wsize", "sec", "nconnect")
+        chosen = {name: self.options[name] for name in names if name in self.options}
+        return {"point": self.point, "source": self.source, **chosen}
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A port of nfsd."""
+
+    transport: str
+    port: int
+
+    def as_json(self) -> dict[str, str | int]:
+        """Returns what ``--json`` prints."""
+        return {"transport": self.transport, "port": self.port}
+
+
+def mounts(host: Host) -> list[Mount]:
+    """Returns the mounts of NFS that this process sees."""
+    lines = (host.read(MOUNTINFO) or "").splitlines()
+    return [mount for mount in map(_mount, lines) if mount]
+
+
+def _mount(line: str) -> Mount | None:
+    before, dash, after = line.partition(" - ")
+    fields, rest = before.split(), after.split()
+    if not dash or len(fields) < 5 or len(rest) < 3 or rest[0] not in ("nfs", "nfs4"):
+        return None
+    options = {}
+    for option in rest[2].split(","):
+        name, _, value = option.partition("=")
+        options[name] = value
+    return Mount(_unescape(fields[4]), _unescape(rest[1]), options)
+
+
+def _unescape(text: str) -> str:
+    """Undoes the octal escapes of the kernel."""
+    for code in ("040", "011", "012", "134"):
+        text = text.replace(f"\\{code}", chr(int(code, 8)))
+    return text
+
+
+def listeners(host: Host) -> list[Listener]:
+    """Returns the ports at which nfsd listens for RDMA."""
+    found = []
+    for line in (host.read(PORTLIST) or "").splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0].startswith("rdma") and words[1].isdigit():
+            found.append(Listener(words[0], int(words[1])))
+    return found

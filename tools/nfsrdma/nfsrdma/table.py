@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Text in columns, and quantities for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def columns(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
+    """Returns the rows as lines with aligned columns. The first row is the head."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        lines.append((indent + "  ".join(cells)).rstrip())
+    return lines
+
+
+def duration(seconds: int) -> str:
+    """Returns a time span in its two largest units: ``45s``, ``2m03s``, ``1h12m``, ``3d04h``."""
+    if seconds < _MINUTE:
+        return f"{seconds}s"
+    if seconds < _HOUR:
+        return f"{seconds // _MINUTE}m{seconds % _MINUTE:02}s"
+    if seconds < _DAY:
+        return f"{seconds // _HOUR}h{seconds % _HOUR // _MINUTE:02}m"
+    return f"{seconds // _DAY}d{seconds % _DAY // _HOUR:02}h"
+
+
+def size(count: float) -> str:
+    """Returns a number of bytes with a binary unit: ``512 B``, ``4.0 KiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def span(microseconds: float) -> str:
+    """Returns a latency: ``87 us``, ``1.25 ms``, ``2.10 s``."""
+    if microseconds < 1000:
+        return f"{microseconds:.0f} us"
+    if microseconds < 1_000_000:
+        return f"{microseconds / 1000:.2f} ms"
+    return f"{microseconds / 1_000_000:.2f} s"

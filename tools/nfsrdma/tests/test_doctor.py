@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Each finding of the doctor is provoked by its own input, and nothing else is found then."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from fake import DOWN, MOUNTED, SERVED, UP, FakeHost
+from nfsrdma.doctor.kinds import KINDS
+
+from nfsrdma import doctor
+
+CONNECTIONS = "/sys/kernel/debug/rpcrdma/connections"
+PORT = "/sys/class/infiniband/rxe0/ports/1"
+SYSCTL = "/proc/sys/sunrpc"
+SERVING = {"/proc/fs/nfsd/threads": "8\n", "/proc/fs/nfsd/portlist": "rdma 20049\ntcp 2049\n"}
+
+
+def _findings(host: FakeHost, server: str | None = None) -> list[str]:
+    return [finding.kind.name for finding in doctor.examine(host, server).findings]
+
+
+def _files(host: FakeHost, **files: str) -> None:
+    host.files |= files
+
+
+def _unloaded(host: FakeHost) -> None:
+    host.remove("/sys/module/rpcrdma")
+    host.remove("/sys/kernel/debug")
+
+
+def _not_installed(host: FakeHost) -> None:
+    _unloaded(host)
+    host.program("modinfo", "-n", "rpcrdma", status=1)
+
+
+def _stock(host: FakeHost) -> None:
+    _unloaded(host)
+    host.files["/sys/module/rpcrdma/taint"] = "\n"
+
+
+def _interface(host: FakeHost, **values: object) -> None:
+    host.json("ip", "-j", "address", "show", value=[host.eth0 | values])
+
+
+def _down(host: FakeHost, error: int) -> None:
+    host.files[CONNECTIONS] = DOWN.replace("-111", str(error))
+
+
+def _link_down(host: FakeHost) -> None:
+    host.files[f"{PORT}/state"] = "1: DOWN\n"
+    _interface(host, flags=["BROADCAST"])
+
+
+def _loopback(host: FakeHost) -> None:
+    host.route("10.0.0.1", [{"type": "local", "dst": "10.0.0.1", "dev": "lo"}])
+
+
+def _many_clients(host: FakeHost) -> None:
+    host.files |= SERVING
+    host.files[CONNECTIONS] = SERVED * 9
+
+
+def _without_listener(host: FakeHost) -> None:
+    host.files |= SERVING
+    host.files["/proc/fs/nfsd/portlist"] = "tcp 2049\n"
+
+
+def _without_threads(host: FakeHost) -> None:
+    host.files |= SERVING
+    host.files["/proc/fs/nfsd/threads"] = "0\n"
+
+
+def _over_tcp(host: FakeHost) -> None:
+    host.files["/proc/self/mountinfo"] = MOUNTED.replace("rdma,port=20049", "tcp")
+
+
+#: A way to provoke each finding.
+PROVOKED: dict[str, Callable[[FakeHost], object]] = {
+    "not-root": lambda host: host.denied.add(CONNECTIONS),
+    "module-missing": _unloaded,
+    "module-not-installed": _not_installed,
+    "module-stock": _stock,
+    "module-outdated": lambda host: host.program("modinfo", "-F", "version", "rpcrdma", out="2\n"),
+    "debugfs-missing": lambda host: host.remove("/sys/kernel/debug"),
+    "no-device": lambda host: host.remove("/sys/class/infiniband"),
+    "link-down": _link_down,
+    "port-down": lambda host: host.files.update({f"{PORT}/state": "2: INIT\n"}),
+    "no-address": lambda host: _interface(host, addr_info=[]),
+    "no-gid": lambda host: host.remove("gids"),
+    "mtu-small": lambda host: _interface(host, mtu=1000),
+    "name-unknown": lambda host: host.known.clear(),
+    "no-route": lambda host: host.route("10.0.0.1", []),
+    "route-not-rdma": lambda host: host.route("10.0.0.1", [{"dev": "eth1"}]),
+    "address-local": _loopback,
+    "neighbour-failed": lambda host: host.neighbour("10.0.0.1", "FAILED"),
+    "mount-not-rdma": _over_tcp,
+    "no-listener": _without_listener,
+    "no-threads": _without_threads,
+    "few-threads": _many_clients,
+    "refused": lambda host: _down(host, -111),
+    "unreachable": lambda host: _down(host, -113),
+    "not-answering": lambda host: _down(host, -110),
+    "protocol": lambda host: _down(host, -71),
+    "local-failure": lambda host: _down(host, -12),
+    "silent": lambda host: host.connection(silent=2),
+    "lost-often": lambda host: host.connection(connects=40, lost="device"),
+    "peer-breach": lambda host: host.connection(breaches=3),
+    "breaches": lambda host: host.files.update(
+        {"/sys/kernel/debug/rpcrdma/breaches": "foreign_rkey 2\nsession 0\n"}
+    ),
+    "requester-breaches": lambda host: host.files.update(
+        {"/sys/kernel/debug/rpcrdma/requester_breaches": "slow 1\n"}
+    ),
+    "regions-out": lambda host: host.connection(regions_idle=0),
+    "credits-out": lambda host: host.connection(in_use=64),
+    "threshold-low": lambda host: host.connection(call_bytes=1024),
+    "setting-low": lambda host: host.files.update({f"{SYSCTL}/rdma_slot_table_entries": "16\n"}),
+    "version-fixed": lambda host: host.files.update({f"{SYSCTL}/rdma_version": "1\n"}),
+    "memory-low": lambda host: host.files.update(
+        {"/proc/meminfo": "MemTotal: 1000000 kB\nMemAvailable: 20000 kB\n"}
+    ),
+    "locked-up": lambda host: host.program(
+        "dmesg", out="INFO: task nfsd:312 blocked for more than 120 seconds.\n"
+    ),
+}
+
+
+def test_every_finding_is_provoked() -> None:
+    assert sorted(PROVOKED) == sorted(KINDS)
+
+
+@pytest.mark.parametrize("name", PROVOKED)
+def test_finding(name: str) -> None:
+    host = FakeHost()
+    PROVOKED[name](host)
+    found = doctor.examine(host, "server")
+    assert [finding.kind.name for finding in found.findings] == [name]
+    finding = found.findings[0]
+    assert "{" not in finding.text + finding.mend
+    assert finding.mend
+
+
+def test_healthy_client() -> None:
+    found = doctor.examine(FakeHost(), "server")
+    assert found.findings == []
+    assert found.status == 0
+    assert doctor.as_text(found).splitlines() == [
+        "ok   module     rpcrdma 0.1.0 is loaded",
+        "ok   device     rxe0/1 on eth0 is active: 10.0.0.2",
+        "ok   route      10.0.0.1 is reached through eth0 (rxe0)",
+        "ok   connection client 10.0.0.1:20049: version 2, up for 2m05s",
+        "ok   settings   sysctls and thresholds are the defaults, or larger",
+        "ok   memory     488.3 MiB of 976.6 MiB are available",
+        "",
+        "Nothing is wrong.",
+    ]
+
+
+def test_healthy_server() -> None:
+    host = FakeHost()
+    host.files |= SERVING | {CONNECTIONS: SERVED}
+    told = doctor.as_text(doctor.examine(host, None))
+    assert "ok   server     nfsd listens on RDMA port 20049: 8 threads, 1 connections" in told
+    assert "Nothing is wrong." in told
+
+
+def test_idle_transport_is_no_finding() -> None:
+    host = FakeHost()
+    host.files[CONNECTIONS] = DOWN.replace("failures=4 error=-111", "failures=0 error=0")
+    assert _findings(host) == []
+
+
+def test_server_of_a_mount_is_walked_to() -> None:
+    host = FakeHost()
+    host.route("10.0.0.1", [])
+    assert _findings(host) == ["no-route"]
+
+
+def test_local_address_on_a_device() -> None:
+    host = FakeHost()
+    host.known["self"] = ["10.0.0.2"]
+    host.route("10.0.0.2", [{"type": "local", "dev": "lo"}])
+    assert _findings(host, "self") == []
+
+
+def test_gateway_is_the_neighbour() -> None:
+    host = FakeHost()
+    host.route("10.0.0.1", [{"dev": "eth0", "gateway": "10.0.0.254"}])
+    host.neighbour("10.0.0.254", "INCOMPLETE")
+    assert _findings(host) == ["neighbour-failed"]
+
+
+def test_mend_names_what_is_to_be_mended() -> None:
+    host = FakeHost()
+    _link_down(host)
+    result = doctor.examine(host, None)
+    told = doctor.as_text(result)
+    assert "FAIL device     port 1 of device rxe0 is DOWN" in told
+    end = "What to do:\n1. problem: port 1 of device rxe0 is DOWN\n     ip link set eth0 up"
+    assert told.endswith(end)
+    assert result.status == doctor.WRONG
+
+
+def test_problems_come_before_notes() -> None:
+    host = FakeHost()
+    host.files[f"{SYSCTL}/rdma_version"] = "1\n"
+    host.files[CONNECTIONS] = UP + DOWN
+    told = doctor.as_text(doctor.examine(host, None))
+    assert told.index("problem: 10.0.0.3:20049 refuses") < told.index("note: rdma_version is 1")
+
+
+def test_note_alone_is_no_failure() -> None:
+    host = FakeHost()
+    host.files[f"{SYSCTL}/rdma_version"] = "1\n"
+    assert doctor.examine(host, None).status == 0
+
+
+def test_without_iproute2() -> None:
+    host = FakeHost()
+    host.ran.clear()
+    host.program("modinfo", "-F", "version", "rpcrdma", out="0.1.0\n")
+    host.files["/proc/self/mountinfo"] = ""
+    assert _findings(host) == []
+
+
+def test_json() -> None:
+    host = FakeHost()
+    _down(host, -111)
+    told = json.loads(doctor.as_json(doctor.examine(host, None)))
+    assert told["findings"] == [
+        {
+            "step": "connection",
+            "finding": "refused",
+            "severity": "problem",
+            "text": "10.0.0.3:20049 refuses connections: nothing listens there for RDMA",
+            "mend": "rpc.nfsd --rdma   # on the server; its nfsrdma doctor knows more",
+        }
+    ]
+    assert {"step": "module", "text": "rpcrdma 0.1.0 is loaded"} in told["facts"]
