@@ -8,14 +8,17 @@ import time
 import pytest
 
 from lab.failures import KINDS, Failures
-from lab.fixtures import Counters
+from lab.fixtures import Counters, Tunables
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
 from lab.worker import Worker
 
 VERIFY = "python3 /lab/verify.py"
 #: Mounts while allocations fail, seconds of failures for each, and seconds for each to end then.
-MOUNTS, WANT, PATIENCE = 8, 10, 100
+MOUNTS, WANT, PATIENCE = 10, 10, 100
+#: Request slots of these mounts, each of which takes three allocations when the transport is made.
+#: A mount fails at once if one of them fails; it tries again if its connection cannot be made.
+SLOTS = 4
 #: Megabytes of a small client, and the number of 64 MiB files that it writes at a time.
 SMALL, WRITERS = 256, 6
 
@@ -60,7 +63,7 @@ def _mount_in_want(pair: Pair, kind: str) -> tuple[str, float, int]:
     client tries to connect again after 5, 10 and 20 s), and the number of failures.
     """
     options = "vers=3,proto=rdma,port=20049,retry=0"
-    with Failures(pair.client, kind, 10) as failures:
+    with Failures(pair.client, kind, 5) as failures:
         began = time.monotonic()
         mounting = pair.client.vm.start(f"mount -t nfs -o {options} server:/export {MOUNT_POINT}")
         done = pair.client.vm.agent.poll(mounting)
@@ -79,15 +82,16 @@ def _mount_in_want(pair: Pair, kind: str) -> tuple[str, float, int]:
 @pytest.mark.debug_only
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", [KINDS[0], pytest.param(KINDS[1], marks=pytest.mark.full)])
-def test_failing_allocations(pair: Pair, kind: str) -> None:
-    """The client mounts, reconnects and works while one allocation in ten fails, and afterwards."""
+def test_failing_allocations(pair: Pair, tunables: Tunables, kind: str) -> None:
+    """The client mounts while some of its allocations fail, reconnects and works, also then."""
     pair.starved = True
+    tunables.set(rdma_slot_table_entries=SLOTS)
     pair.server.sh("rm -rf /srv/export/*")
     pair.client.sh(f"mkdir -p {MOUNT_POINT}")
     mounts = [_mount_in_want(pair, kind) for _ in range(MOUNTS)]
     complaints, took, failed = zip(*mounts, strict=True)
     print(f"all over after {max(took):.1f} s; allocations failed: {failed}; said: {complaints}")
-    assert all(failed), "no allocation failed"
+    assert sum(failed) >= MOUNTS / 2, "hardly an allocation failed"
     assert "" in complaints, "no mount went well"
     # A mount that did not must have ended by itself and with a reason, not by a signal.
     assert all(text.startswith("mount.nfs: ") for text in complaints if text), complaints
