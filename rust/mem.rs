@@ -20,9 +20,11 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use crate::raw;
 
 mod pages;
+mod payload;
 mod pool;
 
 pub(crate) use pages::{Page, PageRef};
+pub(crate) use payload::Payload;
 pub(crate) use pool::PagePool;
 
 // CAST: a page is far smaller than 4 GiB.

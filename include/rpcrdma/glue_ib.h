@@ -36,11 +36,7 @@ void rr_ib_dma_unmap_sg(struct ib_device *dev, struct scatterlist *sg, int nents
 			enum dma_data_direction dir);
 unsigned int rr_ib_dma_longest(struct ib_device *dev);
 
-void rr_sg_set_page(struct scatterlist *sg, struct page *page, unsigned int len,
-		    unsigned int offset);
-
-void rr_ib_update_fast_reg_key(struct ib_mr *mr, u8 key);
-u32 rr_ib_inc_rkey(u32 rkey);
+void rr_ib_renew_key(struct ib_mr *mr);
 
 int rr_ibdev_to_node(struct ib_device *dev);
 

@@ -10,7 +10,6 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use crate::proto::requester::plan::Extents;
 use crate::rdma::mr::{Census, Kind, Mr, MrPool};
 use crate::rdma::pd::Pd;
 
@@ -45,10 +44,11 @@ impl Pools {
         })
     }
 
-    /// Takes an idle region for `chunk`; `None` if there is none. Allocates no memory.
+    /// Takes an idle region of this kind, or a gapped one in place of a plain one; `None` if there
+    /// is none. Allocates no memory.
     #[inline]
-    pub(super) fn get(&self, chunk: &Extents) -> Option<Mr> {
-        if chunk.is_payload() {
+    pub(super) fn get(&self, kind: Kind) -> Option<Mr> {
+        if kind == Kind::Plain {
             if let Some(region) = self.plain.get() {
                 return Some(region);
             }

@@ -11,7 +11,7 @@ use super::transport::Client;
 use crate::conn;
 use crate::observe::trace;
 use crate::proto::requester::plan::{Extents, Section};
-use crate::rdma::mr::{Direction, Mr};
+use crate::rdma::mr::{Direction, Kind, Memory, Mr};
 use crate::sunrpc::xdr_buf::{Pieces, XdrBuf};
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::Segment;
@@ -62,27 +62,44 @@ impl Registrar<'_> {
     /// # Errors
     ///
     /// See [`RegisterError`]. An error of `encode` becomes [`RegisterError::Map`].
+    #[inline]
     pub(super) fn chunk(
         &mut self,
         buf: &XdrBuf<'_>,
         chunk: &Extents,
         direction: Direction,
+        encode: impl FnMut(Mapped<'_>) -> Result,
+    ) -> Result<(), RegisterError> {
+        if chunk.is_payload() {
+            self.map(&mut buf.payload(), Kind::Plain, direction, encode)
+        } else {
+            let mut pieces = pieces(buf, chunk).peekable();
+            self.map(&mut pieces, Kind::Gapped, direction, encode)
+        }
+    }
+
+    /// Maps `memory` in regions of the given kind, if there are such.
+    fn map(
+        &mut self,
+        memory: &mut impl Memory,
+        kind: Kind,
+        direction: Direction,
         mut encode: impl FnMut(Mapped<'_>) -> Result,
     ) -> Result<(), RegisterError> {
-        let (xid, mut pieces) = (self.rqst.xid(), pieces(buf, chunk).peekable());
+        let xid = self.rqst.xid();
         let mut segments = 0;
-        while pieces.peek().is_some() {
+        while !memory.is_empty() {
             if segments == MAX_SEGMENTS {
                 return Err(RegisterError::TooManySegments);
             }
             segments += 1;
-            let mut region = self.pools.get(chunk).ok_or(RegisterError::NoRegions)?;
-            let mapped = region.map(&mut pieces, direction, xid);
+            let mut region = self.pools.get(kind).ok_or(RegisterError::NoRegions)?;
+            let mapped = region.map(memory, direction, xid);
             let done = mapped.and_then(|_| {
                 trace::mr_map(traced::task(self.rqst), conn::traced::region(&region));
                 encode(Mapped {
                     segment: conn::traced::segment(&region),
-                    last: pieces.peek().is_none(),
+                    last: memory.is_empty(),
                     region: &region,
                 })
             });

@@ -94,20 +94,9 @@ unsigned int rr_ib_dma_longest(struct ib_device *dev)
 	return longest;
 }
 
-void rr_sg_set_page(struct scatterlist *sg, struct page *page, unsigned int len,
-		    unsigned int offset)
+void rr_ib_renew_key(struct ib_mr *mr)
 {
-	sg_set_page(sg, page, len, offset);
-}
-
-void rr_ib_update_fast_reg_key(struct ib_mr *mr, u8 key)
-{
-	ib_update_fast_reg_key(mr, key);
-}
-
-u32 rr_ib_inc_rkey(u32 rkey)
-{
-	return ib_inc_rkey(rkey);
+	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
 }
 
 int rr_ibdev_to_node(struct ib_device *dev)

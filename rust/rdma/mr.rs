@@ -19,7 +19,6 @@
 //! completed, or by draining the queue pair. [`Mr::remotely_invalidated`] and [`Mr::invalidated`]
 //! check whether that has happened.
 
-use core::iter::Peekable;
 use core::mem::ManuallyDrop;
 
 use kernel::prelude::*;
@@ -29,12 +28,13 @@ use super::pd::Pd;
 use super::progress::Progress;
 use super::qp::Completions;
 use super::recv::Received;
-use crate::mem::Piece;
 
+mod fill;
 mod pack;
 mod pool;
 pub(super) mod region;
 
+pub(crate) use fill::Memory;
 #[allow(unused_imports, reason = "rooms are mounted whole in samples")]
 pub(crate) use pool::Census;
 pub(crate) use pool::{Kind, MrPool};
@@ -80,8 +80,8 @@ pub(crate) struct Mr {
 }
 
 impl Mr {
-    /// Maps the first part of `pieces` for the peer to read or write, and removes that part from
-    /// `pieces`. It ends where the pages exceed the pool's depth, or before a gap that the device
+    /// Maps the first part of `memory` for the peer to read or write, and removes that part from
+    /// `memory`. It ends where the pages exceed the pool's depth, or before a gap that the device
     /// cannot map. A piece may be split. Returns the number of bytes.
     ///
     /// The R_key changes with each mapping, so that a peer cannot use an earlier one. The addresses
@@ -98,16 +98,15 @@ impl Mr {
     #[inline]
     pub(crate) fn map(
         &mut self,
-        pieces: &mut Peekable<impl Iterator<Item = Piece>>,
+        memory: &mut impl Memory,
         direction: Direction,
         iova_high: u32,
     ) -> Result<u32> {
         let region = &mut **self.region;
-        let Some(pool) = region.pool.as_ref().filter(|_| region.state == State::Idle) else {
+        if region.state != State::Idle {
             return Err(EBUSY);
-        };
-        let shape = pool.shape();
-        region.map(pieces, shape, direction, iova_high)
+        }
+        region.map(memory, direction, iova_high)
     }
 
     /// Returns the R_key, which is the handle of the segment that describes the region.

@@ -20,6 +20,7 @@ use kernel::bindings as k;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 use kernel::prelude::*;
 
+use crate::mem::Payload;
 use crate::raw;
 
 /// Converts a length to the type of the C interface. XDR buffers are far smaller than 4 GiB.
@@ -201,6 +202,15 @@ impl<'a> XdrBuf<'a> {
     #[inline]
     pub(crate) fn pieces(&self, offset: u32, len: u32) -> Pieces<'_> {
         Pieces::new(self.raw(), offset, len)
+    }
+
+    /// Returns the memory of the pages. If one is missing, it ends there.
+    ///
+    /// As with [`Self::pieces`], the user guarantees that it is not used after SUNRPC may have
+    /// freed the memory.
+    #[inline]
+    pub(crate) fn payload(&self) -> Payload<'_> {
+        pieces::payload(self.raw(), 0, u32::MAX)
     }
 
     /// Returns whether a page is missing.

@@ -4,15 +4,20 @@
 
 use core::mem::ManuallyDrop;
 
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-use super::region::{Region, Shape, State};
+use super::fill::Shape;
+use super::region::{Region, State};
 use super::Mr;
 use crate::raw as bindings;
 use crate::rdma::noio::NoIo;
 use crate::rdma::pd::Pd;
 use crate::rdma::stack::Stack;
+
+// CAST: a page is far smaller than 4 GiB.
+const PAGE: u32 = PAGE_SIZE as u32;
 
 /// Longest region in pages: 256 MiB of 4 KiB pages, so that lengths fit a `u32`.
 const MAX_DEPTH: u32 = 1 << 16;
@@ -85,7 +90,12 @@ impl MrPool {
         let pool = Arc::pin_init(
             pin_init!(Self {
                 regions <- new_spinlock!(regions, "rdma::MrPool::regions"),
-                shape: Shape { depth, gaps, longest },
+                shape: Shape {
+                    depth,
+                    gaps,
+                    longest,
+                    longest_pages: (longest / PAGE).max(1),
+                },
                 pd,
             }),
             GFP_KERNEL,
@@ -153,12 +163,6 @@ impl MrPool {
             idle: regions.idle.len(),
             unusable: regions.unusable.len(),
         }
-    }
-
-    /// Returns what the pool's regions have in common.
-    #[inline]
-    pub(super) fn shape(&self) -> Shape {
-        self.shape
     }
 
     /// Returns a region to the pool.

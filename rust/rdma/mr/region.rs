@@ -3,16 +3,14 @@
 //! The inside of a memory region: verbs object, scatterlist, work request. [`Mr`](super::Mr)
 //! changes its state.
 
-use core::iter::Peekable;
 use core::ptr::NonNull;
 
 use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::pack::Packer;
+use super::fill::{Memory, Shape};
 use super::{Direction, MrPool};
-use crate::mem::Piece;
 use crate::raw as bindings;
 use crate::rdma::noio::NoIo;
 use crate::rdma::numa;
@@ -57,6 +55,7 @@ pub(in super::super) struct Region {
     /// The scatterlist. Only the CPU reads it, so it need not be physically contiguous; for a
     /// payload of 1 MiB it is longer than two pages.
     entries: KVVec<bindings::scatterlist>,
+    pub(super) shape: Shape,
     mapped: i32,
     direction: bindings::dma_data_direction,
     pub(in super::super) state: State,
@@ -77,17 +76,6 @@ impl Linked for Region {
     fn link(&mut self) -> &mut Option<KBox<Self>> {
         &mut self.next
     }
-}
-
-/// What the regions of one pool have in common.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    /// Number of pages.
-    pub(super) depth: u32,
-    /// Whether gaps between pages are allowed.
-    pub(super) gaps: bool,
-    /// Length in bytes of the longest piece that the device can map.
-    pub(super) longest: u32,
 }
 
 impl Region {
@@ -119,6 +107,7 @@ impl Region {
             },
             mr,
             entries,
+            shape,
             mapped: 0,
             direction: bindings::dma_data_direction::DMA_NONE,
             state: State::Idle,
@@ -185,21 +174,21 @@ impl Region {
         unsafe { (*self.mr.as_ptr()).res.id }
     }
 
-    /// Maps the first part of `pieces`, and prepares the registration. Returns the number of bytes.
+    /// Maps the first part of `memory`, and prepares the registration. Returns the number of bytes.
     ///
     /// # Errors
     ///
     /// `EINVAL` if there is nothing to map; `ENOMEM` if the DMA layer has no room at the moment;
     /// `EIO` if the device cannot map these pages. After an error the region is as before, but the
-    /// part has been removed from `pieces`.
+    /// part has been removed from `memory`.
+    #[inline]
     pub(super) fn map(
         &mut self,
-        pieces: &mut Peekable<impl Iterator<Item = Piece>>,
-        shape: Shape,
+        memory: &mut impl Memory,
         direction: Direction,
         iova_high: u32,
     ) -> Result<u32> {
-        let (used, bytes) = self.fill(pieces, shape);
+        let (used, bytes) = memory.fill(&mut self.entries, self.shape);
         if used == 0 {
             return Err(EINVAL);
         }
@@ -211,38 +200,6 @@ impl Region {
         self.renew(access, iova_high);
         self.state = State::Mapped;
         Ok(bytes)
-    }
-
-    /// Puts pieces into the scatterlist. Returns the number of entries and of bytes.
-    fn fill(
-        &mut self,
-        pieces: &mut Peekable<impl Iterator<Item = Piece>>,
-        shape: Shape,
-    ) -> (i32, u32) {
-        let mut packer = Packer::new(shape.depth, shape.gaps, shape.longest);
-        let (mut used, mut bytes) = (0, 0);
-        for entry in self.entries.iter_mut() {
-            let Some(piece) = next_piece(pieces) else {
-                break;
-            };
-            let number = piece.page().as_ptr().addr() / size_of::<bindings::page>();
-            let n = packer.add(number, piece.offset(), piece.len());
-            if n == 0 {
-                break;
-            }
-            let part = piece.split_front(n);
-            // SAFETY: `entry` is an entry of an initialised scatterlist, and by the invariant of
-            // `Piece` the page is valid.
-            unsafe {
-                bindings::rr_sg_set_page(entry, part.page().as_ptr(), part.len(), part.offset());
-            }
-            used += 1;
-            bytes += n;
-        }
-        if pieces.peek().is_some_and(|p| p.len() == 0) {
-            pieces.next();
-        }
-        (used, bytes)
     }
 
     /// Maps the first `used` entries, which have `bytes` bytes, for the device, and sets the pages
@@ -259,8 +216,8 @@ impl Region {
         direction: bindings::dma_data_direction,
     ) -> Result {
         let (dev, entries) = (self.pd.device(), self.entries.as_mut_ptr());
-        // SAFETY: `fill` has set the first `used` entries to memory that, by the invariant of
-        // `Piece`, stays valid while it is mapped.
+        // SAFETY: `Memory::fill` has set the first `used` entries to memory that stays valid while
+        // it is mapped.
         let n = unsafe { bindings::rr_ib_dma_map_sg(dev, entries, used, direction) };
         if n <= 0 {
             return Err(ENOMEM);
@@ -295,9 +252,7 @@ impl Region {
         // SAFETY: By the type invariant `mr` is valid. `self` is borrowed exclusively, and the
         // region is not posted, so the driver does not use it.
         unsafe {
-            let key = bindings::rr_ib_inc_rkey((*mr).rkey);
-            // CAST: the variable part of the key is its lowest byte.
-            bindings::rr_ib_update_fast_reg_key(mr, key as u8);
+            bindings::rr_ib_renew_key(mr);
             (*mr).iova = (*mr).iova & u64::from(u32::MAX) | u64::from(iova_high) << 32;
         }
         self.wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
@@ -338,12 +293,6 @@ impl Region {
             self.mapped = 0;
         }
     }
-}
-
-/// Returns the next piece that is not empty.
-fn next_piece<I: Iterator<Item = Piece>>(pieces: &mut Peekable<I>) -> Option<&mut Piece> {
-    while pieces.next_if(|p| p.len() == 0).is_some() {}
-    pieces.peek_mut()
 }
 
 impl Drop for Region {

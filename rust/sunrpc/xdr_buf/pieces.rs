@@ -4,19 +4,14 @@
 
 use core::ptr::NonNull;
 
-use kernel::bindings as k;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 
 use super::narrow;
-use crate::mem::Piece;
+use crate::mem::{Payload, Piece};
 use crate::raw;
 
 /// Size of a page.
 const PAGE: u32 = PAGE_SIZE as u32;
-
-/// Whether two `struct page`s are adjacent exactly if their pages are. With classic sparsemem the
-/// maps of two sections that are not adjacent may be.
-const ONE_MEMORY_MAP: bool = cfg!(any(CONFIG_SPARSEMEM_VMEMMAP, CONFIG_FLATMEM));
 
 /// Iterator over the memory of a range of an XDR buffer, see [`super::XdrBuf::pieces`].
 ///
@@ -30,14 +25,12 @@ const ONE_MEMORY_MAP: bool = cfg!(any(CONFIG_SPARSEMEM_VMEMMAP, CONFIG_FLATMEM))
 ///
 /// - `buf` is well-formed as [`super::XdrBuf`] has it.
 /// - `at + left` does not overflow.
-/// - If `whole` is not 0, `at` is the first byte of the page in `slot`, an entry of the array of
-///   pages, and the range contains that page and the next `whole - 1` as a whole.
+/// - The range goes on with `pages`, and after that with the `left` bytes from `at` on.
 pub(crate) struct Pieces<'a> {
     buf: &'a raw::xdr_buf,
+    pages: Payload<'a>,
     at: u32,
     left: u32,
-    slot: *const *mut k::page,
-    whole: u32,
 }
 
 impl<'a> Pieces<'a> {
@@ -48,46 +41,10 @@ impl<'a> Pieces<'a> {
         // INVARIANT: `left` is at most `u32::MAX - at`.
         Self {
             buf,
+            pages: Payload::EMPTY,
             at: offset,
             left: len.min(u32::MAX - offset),
-            slot: core::ptr::null(),
-            whole: 0,
         }
-    }
-
-    /// Returns the page in `slot`, if the range contains it and the next page as a whole, and the
-    /// two are not adjacent. Most pages of a payload are found here.
-    #[inline]
-    fn whole_page(&mut self) -> Option<Piece> {
-        if self.whole < 2 {
-            return None;
-        }
-        // SAFETY: By the type invariants the array has both entries.
-        let (page, next) = unsafe { (*self.slot, *self.slot.add(1)) };
-        if ONE_MEMORY_MAP && page.wrapping_add(1) == next {
-            return None;
-        }
-        let page = NonNull::new(page)?;
-        // INVARIANT: The range now begins with the next page. `whole` is at least 2, so `left` is
-        // at least the size of two pages, and the sum of `at` and `left` does not change.
-        self.slot = self.slot.wrapping_add(1);
-        self.whole = self.whole.wrapping_sub(1);
-        self.at = self.at.wrapping_add(PAGE);
-        self.left = self.left.wrapping_sub(PAGE);
-        // SAFETY: The page is one of the buffer's. The user of the pieces uses none after the
-        // memory may have been freed.
-        Some(unsafe { Piece::new(page, 0, PAGE) })
-    }
-
-    /// Sets `slot` and `whole` after a piece of the pages that ended at `skip`.
-    fn find_whole_pages(&mut self, skip: u32) {
-        let avail = self.left.min(self.buf.page_len.saturating_sub(skip));
-        let start = self.buf.page_base.saturating_add(skip);
-        // INVARIANT: `avail` bytes of the range from `start` on are in pages, and `start` is the
-        // first byte of one.
-        self.whole = if start % PAGE == 0 { avail / PAGE } else { 0 };
-        let index = (start >> PAGE_SHIFT) as usize;
-        self.slot = self.buf.pages.cast_const().wrapping_add(index);
     }
 
     /// Returns the piece of the buffer's head or tail that starts at `skip`.
@@ -106,36 +63,28 @@ impl<'a> Pieces<'a> {
         // `page` on. The user of the pieces uses none after the memory may have been freed.
         Some(unsafe { Piece::new(NonNull::new(page)?, offset, len) })
     }
+}
 
-    /// Returns the piece of the buffer's pages that starts at `skip` and ends with the last
-    /// contiguous page.
-    fn of_pages(&self, skip: u32) -> Option<Piece> {
-        let avail = self.left.min(self.buf.page_len.checked_sub(skip)?);
-        let start = self.buf.page_base.checked_add(skip)?;
-        let (index, offset) = ((start >> PAGE_SHIFT) as usize, start % PAGE);
-        let first = self.page(index)?;
-        let mut len = avail.min(PAGE - offset);
-        let mut next = index;
-        while ONE_MEMORY_MAP && len < avail {
-            next += 1;
-            // The pointer is compared, but not dereferenced.
-            let expected = first.as_ptr().wrapping_add(next - index);
-            if self.page(next).map(NonNull::as_ptr) != Some(expected) {
-                break;
-            }
-            len += PAGE.min(avail - len);
-        }
-        // SAFETY: The loop has checked that the pages after `first`, up to `len` bytes, are
-        // adjacent to it. The user of the pieces uses none after the memory may have been freed.
-        (len != 0).then(|| unsafe { Piece::new(first, offset, len) })
-    }
-
-    /// Returns entry `index` of the array of pages.
-    #[inline]
-    fn page(&self, index: usize) -> Option<NonNull<k::page>> {
-        // SAFETY: By the type invariants the array covers `page_base + page_len` bytes, and all
-        // callers pass an index below that.
-        NonNull::new(unsafe { *self.buf.pages.add(index) })
+/// Returns the part of a buffer's pages that starts at `skip`, of `len` bytes at most. `buf` must
+/// be well-formed.
+#[inline]
+pub(super) fn payload(buf: &raw::xdr_buf, skip: u32, len: u32) -> Payload<'_> {
+    let len = len.min(buf.page_len.saturating_sub(skip));
+    let (Some(start), 1..) = (buf.page_base.checked_add(skip), len) else {
+        return Payload::EMPTY;
+    };
+    let (offset, index) = (start % PAGE, start >> PAGE_SHIFT);
+    // CAST: `usize` has at least 32 bits.
+    let (index, count) = (
+        index as usize,
+        (offset as usize + len as usize).div_ceil(PAGE_SIZE),
+    );
+    // SAFETY: The buffer is well-formed: its array has room for `page_base + page_len` bytes, of
+    // which these are a part, its entries are pages or null, and it does not change. The user of
+    // the pieces uses none after the memory may have been freed.
+    unsafe {
+        let slots = core::slice::from_raw_parts(buf.pages.add(index), count);
+        Payload::new(slots, offset, len)
     }
 }
 
@@ -144,41 +93,64 @@ impl Iterator for Pieces<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Piece> {
+        if !self.pages.is_empty() {
+            return self.next_page();
+        }
         if self.left == 0 {
             return None;
         }
-        match self.whole_page() {
-            None => self.advance(),
-            page => page,
-        }
+        self.advance()
     }
 }
 
 impl Pieces<'_> {
-    /// Returns the next piece of a range that has not ended.
+    /// Returns the next piece of the pages that are left.
+    #[inline]
+    fn next_page(&mut self) -> Option<Piece> {
+        let piece = self.pages.next_run();
+        if piece.is_none() {
+            self.end();
+        }
+        piece
+    }
+
+    /// Ends the range where the buffer ends, or where a page is missing.
+    #[cold]
+    fn end(&mut self) {
+        (self.pages, self.left) = (Payload::EMPTY, 0);
+    }
+
+    /// Returns the first piece of the next part of the buffer.
     fn advance(&mut self) -> Option<Piece> {
         let ([head], [tail]) = (&self.buf.head, &self.buf.tail);
-        let head_len = narrow(head.iov_len);
-        let piece = match self.at.checked_sub(head_len) {
+        let piece = match self.at.checked_sub(narrow(head.iov_len)) {
             None => self.of_kvec(head, self.at),
             Some(skip) => match skip.checked_sub(self.buf.page_len) {
-                None => self.of_pages(skip),
+                None => return self.begin_pages(skip),
                 Some(skip) => self.of_kvec(tail, skip),
             },
         };
         match piece {
-            Some(piece) => {
-                // INVARIANT: The sum does not change, and `whole` is set anew if it may not be 0.
-                self.at += piece.len();
-                self.left -= piece.len();
-                self.whole = 0;
-                if self.left >= 2 * PAGE {
-                    self.find_whole_pages(self.at.saturating_sub(head_len));
-                }
-            }
-            // The buffer ends, or a page is missing: the range ends here.
-            None => self.left = 0,
+            Some(piece) => self.skip(piece.len()),
+            None => self.end(),
         }
         piece
+    }
+
+    /// Goes on with the buffer's pages, of which `skip` bytes are not part of the range. Returns
+    /// the first piece of them.
+    fn begin_pages(&mut self, skip: u32) -> Option<Piece> {
+        let pages = payload(self.buf, skip, self.left);
+        self.skip(pages.len());
+        // INVARIANT: `at` is behind these pages now.
+        self.pages = pages;
+        self.next_page()
+    }
+
+    /// Moves `at` forward by `n` bytes, which is not more than `left`.
+    fn skip(&mut self, n: u32) {
+        // INVARIANT: The sum does not change.
+        self.at += n;
+        self.left -= n;
     }
 }

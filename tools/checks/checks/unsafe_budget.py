@@ -16,7 +16,7 @@ NAME = "unsafe budget"
 # that are not listed may have none.
 BUDGET: dict[str, int] = {
     "raw": 2,
-    "mem": 22,
+    "mem": 23,
     "work": 20,
     "rdma": 192,
     "sunrpc": 386,

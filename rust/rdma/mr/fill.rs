@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Filling the scatterlist of a memory region.
+
+use core::iter::Peekable;
+use core::ptr::NonNull;
+
+use super::pack::Packer;
+use crate::mem::{Payload, Piece};
+use crate::raw as bindings;
+
+/// Bits of `page_link` that are not part of the address of a page.
+const FLAGS: usize = bindings::SG_PAGE_LINK_MASK as usize;
+
+/// What the regions of one pool have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Number of pages.
+    pub(super) depth: u32,
+    /// Whether gaps between pages are allowed.
+    pub(super) gaps: bool,
+    /// Length in bytes of the longest piece that the device can map.
+    pub(super) longest: u32,
+    /// Number of whole pages that fit in such a piece; at least 1.
+    pub(super) longest_pages: u32,
+}
+
+/// Memory that regions can map, one after the other.
+///
+/// By the invariants of [`Piece`] and [`Payload`], the bytes stay valid and are not moved while a
+/// region that maps them is live.
+pub(crate) trait Memory {
+    /// Puts the first part of the memory into the scatterlist of a region, as much as `shape`
+    /// permits, and removes it from the value. Returns the number of entries used, and of bytes;
+    /// no entry if there is nothing left, or if a page is missing.
+    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32);
+
+    /// Returns whether all memory was put into scatterlists.
+    fn is_empty(&mut self) -> bool;
+}
+
+/// Any pieces of memory. A region ends where its pages are used up, or before a gap that the device
+/// cannot map.
+impl<I: Iterator<Item = Piece>> Memory for Peekable<I> {
+    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
+        let mut packer = Packer::new(shape.depth, shape.gaps, shape.longest);
+        let (mut used, mut bytes) = (0, 0);
+        for entry in entries {
+            let Some(piece) = next_piece(self) else {
+                break;
+            };
+            let number = piece.page().as_ptr().addr() / size_of::<bindings::page>();
+            let n = packer.add(number, piece.offset(), piece.len());
+            if n == 0 {
+                break;
+            }
+            let part = piece.split_front(n);
+            set(entry, part.page(), part.offset(), part.len());
+            used += 1;
+            bytes += n;
+        }
+        (used, bytes)
+    }
+
+    fn is_empty(&mut self) -> bool {
+        next_piece(self).is_none()
+    }
+}
+
+/// A payload has no gaps: only its first run may begin, and only its last may end, within a page.
+impl Memory for Payload<'_> {
+    #[inline]
+    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
+        let part = self.split_front(shape.depth);
+        let mut runs = part.runs(shape.longest_pages);
+        let mut used = 0;
+        for (entry, run) in entries.iter_mut().zip(&mut runs) {
+            set(entry, run.first, 0, run.len());
+            used += 1;
+        }
+        if !runs.is_done() || !trim(entries, used, &part) {
+            return (0, 0);
+        }
+        // CAST: a region has fewer than 2^31 pages.
+        (used as i32, part.len())
+    }
+
+    #[inline]
+    fn is_empty(&mut self) -> bool {
+        Payload::is_empty(self)
+    }
+}
+
+/// Removes the bytes from the first and the last of `used` entries that are in the pages of `part`,
+/// but not in `part`. Returns `false` if there is no entry.
+#[inline]
+fn trim(entries: &mut [bindings::scatterlist], used: usize, part: &Payload<'_>) -> bool {
+    let Some(entries @ [_, ..]) = entries.get_mut(..used) else {
+        return false;
+    };
+    if let Some(first) = entries.first_mut() {
+        first.offset = part.offset();
+        first.length = first.length.wrapping_sub(part.offset());
+    }
+    if let Some(last) = entries.last_mut() {
+        last.length = last.length.wrapping_sub(part.behind());
+    }
+    true
+}
+
+/// Returns the next piece that is not empty.
+fn next_piece<I: Iterator<Item = Piece>>(pieces: &mut Peekable<I>) -> Option<&mut Piece> {
+    while pieces.next_if(|p| p.len() == 0).is_some() {}
+    pieces.peek_mut()
+}
+
+/// Sets the memory of a scatterlist entry, as `sg_set_page()` does.
+#[inline(always)]
+fn set(entry: &mut bindings::scatterlist, page: NonNull<bindings::page>, offset: u32, len: u32) {
+    entry.page_link = entry.page_link & FLAGS | page.as_ptr().expose_provenance();
+    entry.offset = offset;
+    entry.length = len;
+}
