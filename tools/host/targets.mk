@@ -17,7 +17,7 @@ FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-covera
 FUZZ_HOST = $(shell $(HOST_CARGO) -vV | sed -n 's/^host: //p')
 FUZZ_BIN = tools/fuzz/target/$(FUZZ_HOST)/release
 
-.PHONY: check check-host check-rfc-map check-wire fuzz fuzz-build bench-wire
+.PHONY: check check-host check-rfc-map check-wire mutants fuzz fuzz-build bench-wire
 
 ## check-host: run the unit, property and golden-byte tests of wire and proto
 check-host:
@@ -33,7 +33,12 @@ check-wire:
 		$(HOST_CARGO) run --quiet --locked --example messages > "$$messages" && \
 		{ ./cross_check.py < "$$messages" || [ $$? -eq 77 ]; }
 
-check: check-host check-rfc-map check-wire
+## mutants: change wire and proto in small ways; check that their tests notice each change
+mutants:
+	@CARGO='$(CARGO)' JOBS='$(JOBS)' FILES='$(FILES)' MUTANTS='$(MUTANTS)' \
+		PYTHONDONTWRITEBYTECODE=1 python3 tools/mutants/run.py
+
+check: check-host check-rfc-map check-wire $(if $(filter-out 0,$(FULL)),mutants)
 
 fuzz-build:
 	@cd tools/fuzz && RUSTFLAGS='$(FUZZ_FLAGS)' $(HOST_CARGO) build --quiet --locked --release \
@@ -59,4 +64,6 @@ bench-wire:
 
 #: FUZZ_TIME= seconds for each target of make fuzz; default: 60
 #: FUZZ_TARGETS= targets of tools/fuzz/fuzz_targets that make fuzz runs; default: all
+#: FILES= files and folders below rust/ whose mutants are run, e.g. "proto/session wire/lists.rs"
+#: MUTANTS= regular expression; make mutants runs those whose names match
 #: CARGO= cargo of a stable toolchain
