@@ -4,13 +4,22 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 
 from . import doctor, listing
 from .errors import UsageError
 from .host import Host
+from .top import command as watching
+from .top.frame import Look
+from .top.latencies import EVENTS
+from .top.sample import Sampler
+from .top.terminal import Terminal
+from .trace import command as tracing
+from .trace.tracefs import Recording
 
 DESCRIPTION = "Shows connections of NFS over RDMA, and finds what is wrong with them."
 
@@ -28,6 +37,20 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("server", nargs="?", help="name or address of a server to be reached")
     one.add_argument("--json", action="store_true", help="print JSON")
     one.set_defaults(run=_doctor)
+
+    one = commands.add_parser("top", help="operations, latencies and connections, live")
+    one.add_argument("--interval", type=_interval, default=2.0, help="seconds; default: 2")
+    one.add_argument("--count", type=int, metavar="N", help="print N intervals, without a screen")
+    one.add_argument("--no-trace", action="store_true", help="no trace events: no latencies")
+    one.add_argument("--json", action="store_true", help="print JSON, one interval on each line")
+    one.set_defaults(run=_top)
+
+    one = commands.add_parser("trace", help="the way of each RPC while a command runs, in words")
+    one.add_argument("--xid", type=lambda text: int(text, 0), help="only the RPC with this XID")
+    one.add_argument("--all", action="store_true", help="also connections, and tasks without RDMA")
+    one.add_argument("--json", action="store_true", help="print JSON, one RPC on each line")
+    one.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND ...")
+    one.set_defaults(run=_trace)
     return top
 
 
@@ -40,6 +63,34 @@ def _doctor(host: Host, chosen: argparse.Namespace) -> int:
     result = doctor.examine(host, chosen.server)
     print(doctor.as_json(result) if chosen.json else doctor.as_text(result))
     return result.status
+
+
+def _interval(text: str) -> float:
+    seconds = float(text)
+    if not watching.SHORTEST <= seconds <= watching.LONGEST:
+        limits = f"{watching.SHORTEST:g} to {watching.LONGEST:g}"
+        raise argparse.ArgumentTypeError(f"an interval has {limits} seconds")
+    return seconds
+
+
+def _top(host: Host, chosen: argparse.Namespace) -> int:
+    with ExitStack() as stack:
+        source = None if chosen.no_trace else stack.enter_context(Recording(EVENTS))
+        sampler, look = Sampler(host, source), Look(interval=chosen.interval)
+        with suppress(KeyboardInterrupt):
+            if chosen.count or chosen.json:
+                show = functools.partial(print, flush=True)
+                watching.batch(sampler, look, chosen.count or sys.maxsize, chosen.json, show)
+            else:
+                watching.interactive(sampler, stack.enter_context(Terminal()), look)
+    return 0
+
+
+def _trace(_host: Host, chosen: argparse.Namespace) -> int:
+    argv = chosen.argv[1:] if chosen.argv[:1] == ["--"] else chosen.argv
+    wish = tracing.Wish(argv, chosen.xid, chosen.all, chosen.json)
+    with Recording(wish.events) as recording:
+        return tracing.trace(wish, recording, tracing.running)
 
 
 def main(arguments: Sequence[str], host: Host | None = None) -> int:

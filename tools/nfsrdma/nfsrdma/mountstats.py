@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the kernel counts for each operation of each mount, in /proc/self/mountstats."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .host import Host
+
+FILE = "/proc/self/mountstats"
+
+_DEVICE = re.compile(r"device (\S+) mounted on (\S+) with fstype (nfs4?)\b")
+_OPERATION = re.compile(r"\s+([A-Z0-9_]+): ([\d -]+)$")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The counters of one operation. Times are in milliseconds."""
+
+    operations: int = 0
+    transmissions: int = 0
+    timeouts: int = 0
+    sent: int = 0
+    received: int = 0
+    queued_ms: int = 0
+    rtt_ms: int = 0
+    execute_ms: int = 0
+    errors: int = 0
+
+    def __sub__(self, other: Counts) -> Counts:
+        """Returns the increase since `other`."""
+        return Counts(*(a - b for a, b in zip(self.values(), other.values(), strict=True)))
+
+    def __add__(self, other: Counts) -> Counts:
+        """Returns the sum."""
+        return Counts(*(a + b for a, b in zip(self.values(), other.values(), strict=True)))
+
+    def values(self) -> tuple[int, ...]:
+        """Returns the counters in the order of the file."""
+        return (
+            self.operations,
+            self.transmissions,
+            self.timeouts,
+            self.sent,
+            self.received,
+            self.queued_ms,
+            self.rtt_ms,
+            self.execute_ms,
+            self.errors,
+        )
+
+    @property
+    def retransmissions(self) -> int:
+        """The calls that were sent again."""
+        return max(0, self.transmissions - self.operations)
+
+
+def parse(text: str) -> dict[str, dict[str, Counts]]:
+    """Returns the counters of each operation by mount point, for mounts by RDMA."""
+    found: dict[str, dict[str, Counts]] = {}
+    point, is_rdma, operations = "", False, {}
+    for line in text.splitlines():
+        device = _DEVICE.match(line)
+        if device:
+            point, is_rdma, operations = device[2], False, {}
+        elif line.startswith("device "):
+            point = ""
+        elif line.strip().startswith("xprt:") and "rdma" in line:
+            is_rdma = True
+            found[point] = operations
+        elif is_rdma and point:
+            operation = _OPERATION.match(line)
+            if operation:
+                numbers = [int(word) for word in operation[2].split()][:9]
+                operations[operation[1]] = Counts(*numbers)
+    return found
+
+
+def read(host: Host) -> dict[str, Counts]:
+    """Returns the counters of each operation, added up over all mounts by RDMA."""
+    total: dict[str, Counts] = {}
+    for operations in parse(host.read(FILE) or "").values():
+        for name, counts in operations.items():
+            total[name] = total.get(name, Counts()) + counts
+    return total
+
+
+def increase(before: dict[str, Counts], after: dict[str, Counts]) -> dict[str, Counts]:
+    """Returns the increase of each operation that was used in between."""
+    grown = {name: counts - before.get(name, Counts()) for name, counts in after.items()}
+    # A mount that has gone takes its counters along.
+    return {name: counts for name, counts in grown.items() if counts.operations > 0}

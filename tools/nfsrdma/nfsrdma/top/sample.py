@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What has happened in one interval."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from .. import connections, mountstats
+from ..connections import Connection
+from ..errors import UsageError
+from ..host import Host
+from ..mountstats import Counts
+from ..trace.events import Event
+from .latencies import Form, Latencies
+
+
+class Source(Protocol):
+    """Where events come from."""
+
+    lost: int
+
+    def read(self, patience: float = 0) -> list[Event]:
+        """Returns the events since the last call."""
+
+    def set_filter(self, text: str) -> None:
+        """Sets the filter of all events."""
+
+
+@dataclass
+class Sample:
+    """One interval."""
+
+    seconds: float
+    connections: list[Connection] = field(default_factory=list)
+    #: Why the connections cannot be seen; empty if they can.
+    problem: str = ""
+    operations: dict[str, Counts] = field(default_factory=dict)
+    forms: dict[str, Form] = field(default_factory=dict)
+    one_in: int = 1
+    #: Events in a second; None without tracing.
+    event_rate: float | None = None
+    lost: int = 0
+    #: The part of a processor that this program has used.
+    own_load: float = 0
+
+    @property
+    def total(self) -> Counts:
+        """The counters of all operations."""
+        return sum(self.operations.values(), Counts())
+
+
+class Sampler:
+    """Takes one sample after the other."""
+
+    def __init__(
+        self, host: Host, source: Source | None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begins the first interval. Without a source of events there are no latencies."""
+        self._host, self._source, self._now = host, source, now
+        self._latencies = Latencies()
+        self._begin = now()
+        self._used = _used()
+        self._before = mountstats.read(host)
+
+    @property
+    def traces(self) -> bool:
+        """Whether there are latencies."""
+        return self._source is not None
+
+    def pump(self, patience: float) -> None:
+        """Takes events; waits up to `patience` seconds for one."""
+        if self._source:
+            self._latencies.feed(self._source.read(patience))
+
+    def take(self) -> Sample:
+        """Ends the interval and begins the next one."""
+        self.pump(0)
+        now, used, after = self._now(), _used(), mountstats.read(self._host)
+        seconds = max(now - self._begin, 0.001)
+        sample = Sample(seconds, operations=mountstats.increase(self._before, after))
+        sample.own_load = (used - self._used) / seconds
+        self._begin, self._used, self._before = now, used, after
+        try:
+            sample.connections = connections.read(self._host)
+        except UsageError as error:
+            sample.problem = str(error)
+        if self._source:
+            self._take_latencies(sample, self._source)
+        return sample
+
+    def _take_latencies(self, sample: Sample, source: Source) -> None:
+        sample.one_in = self._latencies.one_in
+        sample.forms, sample.event_rate = self._latencies.take(sample.seconds)
+        sample.lost = source.lost
+        if self._latencies.adapt(sample.event_rate):
+            source.set_filter(self._latencies.filter)
+
+
+def _used() -> float:
+    """Returns the seconds of a processor that this program has used."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Trace events: recording them, putting those of an RPC together, and telling them in words.
+
+- `events`: one line of the trace.
+- `tracefs`: a recording of its own, which disturbs no other user of the trace.
+- `rpcs`: the events of each RPC.
+- `words`: an RPC as a time line.
+- `command`: ``nfsrdma trace``.
+"""

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A recording of trace events in an instance of tracefs.
+
+Other users of the trace are not disturbed. The instance is removed at the end.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ..errors import UsageError
+from .events import Event, lost, parse_line
+
+ROOT = Path("/sys/kernel/tracing")
+
+#: Kilobytes of the buffer of each processor.
+_BUFFER = 4096
+
+#: Bytes that are read from the pipe at once.
+_CHUNK = 1 << 16
+
+
+class Recording:
+    """Records events from its begin to its end.
+
+    # Examples
+    ::
+
+        with Recording(["rpcrdma:xprtrdma_marshal"]) as recording:
+            ...
+        events = recording.events
+    """
+
+    def __init__(self, names: Iterable[str], root: Path = ROOT) -> None:
+        """Prepares to record events with these names, ``group:name``."""
+        self._names = list(names)
+        self._root = root
+        self._folder = root / "instances" / f"nfsrdma.{os.getpid()}"
+        self._pipe: int | None = None
+        self._rest = ""
+        #: The events that the kernel had no room for.
+        self.lost = 0
+        #: The names of events that this kernel does not have.
+        self.missing: list[str] = []
+
+    def __enter__(self) -> Self:
+        """Begins to record.
+
+        # Errors
+        `UsageError`: this is not possible here, and why.
+        """
+        if not (self._root / "events").is_dir():
+            raise UsageError(f"no trace in {self._root}: is tracefs mounted, and are you root?")
+        if not (self._root / "events/rpcrdma").is_dir():
+            raise UsageError("the module is not loaded: modprobe rpcrdma")
+        try:
+            self._folder.mkdir()
+            self._begin()
+        except OSError as error:
+            self._end()
+            raise UsageError(f"cannot record trace events: {error}") from error
+        return self
+
+    def _begin(self) -> None:
+        self._write("trace_clock", "mono")
+        self._write("buffer_size_kb", str(_BUFFER))
+        # The pipe holds the events back otherwise until half of the buffer is full.
+        with suppress(OSError):
+            self._write("buffer_percent", "0")
+        self._pipe = os.open(self._folder / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
+        for name in self._names:
+            self._enable(name)
+
+    def _enable(self, name: str) -> None:
+        group, _, event = name.partition(":")
+        try:
+            (self._folder / "events" / group / event / "enable").write_text("1")
+        except FileNotFoundError:
+            self.missing.append(name)
+
+    def _write(self, name: str, value: str) -> None:
+        (self._folder / name).write_text(value)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Ends recording, and removes what has not been read."""
+        self._end()
+
+    def _end(self) -> None:
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
+        with suppress(OSError):
+            self._write("events/enable", "0")
+        with suppress(OSError):
+            self._folder.rmdir()
+
+    def set_filter(self, text: str) -> None:
+        """Sets the filter of all events that are recorded; ``0`` records all of them."""
+        for name in self._names:
+            group, _, event = name.partition(":")
+            with suppress(OSError):
+                self._write(f"events/{group}/{event}/filter", text)
+
+    def stop(self) -> None:
+        """Ends recording. What was recorded can still be read."""
+        with suppress(OSError):
+            self._write("tracing_on", "0")
+
+    def read(self, patience: float = 0) -> list[Event]:
+        """Returns the events since the last call; waits up to `patience` seconds for one."""
+        if self._pipe is None:
+            return []
+        if patience:
+            select.select([self._pipe], [], [], patience)
+        text = self._rest + self._available(self._pipe)
+        complete, newline, self._rest = text.rpartition("\n")
+        lines = complete.splitlines() if newline else []
+        self.lost += lost(lines)
+        return [event for event in map(parse_line, lines) if event]
+
+    def _available(self, pipe: int) -> str:
+        """Returns the text that can be read without waiting."""
+        found = []
+        while True:
+            try:
+                data = os.read(pipe, _CHUNK)
+            except OSError as error:
+                if error.errno in (errno.EAGAIN, errno.EINTR):
+                    break
+                raise
+            if not data:
+                break
+            found.append(data)
+        return b"".join(found).decode(errors="replace")
