@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Makes the manual page rpcrdma(4) from Documentation/admin-guide.rst.
+"""Makes the manual pages rpcrdma(4) and nfsrdma(8) from Documentation/.
 
 Usage: man.py [--root DIR] FILE
 
-The page's date and version are those of the newest entry of debian/changelog and of VERSION.
+The name of FILE says which page. The page's date and version are those of the newest entry of
+debian/changelog and of VERSION.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from pathlib import Path
 
 from checks import rst
 
-SOURCE = f"{rst.FOLDER}/admin-guide.rst"
-SECTION = 4
+#: The source and the group of each page, by the name of the file to be made.
+PAGES = {
+    "rpcrdma.4": (f"{rst.FOLDER}/admin-guide.rst", "Kernel Interfaces Manual"),
+    "nfsrdma.8": (f"{rst.FOLDER}/nfsrdma.rst", "System Manager's Manual"),
+}
 
 # The guide's title is for HTML. A manual page begins with the section NAME.
 _TITLE = re.compile(r"\A.*?^NAME\n=+\n+(\S+) - (.*?)\n\n(?=\S+\n=+\n)", re.DOTALL | re.MULTILINE)
@@ -34,7 +38,7 @@ _HEAD = """\
 {below}
 
 :Manual section: {section}
-:Manual group: Kernel Interfaces Manual
+:Manual group: {group}
 :Date: {date}
 :Version: rpcrdma {version}
 
@@ -45,7 +49,7 @@ class GuideError(Exception):
     """The guide does not begin with a section NAME of the form `name - what it is`."""
 
 
-def with_head(guide: str, version: str, date: str) -> str:
+def with_head(guide: str, version: str, date: str, name: str = "rpcrdma.4") -> str:
     """Replaces the title and the section NAME of the guide by the head of a manual page.
 
     # Errors
@@ -54,14 +58,15 @@ def with_head(guide: str, version: str, date: str) -> str:
     match = _TITLE.match(guide)
     if not match:
         raise GuideError("the guide must begin with a section NAME: `rpcrdma - what it is`")
-    name, what = match[1], " ".join(match[2].split())
-    fields = {"section": SECTION, "date": date, "version": version}
-    lines = {"line": "=" * len(name), "below": "-" * len(what)}
-    head = _HEAD.format(name=name, what=what, **lines, **fields)
+    title, what = match[1], " ".join(match[2].split())
+    section, group = name.rpartition(".")[2], PAGES[name][1]
+    fields = {"section": section, "group": group, "date": date, "version": version}
+    lines = {"line": "=" * len(title), "below": "-" * len(what)}
+    head = _HEAD.format(name=title, what=what, **lines, **fields)
     return head + guide[match.end() :]
 
 
-def page(guide: str, version: str, date: str) -> str:
+def page(guide: str, version: str, date: str, name: str = "rpcrdma.4") -> str:
     """Returns the manual page as roff.
 
     # Errors
@@ -73,7 +78,9 @@ def page(guide: str, version: str, date: str) -> str:
     rst.register()
     settings = {"halt_level": 2, "input_encoding": "unicode", "output_encoding": "unicode"}
     tree = publish_doctree(
-        with_head(guide, version, date), source_path=SOURCE, settings_overrides=settings
+        with_head(guide, version, date, name),
+        source_path=PAGES[name][0],
+        settings_overrides=settings,
     )
     for reference in list(tree.findall(nodes.reference)):
         document = reference["refuri"].replace(".html", ".rst")
@@ -91,15 +98,19 @@ def main() -> int:
     def text(path: str) -> str:
         return (chosen.root / path).read_text(encoding="utf-8")
 
+    if chosen.file.name not in PAGES:
+        print(f"no such page: {chosen.file.name}; there are {', '.join(PAGES)}")
+        return 1
+    source = PAGES[chosen.file.name][0]
     stamp = _DATE.search(text("debian/changelog"))
     date = parsedate_to_datetime(stamp[1]).date().isoformat() if stamp else ""
     try:
-        made = page(text(SOURCE), text("VERSION").strip(), date)
+        made = page(text(source), text("VERSION").strip(), date, chosen.file.name)
     except ImportError:
         print("no docutils: install python3-docutils")
         return 1
     except GuideError as wrong:
-        print(f"{SOURCE}: {wrong}")
+        print(f"{source}: {wrong}")
         return 1
     chosen.file.parent.mkdir(parents=True, exist_ok=True)
     chosen.file.write_text(made, encoding="utf-8")

@@ -23,8 +23,9 @@ check-clippy:
 doc:
 	@$(CHECKS) tools/checks/doc.py
 
-## man: write the manual page build/rpcrdma.4, for man -l (needs python3-docutils)
+## man: write the manual pages build/*.4 and build/*.8, for man -l (needs python3-docutils)
 man:
 	@$(CHECKS) tools/checks/man.py build/rpcrdma.4
+	@$(CHECKS) tools/checks/man.py build/nfsrdma.8
 
 check: check-tree check-lint check-clippy

@@ -28,4 +28,4 @@ fi | tar -c --null --no-recursion --ignore-failed-read -T - | tar -x -C "$tree" 
 # -d: the package compiles no program, so the tools that the loop at the start checks are enough.
 (cd "$tree" && dpkg-buildpackage -d -us -uc --build=binary,source) >"$out/build.log" 2>&1 ||
 	die "dpkg-buildpackage failed: see $out/build.log"
-ls -l "$out/rpcrdma-dkms_${version}_all.deb"
+ls -l "$out/rpcrdma-dkms_${version}_all.deb" "$out/rpcrdma-tools_${version}_all.deb"

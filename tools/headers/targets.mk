@@ -19,7 +19,7 @@ modules_uninstall:
 # deb.sh builds the package in a separate directory, from the files that git tracks.
 DEB_DIR ?= build/deb
 #: DEB_DIR= where make deb builds; default: build/deb
-## deb: build the Debian package rpcrdma-dkms into build/deb
+## deb: build the Debian packages rpcrdma-dkms and rpcrdma-tools into build/deb
 deb:
 	@sh tools/headers/deb.sh '$(DEB_DIR)'
 

@@ -92,17 +92,27 @@ class Manual(unittest.TestCase):
         with self.assertRaises(SystemMessage), contextlib.redirect_stderr(io.StringIO()):
             self.page(GUIDE + "\n.. nonsense:: x\n")
 
-    def test_the_guide_itself_renders(self):
+    def rendered(self, name):
+        """Returns the lines of a page of the tree."""
         if not shutil.which("groff"):
             self.skipTest("needs groff")
-        page = self.page((TREE / man.SOURCE).read_text())
+        page = man.page((TREE / man.PAGES[name][0]).read_text(), "1.2.3", "2026-11-21", name)
         command = ["groff", "-man", "-t", "-Tutf8", "-ww", "-rLL=100n"]
         done = subprocess.run(command, input=page, capture_output=True, text=True, check=True)
         self.assertEqual(done.stderr, "")
         # A bold letter is printed twice, with a backspace in between.
-        lines = set(re.sub(".\b", "", done.stdout).splitlines())
+        return re.sub(".\b", "", done.stdout).splitlines()
+
+    def test_the_guide_itself_renders(self):
+        lines = self.rendered("rpcrdma.4")
         sections = {"NAME", "MOUNT OPTIONS", "TUNABLES", "MOUNTSTATS", "SEE ALSO"}
-        self.assertEqual(sections - lines, set())
+        self.assertEqual(sections - set(lines), set())
+
+    def test_the_page_of_the_command_renders(self):
+        lines = self.rendered("nfsrdma.8")
+        self.assertIn("System Manager's Manual", lines[0])
+        sections = {"NAME", "SYNOPSIS", "COMMANDS", "FINDINGS", "EXIT STATUS"}
+        self.assertEqual(sections - set(lines), set())
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ def test_findings() -> None:
     assert findings_page.parts(findings_page.PAGE.read_text())[1] == findings_page.table()
 
 
-def _commands() -> dict[str, argparse.ArgumentParser]:
+def commands() -> dict[str, argparse.ArgumentParser]:
     parser = cli.parser()
     (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     return dict(commands.choices)
@@ -25,14 +25,14 @@ def _commands() -> dict[str, argparse.ArgumentParser]:
 def test_subcommands() -> None:
     page = findings_page.PAGE.read_text()
     named = re.findall(r"^``nfsrdma (\w+)", page, re.M)
-    assert list(dict.fromkeys(named)) == list(_commands())
+    assert list(dict.fromkeys(named)) == list(commands())
 
 
 def test_options() -> None:
     page = findings_page.PAGE.read_text()
     options = {
         option
-        for command in _commands().values()
+        for command in commands().values()
         for action in command._actions
         for option in action.option_strings
         if option.startswith("--") and option != "--help"
