@@ -17,7 +17,7 @@ bench-path: lab-deps
 	@$(HARNESS) bench $(if $(KIND),--kind '$(KIND)') $(if $(VERBOSE),--verbose) \
 		$(if $(UPDATE),--update)
 
-#: KIND= the only kind of RPC that make bench-path measures
+#: KIND= the only kinds of RPC that make bench-path measures, for example srv_*
 #: VERBOSE=1 make bench-path prints the functions of each kind
 #: UPDATE=1 make bench-path writes the reference figures that check-harness compares with
 

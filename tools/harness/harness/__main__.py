@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     for name in ("explore", "explore-all"):
         commands.add_parser(name, help="run orders of events").add_argument("order", nargs="*")
     bench = commands.add_parser("bench", help="count instructions by kind of RPC")
-    bench.add_argument("--kind", default="", help="measure only this kind")
+    bench.add_argument("--kind", default="", help="measure only kinds that match")
     bench.add_argument("--verbose", action="store_true", help="also print counts by function")
     bench.add_argument("--update", action="store_true", help=f"write {figures.FILE.name}")
     return parser

@@ -26,6 +26,7 @@ HARNESS = Path(__file__).resolve().parent.parent
 KERNEL_OBJECTS = (
     *(f"net/sunrpc/{name}.o" for name in ("xprt", "sched", "clnt", "auth", "auth_null", "xdr")),
     *(f"net/sunrpc/{name}.o" for name in ("backchannel_rqst", "timer", "stats", "addr")),
+    *(f"net/sunrpc/{name}.o" for name in ("svc", "svc_xprt")),
     *(f"lib/{name}.o" for name in ("rbtree", "llist", "lwq", "xarray", "idr", "radix-tree")),
     *(f"lib/{name}.o" for name in ("refcount", "scatterlist", "find_bit", "percpu_counter")),
     "kernel/sched/build_utility.o",
@@ -33,6 +34,8 @@ KERNEL_OBJECTS = (
 _CRATES = ("core", "compiler_builtins", "ffi", "kernel", "bindings", "pin_init")
 RUST_OBJECTS = (*(f"rust/{name}.o" for name in _CRATES), "rust/helpers/helpers.o")
 STOCK_OBJECT = "net/sunrpc/xprtrdma/rpcrdma.o"
+#: The library with which the stock module's server makes RDMA Reads and Writes.
+STOCK_HELPERS = ("drivers/infiniband/core/rw.o",)
 #: Functions of the C library. They call no others, so they work with the kernel's stack alignment.
 LIBRARY = frozenset(
     {
@@ -201,8 +204,9 @@ def build(kernel: Kernel) -> list[Program]:
         programs = [Program("ours", path, ours, tuple(rust), version)]
         stock = kernel.obj / STOCK_OBJECT
         if stock.exists():
-            path = _link(kernel, "stock", [stock, *base], user, log)
-            programs.append(Program("stock", path, stock, (), version))
+            helpers = [kernel.obj / part for part in STOCK_HELPERS]
+            path = _link(kernel, "stock", [stock, *helpers, *base], user, log)
+            programs.append(Program("stock", path, stock, tuple(helpers), version))
     return programs
 
 

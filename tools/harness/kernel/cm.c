@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The connection manager. Each event is handled in a thread of its own; the events of an identifier
- * are handled one at a time. h_answer has the peer's answer to a connection request.
+ * are handled one at a time. h_answer has what the peer announces, and how it answers a connection
+ * request.
  */
 #include <linux/inet.h>
 #include <linux/sunrpc/rpc_rdma_cid.h>
@@ -12,6 +13,8 @@
 struct identifier {
 	struct rdma_cm_id id;
 	struct list_head all;
+	bool listening;
+	bool passive;	/* made for a connection request */
 	bool connected;
 	bool busy;	/* its event handler is running */
 };
@@ -143,6 +146,7 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ib_pd *pd, struct ib_qp_init_at
 	struct h_qp *qp = h_qp_create(pd, attr);
 
 	qp->id = id;
+	qp->passive = identifier_of(id)->passive;
 	id->qp = &qp->ib;
 	return 0;
 }
@@ -150,7 +154,6 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ib_pd *pd, struct ib_qp_init_at
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
 	h_qp_destroy(container_of(id->qp, struct h_qp, ib));
-	id->qp = NULL;
 }
 
 /*
@@ -189,6 +192,87 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 	event->event.param.conn.initiator_depth = 16;
 	event->event.param.conn.private_data = event->data;
 	event->event.param.conn.private_data_len = private_data(event->data);
+	return 0;
+}
+
+/* --- The passive side --- */
+
+int rdma_set_afonly(struct rdma_cm_id *id, int afonly)
+{
+	return 0;
+}
+
+int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+	memcpy(&id->route.addr.src_addr, addr, sizeof(struct sockaddr_in));
+	return 0;
+}
+
+int rdma_listen(struct rdma_cm_id *id, int backlog)
+{
+	identifier_of(id)->listening = true;
+	return 0;
+}
+
+static struct identifier *listener(void)
+{
+	struct identifier *self;
+
+	list_for_each_entry(self, &identifiers, all)
+		if (self->listening)
+			return self;
+	u_fail("nobody listens");
+}
+
+static void report_request(struct identifier *self)
+{
+	struct event *event = report(self, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	struct rdma_conn_param *parameters = &event->event.param.conn;
+
+	parameters->responder_resources = 16;
+	parameters->initiator_depth = 16;
+	parameters->private_data = event->data;
+	parameters->private_data_len = private_data(event->data);
+}
+
+/* Sends a connection request to the module's listener. */
+void h_cm_request(void)
+{
+	struct identifier *from = listener(), *self;
+	struct sockaddr_in peer = {
+		.sin_family = AF_INET, .sin_port = htons(700), .sin_addr.s_addr = htonl(0x0a000003),
+	};
+	struct rdma_cm_id *id;
+
+	id = __rdma_create_kernel_id(&init_net, from->id.event_handler, from->id.context,
+				     from->id.ps, from->id.qp_type, NULL);
+	self = identifier_of(id);
+	self->passive = true;
+	id->device = &h_device;
+	id->port_num = 1;
+	id->route.addr = from->id.route.addr;
+	memcpy(&id->route.addr.dst_addr, &peer, sizeof(peer));
+	report_request(self);
+}
+
+int rdma_set_ack_timeout(struct rdma_cm_id *id, u8 timeout)
+{
+	return 0;
+}
+
+int rdma_notify(struct rdma_cm_id *id, enum ib_event_type event)
+{
+	return 0;
+}
+
+int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
+{
+	struct identifier *self = identifier_of(id);
+
+	self->connected = true;
+	h_connections++;
+	h_qp = container_of(id->qp, struct h_qp, ib);
+	report(self, RDMA_CM_EVENT_ESTABLISHED, 0);
 	return 0;
 }
 

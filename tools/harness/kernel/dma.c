@@ -142,6 +142,21 @@ void dma_unmap_page_attrs(struct device *dev, dma_addr_t addr, size_t size,
 	unmap(addr, size, way);
 }
 
+dma_addr_t dma_map_phys(struct device *dev, phys_addr_t phys, size_t size,
+			enum dma_data_direction way, unsigned long attrs)
+{
+	u64 addr = (u64)phys_to_virt(phys);
+
+	map(addr, size, way);
+	return addr;
+}
+
+void dma_unmap_phys(struct device *dev, dma_addr_t addr, size_t size, enum dma_data_direction way,
+		    unsigned long attrs)
+{
+	unmap(addr, size, way);
+}
+
 unsigned int dma_map_sg_attrs(struct device *dev, struct scatterlist *sgl, int nents,
 			      enum dma_data_direction way, unsigned long attrs)
 {

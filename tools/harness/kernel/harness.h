@@ -16,14 +16,17 @@
  *   cm.c		the connection manager
  *   peer.c		the responder: decodes the messages that it receives
  *   reply.c		the responder: encodes its replies
+ *   requester.c	the requester: its calls, its memory, the replies that it receives
  *   client.c		RPCs: start, cancellation, end, and the stop before their buffers are freed
  *   kinds.c		RPCs: the kinds, with their arguments and results
- *   transport.c	one transport of the module: creation, checks, destruction
+ *   transport.c	one transport of the client: creation, checks, destruction
+ *   service.c		the service whose transport the module's server is
  *   callback.c		the service that replies to the server's calls
  *   scenario.c		scenarios without a fault
  *   faults.c		scenarios with a fault
  *   explore.c		runs events in all orders
  *   schedule.c		the events, and the checks after each event
+ *   wire.h		reads and writes the words of a message
  *   bench.c		repeats each kind of RPC, for callgrind
  */
 #ifndef HARNESS_H
@@ -136,6 +139,7 @@ struct h_wr {
 	enum ib_wc_status status;
 	u64 addr;
 	u32 len;
+	u64 remote;
 	u32 key;
 	int access;
 	struct h_mr *mr;
@@ -155,6 +159,7 @@ struct h_qp {
 	struct ib_qp_cap cap;
 	void (*event_handler)(struct ib_event *event, void *context);
 	bool drained, destroyed, broken;
+	bool passive;			/* the peer has asked for the connection */
 	bool hold;			/* executes no work request while set */
 	struct rdma_cm_id *id;
 };
@@ -187,6 +192,7 @@ void h_deliver(struct h_qp *qp, struct h_wr *wr);
 bool h_run_cm(void);
 void h_cm_disconnected(void);
 void h_cm_removed(void);
+void h_cm_request(void);
 /* The peer's answer to a connection request. */
 struct h_answer {
 	bool refuse;
@@ -310,8 +316,25 @@ bool h_rpc_waits(const struct h_rpc *rpc);
 extern struct rpc_clnt h_clnt;
 extern bool h_quiet;
 
+/* --- requester.c --- */
+/* Sends a call to the module's server. */
+void h_ask(enum h_kind_number kind);
+bool h_answered(void);	/* whether the reply to the last call has been received */
+void h_requester_receive(const void *message, u32 len, u32 invalidated);
+/* Carries out an RDMA Read or Write of the module's server. */
+void h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write);
+
+/* --- service.c --- */
+void h_serve_begin(void);	/* loads the module, starts a service, connects to it */
+/* Sends a call, and delivers all completions until it is answered. */
+void h_serve(enum h_kind_number kind);
+void h_serve_end(void);		/* undoes h_serve_begin(), and checks that nothing is left */
+
 /* --- transport.c --- */
 extern struct rpc_xprt *h_xprt;
+extern bool h_ready;		/* code of the module that is not in a thread may not sleep */
+void h_load(void);		/* loads the module, and adds a device */
+void h_unload(void);		/* unloads the module, and checks that nothing is left */
 extern unsigned int h_disconnects;	/* calls of xprt_force_disconnect() */
 void h_begin(void);		/* loads the module, adds a device, creates a transport */
 void h_connect(void);		/* connects the transport by one inline RPC */

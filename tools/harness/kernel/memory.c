@@ -3,6 +3,7 @@
 #include <linux/gfp.h>
 #include <linux/mempool.h>
 #include <linux/mm.h>
+#include <linux/folio_batch.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include "harness.h"
@@ -18,7 +19,7 @@ static void *take(size_t size, gfp_t flags, const void *owner)
 {
 	void *p = u_alloc(size, owner);
 
-	if (gfpflags_allow_blocking(flags) && !h_in_thread() && h_xprt)
+	if (gfpflags_allow_blocking(flags) && !h_in_thread() && h_ready)
 		u_fail("violation: a handler makes an allocation that may sleep, at <%p>", owner);
 	memset(p, flags & __GFP_ZERO ? 0 : 0xa5, size);
 	return p;
@@ -223,4 +224,35 @@ unsigned long get_free_pages_noprof(gfp_t flags, unsigned int order)
 void __folio_put(struct folio *folio)
 {
 	kfree(page_address(&folio->page));
+}
+
+struct folio *__folio_alloc_noprof(gfp_t flags, unsigned int order, int node, nodemask_t *mask)
+{
+	return page_folio(alloc_pages_node_noprof(node, flags, order));
+}
+
+/* Fills the empty entries of an array. Returns the number of entries that are not empty. */
+unsigned long alloc_pages_bulk_noprof(gfp_t flags, int node, nodemask_t *mask, int count,
+				      struct page **pages)
+{
+	int i;
+
+	for (i = 0; i < count; i++)
+		if (!pages[i])
+			pages[i] = alloc_pages_node_noprof(node, flags, 0);
+	return count;
+}
+
+void release_pages(release_pages_arg arg, int count)
+{
+	int i;
+
+	for (i = 0; i < count; i++)
+		folio_put(page_folio(encoded_page_ptr(arg.encoded_pages[i])));
+}
+
+void __folio_batch_release(struct folio_batch *batch)
+{
+	while (batch->nr)
+		folio_put(batch->folios[--batch->nr]);
 }

@@ -3,60 +3,43 @@
  * The responder's receive path: it decodes RPC-over-RDMA version one (RFC 8166), and checks every
  * field. A wrong field is a violation.
  */
-#include "harness.h"
+#include "wire.h"
 
 unsigned int h_backward_replies;
 static LIST_HEAD(calls);
 
-/* The position in a message that is being decoded. */
-struct cursor {
-	const u8 *p;
-	u32 left;
-};
-
-static u32 word(struct cursor *cursor)
-{
-	u32 value;
-
-	h_expect(cursor->left >= 4, "violation: a message is truncated");
-	value = get_unaligned_be32(cursor->p);
-	cursor->p += 4;
-	cursor->left -= 4;
-	return value;
-}
-
-static void segment(struct cursor *cursor, struct h_chunk *chunk, u32 position)
+static void segment(struct h_cursor *cursor, struct h_chunk *chunk, u32 position)
 {
 	unsigned int n = chunk->count++;
 
 	h_expect(n < H_SEGMENTS, "violation: a chunk has more than %u segments", n);
 	chunk->segments[n].position = position;
-	chunk->segments[n].key = word(cursor);
-	chunk->segments[n].len = word(cursor);
-	chunk->segments[n].addr = (u64)word(cursor) << 32;
-	chunk->segments[n].addr |= word(cursor);
+	chunk->segments[n].key = h_word(cursor);
+	chunk->segments[n].len = h_word(cursor);
+	chunk->segments[n].addr = (u64)h_word(cursor) << 32;
+	chunk->segments[n].addr |= h_word(cursor);
 }
 
-static void write_chunk(struct cursor *cursor, struct h_chunk *chunk)
+static void write_chunk(struct h_cursor *cursor, struct h_chunk *chunk)
 {
-	u32 count = word(cursor);
+	u32 count = h_word(cursor);
 
 	while (count--)
 		segment(cursor, chunk, 0);
 }
 
-static void lists(struct cursor *cursor, struct h_call *call)
+static void lists(struct h_cursor *cursor, struct h_call *call)
 {
-	while (word(cursor)) {
-		u32 position = word(cursor);
+	while (h_word(cursor)) {
+		u32 position = h_word(cursor);
 
 		segment(cursor, &call->read, position);
 	}
-	while (word(cursor)) {
+	while (h_word(cursor)) {
 		h_expect(!call->write.count, "violation: a message has two write chunks");
 		write_chunk(cursor, &call->write);
 	}
-	if (word(cursor))
+	if (h_word(cursor))
 		write_chunk(cursor, &call->reply);
 }
 
@@ -88,7 +71,7 @@ static void check_payload(struct h_call *call, const u8 *payload, u32 len)
 }
 
 /* Assembles the RPC message: the inline part, or a read chunk at position zero. */
-static void message(struct h_call *call, struct cursor *inline_part)
+static void message(struct h_call *call, struct h_cursor *inline_part)
 {
 	static u8 payload[2 << 20];
 	u32 len;
@@ -110,22 +93,22 @@ static void message(struct h_call *call, struct cursor *inline_part)
 	}
 }
 
-static bool is_backward_reply(const struct h_call *call, const struct cursor *cursor)
+static bool is_backward_reply(const struct h_call *call, const struct h_cursor *cursor)
 {
 	return call->proc == 0 && cursor->left >= 8 && get_unaligned_be32(cursor->p + 4) == 1;
 }
 
 void h_peer_receive(struct h_qp *qp, const void *bytes, u32 len)
 {
-	struct cursor cursor = { bytes, len };
+	struct h_cursor cursor = { bytes, len };
 	struct h_call *call = u_alloc(sizeof(*call), NULL);
 
 	memset(call, 0, offsetof(struct h_call, bytes));
 	call->qp = qp;
-	call->xid = word(&cursor);
-	h_expect(word(&cursor) == 1, "violation: a message has another version");
-	call->credits = word(&cursor);
-	call->proc = word(&cursor);
+	call->xid = h_word(&cursor);
+	h_expect(h_word(&cursor) == 1, "violation: a message has another version");
+	call->credits = h_word(&cursor);
+	call->proc = h_word(&cursor);
 	h_expect(call->proc <= 1, "violation: a message has type %u", call->proc);
 	lists(&cursor, call);
 	call->header = len - cursor.left;

@@ -30,6 +30,8 @@ struct h_qp *h_qp_create(struct ib_pd *pd, const struct ib_qp_init_attr *attr)
 	qp->ib.qp_num = ++numbers;
 	qp->ib.res.id = numbers;
 	qp->cap = attr->cap;
+	qp->ib.max_write_sge = attr->cap.max_send_sge;
+	qp->ib.max_read_sge = min(attr->cap.max_send_sge, pd->device->attrs.max_sge_rd);
 	qp->event_handler = attr->event_handler;
 	INIT_LIST_HEAD(&qp->sq);
 	INIT_LIST_HEAD(&qp->rq);
@@ -62,6 +64,7 @@ void h_qp_destroy(struct h_qp *qp)
 	atomic_dec(&qp->ib.send_cq->usecnt);
 	atomic_dec(&qp->ib.recv_cq->usecnt);
 	list_del(&qp->all);
+	qp->id->qp = NULL;
 	h_mr_forget(qp);
 	h_peer_forget(qp);
 	if (h_qp == qp)
@@ -140,6 +143,10 @@ static void note(struct h_wr *mine, const struct ib_send_wr *wr)
 {
 	mine->opcode = wr->opcode;
 	mine->signalled = wr->send_flags & IB_SEND_SIGNALED;
+	if (wr->opcode == IB_WR_RDMA_READ || wr->opcode == IB_WR_RDMA_WRITE) {
+		mine->remote = rdma_wr(wr)->remote_addr;
+		mine->key = rdma_wr(wr)->rkey;
+	}
 	switch (wr->opcode) {
 	case IB_WR_REG_MR:
 		mine->mr = container_of(reg_wr(wr)->mr, struct h_mr, ib);
@@ -151,31 +158,51 @@ static void note(struct h_wr *mine, const struct ib_send_wr *wr)
 		mine->key = wr->ex.invalidate_rkey;
 		mine->wc_opcode = IB_WC_LOCAL_INV;
 		break;
+	case IB_WR_SEND_WITH_INV:
+		mine->key = wr->ex.invalidate_rkey;
+		fallthrough;
 	case IB_WR_SEND:
 		mine->wc_opcode = IB_WC_SEND;
 		break;
 	case IB_WR_RDMA_WRITE:
 		mine->wc_opcode = IB_WC_RDMA_WRITE;
 		break;
+	case IB_WR_RDMA_READ:
+		mine->wc_opcode = IB_WC_RDMA_READ;
+		break;
 	default:
 		u_fail("a work request has opcode %d", wr->opcode);
 	}
 }
 
-/* A Send with its list of SGEs, which the execution gathers. The stock module uses several SGEs. */
+/* A work request with its list of SGEs. */
 struct gathered {
 	struct h_wr wr;
 	int num_sge;
 	struct ib_sge sge[32];
 };
 
-static struct h_wr *make_send(const struct ib_send_wr *wr)
+static bool has_sges(const struct ib_send_wr *wr)
+{
+	switch (wr->opcode) {
+	case IB_WR_SEND:
+	case IB_WR_SEND_WITH_INV:
+	case IB_WR_RDMA_READ:
+	case IB_WR_RDMA_WRITE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static struct h_wr *make_gathered(const struct ib_send_wr *wr)
 {
 	struct gathered *mine = u_alloc(sizeof(*mine), NULL);
 
 	memset(mine, 0, sizeof(*mine));
 	mine->wr.cqe = wr->wr_cqe;
 	mine->num_sge = wr->num_sge;
+	h_expect(wr->num_sge <= ARRAY_SIZE(mine->sge), "a work request has too many SGEs");
 	memcpy(mine->sge, wr->sg_list, wr->num_sge * sizeof(*wr->sg_list));
 	mine->wr.addr = wr->num_sge ? wr->sg_list->addr : 0;
 	mine->wr.len = wr->num_sge ? wr->sg_list->length : 0;
@@ -191,8 +218,7 @@ int h_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_s
 		return -EINVAL;
 	}
 	for (; wr; wr = wr->next) {
-		struct h_wr *mine = wr->opcode == IB_WR_SEND ? make_send(wr) :
-				    make(wr->wr_cqe, NULL, 0);
+		struct h_wr *mine = has_sges(wr) ? make_gathered(wr) : make(wr->wr_cqe, NULL, 0);
 
 		note(mine, wr);
 		list_add_tail(&mine->list, &qp->sq);
@@ -239,7 +265,38 @@ static void send(struct h_qp *qp, struct gathered *send)
 		memcpy(message + len, (void *)sge->addr, sge->length);
 		len += sge->length;
 	}
-	h_peer_receive(qp, message, len);
+	if (qp->passive)
+		h_requester_receive(message, len, send->wr.key);
+	else
+		h_peer_receive(qp, message, len);
+}
+
+/* Executes an RDMA Read or Write of a responder. */
+static void move(struct gathered *move, enum dma_data_direction way)
+{
+	u64 addr = move->wr.remote;
+	int i;
+
+	for (i = 0; i < move->num_sge; i++) {
+		struct ib_sge *sge = &move->sge[i];
+		void *local = (void *)sge->addr;
+
+		if (!h_dma_covers(sge->addr, sge->length, way))
+			h_violation("an RDMA Read or Write uses memory that is not mapped for it");
+		h_requester_access(move->wr.key, addr, local, sge->length, way == DMA_TO_DEVICE);
+		addr += sge->length;
+	}
+}
+
+/* A client writes nothing to its peer's memory: its RDMA Writes have no bytes. */
+static void write(struct h_qp *qp, struct h_wr *wr)
+{
+	if (qp->passive)
+		return move(container_of(wr, struct gathered, wr), DMA_TO_DEVICE);
+	if (h_faults.write) {
+		wr->status = h_faults.write;
+		h_qp_error(qp);
+	}
 }
 
 static void execute(struct h_qp *qp, struct h_wr *wr)
@@ -253,12 +310,12 @@ static void execute(struct h_qp *qp, struct h_wr *wr)
 			h_violation("LOCAL_INV of R_key %#x, which no region has", wr->key);
 		return;
 	case IB_WR_SEND:
+	case IB_WR_SEND_WITH_INV:
 		return send(qp, container_of(wr, struct gathered, wr));
 	case IB_WR_RDMA_WRITE:
-		if (!h_faults.write)
-			return;
-		wr->status = h_faults.write;
-		return h_qp_error(qp);
+		return write(qp, wr);
+	case IB_WR_RDMA_READ:
+		return move(container_of(wr, struct gathered, wr), DMA_FROM_DEVICE);
 	default:
 		return;
 	}

@@ -1,42 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The responder's send path: it encodes and sends replies and calls. */
-#include "harness.h"
+#include "wire.h"
 
 u32 h_grant = 128;
 
-struct writer {
-	u8 *p;
-	u32 len;
-};
-
-static void put(struct writer *out, u32 value)
-{
-	put_unaligned_be32(value, out->p + out->len);
-	out->len += 4;
-}
-
-static void put_header(struct writer *out, const struct h_call *call, const struct h_reply *how,
+static void put_header(struct h_writer *out, const struct h_call *call, const struct h_reply *how,
 		       u32 proc)
 {
-	put(out, call->xid);
-	put(out, how->version ?: 1);
-	put(out, how->credits ?: h_grant);
-	put(out, proc);
+	h_put(out, call->xid);
+	h_put(out, how->version ?: 1);
+	h_put(out, how->credits ?: h_grant);
+	h_put(out, proc);
 }
 
 /* Encodes the segments of a chunk, with the number of bytes written to each. */
-static void put_chunk(struct writer *out, const struct h_chunk *chunk, u32 written)
+static void put_chunk(struct h_writer *out, const struct h_chunk *chunk, u32 written)
 {
 	unsigned int i;
 
-	put(out, chunk->count);
+	h_put(out, chunk->count);
 	for (i = 0; i < chunk->count; i++) {
 		u32 n = min(written, chunk->segments[i].len);
 
-		put(out, chunk->segments[i].key);
-		put(out, n);
-		put(out, chunk->segments[i].addr >> 32);
-		put(out, (u32)chunk->segments[i].addr);
+		h_put(out, chunk->segments[i].key);
+		h_put(out, n);
+		h_put(out, chunk->segments[i].addr >> 32);
+		h_put(out, (u32)chunk->segments[i].addr);
 		written -= n;
 	}
 }
@@ -57,21 +46,21 @@ static void push(const struct h_call *call, const struct h_chunk *chunk, u8 *dat
 }
 
 /* Encodes the RPC reply up to its payload: accepted, AUTH_NULL, success, and results. */
-static void put_results(struct writer *out, const struct h_call *call, const struct h_kind *kind,
+static void put_results(struct h_writer *out, const struct h_call *call, const struct h_kind *kind,
 			u32 payload)
 {
 	u32 end;
 
-	put(out, call->xid);
-	put(out, 1);
-	put(out, 0);
-	put(out, 0);
-	put(out, 0);
-	put(out, 0);
+	h_put(out, call->xid);
+	h_put(out, 1);
+	h_put(out, 0);
+	h_put(out, 0);
+	h_put(out, 0);
+	h_put(out, 0);
 	end = out->len + kind->reply_head;
 	while (out->len < end - 4)
-		put(out, call->xid);
-	put(out, payload);
+		h_put(out, call->xid);
+	h_put(out, payload);
 }
 
 static void fill(u8 *payload, u32 len, u32 seed)
@@ -85,11 +74,11 @@ static void fill(u8 *payload, u32 len, u32 seed)
 static u8 payload[2 << 20];
 
 /* Encodes the reply. The RPC message follows the header, or goes to the reply chunk. */
-static void put_message(struct writer *out, const struct h_call *call, const struct h_reply *how)
+static void put_message(struct h_writer *out, const struct h_call *call, const struct h_reply *how)
 {
 	static u8 room[2 << 20];
 	const struct h_kind *kind = &h_kinds[call->kind];
-	struct writer message = { room };
+	struct h_writer message = { room };
 	u32 len = kind->receive_pages - how->shorter;
 	bool chunk = call->write.count && !how->unused;
 
@@ -100,15 +89,15 @@ static void put_message(struct writer *out, const struct h_call *call, const str
 		message.len += round_up(len, 4);
 	}
 	put_header(out, call, how, call->reply.count && !how->unused);
-	put(out, 0);
+	h_put(out, 0);
 	if (call->write.count) {
-		put(out, 1);
+		h_put(out, 1);
 		put_chunk(out, &call->write, chunk ? len : 0);
 		if (chunk)
 			push(call, &call->write, payload, len);
 	}
-	put(out, 0);
-	put(out, call->reply.count != 0);
+	h_put(out, 0);
+	h_put(out, call->reply.count != 0);
 	if (!call->reply.count) {
 		memcpy(out->p + out->len, room, message.len);
 		out->len += message.len;
@@ -122,10 +111,10 @@ static void put_message(struct writer *out, const struct h_call *call, const str
 	}
 }
 
-static void put_error(struct writer *out, const struct h_call *call, const struct h_reply *how)
+static void put_error(struct h_writer *out, const struct h_call *call, const struct h_reply *how)
 {
 	put_header(out, call, how, 4);
-	put(out, 2);
+	h_put(out, 2);
 }
 
 static u32 key_of(const struct h_call *call, const struct h_reply *how)
@@ -153,7 +142,7 @@ static bool is_open(const struct h_call *call, const struct h_chunk *chunk)
 bool h_answer_call(struct h_call *call, const struct h_reply *how)
 {
 	static u8 bytes[2 << 20];
-	struct writer out = { bytes };
+	struct h_writer out = { bytes };
 	struct h_qp *qp = call->qp;
 	bool writes = !how->error && !how->unused;
 
@@ -178,16 +167,16 @@ void h_answer_unknown(u32 xid, u32 key)
 	struct h_call call = { .xid = xid };
 	struct h_reply how = {};
 	u8 bytes[64];
-	struct writer out = { bytes };
+	struct h_writer out = { bytes };
 
 	put_header(&out, &call, &how, 0);
-	put(&out, 0);
-	put(&out, 0);
-	put(&out, 0);
-	put(&out, xid);
-	put(&out, 1);
+	h_put(&out, 0);
+	h_put(&out, 0);
+	h_put(&out, 0);
+	h_put(&out, xid);
+	h_put(&out, 1);
 	while (out.len < sizeof(bytes))
-		put(&out, 0);
+		h_put(&out, 0);
 	h_arrive(h_qp, bytes, out.len, key);
 }
 
@@ -197,16 +186,16 @@ void h_call_back(u32 xid)
 	struct h_call call = { .xid = xid };
 	struct h_reply how = {};
 	u8 bytes[80];
-	struct writer out = { bytes };
+	struct h_writer out = { bytes };
 
 	put_header(&out, &call, &how, 0);
-	put(&out, 0);
-	put(&out, 0);
-	put(&out, 0);
-	put(&out, xid);
-	put(&out, 0);
-	put(&out, 2);
+	h_put(&out, 0);
+	h_put(&out, 0);
+	h_put(&out, 0);
+	h_put(&out, xid);
+	h_put(&out, 0);
+	h_put(&out, 2);
 	while (out.len < sizeof(bytes))
-		put(&out, 0);
+		h_put(&out, 0);
 	h_arrive(h_qp, bytes, out.len, 0);
 }

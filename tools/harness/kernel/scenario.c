@@ -24,6 +24,17 @@ static void each_kind(const struct h_reply *how)
 	h_end();
 }
 
+/* Serves one call of each kind, twice, and unloads the module. */
+static void served(void)
+{
+	unsigned int i;
+
+	h_serve_begin();
+	for (i = 0; i < 2 * H_KINDS; i++)
+		h_serve(i % H_KINDS);
+	h_serve_end();
+}
+
 static void local_invalidation(void)
 {
 	each_kind(&plain);
@@ -189,6 +200,7 @@ static void abandoned(void)
 }
 
 const struct h_scenario h_scenarios[] = {
+	{ "served", served },
 	{ "local_invalidation", local_invalidation },
 	{ "remote_invalidation", remote_invalidation },
 	{ "chunk_unused", chunk_unused },

@@ -3,6 +3,7 @@
  * Threads. Each thread is a coroutine, and runs until it sleeps or ends. The driver is not a
  * thread: functions that it calls directly, such as completion handlers, may not sleep.
  */
+#include <linux/kthread.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/wait.h>
@@ -56,16 +57,23 @@ static struct thread *take_spare(void)
 	return thread;
 }
 
-void h_spawn(const char *name, void (*function)(void *), void *argument)
+/* Creates a thread that sleeps until it is woken. */
+static struct thread *create(const char *name, void (*function)(void *), void *argument)
 {
 	struct thread *thread = take_spare();
 
 	thread->name = name;
 	thread->function = function;
 	thread->argument = argument;
-	thread->ready = true;
-	thread->task.__state = TASK_RUNNING;
+	thread->ready = false;
+	thread->task.__state = TASK_UNINTERRUPTIBLE;
 	list_add_tail(&thread->list, &living);
+	return thread;
+}
+
+void h_spawn(const char *name, void (*function)(void *), void *argument)
+{
+	wake_up_process(&create(name, function, argument)->task);
 }
 
 bool h_in_thread(void)
@@ -164,6 +172,28 @@ void io_schedule(void)
 int __cond_resched_lock(spinlock_t *lock)
 {
 	return 0;
+}
+
+struct kthread {
+	int (*function)(void *data);
+	void *data;
+};
+
+static void run_kthread(void *argument)
+{
+	struct kthread kthread = *(struct kthread *)argument;
+
+	u_free(argument);
+	kthread.function(kthread.data);
+}
+
+struct task_struct *kthread_create_on_node(int (*function)(void *data), void *data, int node,
+					   const char format[], ...)
+{
+	struct kthread *kthread = u_alloc(sizeof(*kthread), NULL);
+
+	*kthread = (struct kthread) { function, data };
+	return &create("a kernel thread", run_kthread, kthread)->task;
 }
 
 void h_settle(void)

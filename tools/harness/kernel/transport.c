@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The module and one transport of it: creation, checks, destruction. */
+/* The module and one transport of its client: creation, checks, destruction. */
 #include <linux/in.h>
 #include <linux/sunrpc/clnt.h>
 #include <linux/sunrpc/sched.h>
@@ -17,6 +17,7 @@ void xprt_force_disconnect_in_sunrpc(struct rpc_xprt *xprt) __asm__("__real_xprt
 void count_force_disconnect(struct rpc_xprt *xprt) __asm__("__wrap_xprt_force_disconnect");
 
 struct rpc_xprt *h_xprt;
+bool h_ready;
 unsigned int h_disconnects;
 static unsigned long live_before;
 
@@ -58,7 +59,7 @@ static void make_xprt(void *unused)
 	h_xprt = xprt;
 }
 
-void h_begin(void)
+void h_load(void)
 {
 	int error = -1;
 
@@ -74,9 +75,15 @@ void h_begin(void)
 	h_expect(!error, "the module does not start: %d", error);
 	h_spawn("a device", h_device_add, NULL);
 	h_settle();
+}
+
+void h_begin(void)
+{
+	h_load();
 	h_spawn("mount", make_xprt, NULL);
 	h_settle();
 	h_expect(h_xprt, "there is no transport");
+	h_ready = true;
 	h_wrap_operations(h_xprt);
 	h_client_init(h_xprt);
 }
@@ -113,6 +120,14 @@ static void check_nothing_left(void)
 	}
 }
 
+void h_unload(void)
+{
+	h_ready = false;
+	h_spawn("rmmod", run_exit, NULL);
+	h_settle();
+	check_nothing_left();
+}
+
 void h_end(void)
 {
 	h_peer_drop_all();
@@ -120,9 +135,7 @@ void h_end(void)
 	h_settle();
 	h_pass(10000);
 	h_xprt = NULL;
-	h_spawn("rmmod", run_exit, NULL);
-	h_settle();
-	check_nothing_left();
+	h_unload();
 }
 
 /*

@@ -3,6 +3,7 @@
  * Workqueues, timers and time. Time passes only in h_pass(). Each work item runs in a thread of its
  * own, in the order of queueing.
  */
+#include <linux/delay.h>
 #include <linux/jiffies.h>
 #include <linux/sched.h>
 #include <linux/timer.h>
@@ -151,6 +152,15 @@ bool flush_work(struct work_struct *work)
 	return busy;
 }
 
+bool flush_delayed_work(struct delayed_work *work)
+{
+	struct entry *entry = find(&delayed, &work->work);
+
+	if (entry)
+		list_move_tail(&entry->list, &queued);
+	return flush_work(&work->work);
+}
+
 bool cancel_work_sync(struct work_struct *work)
 {
 	bool was = cancel(work);
@@ -262,6 +272,11 @@ int timer_delete_sync(struct timer_list *timer)
 	return 1;
 }
 
+int timer_shutdown_sync(struct timer_list *timer)
+{
+	return timer_delete_sync(timer);
+}
+
 int mod_timer(struct timer_list *timer, unsigned long expires)
 {
 	int was = timer_delete_sync(timer);
@@ -298,6 +313,16 @@ long schedule_timeout(long timeout)
 	schedule();
 	timer_delete_sync(&alarm.timer);
 	return time_before(jiffies, end) ? end - jiffies : 0;
+}
+
+void msleep(unsigned int ms)
+{
+	unsigned long left = __msecs_to_jiffies(ms) + 1;
+
+	while (left) {
+		__set_current_state(TASK_UNINTERRUPTIBLE);
+		left = schedule_timeout(left);
+	}
 }
 
 unsigned long round_jiffies_relative(unsigned long j)

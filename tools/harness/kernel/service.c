@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The service, as nfsd is one: its threads receive with svc_recv(). The kernel's own svc.o and
+ * svc_xprt.o do the rest. It knows the procedures of kinds.c.
+ */
+#include <linux/sunrpc/svc.h>
+#include <linux/sunrpc/svc_xprt.h>
+#include <linux/sunrpc/svcsock.h>
+#include <net/net_namespace.h>
+#include "harness.h"
+
+static struct svc_serv *service;
+
+static void check_arguments(struct svc_rqst *rqst, const struct h_kind *kind)
+{
+	u32 i, word;
+
+	for (i = 0; i < kind->call_head / 4; i++) {
+		h_expect(!xdr_stream_decode_u32(&rqst->rq_arg_stream, &word),
+			 "a call is too short for its arguments");
+		if (word != be32_to_cpu(rqst->rq_xid))
+			h_violation("a call has the arguments of another one");
+	}
+}
+
+static void check_payload(struct svc_rqst *rqst, const struct h_kind *kind)
+{
+	static u8 bytes[2 << 20];
+	struct xdr_buf payload;
+	u32 i;
+
+	h_expect(xdr_stream_subsegment(&rqst->rq_arg_stream, &payload, kind->send_pages),
+		 "a call has no payload");
+	if (!h_payloads)
+		return;
+	h_expect(!read_bytes_from_xdr_buf(&payload, 0, bytes, kind->send_pages),
+		 "a payload cannot be read");
+	for (i = 0; i < kind->send_pages; i++)
+		if (bytes[i] != h_payload_byte(i, be32_to_cpu(rqst->rq_xid)))
+			h_violation("byte %u of a payload of %u bytes is wrong", i,
+				    kind->send_pages);
+}
+
+/* Takes pages of the thread for the payload of its reply. Returns the first one. */
+static struct page **take_pages(struct svc_rqst *rqst, u32 len)
+{
+	struct page **pages = rqst->rq_next_page;
+	u32 i;
+
+	rqst->rq_next_page += DIV_ROUND_UP(len, PAGE_SIZE);
+	for (i = 0; i < len && h_payloads; i++) {
+		u8 *page = page_address(pages[i >> PAGE_SHIFT]);
+
+		page[i & ~PAGE_MASK] = h_payload_byte(i, be32_to_cpu(rqst->rq_xid));
+	}
+	return pages;
+}
+
+static void encode(struct svc_rqst *rqst, const struct h_kind *kind)
+{
+	struct xdr_stream *xdr = &rqst->rq_res_stream;
+	__be32 *p = xdr_reserve_space(xdr, kind->reply_head);
+	u32 i, payload = kind->receive_pages, at;
+
+	h_expect(p, "there is no room for results");
+	for (i = 0; i < kind->reply_head / 4 - 1; i++)
+		*p++ = rqst->rq_xid;
+	*p = cpu_to_be32(payload);
+	if (!payload)
+		return;
+	at = xdr_stream_pos(xdr);
+	svcxdr_encode_opaque_pages(rqst, xdr, take_pages(rqst, payload), 0, payload);
+	if (kind->marked)
+		h_expect(!svc_encode_result_payload(rqst, at, payload),
+			 "the payload cannot be marked");
+}
+
+static int dispatch(struct svc_rqst *rqst)
+{
+	const struct h_kind *kind = &h_kinds[rqst->rq_proc];
+
+	check_arguments(rqst, kind);
+	if (kind->send_pages)
+		check_payload(rqst, kind);
+	encode(rqst, kind);
+	return 1;
+}
+
+/* Are never called: dispatch() does not call the functions of a procedure. */
+static __be32 do_nothing(struct svc_rqst *rqst)
+{
+	return rpc_system_err;
+}
+
+static bool encode_nothing(struct svc_rqst *rqst, struct xdr_stream *xdr)
+{
+	return false;
+}
+
+static const struct svc_procedure procedures[H_KINDS] = {
+	[0 ... H_KINDS - 1] = { .pc_func = do_nothing, .pc_encode = encode_nothing },
+};
+static const struct svc_version version = {
+	.vs_vers = 3, .vs_nproc = H_KINDS, .vs_proc = procedures, .vs_xdrsize = 64,
+	.vs_dispatch = dispatch,
+};
+static const struct svc_version *versions[] = { NULL, NULL, NULL, &version };
+
+static enum svc_auth_status authenticate(struct svc_rqst *rqst)
+{
+	return SVC_OK;
+}
+
+static struct svc_program program = {
+	.pg_prog = 100003, .pg_nvers = ARRAY_SIZE(versions), .pg_vers = versions,
+	.pg_name = "nfsd", .pg_class = "nfsd", .pg_authenticate = authenticate,
+	.pg_init_request = svc_generic_init_request,
+};
+
+static int run(void *data)
+{
+	struct svc_rqst *rqst = data;
+
+	svc_thread_init_status(rqst, 0);
+	while (!svc_thread_should_stop(rqst))
+		svc_recv(rqst, 0);
+	svc_exit_thread(rqst);
+	return 0;
+}
+
+static void start(void *unused)
+{
+	int error;
+
+	service = svc_create(&program, 1 << 20, run);
+	h_expect(service, "the service cannot be created");
+	error = svc_set_num_threads(service, 0, 1);
+	h_expect(!error, "the service has no thread: %d", error);
+	error = svc_xprt_create(service, "rdma", &init_net, AF_INET, 20049, SVC_SOCK_ANONYMOUS,
+				NULL);
+	h_expect(error >= 0, "the service does not listen: %d", error);
+}
+
+static void stop(void *unused)
+{
+	svc_xprt_destroy_all(service, &init_net, false);
+	svc_set_num_threads(service, 0, 0);
+	svc_destroy(&service);
+}
+
+void h_serve_begin(void)
+{
+	h_load();
+	h_spawn("nfsd starts", start, NULL);
+	h_settle();
+	h_cm_request();
+	h_settle();
+	h_expect(h_qp, "the connection is not accepted");
+	h_ready = true;
+	h_serve(H_INLINE);
+}
+
+void h_serve(enum h_kind_number kind)
+{
+	h_ask(kind);
+	h_live(0);
+	h_expect(h_answered(), "%s: the call is not answered", h_kinds[kind].name);
+}
+
+void h_serve_end(void)
+{
+	h_spawn("nfsd stops", stop, NULL);
+	h_settle();
+	h_pass(10000);
+	h_unload();
+}
