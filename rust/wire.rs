@@ -64,6 +64,7 @@ pub use encode::{
 pub use error::{DecodeError, What};
 pub use header::error_as;
 pub use limits::Limits;
+pub use lists::single::Single;
 #[allow(unused_imports, reason = "named by the host tests")]
 pub use lists::{has_read_list, Lists, ReadSegments, Segments, WriteChunk, WriteChunks};
 #[allow(unused_imports, reason = "named by the host tests")]

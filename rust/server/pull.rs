@@ -27,6 +27,7 @@ use crate::proto::responder::placement::{Part, Source};
 use crate::rdma::qp::Remote;
 use crate::rdma::scatter::Sink;
 use crate::sunrpc::svc::receive::{Arriving, Receipt};
+use crate::wire::Segment;
 
 /// What fetching a call needs of its connection.
 #[derive(Clone, Copy)]
@@ -126,44 +127,66 @@ impl Fetcher<'_> {
         if len != call.pulled() as usize {
             write_others(pages, call, first, len)?;
         }
+        match (call.only_read(), shape) {
+            (Some(segment), Shape::Payload(_)) => self.read(sink, 0, segment),
+            _ => self.read_parts(call, first, sink),
+        }
+    }
+
+    /// Adds the RDMA Reads of any call, whose byte `first` is the first one in the pages.
+    #[inline(never)]
+    fn read_parts(&self, call: &call::Call<'_>, first: usize, sink: &mut Sink) -> Result {
         for part in call.parts() {
-            let Source::Read {
-                handle,
-                offset: addr,
-            } = part.source
-            else {
+            let Source::Read { handle, offset } = part.source else {
                 continue;
             };
-            let at = offset(&part, first).ok_or(EINVAL)?;
-            self.read(sink, at, part.len, Remote { addr, rkey: handle })?;
+            let at = place(&part, first).ok_or(EINVAL)?;
+            let length = part.len;
+            self.read(
+                sink,
+                at,
+                Segment {
+                    handle,
+                    length,
+                    offset,
+                },
+            )?;
         }
         Ok(())
     }
 
-    /// Adds an RDMA Read to a sink.
+    /// Adds an RDMA Read of a segment to a sink, for byte `at` of its pages.
     ///
     /// # Errors
     ///
     /// Those of [`Sink::read`].
-    fn read(&self, sink: &mut Sink, at: usize, len: u32, from: Remote) -> Result {
+    #[inline]
+    fn read(&self, sink: &mut Sink, at: usize, segment: Segment) -> Result {
         let Responder { limits, spare, .. } = self.role;
+        let from = Remote {
+            addr: segment.offset,
+            rkey: segment.handle,
+        };
+        let (len, gfp) = (segment.length, self.gfp());
         let regions = spare.regions();
-        let read = sink.read(at, len, from, limits.sges, regions.as_ref(), self.gfp());
+        let read = sink.read(at, len, from, limits.sges, regions.as_ref(), gfp);
         read.inspect_err(|error| unmapped(self.qp, from, len, *error))
     }
 }
+
 /// Returns where a part begins in the pages, whose first byte is byte `first` of the call.
-fn offset(part: &Part, first: usize) -> Option<usize> {
+fn place(part: &Part, first: usize) -> Option<usize> {
     // CAST: `usize` has at least 32 bits.
     (part.at as usize).checked_sub(first)
 }
 
 /// Writes the parts of a call that are not read to the pages, which have `len` bytes from byte
 /// `first` of the call on.
+#[inline(never)]
 fn write_others(pages: &mut [Page], call: &call::Call<'_>, first: usize, len: usize) -> Result {
     for part in call.parts() {
         // The inline part around a payload is not in the pages.
-        if let Some(at) = offset(&part, first).filter(|at| *at < len) {
+        if let Some(at) = place(&part, first).filter(|at| *at < len) {
             write(pages, at, &part, call.inline())?;
         }
     }

@@ -6,6 +6,8 @@
 //! State: live.
 
 use super::cursor::Cursor;
+use super::lists::single::{self, Single};
+use super::lists::ABSENT_LEN;
 use super::message::{Body, ErrorBody, HeaderKind, Message, Proc};
 use super::{DecodeError, Limits, Lists, Prefix, Version, What};
 
@@ -86,6 +88,23 @@ pub(super) fn split_inline<D: VersionDecoder<MIN>, const MIN: usize>(
         return None;
     }
     Some((prefix, D::kind_of_inline(head)?, payload))
+}
+
+/// Splits an RDMA_MSG with one chunk of one segment with a few comparisons. Returns `None` for any
+/// other message, well-formed or not.
+#[inline(always)]
+pub(super) fn split_single<'a, D: VersionDecoder<MIN>, const MIN: usize>(
+    bytes: &'a [u8],
+) -> Option<(Prefix, HeaderKind, (Lists<'a>, Single), &'a [u8])> {
+    let head = bytes.first_chunk::<MIN>()?;
+    let prefix = Prefix::from_bytes(head.first_chunk()?);
+    if prefix.version != D::VERSION.number() || prefix.proc != MSG {
+        return None;
+    }
+    let lists = bytes.get(MIN.wrapping_sub(ABSENT_LEN)..)?;
+    let (lists, payload) = lists.split_first_chunk::<{ single::LEN }>()?;
+    let kind = D::kind_of_inline(head)?;
+    Some((prefix, kind, Lists::single(lists)?, payload))
 }
 
 /// Decodes any message.

@@ -4,8 +4,23 @@
 //!
 //! State: live.
 
-use super::decode::{decode, split_inline};
-use super::{peek, v1, v2, DecodeError, Direction, Limits, Message, Prefix, Version, What};
+use super::decode::{decode, split_inline, split_single};
+use super::{
+    peek, v1, v2, DecodeError, Direction, Limits, Lists, Message, Prefix, Single, Version, What,
+};
+
+/// The parts of a message with one chunk of one segment.
+#[derive(Clone, Copy, Debug)]
+pub struct OneSegment<'a> {
+    /// The first words.
+    pub prefix: Prefix,
+    /// The direction, if the version has one.
+    pub direction: Option<Direction>,
+    /// The chunk lists, and their only segment.
+    pub chunk: (Lists<'a>, Single),
+    /// The RPC message.
+    pub payload: &'a [u8],
+}
 
 impl<'a> Message<'a> {
     /// Decodes a message of any version.
@@ -35,6 +50,23 @@ impl<'a> Message<'a> {
             Version::Two => split_inline::<v2::Decoder, { v2::len::MIN }>(bytes)?,
         };
         Some((prefix, kind.direction(), payload))
+    }
+
+    /// Splits a message with one chunk of one segment, which is an RDMA_MSG with a read list or a
+    /// write list of one segment and no other chunk. Returns `None` for any other message,
+    /// well-formed or not, and for one of another version.
+    #[inline(always)]
+    pub fn split_single(version: Version, bytes: &'a [u8]) -> Option<OneSegment<'a>> {
+        let (prefix, kind, chunk, payload) = match version {
+            Version::One => split_single::<v1::Decoder, { v1::len::MIN }>(bytes)?,
+            Version::Two => split_single::<v2::Decoder, { v2::len::MIN }>(bytes)?,
+        };
+        Some(OneSegment {
+            prefix,
+            direction: kind.direction(),
+            chunk,
+            payload,
+        })
     }
 
     /// Decodes a message that must be of this version.

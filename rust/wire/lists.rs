@@ -10,8 +10,10 @@
 use super::cursor::Cursor;
 use super::{peek, DecodeError, Limits, ReadSegment, Segment, Version, What};
 
+pub(super) mod single;
+
 /// Bytes of three lists that are absent.
-const ABSENT_LEN: usize = 12;
+pub(super) const ABSENT_LEN: usize = 12;
 
 /// The three chunk lists of a message.
 ///

@@ -21,6 +21,8 @@ use super::limits::Limits;
 use super::placement::{OneChunk, Part, Placement, Source};
 use super::reassembly::{Reassembly, Violation};
 
+mod single;
+
 /// The longest segment in bytes: InfiniBand's longest message.
 pub const LONGEST_SEGMENT: u32 = 1 << 31;
 
@@ -109,6 +111,14 @@ impl<'a> Call<'a> {
     #[inline]
     pub const fn rkey(&self) -> Option<u32> {
         self.rkey
+    }
+
+    /// Returns the only segment that is read, if the call has one read chunk of one segment behind
+    /// the begin of an inline part.
+    #[inline]
+    pub fn only_read(&self) -> Option<Segment> {
+        let read = self.lists.only_read().filter(|read| read.position != 0);
+        read.map(|read| read.segment)
     }
 
     /// Iterates over the parts of the call, in order and without gap.

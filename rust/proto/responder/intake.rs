@@ -77,8 +77,43 @@ pub enum Remedy {
 pub fn take<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal> {
     match plain(bytes, limits) {
         Some(call) => Ok(Arrival::Call(call)),
+        None => take_chunked(bytes, limits),
+    }
+}
+
+/// Decides what to do with the `bytes` of a Receive that are most likely a call with chunks. The
+/// result is that of [`take`].
+///
+/// # Errors
+///
+/// [`Refusal`], with the answer if there is to be one.
+#[inline(never)]
+pub fn take_chunked<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal> {
+    match single(bytes, limits) {
+        Some(call) => Ok(Arrival::Call(call)),
         None => take_any(bytes, limits),
     }
+}
+
+/// Takes a call with one chunk of one segment, with a few comparisons. Returns `None` for any other
+/// message, and for a call that is to be refused.
+#[inline(always)]
+fn single<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
+    let (low, high) = limits.versions;
+    let version = version::answer(peek(bytes).ok()?.version, low, high).ok()?;
+    let message = Message::split_single(version, bytes)?;
+    let is_call = begins_call(message.prefix.xid, message.payload)
+        && message.direction != Some(Direction::Reply);
+    if !is_call {
+        return None;
+    }
+    Call::single(
+        &message.prefix,
+        version,
+        message.chunk,
+        message.payload,
+        limits,
+    )
 }
 
 /// Takes a call without chunks, by far the most common message, with a few comparisons. Returns

@@ -55,7 +55,8 @@ impl Requests {
         pool: &Arc<MrPool>,
         gfp: Flags,
     ) -> Result<u32> {
-        self.reserve(1, gfp)?;
+        self.make_room(gfp)?;
+        self.wrs.reserve(1, gfp)?;
         self.regions.reserve(1, gfp)?;
         let mut region = pool.get().ok_or(ENOBUFS)?;
         if !region.is_of(&self.pd) {

@@ -104,19 +104,23 @@ impl Requests {
         self.position == 0 && Arc::ptr_eq(&self.pd, pd)
     }
 
-    /// Makes room for `n` more scatter/gather entries, and one more work request. May sleep if
-    /// `gfp` allows it.
+    /// Makes room for one more scatter/gather entry. May sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn reserve(&mut self, n: usize, gfp: Flags) -> Result {
-        let needed = self.used.saturating_add(n);
-        if needed > self.sges.len() {
-            let enough = needed.max(self.sges.len().saturating_mul(2));
-            self.sges.resize(enough, pin_init::zeroed(), gfp)?;
+    #[inline(always)]
+    pub(super) fn make_room(&mut self, gfp: Flags) -> Result {
+        if self.used < self.sges.len() {
+            return Ok(());
         }
-        Ok(self.wrs.reserve(1, gfp)?)
+        self.grow(gfp)
+    }
+
+    #[cold]
+    fn grow(&mut self, gfp: Flags) -> Result {
+        let more = self.sges.len().saturating_mul(2).max(SGES);
+        Ok(self.sges.resize(more, pin_init::zeroed(), gfp)?)
     }
 
     /// Unmaps the memory, and forgets the work requests. Returns false, and does nothing, while the

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Chunk lists with one chunk of one segment, which most calls with a payload have.
+//!
+//! State: live.
+//!
+//! They have one encoding only, so a few comparisons recognize them. [`Lists::decode`] decodes them
+//! as well.
+
+use super::{Lists, ReadSegment, Segment};
+
+/// Bytes of three lists with one chunk of one segment in the read list or in the write list.
+pub(in super::super) const LEN: usize = 36;
+
+/// Bytes of a write chunk of one segment, including the word that announces it.
+const WRITE_CHUNK: usize = 8 + Segment::LEN;
+
+/// The only segment of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Single {
+    /// It is that of a read chunk.
+    Read(ReadSegment),
+    /// It is that of a write chunk.
+    Write(Segment),
+}
+
+impl<'a> Lists<'a> {
+    /// Returns the lists that these bytes encode, and their only segment. Returns `None` for all
+    /// other bytes, well-formed or not.
+    #[inline(always)]
+    pub(in super::super) fn single(bytes: &'a [u8; LEN]) -> Option<(Self, Single)> {
+        let (entry, absent) = bytes.split_first_chunk::<{ ReadSegment::LEN }>()?;
+        let [a0, a1, a2, a3, b0, b1, b2, b3, ..] = *entry;
+        match u32::from_be_bytes([a0, a1, a2, a3]) {
+            1 if Self::are_absent(absent.first_chunk()?) => Self::single_read(entry),
+            0 if u32::from_be_bytes([b0, b1, b2, b3]) == 1 => Self::single_write(bytes),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn single_read(entry: &'a [u8; ReadSegment::LEN]) -> Option<(Self, Single)> {
+        let segment = ReadSegment::from_bytes(entry);
+        // INVARIANT: the bytes are one entry.
+        let lists = Self {
+            reads: entry,
+            ..Self::EMPTY
+        };
+        (segment.position % 4 == 0).then_some((lists, Single::Read(segment)))
+    }
+
+    #[inline(always)]
+    fn single_write(bytes: &'a [u8; LEN]) -> Option<(Self, Single)> {
+        let (_, chunk) = bytes.split_first_chunk::<4>()?;
+        let (chunk, absent) = chunk.split_first_chunk::<WRITE_CHUNK>()?;
+        let [_, _, _, _, n0, n1, n2, n3, segment @ ..] = chunk;
+        let absent = u64::from_ne_bytes(*absent.first_chunk()?) == 0;
+        let only = absent && u32::from_be_bytes([*n0, *n1, *n2, *n3]) == 1;
+        // INVARIANT: the bytes are the word 1, the count 1, and one segment.
+        let lists = Self {
+            writes: chunk,
+            ..Self::EMPTY
+        };
+        only.then(|| (lists, Single::Write(Segment::from_bytes(segment))))
+    }
+
+    /// Returns the segment of the read list, if it has exactly one.
+    #[inline]
+    pub fn only_read(&self) -> Option<ReadSegment> {
+        let entry = <&[u8; ReadSegment::LEN]>::try_from(self.reads).ok()?;
+        Some(ReadSegment::from_bytes(entry))
+    }
+}
