@@ -18,6 +18,8 @@
 //! | [`send`] | posts a prepared call, under the send lock |
 //! | [`reply`], [`complete`] | checks a reply; completes its RPC |
 //! | [`fence`] | invalidates memory before its owner gets it back |
+//! | [`legacy`], [`claim`], [`padded`] | what is different with servers of RFC 5666 |
+//! | [`conf`], [`asked`] | asks such a server for its configuration |
 //! | [`release`] | gives up a call that may be under way |
 //! | [`session`], [`grow`] | agrees with the server on version and terms; larger buffers |
 //! | [`backward`] | calls of the server, and the replies to them |
@@ -39,16 +41,21 @@ pub(crate) mod config;
 pub(crate) mod context;
 pub(crate) mod transport;
 
+mod asked;
 mod backward;
+mod claim;
 mod complete;
+mod conf;
 mod connect;
 mod endpoint;
 mod fence;
 mod grow;
+mod legacy;
 mod liveness;
 mod marshal;
 mod ops;
 mod owner;
+mod padded;
 mod pools;
 mod probe;
 mod reconnect;

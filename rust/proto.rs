@@ -35,7 +35,6 @@ pub mod backward;
 pub mod conn;
 pub mod credits;
 pub mod inline;
-#[allow(dead_code, unused_imports, reason = "RFC 5666 only")]
 pub mod legacy;
 pub mod peers;
 pub mod requester;

@@ -14,6 +14,8 @@
 //! | [`session`] | agrees with the requester on version and terms |
 //! | [`receiver`], [`intake`] | receiving a call that is inline |
 //! | [`early`], [`pull`], [`pulled`] | receiving a call that RDMA Reads have to fetch |
+//! | [`padded`], [`done`] | messages of RFC 5666: calls with padding, and RDMA_DONE |
+//! | [`conf`], [`configured`] | the Connection Configuration Protocol, of RFC 5666 |
 //! | [`budget`] | how much memory such calls may use |
 //! | [`call`], [`calls`] | what is kept of a call until its reply, and the requester's credits |
 //! | [`reply`], [`writes`], [`refuse`] | sending a reply or an error |
@@ -31,7 +33,10 @@ mod budget;
 mod call;
 mod calls;
 mod chosen;
+mod conf;
 pub(crate) mod config;
+mod configured;
+mod done;
 mod early;
 mod endpoint;
 mod failure;
@@ -40,6 +45,7 @@ mod intake;
 pub(crate) mod listener;
 mod log;
 mod owner;
+mod padded;
 mod prepare;
 mod pull;
 mod pulled;

@@ -8,6 +8,7 @@ use crate::proto::session::least_receive;
 use crate::proto::version::Setting;
 use crate::sunrpc::sysctl::{Choice, Entry, Knob};
 use crate::wire::cm_private::{Settings, Size, Versions};
+use crate::wire::conf_rdma::Request;
 
 /// Sizes, counts and times of one transport. Lengths are in bytes, times in milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Config {
     pub(crate) inline_receive: u32,
     /// The version that is tried first.
     pub(crate) version: Setting,
+    /// The server is asked for its configuration.
+    pub(crate) asks: bool,
     /// How long address and route resolution may take, each.
     pub(crate) resolve_ms: u32,
     /// How long the peer may take to answer a connection request.
@@ -31,16 +34,21 @@ static INLINE_READ: Knob = Knob::new(c"rdma_max_inline_read", 4096, 1024, 65536)
 static INLINE_WRITE: Knob = Knob::new(c"rdma_max_inline_write", 4096, 1024, 65536);
 /// The version that is tried first: see [`Setting`].
 static VERSION: Choice = Choice::new(c"rdma_version", &["1", "2", "auto"], 2);
-/// This one and the next two have no effect, as in the stock module; scripts may set them.
+/// Whether a server is asked by the Connection Configuration Protocol of RFC 5666. It is a setting
+/// of ours.
+static CONF: Knob = Knob::new(c"rdma_conf", 0, 0, 1);
+/// The largest alignment in bytes for the data of a call. With 0, or without a server that asks for
+/// it, calls have no padding.
 static PADDING: Knob = Knob::new(c"rdma_inline_write_padding", 0, 0, 4096);
+/// This one and the next one have no effect, as in the stock module; scripts may set them.
 static MEMREG: Knob = Knob::new(c"rdma_memreg_strategy", 5, 0, 6);
 static PAD_OPTIMIZE: Knob = Knob::new(c"rdma_pad_optimize", 0, i32::MIN, i32::MAX);
 
 /// The directory of [`KNOBS`] below `/proc/sys`.
 pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc";
 
-/// The tunables: names, defaults and ranges of the stock module, and one of ours.
-pub(crate) static KNOBS: [Entry; 7] = [
+/// The tunables: names, defaults and ranges of the stock module, and two of ours.
+pub(crate) static KNOBS: [Entry; 8] = [
     Entry::Knob(&SLOTS),
     Entry::Knob(&INLINE_READ),
     Entry::Knob(&INLINE_WRITE),
@@ -48,6 +56,7 @@ pub(crate) static KNOBS: [Entry; 7] = [
     Entry::Knob(&MEMREG),
     Entry::Knob(&PAD_OPTIMIZE),
     Entry::Choice(&VERSION),
+    Entry::Knob(&CONF),
 ];
 
 /// Returns the version that is to be tried first.
@@ -57,6 +66,11 @@ fn version() -> Setting {
         1 => Setting::Two,
         _ => Setting::Auto,
     }
+}
+
+/// Returns the largest alignment for the data of a call; zero for none.
+pub(super) fn padding() -> u32 {
+    PADDING.get()
 }
 
 /// Returns the number of slots of a new transport.
@@ -72,6 +86,7 @@ impl Config {
             inline_send: INLINE_WRITE.get(),
             inline_receive: INLINE_READ.get(),
             version: version(),
+            asks: CONF.get() != 0,
             resolve_ms: 5_000,
             connect_ms: 60_000,
         }
@@ -86,6 +101,16 @@ impl Config {
     /// Returns the size of the Receives to post, in bytes.
     pub(crate) const fn receive_size(&self) -> u32 {
         least_receive(self.version.may_use_two(), self.inline_receive)
+    }
+
+    /// Returns what we tell a server of RFC 5666, with a device that serves so many RDMA Reads at
+    /// the same time.
+    pub(crate) fn request(&self, reads: u8) -> Request {
+        Request {
+            maxcall_sendsize: self.inline_send,
+            maxreply_sendsize: self.receive_size(),
+            maxrdmaread: reads.into(),
+        }
     }
 
     /// Returns what we announce in the CM private data (RFC 8797 section 4).

@@ -80,7 +80,10 @@ pub(super) fn connect(
     let settings = config.announce();
     let one = handshake::requester_terms(&owner, &cm, &lifecycle, &settings, MAX_SEGMENTS);
     let terms = (one, handshake::knows_two(&lifecycle));
-    session::begin(client, xprt, &shared, &pd, config, terms).map_err(local(xprt, "session"))?;
+    let any = lifecycle.peer().is_some();
+    shared.role().legacy.note_private_data(any);
+    session::begin(client, xprt, &shared, (&qp, reads), config, terms)
+        .map_err(local(xprt, "session"))?;
     let parts = Parts {
         qp,
         pd,

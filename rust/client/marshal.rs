@@ -13,7 +13,7 @@ use super::endpoint::Endpoint;
 use super::register::{RegisterError, Registrar};
 use super::request::{Offered, Phase, State};
 use super::transport::Client;
-use super::{shape, traced};
+use super::{padded, shape, traced};
 use crate::conn;
 use crate::observe::stats::Stats;
 use crate::observe::trace::{self, Lazy};
@@ -114,6 +114,12 @@ fn marshal(
     let (call, reply) = (rqst.send_buf(), rqst.recv_buf());
     let thresholds = thresholds(state);
     let plan = plan(&thresholds, rqst, &call, &reply)?;
+    if let Some(place) = padded::place(ep, (&plan, &thresholds), rqst, &call) {
+        let header = padded::write(ep, rqst, place, &call, state);
+        let header = header.map_err(MarshalError::Impossible)?;
+        account(&plan, rqst, header, (&call, state), stats);
+        return Ok(());
+    }
     let header = encode(
         ep,
         rqst,
@@ -180,12 +186,13 @@ fn encode(
     let credits = ep.requester().credits.requested();
     let call_direction = MessageDirection::Call;
     let mut header = version.begin(buf, xid, credits, call_direction, plan.proc())?;
-    encode_read_chunk(&mut registrar, plan, call, &mut header)?;
+    encode_read_chunk(ep, &mut registrar, plan, call, &mut header)?;
     encode_reply_room(&mut registrar, plan, reply, header, (offer, offered))
 }
 
 /// Registers the memory that the responder reads, and writes the read list.
 fn encode_read_chunk(
+    ep: &Endpoint,
     registrar: &mut Registrar<'_>,
     plan: &Plan,
     call: &XdrBuf<'_>,
@@ -194,6 +201,9 @@ fn encode_read_chunk(
     let Some(position) = read_position(plan) else {
         return Ok(());
     };
+    if !ep.requester().legacy.may_offer_read_chunks() {
+        return Err(MarshalError::Impossible(EMSGSIZE));
+    }
     let task = traced::task(registrar.rqst);
     registrar.chunk(call, &plan.read_chunk(), Direction::ToPeer, |m| {
         let entry = ReadSegment {

@@ -12,12 +12,12 @@ use super::config::MAX_SEGMENTS;
 use super::request::{DeferredReply, Offered, Phase, Request, State, Status};
 use super::requester::{Conn, Incoming, QueuePair};
 use super::transport::Client;
-use super::{fence, release, traced};
+use super::{claim, fence, release, traced};
 use crate::conn;
 use crate::observe::stats::{breach, Breach};
 use crate::observe::trace;
 use crate::proto::requester::invalidate::{self, Invalidated};
-use crate::proto::requester::reply::{self, Offer, Outcome};
+use crate::proto::requester::reply::{Offer, Outcome};
 use crate::rdma::mr::Mr;
 use crate::sunrpc::xprt::reply::Pinned;
 use crate::sunrpc::xprt::Xprt;
@@ -242,7 +242,7 @@ fn check<'m>(
     if let Some(lists) = header.lists() {
         trace::decode_segs(lists);
     }
-    match reply::check(header.body(), &offer(state)) {
+    match claim::check(conn, header.body(), &offer(state)) {
         Ok(Outcome::Inline { write_len, .. }) => {
             stats.reply_bytes(write_len);
             let chunk = header

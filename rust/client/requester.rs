@@ -5,6 +5,7 @@
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 
+use super::legacy::Legacy;
 use super::liveness::Liveness;
 use crate::conn::credits::CallCredits;
 use crate::conn::role::{self, ConnOf, QpOf};
@@ -19,6 +20,9 @@ pub(super) struct Requester {
     pub(super) liveness: Liveness,
     /// The settings that the session was told last. Only the transport's watch changes them.
     pub(super) told: Told,
+    /// What is known of a server of RFC 5666.
+    #[pin]
+    pub(super) legacy: Legacy,
 }
 
 /// Settings that a living connection follows, in bytes.
@@ -46,6 +50,7 @@ impl Requester {
                 send: Atomic::new(0),
                 receive: Atomic::new(0),
             },
+            legacy <- Legacy::new(),
         })
     }
 }

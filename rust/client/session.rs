@@ -14,7 +14,7 @@ use super::endpoint::{Endpoint, GROW};
 use super::request::{Phase, Request};
 use super::requester::{Conn, Incoming, QueuePair};
 use super::transport::Client;
-use super::{backward, reply, traced};
+use super::{backward, conf, reply, traced};
 use crate::conn::agreement::BUFFER;
 use crate::conn::live::Now;
 use crate::observe::stats::{breach, Breach};
@@ -24,7 +24,6 @@ use crate::proto::inline::Thresholds;
 use crate::proto::session::{self, Output, Side, Take, Verdict};
 use crate::proto::version::Cause;
 use crate::proto::xchar::Known;
-use crate::rdma::pd::Pd;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::random;
 use crate::sunrpc::xprt::Xprt;
@@ -38,18 +37,21 @@ use crate::wire::{EncodeError, Message, Version};
 ///
 /// # Errors
 ///
-/// `ENOMEM`, `EIO`.
+/// `ENOMEM`, `EIO`; those of [`conf::ask`].
 pub(super) fn begin(
     client: &Client,
     xprt: &Xprt<Client>,
     conn: &Conn,
-    pd: &Arc<Pd>,
+    (qp, reads): (&QueuePair, u8),
     config: &Config,
-    (one, knows_two): (Thresholds, bool),
+    (mut one, knows_two): (Thresholds, bool),
 ) -> Result {
     let one_only = client.peers().is_one_only(xprt.net(), &xprt.addr());
     let first = config.version.first_version(knows_two, one_only);
-    let buffer = SendBuf::new(pd, BUFFER, GFP_KERNEL)?;
+    let mut buffer = SendBuf::new(qp.pd(), BUFFER, GFP_KERNEL)?;
+    if first == Version::One && config.asks {
+        one = conf::ask(conn, qp, &mut buffer, config.request(reads), one)?;
+    }
     let config = session::Config {
         side: Side::Client,
         versions: (first, first),
@@ -72,6 +74,9 @@ pub(super) fn begin(
 /// Handles a message that may concern the session. Completion worker; does not sleep.
 #[inline(never)]
 pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
+    if conn.role().legacy.conf.is_waiting() {
+        return conf::received(conn, msg);
+    }
     let (bytes, watched) = (msg.bytes(), conn.is_watched());
     let decoded = if watched {
         Message::decode(bytes, &reply::LIMITS)

@@ -103,6 +103,7 @@ mod tests {
         inline_send: 4096,
         inline_receive: 4096,
         version: Setting::Auto,
+        asks: false,
         resolve_ms: 5_000,
         connect_ms: 60_000,
     };

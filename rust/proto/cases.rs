@@ -12,11 +12,13 @@ pub mod grant;
 pub mod hostile;
 pub mod intake;
 pub mod legacy;
+pub mod padded;
 mod pair;
 pub mod plan;
 pub mod reassembly;
 pub mod reply;
 pub mod respond;
+pub mod service;
 pub mod session;
 pub mod terms;
 pub mod version;
@@ -61,5 +63,8 @@ pub fn check_all() -> Result<(), &'static str> {
     xchar::check_receives()?;
     legacy::check_done()?;
     legacy::check_padding()?;
-    legacy::check_conf()
+    legacy::check_conf()?;
+    legacy::check_round_up()?;
+    padded::check()?;
+    service::check()
 }

@@ -2,16 +2,25 @@
 
 //! Decisions about messages that only RFC 5666 has. RFC 8166 has withdrawn these messages.
 //!
-//! State: RFC 5666 only.
+//! State: live.
 //!
 //! | module | question | state |
 //! | --- | --- | --- |
 //! | [`done`] | When may RDMA_DONE be sent, and what does it cost? | RFC 5666 only |
-//! | [`padding`] | How much padding does RDMA_MSGP put where? | RFC 5666 only |
-//! | [`conf`] | What does CONF_RDMA change? | RFC 5666 only |
-//! | [`reply`] | Does a reply with read chunks claim more than was offered? | RFC 5666 only |
+//! | [`padding`] | How much padding does RDMA_MSGP put where? | live |
+//! | [`padded`] | What is a call like without its padding? | live |
+//! | [`binding`] | Where do the calls of NFS have opaque data? | live |
+//! | [`service`] | How does a server answer calls of that protocol? | live |
+//! | [`request`] | How does a client call it, and what is the answer? | live |
+//! | [`conf`] | What does CONF_RDMA change? | live |
+//! | [`reply`] | Does a reply claim more than was offered, but for round-up? | live |
 
+pub mod binding;
 pub mod conf;
+#[allow(dead_code, reason = "RFC 5666 only")]
 pub mod done;
+pub mod padded;
 pub mod padding;
 pub mod reply;
+pub mod request;
+pub mod service;

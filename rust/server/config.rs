@@ -47,6 +47,25 @@ pub(crate) static WRITES: Counter = Counter::new(c"rdma_stat_write");
 /// Chains of work requests that found the send queue full.
 pub(crate) static SQ_FULL: Counter = Counter::new(c"rdma_stat_sq_starve");
 
+/// Calls of RFC 5666 with padding that were received. This counter and the next two are ours.
+pub(crate) static PADDED: Counter = Counter::new(c"rdma_stat_padded");
+
+/// Messages of RFC 5666 that say that a reply's read chunks were read.
+pub(crate) static DONE: Counter = Counter::new(c"rdma_stat_done");
+
+/// Calls of the Connection Configuration Protocol of RFC 5666 that were answered.
+pub(crate) static CONF: Counter = Counter::new(c"rdma_stat_conf");
+
+/// The alignment in bytes that the server recommends for opaque data, to clients that ask by that
+/// protocol. A client that follows it sends RDMA_MSGP. With 4 there is no padding.
+static ALIGN: Knob = Knob::new(c"conf_align", 4, 4, 65536);
+
+/// Returns the alignment that the server recommends: a power of two.
+pub(crate) fn align() -> u32 {
+    let align = ALIGN.get();
+    1 << align.checked_ilog2().unwrap_or(2)
+}
+
 // Counters that the stock module keeps for scripts only, too: they are always zero.
 static RQ_STARVE: Knob = zero(c"rdma_stat_rq_starve");
 static RQ_POLL: Knob = zero(c"rdma_stat_rq_poll");
@@ -61,9 +80,9 @@ const fn zero(name: &'static CStr) -> Knob {
 /// The directory of [`SYSCTLS`] below `/proc/sys`.
 pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc/svc_rdma";
 
-/// The settings and counters: names, defaults and ranges of the stock module, and one of
-/// ours.
-pub(crate) static SYSCTLS: [Entry; 13] = [
+/// The settings and counters: names, defaults and ranges of the stock module, and those of ours at
+/// the end.
+pub(crate) static SYSCTLS: [Entry; 17] = [
     Entry::Knob(&MAX_REQUESTS),
     Entry::Knob(&MAX_REQ_SIZE),
     Entry::Knob(&READ_DEPTH),
@@ -77,4 +96,8 @@ pub(crate) static SYSCTLS: [Entry; 13] = [
     Entry::Knob(&SQ_POLL),
     Entry::Knob(&SQ_PROD),
     Entry::Knob(&MAX_VERSION),
+    Entry::Counter(&PADDED),
+    Entry::Counter(&DONE),
+    Entry::Counter(&CONF),
+    Entry::Knob(&ALIGN),
 ];

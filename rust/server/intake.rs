@@ -13,10 +13,11 @@ use super::budget::Permit;
 use super::call::Call;
 use super::calls::Unbegun;
 use super::endpoint::Endpoint;
+use super::padded::Failed;
 use super::pull::Fetcher;
 use super::receiver::Receiver;
 use super::responder::Arrival;
-use super::{log, pull, refuse};
+use super::{conf, done, log, padded, pull, refuse};
 use crate::conn::traced;
 use crate::observe::requester;
 use crate::observe::stats::RequesterBreach;
@@ -25,6 +26,7 @@ use crate::proto::responder::call;
 use crate::proto::responder::intake::{self, Arrival as Taken, Refusal};
 use crate::rdma::recv::Held;
 use crate::sunrpc::svc::receive::{Arriving, Incoming, Receipt};
+use crate::wire::Message;
 
 /// Receives a call, if one is complete. Thread of the service; may sleep.
 #[inline]
@@ -48,6 +50,10 @@ fn take<'a>(receiver: &Receiver<'_>, message: Held, arriving: Arriving<'a, Call>
     let pages = match &taken {
         Ok(Taken::Call(call)) => {
             trace::server::decode_call(cid, bytes, call);
+            if conf::concerns(call) {
+                conf::answer(ep, call);
+                return arriving.nothing();
+            }
             match pull::permit(ep.role(), call) {
                 Ok(permit) => return begin(receiver, call, (permit, message.index()), arriving),
                 Err(pages) => pages,
@@ -56,6 +62,11 @@ fn take<'a>(receiver: &Receiver<'_>, message: Held, arriving: Arriving<'a, Call>
         // A reply in the backward direction never comes here, and there are no optional operations
         // in version one.
         Ok(Taken::Reply(_) | Taken::Optional(_)) => return arriving.nothing(),
+        Ok(Taken::Padded(header)) => return take_padded(receiver, &message, header, arriving),
+        Ok(Taken::Done(xid)) => {
+            done::received(ep.shared(), ep.qp(), *xid);
+            return arriving.nothing();
+        }
         Err(refusal) => {
             refused(ep, &message, refusal);
             return arriving.nothing();
@@ -66,6 +77,42 @@ fn take<'a>(receiver: &Receiver<'_>, message: Held, arriving: Arriving<'a, Call>
     log::memory_used_up(ep.role().budget.total() >> (20 - PAGE_SHIFT));
     ep.role().budget.wait(pages, ep.clone());
     arriving.nothing()
+}
+
+/// Receives a call with padding.
+#[cold]
+fn take_padded<'a>(
+    receiver: &Receiver<'_>,
+    message: &Held,
+    header: &Message<'_>,
+    arriving: Arriving<'a, Call>,
+) -> Receipt<'a> {
+    let (ep, bytes) = (receiver.ep, message.bytes());
+    let plain = match padded::without_padding(ep.qp(), bytes, header) {
+        Ok(plain) => plain,
+        Err(Failed::Unfit(why)) => {
+            refused(ep, message, &intake::refuse_padded(header.xid(), why));
+            return arriving.nothing();
+        }
+        // Without an answer the requester would wait; over a new connection it asks again.
+        Err(Failed::NoMemory) => {
+            ep.shared().force_close();
+            return arriving.nothing();
+        }
+    };
+    match &intake::take(&plain, ep.limits()) {
+        Ok(Taken::Call(call)) => {
+            trace::server::decode_call(traced::cid(ep.qp(), message.index()), bytes, call);
+            // It has no read chunks, so it needs no pages.
+            begin(receiver, call, (None, message.index()), arriving)
+        }
+        Err(refusal) => {
+            refused(ep, message, refusal);
+            arriving.nothing()
+        }
+        // What was made is an RDMA_MSG with a call.
+        Ok(_) => arriving.nothing(),
+    }
 }
 
 /// Counts, traces and answers a message that is not served.

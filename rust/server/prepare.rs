@@ -88,7 +88,9 @@ impl Prepared {
             .map_err(Step::QueuePair.failed())?;
         post_receives(&qp, sizes.queues.receives)?;
         session::begin(&shared, &pd, &chosen, terms).map_err(Step::State.failed())?;
-        let calls = shared.role().calls.clone();
+        let role = shared.role();
+        role.configured.set(chosen.inline, reads);
+        let calls = role.calls.clone();
         let parts = Parts {
             qp,
             pd,

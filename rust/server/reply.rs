@@ -76,10 +76,10 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
 /// Returns the terms for the reply to a call, which has the version of the call.
 #[inline]
 fn thresholds(ep: &Endpoint, call: &Call) -> Thresholds {
-    Thresholds {
+    ep.role().configured.apply(Thresholds {
         version: call.version(),
         ..ep.thresholds()
-    }
+    })
 }
 
 /// Handles that a reply is not sent. Returns the error for SUNRPC.

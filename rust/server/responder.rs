@@ -10,6 +10,7 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 use super::budget::Budget;
 use super::call::Call;
 use super::calls::{self, Calls};
+use super::configured::Configured;
 use super::flights::Flights;
 use super::owner::Owner;
 use super::ring::Ring;
@@ -53,6 +54,8 @@ pub(crate) struct Responder {
     pub(super) breached: AtomicFlag,
     /// The inline threshold that the session was told last, in bytes.
     pub(super) inline: Atomic<u32>,
+    /// What the client has said by the Connection Configuration Protocol.
+    pub(super) configured: Configured,
 }
 
 /// What a thread of the service is to receive.
@@ -116,6 +119,7 @@ impl Responder {
             credits,
             breached: AtomicFlag::new(false),
             inline: Atomic::new(0),
+            configured: Configured::new(),
         }))
     }
 

@@ -11,6 +11,7 @@ use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
 use super::chosen::Chosen;
+use super::done;
 use super::responder::{Conn, QueuePair, Responder};
 use crate::conn::agreement::BUFFER;
 use crate::conn::connection::Connection;
@@ -22,6 +23,7 @@ use crate::proto::session::{Config, Output, Side, Take, Verdict};
 use crate::rdma::pd::Pd;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::random;
+use crate::wire::message::Body;
 use crate::wire::v2::FIRST_MESSAGE_MAX;
 use crate::wire::xchar::BackwardSupport;
 use crate::wire::{peek, Message, Proc, Version};
@@ -83,7 +85,14 @@ fn take(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
     let Some(verdict) = verdict else {
         return false;
     };
-    matches!(verdict.take, Take::Done | Take::Drop)
+    match (verdict.take, message.body()) {
+        (Take::Done | Take::Drop, _) => true,
+        (_, Body::Done) => {
+            done::received(conn, qp, message.xid());
+            true
+        }
+        _ => false,
+    }
 }
 
 /// Traces what the session has done with a message, and counts what is wrong with it.

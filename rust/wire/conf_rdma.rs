@@ -2,7 +2,7 @@
 
 //! Connection Configuration Protocol: RFC 5666 section 6.
 //!
-//! State: RFC 5666 only.
+//! State: live.
 //!
 //! A separate RPC program with one procedure, CONF_RDMA. RFC 8166 has dropped it in favour of
 //! private data ([`super::cm_private`]). This module encodes and decodes the arguments and the

@@ -171,7 +171,6 @@ impl<'a> Message<'a> {
 
     /// Returns the length of the header in bytes. An RPC message, if there is one, starts there.
     #[inline]
-    #[allow(dead_code, reason = "for the host tests")]
     pub const fn header_len(&self) -> usize {
         self.header_len
     }

@@ -15,13 +15,13 @@
 //! ```
 
 mod decode;
-#[allow(dead_code, unused_imports, reason = "RFC 5666 only")]
 mod encode;
 pub mod len;
 
 pub(super) use decode::Decoder;
+pub use encode::begin_padded;
 #[allow(unused_imports, reason = "RFC 5666 only")]
-pub use encode::{begin_padded, done};
+pub use encode::done;
 
 /// Inline threshold in bytes of a peer that has announced none (RFC 8166 section 3.3.3).
 pub const DEFAULT_INLINE: u32 = 1024;

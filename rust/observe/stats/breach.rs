@@ -30,6 +30,9 @@ pub(crate) enum Breach {
     /// A message broke the rules by which the peers agree on version and characteristics: event
     /// `xprtrdma_session_breach`.
     Session,
+    /// The answer of the Connection Configuration Protocol was not accepted, or another message
+    /// came before it.
+    Conf,
 }
 
 /// The module's counters of [`Breach`]es.
@@ -41,6 +44,7 @@ pub(crate) struct BreachCounts {
     not_a_send: Counter,
     backward_call: Counter,
     session: Counter,
+    conf: Counter,
 }
 
 static COUNTS: BreachCounts = BreachCounts::new();
@@ -60,6 +64,7 @@ impl BreachCounts {
             not_a_send: Counter::new(),
             backward_call: Counter::new(),
             session: Counter::new(),
+            conf: Counter::new(),
         }
     }
 
@@ -77,6 +82,7 @@ impl BreachCounts {
             Breach::NotASend => &self.not_a_send,
             Breach::BackwardCall => &self.backward_call,
             Breach::Session => &self.session,
+            Breach::Conf => &self.conf,
         }
         .add(1);
     }
@@ -93,7 +99,8 @@ impl BreachCounts {
         core::writeln!(out, "bad_credits {}", self.bad_credits.get())?;
         core::writeln!(out, "not_a_send {}", self.not_a_send.get())?;
         core::writeln!(out, "backward_call {}", self.backward_call.get())?;
-        core::writeln!(out, "session {}", self.session.get())
+        core::writeln!(out, "session {}", self.session.get())?;
+        core::writeln!(out, "conf {}", self.conf.get())
     }
 }
 
@@ -114,12 +121,13 @@ mod tests {
         (0..5).for_each(|_| counts.count(Breach::NotASend));
         (0..6).for_each(|_| counts.count(Breach::BackwardCall));
         (0..7).for_each(|_| counts.count(Breach::Session));
-        let mut buffer = [0u8; 128];
+        (0..8).for_each(|_| counts.count(Breach::Conf));
+        let mut buffer = [0u8; 160];
         let mut out = Formatter::new(&mut buffer);
         counts.write(&mut out).map_err(|_| EOVERFLOW)?;
         let written = out.bytes_written();
         let expected: &[u8] = b"malformed_header 1\nreply_claim 2\nforeign_rkey 3\n\
-            bad_credits 4\nnot_a_send 5\nbackward_call 6\nsession 7\n";
+            bad_credits 4\nnot_a_send 5\nbackward_call 6\nsession 7\nconf 8\n";
         assert_eq!(buffer.get(..written), Some(expected));
         Ok(())
     }

@@ -92,6 +92,10 @@ breaches! {
     Session = ("session", "message that breaks the rules of version two"),
     /// A connection request was refused because too many are waiting.
     Backlog = ("backlog", "too many connection requests"),
+    /// The padding of a call cannot be taken out: [`Reason::Padding`].
+    Padding = ("padding", "padding that cannot be taken out"),
+    /// An RDMA_DONE belongs to no reply.
+    Done = ("done", "RDMA_DONE for no reply"),
 }
 
 impl RequesterBreach {
@@ -102,6 +106,7 @@ impl RequesterBreach {
             Reason::Version(_) => Self::Version,
             Reason::Header(_) => Self::Header,
             Reason::Type(_) => Self::MessageType,
+            Reason::Padding(_) => Self::Padding,
             Reason::Message(_) => Self::Message,
             Reason::Chunks(unfit) => match unfit {
                 Unfit::Reads(_) => Self::ReadList,
@@ -214,7 +219,7 @@ mod tests {
         let written = out.bytes_written();
         let text = buffer.get(..written).unwrap_or_default();
         assert!(text.starts_with(b"short 1\nversion 2\nheader 3\n"));
-        assert!(text.ends_with(b"\nslow 20\ntransfer_lost 21\nsession 22\nbacklog 23\n"));
+        assert!(text.ends_with(b"\nsession 22\nbacklog 23\npadding 24\ndone 25\n"));
         Ok(())
     }
 

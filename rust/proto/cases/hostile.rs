@@ -10,10 +10,11 @@ use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::{Limits as Decoder, Lists, Message, Version};
 use super::super::backward;
 use super::super::inline::Thresholds;
+use super::super::legacy::padded::{Padded, Unfit};
 use super::super::requester::credits::Flow;
 use super::super::responder::call::Call;
 use super::super::responder::grant::{Excess, Grant};
-use super::super::responder::intake::{take, Arrival, Reason, Refusal, Remedy};
+use super::super::responder::intake::{refuse_padded, take, Arrival, Reason, Refusal, Remedy};
 use super::super::responder::limits::{read_depth, Limits};
 use super::super::responder::marks::{Mark, Marks, TooSmall};
 use super::super::responder::reply::{Cannot, Plan};
@@ -45,9 +46,11 @@ enum Want {
     O,
     /// It is taken for a reply of the backward direction.
     R,
+    /// It is RDMA_DONE, which is never answered.
+    N,
 }
 
-use Want::{D, E, O, R, V};
+use Want::{D, E, N, O, R, V};
 
 const XID: u32 = 0x0bad_cafe;
 /// The largest word, as a length or a count.
@@ -57,12 +60,14 @@ const HUGE: u32 = u32::MAX;
 type Case = (u32, u32, &'static [u32], Want);
 
 /// Number of the case, message type, words, outcome. Messages end with their inline RPC message.
-const TABLE: [Case; 35] = [
+const TABLE: [Case; 37] = [
     // 5: a type that version one does not have, and RDMA_MSGP.
     (5, 7, &[0, 0, 0, XID, 0], E),
     (5, 2, &[0, 0, 0, 0, 0, XID, 0], E),
+    (5, 2, &[64, 64, 0, 0, 0, XID, 1], E),
+    (5, 2, &[64, 64, 0, 0, 0, XID, 0], E),
     // 6: RDMA_DONE; RDMA_ERROR, whole, cut off, and with an unknown code.
-    (6, 3, &[], D),
+    (6, 3, &[], N),
     (6, 4, &[2], D),
     (6, 4, &[], D),
     (6, 4, &[9], D),
@@ -152,6 +157,11 @@ fn message(buf: &mut [u8; BUF], words: impl Iterator<Item = u32>) -> Result<&[u8
     buf.get(..len).ok_or("buffer")
 }
 
+/// Takes the padding out of a call.
+fn pieces(bytes: &[u8], message: &Message<'_>) -> Result<(), Unfit> {
+    Padded::new(bytes, message)?.pieces(|_| ())
+}
+
 /// Returns what becomes of a message.
 fn outcome(bytes: &[u8]) -> Option<Want> {
     const ERR_VERS: ErrorBody = ErrorBody::Vers { low: 1, high: 1 };
@@ -159,6 +169,12 @@ fn outcome(bytes: &[u8]) -> Option<Want> {
         Ok(Arrival::Call(_)) => return Some(O),
         Ok(Arrival::Reply(_)) => return Some(R),
         Ok(Arrival::Optional(_)) => return None,
+        Ok(Arrival::Done(XID)) => return Some(N),
+        Ok(Arrival::Done(_)) => return None,
+        Ok(Arrival::Padded(message)) => match pieces(bytes, &message) {
+            Ok(()) => return Some(O),
+            Err(unfit) => refuse_padded(message.xid(), unfit).remedy,
+        },
         Err(refusal) => refusal.remedy,
     };
     // An answer repeats the version word.
@@ -506,7 +522,7 @@ pub fn check_reasons() -> Check {
         "header"
     );
     ensure!(
-        matches!(reason(&[XID, 1, 1, 3]), Some(Reason::Type(_))),
+        matches!(reason(&[XID, 1, 1, 4, 2]), Some(Reason::Type(_))),
         "type"
     );
     let other = reason(&[XID, 1, 1, 0, 0, 0, 0, 9, 0]);

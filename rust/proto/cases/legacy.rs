@@ -3,9 +3,14 @@
 //! Cases of RFC 5666 only: RDMA_DONE, padding, CONF_RDMA.
 
 use super::super::super::wire::conf_rdma::{Reply, Request};
-use super::super::legacy::conf::{Configuration, Exchange};
+use super::super::super::wire::{
+    Direction, EncodeError, Limits, ListProc, Message, Segment, Version,
+};
+use super::super::legacy::conf::{Answered, BelowBasicLevel, Configuration, Exchange};
 use super::super::legacy::done::{Exposure, Window};
 use super::super::legacy::padding::{BadAlign, Padding};
+use super::super::legacy::reply::check_rounded_up;
+use super::super::requester::reply::{check, Offer};
 use super::ensure;
 
 type Check = Result<(), &'static str>;
@@ -49,7 +54,34 @@ pub fn check_done() -> Check {
         w.try_done() && w.available() == 1,
         "RDMA_DONE with a grant of one"
     );
+    check_dones_take_credits()?;
     check_exposure()
+}
+
+/// Checks that RDMA_DONEs keep to the grant although no call is in flight, and that a call goes out
+/// all the same.
+fn check_dones_take_credits() -> Check {
+    let mut w = Window::new();
+    let first = w.try_call().ok_or("first call")?;
+    w.on_reply(first, 5, 8);
+    let mut calls = [first; 5];
+    for call in &mut calls {
+        *call = w.try_call().ok_or("five calls")?;
+    }
+    for call in calls {
+        w.done_due();
+        w.on_reply(call, 1, 8);
+    }
+    ensure!(w.try_done(), "the first of five RDMA_DONEs");
+    ensure!(!w.try_done(), "two RDMA_DONEs on a grant of one");
+    for _ in 0..4 {
+        let call = w.try_call().ok_or("a call to free the credit")?;
+        ensure!(w.try_call().is_none(), "one call at a time");
+        w.on_reply(call, 1, 8);
+        ensure!(w.unconfirmed() == 0, "confirmed");
+        ensure!(w.try_done() && !w.try_done(), "the next RDMA_DONE");
+    }
+    Ok(())
 }
 
 //~ 5666-3.8-2 server takes its memory back
@@ -127,39 +159,64 @@ const REPLY: Reply = Reply {
 pub fn check_conf() -> Check {
     let mut x = Exchange::Initial;
     ensure!(x.may_send(1024) && !x.may_send(1025), "basic level");
-    ensure!(!x.on_reply(&REPLY), "reply without a request");
+    ensure!(
+        x.on_reply(&REPLY) == Answered::Unasked,
+        "reply without a request"
+    );
     x.on_request(REQUEST);
     ensure!(!x.may_send(0), "one message at a time");
     ensure!(
         x.configuration() == Configuration::INITIAL,
         "basic level before the answer"
     );
-    ensure!(x.on_reply(&REPLY), "answered");
+    let answered = x.on_reply(&REPLY);
     let c = x.configuration();
+    ensure!(answered == Answered::Agreed(c), "answered");
     ensure!(
         x.may_send(4096) && !x.may_send(4097),
         "what the server accepts"
     );
     ensure!((c.max_call, c.max_reply) == (4096, 2048), "sizes");
-    ensure!((c.max_reads_here, c.max_reads_there) == (16, 8), "reads");
+    ensure!(c.max_reads == Some((16, 8)), "reads");
     ensure!(c.may_offer_read_chunks(), "read chunks");
     ensure!(c.padding == Padding::new(4096, 4096).ok(), "padding");
-    let modest = Reply {
-        maxcall_sendsize: 16,
-        align: 0,
+    check_answers()
+}
+
+/// Checks answers at the limits of their values, and an error.
+//~ 5666-6.2-2 server may accept more or less
+//~ 5666-6.2-3 announces no RDMA Reads
+fn check_answers() -> Check {
+    let agree = |reply| Configuration::agree(&REQUEST, &reply);
+    for maxcall_sendsize in [0, 512, 1023] {
+        let modest = Reply {
+            maxcall_sendsize,
+            ..REPLY
+        };
+        ensure!(
+            agree(modest) == Err(BelowBasicLevel),
+            "less than the basic level"
+        );
+        let mut x = Exchange::Asked(REQUEST);
+        ensure!(x.on_reply(&modest) == Answered::Rejected, "rejected");
+        ensure!(!x.may_send(0), "nothing is sent after that");
+    }
+    for align in [0, 3, 4] {
+        let c = agree(Reply { align, ..REPLY }).map_err(|_| "alignment")?;
+        ensure!(c.padding.is_none(), "no padding");
+    }
+    let still = agree(Reply {
         maxrdmaread: 0,
-    };
-    let c = Configuration::agree(&REQUEST, &modest);
-    ensure!(
-        c.max_call == 1024 && c.padding.is_none(),
-        "never below the basic level"
-    );
-    ensure!(!c.may_offer_read_chunks(), "no reads at the server");
-    let generous = Reply {
-        maxcall_sendsize: 65536,
         ..REPLY
+    });
+    let still = still.map_err(|_| "no reads")?;
+    ensure!(!still.may_offer_read_chunks(), "no reads at the server");
+    let generous = Reply {
+        maxcall_sendsize: u32::MAX,
+        align: 1 << 31,
+        maxrdmaread: u32::MAX,
     };
-    let c = Configuration::agree(&REQUEST, &generous);
+    let c = agree(generous).map_err(|_| "generous")?;
     ensure!(c.max_call == 8192, "no more than requested");
     let mut x = Exchange::Asked(REQUEST);
     x.on_error();
@@ -167,5 +224,81 @@ pub fn check_conf() -> Check {
         x == Exchange::Initial && x.may_send(1024),
         "no such program"
     );
+    ensure!(
+        x.configuration().may_offer_read_chunks(),
+        "read chunks as if never asked"
+    );
     Ok(())
+}
+
+/// Offered segments, returned segments, and the length of the data; `None` where the reply claims
+/// too much.
+type RoundUp = (&'static [u32], &'static [u32], Option<u32>);
+
+const ROUND_UPS: [RoundUp; 12] = [
+    (&[4097], &[4100], Some(4097)),
+    (&[4098], &[4100], Some(4098)),
+    (&[4099], &[4100], Some(4099)),
+    (&[4096, 1], &[4096, 4], Some(4097)),
+    // Less than was offered.
+    (&[4097], &[4097], Some(4097)),
+    (&[4097], &[4000], Some(4000)),
+    // More than round-up, and round-up that does not end at a multiple of four.
+    (&[4096], &[4100], None),
+    (&[4097], &[4099], None),
+    (&[4097], &[4101], None),
+    (&[4097], &[4104], None),
+    // In another segment than the last one.
+    (&[4097, 4096], &[4100, 4096], None),
+    (&[4097], &[u32::MAX], None),
+];
+
+/// Checks replies of a responder that includes the round-up in the length of a write chunk.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+//~ 5666-3.7-3 returned length includes the round-up
+pub fn check_round_up() -> Check {
+    for (offered, returned, want) in ROUND_UPS {
+        let mut buf = [0; 128];
+        let bytes = reply_with(&mut buf, returned).map_err(|_| "no room")?;
+        let reply = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
+        let mut room = [segment(0); 2];
+        let room = room.get_mut(..offered.len()).ok_or("room")?;
+        for (place, len) in room.iter_mut().zip(offered) {
+            *place = segment(*len);
+        }
+        let offer = Offer {
+            write_chunk: Some(room),
+            reply_chunk: None,
+        };
+        let got = check_rounded_up(reply.body(), &offer);
+        let got = got.ok().map(|outcome| outcome.lengths().0);
+        ensure!(got == want, "round-up");
+        let strict = check(reply.body(), &offer).ok();
+        let exact = offered.iter().sum::<u32>();
+        let more = returned.iter().any(|len| *len > exact) || want.is_none();
+        ensure!(strict.is_none() || !more, "not from other responders");
+    }
+    Ok(())
+}
+
+const fn segment(length: u32) -> Segment {
+    Segment {
+        handle: 1,
+        length,
+        offset: 0,
+    }
+}
+
+/// Writes a reply that returns a write chunk of these lengths. Returns its bytes.
+fn reply_with<'a>(buf: &'a mut [u8], lengths: &[u32]) -> Result<&'a [u8], EncodeError> {
+    let header = Version::One.begin(buf, 7, 1, Direction::Reply, ListProc::Msg)?;
+    let mut chunk = header.write_list()?.chunk()?;
+    for length in lengths {
+        chunk.segment(segment(*length))?;
+    }
+    let len = chunk.end().finish()?;
+    buf.get(..len).ok_or(EncodeError::NoRoom)
 }

@@ -2,7 +2,7 @@
 
 //! The effect of the Connection Configuration Protocol: RFC 5666 section 6.
 //!
-//! State: RFC 5666 only.
+//! State: live.
 //!
 //! Before the server has answered, a client may send one message at a time, of at most 1024
 //! bytes. The server's answer bounds the client's calls and its use of RDMA Read.
@@ -18,10 +18,9 @@ pub struct Configuration {
     pub max_call: u32,
     /// Longest inline reply in bytes that the server may send.
     pub max_reply: u32,
-    /// Most RDMA Reads that may be active at the client.
-    pub max_reads_here: u32,
-    /// Most RDMA Reads that may be active at the server.
-    pub max_reads_there: u32,
+    /// Most RDMA Reads that may be active at the client and at the server, if they have been
+    /// announced.
+    pub max_reads: Option<(u32, u32)>,
     /// The padding that the server recommends, if it can be followed.
     pub padding: Option<Padding>,
 }
@@ -31,28 +30,35 @@ impl Configuration {
     pub const INITIAL: Self = Self {
         max_call: DEFAULT_INLINE,
         max_reply: DEFAULT_INLINE,
-        max_reads_here: 0,
-        max_reads_there: 0,
+        max_reads: None,
         padding: None,
     };
 
     /// Returns the configuration that follows from `request` and its `reply`.
     ///
     /// The server's `maxcall_sendsize` may be larger than requested; the client does not send
-    /// longer calls than it has requested. Neither size falls below the basic level.
+    /// longer calls than it has requested. An alignment of 4 asks for no padding, and one that is
+    /// no power of two cannot be followed.
+    ///
+    /// # Errors
+    ///
+    /// [`BelowBasicLevel`].
     //= 5666-6.2-2 server may accept more or less
     //= 5666-6.2-4 pad as the server recommends
-    pub fn agree(request: &Request, reply: &Reply) -> Self {
+    pub fn agree(request: &Request, reply: &Reply) -> Result<Self, BelowBasicLevel> {
+        if reply.maxcall_sendsize < DEFAULT_INLINE {
+            return Err(BelowBasicLevel);
+        }
         let max_call = reply.maxcall_sendsize.min(request.maxcall_sendsize);
-        Self {
+        // The server recommends an alignment, but no threshold. The alignment serves as the
+        // threshold.
+        let padding = Padding::new(reply.align, reply.align).ok();
+        Ok(Self {
             max_call: max_call.max(DEFAULT_INLINE),
             max_reply: request.maxreply_sendsize.max(DEFAULT_INLINE),
-            max_reads_here: request.maxrdmaread,
-            max_reads_there: reply.maxrdmaread,
-            // The server recommends an alignment, but no threshold. The alignment serves as the
-            // threshold.
-            padding: Padding::new(reply.align, reply.align).ok(),
-        }
+            max_reads: Some((request.maxrdmaread, reply.maxrdmaread)),
+            padding: padding.filter(|padding| padding.align() > 4),
+        })
     }
 
     /// Returns whether read chunks may be offered, in calls or in replies. They may not if either
@@ -61,8 +67,25 @@ impl Configuration {
     /// needs both.
     //= 5666-6.2-3 announces no RDMA Reads
     pub const fn may_offer_read_chunks(&self) -> bool {
-        self.max_reads_here != 0 && self.max_reads_there != 0
+        !matches!(self.max_reads, Some((0, _) | (_, 0)))
     }
+}
+
+/// The server accepts no inline call of 1024 bytes, which every connection allows (section 6.1). A
+/// longer call could not be sent, and neither could the chunk list of one: the connection is of no
+/// use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BelowBasicLevel;
+
+/// What the server's answer leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// The connection is configured.
+    Agreed(Configuration),
+    /// The answer is not accepted: close the connection.
+    Rejected,
+    /// Nothing was asked.
+    Unasked,
 }
 
 /// The exchange, as the client sees it.
@@ -105,17 +128,21 @@ impl Exchange {
         *self = Self::Asked(request);
     }
 
-    /// Handles the server's answer. Returns `false` if no request was sent.
-    pub fn on_reply(&mut self, reply: &Reply) -> bool {
+    /// Handles the server's answer. After one that is not accepted, the request counts as not
+    /// answered.
+    pub fn on_reply(&mut self, reply: &Reply) -> Answered {
         let Self::Asked(request) = *self else {
-            return false;
+            return Answered::Unasked;
         };
-        *self = Self::Agreed(Configuration::agree(&request, reply));
-        true
+        let Ok(agreed) = Configuration::agree(&request, reply) else {
+            return Answered::Rejected;
+        };
+        *self = Self::Agreed(agreed);
+        Answered::Agreed(agreed)
     }
 
-    /// Handles an error: the server does not know the program, or refuses it. The basic level
-    /// stays.
+    /// Handles an error: the server does not know the program, or refuses it. The connection is as
+    /// if nothing had been asked, so read chunks may be offered.
     pub fn on_error(&mut self) {
         *self = Self::Initial;
     }

@@ -44,27 +44,32 @@ impl Window {
         }
     }
 
-    /// Returns how many messages may be sent now.
+    /// Returns how many calls may be sent now.
     ///
     /// A responder always keeps a Receive for a requester without an outstanding call (section
-    /// 3.3). With no call in flight there is therefore at least one credit, whether the RDMA_DONEs
-    /// have arrived or not. Otherwise both would wait for ever.
+    /// 3.3). With no call in flight one may therefore be sent, whether the RDMA_DONEs have arrived
+    /// or not. Otherwise both would wait for ever, since only a reply to a later call confirms
+    /// them.
     //= 5666-3.3-5 always has at least one credit
     pub fn available(&self) -> u32 {
-        let used = self.calls.saturating_add(self.unconfirmed());
-        let left = self.credits.limit().saturating_sub(used);
-        if self.calls == 0 {
-            left.max(1)
-        } else {
-            left
+        match (self.calls, self.left()) {
+            (0, 0) => 1,
+            (_, left) => left,
         }
     }
 
-    /// Takes a credit for a call. Returns `None` if the caller has to wait. RDMA_DONEs go first,
-    /// since they free memory at the responder.
+    /// Returns how many credits no message uses: neither a call nor an RDMA_DONE that the responder
+    /// may not have received.
+    fn left(&self) -> u32 {
+        let used = self.calls.saturating_add(self.unconfirmed());
+        self.credits.limit().saturating_sub(used)
+    }
+
+    /// Takes a credit for a call. Returns `None` if the caller has to wait. RDMA_DONEs go first
+    /// where there are credits, since they free memory at the responder.
     #[must_use]
     pub fn try_call(&mut self) -> Option<Stamp> {
-        if self.dones_due > 0 || self.available() == 0 {
+        if self.dones_due > 0 && self.left() > 0 || self.available() == 0 {
             return None;
         }
         self.calls = self.calls.saturating_add(1);
@@ -82,7 +87,7 @@ impl Window {
     #[must_use]
     //= 5666-3.8-1 client accounts for RDMA_DONE
     pub fn try_done(&mut self) -> bool {
-        if self.dones_due == 0 || self.available() == 0 {
+        if self.dones_due == 0 || self.left() == 0 {
             return false;
         }
         self.dones_due = self.dones_due.saturating_sub(1);

@@ -2,7 +2,7 @@
 
 //! Padding of opaque data in RDMA_MSGP: RFC 5666 section 3.9.
 //!
-//! State: RFC 5666 only.
+//! State: live.
 //!
 //! The sender inserts bytes before opaque data of at least `thresh` bytes, so that the data begin
 //! at a multiple of `align` and fall into a Receive buffer of their own. The receiver finds the

@@ -164,7 +164,6 @@ impl Plan {
 
     /// Returns whether no memory has to be registered.
     #[inline]
-    #[allow(dead_code, reason = "for tests")]
     pub const fn is_inline(&self) -> bool {
         matches!(
             (self.call, self.reply),

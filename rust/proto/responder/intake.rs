@@ -9,7 +9,8 @@
 //! could then answer each other for ever. [`Call`] has the checks of the chunks.
 
 use super::super::super::wire::message::{Body, ErrorBody, Mismatch};
-use super::super::super::wire::{peek, DecodeError, Direction, Message, Proc};
+use super::super::super::wire::{peek, DecodeError, Direction, Message, Proc, Version};
+use super::super::legacy::padded;
 use super::super::version;
 use super::call::{Call, Unfit};
 use super::limits::Limits;
@@ -24,6 +25,12 @@ pub enum Arrival<'a> {
     Reply(Message<'a>),
     /// An optional operation of version two.
     Optional(Message<'a>),
+    /// A call with padding, of RFC 5666. [`Padded`](super::super::legacy::padded::Padded) takes the
+    /// padding out, and [`take`] takes what is left.
+    Padded(Message<'a>),
+    /// RDMA_DONE, of RFC 5666: the requester has read the read chunks of the reply with this XID.
+    /// It is not answered.
+    Done(u32),
 }
 
 /// A message that is not served.
@@ -44,8 +51,10 @@ pub enum Reason {
     Version(u32),
     /// Its header cannot be decoded, or has more elements than the limits allow.
     Header(DecodeError),
-    /// It is of a type that is no call: RDMA_ERROR, RDMA_DONE, RDMA_MSGP.
+    /// It is of a type that is no call: RDMA_ERROR, or RDMA_MSGP with a reply.
     Type(Proc),
+    /// The padding of an RDMA_MSGP cannot be taken out.
+    Padding(padded::Unfit),
     /// The RPC message is missing or does not agree with the header.
     Message(Mismatch),
     /// Its chunks are not what a call may have.
@@ -195,9 +204,12 @@ fn classify(message: Message<'_>) -> Result<Option<Arrival<'_>>, Reason> {
     match message.body() {
         Body::Msg { .. } | Body::Nomsg { .. } => {}
         Body::Optional { .. } => return Ok(Some(Arrival::Optional(message))),
-        Body::Msgp { .. } | Body::Done | Body::Error(_) => {
-            return Err(Reason::Type(message.proc()));
+        Body::Done => return Ok(Some(Arrival::Done(message.xid()))),
+        Body::Msgp { .. } if !is_reply(&message) => {
+            message.check_direction().map_err(Reason::Message)?;
+            return Ok(Some(Arrival::Padded(message)));
         }
+        Body::Msgp { .. } | Body::Error(_) => return Err(Reason::Type(message.proc())),
     }
     if is_reply(&message) {
         return Ok(Some(Arrival::Reply(message)));
@@ -211,6 +223,19 @@ fn classify(message: Message<'_>) -> Result<Option<Arrival<'_>>, Reason> {
 fn is_reply(message: &Message<'_>) -> bool {
     let said = message.direction();
     said == Some(Direction::Reply) || Direction::of_rpc(message.payload()) == Some(Direction::Reply)
+}
+
+/// Refuses a call of RFC 5666 whose padding cannot be taken out.
+#[cold]
+pub const fn refuse_padded(xid: u32, why: padded::Unfit) -> Refusal {
+    Refusal {
+        reason: Reason::Padding(why),
+        remedy: Remedy::Answer {
+            version: Version::One.number(),
+            xid,
+            error: ErrorBody::BadHeader,
+        },
+    }
 }
 
 #[cold]

@@ -10,7 +10,6 @@ use super::super::{ReadSegment, Segment};
 pub const MIN: usize = 28;
 
 /// The words `align` and `thresh` that RDMA_MSGP adds.
-#[allow(dead_code, reason = "RFC 5666 only")]
 pub const PADDING: usize = 8;
 
 /// RDMA_DONE.

@@ -36,7 +36,7 @@ events! {
         credits: prefix.credits,
     }
 
-    /// Traces that a message was dropped because of its type: RDMA_DONE or RDMA_ERROR.
+    /// Traces that a message was dropped because of its type, RDMA_ERROR.
     fn decode_drop_err(cid: Cid, prefix: Prefix) => svcrdma_decode_drop_err {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -136,12 +136,14 @@ pub(in crate::observe) fn refused(cid: impl Source<Cid>, bytes: &[u8], reason: &
     match reason {
         Reason::Short => decode_short_err(cid, bytes.len()),
         Reason::Version(_) => decode_badvers_err(cid, prefix),
-        Reason::Type(Proc::Done | Proc::Error) => decode_drop_err(cid, prefix),
+        Reason::Type(Proc::Error) => decode_drop_err(cid, prefix),
         Reason::Type(_) => decode_badproc_err(cid, prefix),
         Reason::Header(error) if matches!(error.what, What::Proc(_)) => {
             decode_badproc_err(cid, prefix);
         }
-        Reason::Header(_) | Reason::Message(_) | Reason::Chunks(_) => decode_parse_err(cid, prefix),
+        Reason::Header(_) | Reason::Message(_) | Reason::Padding(_) | Reason::Chunks(_) => {
+            decode_parse_err(cid, prefix);
+        }
     }
 }
 

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls with padding, RDMA_MSGP, for a server that has asked for it.
+//!
+//! Only a call that is inline, and whose payload lies in pages, is sent like this. Its threshold is
+//! the length of the payload. All other opaque data of the call are shorter, because head and tail
+//! are, so only the payload has padding before it.
+
+use kernel::prelude::*;
+
+use super::endpoint::Endpoint;
+use super::request::State;
+use super::transport::Client;
+use crate::proto::inline::Thresholds;
+use crate::proto::legacy::padded::room;
+use crate::proto::requester::plan::Plan;
+use crate::sunrpc::xdr_buf::XdrBuf;
+use crate::sunrpc::xprt::rqst::Rqst;
+use crate::wire::v1::begin_padded;
+
+/// Where the padding of a call goes.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    align: u32,
+    /// Bytes of padding.
+    pad: u32,
+}
+
+/// Returns where the padding of a call goes, if it gets any.
+#[inline(always)]
+pub(super) fn place(
+    ep: &Endpoint,
+    (plan, thresholds): (&Plan, &Thresholds),
+    rqst: &Rqst<'_, Client>,
+    call: &XdrBuf<'_>,
+) -> Option<Place> {
+    if call.page_len() == 0 || !plan.is_inline() {
+        return None;
+    }
+    find(ep, thresholds, rqst, call)
+}
+
+#[cold]
+fn find(
+    ep: &Endpoint,
+    thresholds: &Thresholds,
+    rqst: &Rqst<'_, Client>,
+    call: &XdrBuf<'_>,
+) -> Option<Place> {
+    let padding = ep.requester().legacy.padding()?;
+    let lens = (call.head_len(), call.page_len(), call.tail_len());
+    if rqst.data_touch() || !call.may_write() || !begins_payload(call) {
+        return None;
+    }
+    let pad = room(&padding, lens, thresholds)?;
+    Some(Place {
+        align: padding.align(),
+        pad,
+    })
+}
+
+/// Returns whether the head ends with the length of the payload: then the pages are opaque data.
+fn begins_payload(call: &XdrBuf<'_>) -> bool {
+    let mut len = [0; 4];
+    let at = call.head_len().checked_sub(4);
+    at.is_some_and(|at| call.copy_to(at, &mut len).is_ok())
+        && u32::from_be_bytes(len) == call.page_len()
+}
+
+/// Writes a call with padding to the send buffer. Returns the length of what stands before the RPC
+/// message.
+///
+/// # Errors
+///
+/// `EMSGSIZE`, `ENOBUFS`.
+#[cold]
+pub(super) fn write(
+    ep: &Endpoint,
+    rqst: &Rqst<'_, Client>,
+    place: Place,
+    call: &XdrBuf<'_>,
+    state: &mut State,
+) -> Result<usize> {
+    let out = state.out.as_mut().ok_or(ENOBUFS)?.as_mut_slice();
+    let credits = ep.requester().credits.requested();
+    let header = begin_padded(out, rqst.xid(), credits, place.align, call.page_len());
+    let at = header
+        .and_then(|header| header.finish())
+        .map_err(|_| EMSGSIZE)?;
+    // CAST: `usize` has at least 32 bits, here and below.
+    let head = at + call.head_len() as usize;
+    let data = head + place.pad as usize;
+    let end = data + (call.page_len() + call.tail_len()) as usize;
+    call.copy_to(0, out.get_mut(at..head).ok_or(EMSGSIZE)?)?;
+    out.get_mut(head..data).ok_or(EMSGSIZE)?.fill(0);
+    call.copy_to(call.head_len(), out.get_mut(data..end).ok_or(EMSGSIZE)?)?;
+    state.out_len = end;
+    Ok(at)
+}

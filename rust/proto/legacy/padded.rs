@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Takes the padding out of an RDMA_MSGP: RFC 5666 section 3.9.
+//!
+//! State: live.
+//!
+//! The receiver has to skip the padding before each opaque item of at least `thresh` bytes. The
+//! length of the padding follows from the item's position, so every item before it has to be found:
+//! those of the RPC header, and those that [`super::binding`] knows. Positions count from the first
+//! byte of the transport header, because the sender pads for the sake of the Receive buffer, which
+//! begins there.
+//!
+//! Where the arguments are not known, or end before the message does, the rest is taken as it is if
+//! it is too short for an item of `thresh` bytes. Otherwise the message is refused: the upper layer
+//! would get padding as data.
+
+use super::super::super::wire::message::Body;
+use super::super::super::wire::v1::len;
+use super::super::super::wire::{Direction, Lists, Message, Prefix, Proc, Version};
+use super::super::inline::Thresholds;
+use super::binding::{self, Item};
+use super::padding::{BadAlign, Padding};
+
+/// Why an RDMA_MSGP is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// It is no RDMA_MSGP with a call.
+    Type,
+    /// The alignment is no power of two, or less than 4.
+    Align(BadAlign),
+    /// It has read chunks beside its padding.
+    ReadList,
+    /// An item is longer than the message.
+    Truncated,
+    /// There may be opaque data of which the place is not known.
+    Unknown,
+}
+
+/// The pieces of which the same call without padding consists, as an RDMA_MSG.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Padded<'a> {
+    bytes: &'a [u8],
+    padding: Padding,
+    header_len: usize,
+}
+
+/// The words `align` and `thresh` of the header.
+const NUMBERS: core::ops::Range<usize> = Prefix::LEN..Prefix::LEN + 8;
+
+impl<'a> Padded<'a> {
+    /// Takes a message of these `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`Unfit::Type`], [`Unfit::Align`], [`Unfit::ReadList`].
+    //= 5666-3.9-1 consults alignment and threshold of RDMA_MSGP
+    pub fn new(bytes: &'a [u8], message: &Message<'a>) -> Result<Self, Unfit> {
+        let Body::Msgp {
+            align,
+            thresh,
+            lists,
+            payload,
+        } = *message.body()
+        else {
+            return Err(Unfit::Type);
+        };
+        if Direction::of_rpc(payload) != Some(Direction::Call) {
+            return Err(Unfit::Type);
+        }
+        check_lists(&lists)?;
+        Ok(Self {
+            bytes,
+            padding: Padding::new(align, thresh).map_err(Unfit::Align)?,
+            header_len: message.header_len(),
+        })
+    }
+
+    /// Calls `f` for each piece of an RDMA_MSG with the same chunk lists and the same RPC message,
+    /// but no padding. After an error the pieces are of no use.
+    ///
+    /// # Errors
+    ///
+    /// [`Unfit::Truncated`], [`Unfit::Unknown`].
+    pub fn pieces(&self, mut f: impl FnMut(&[u8])) -> Result<(), Unfit> {
+        let proc = Prefix::LEN.saturating_sub(4);
+        f(self.bytes.get(..proc).unwrap_or_default());
+        // CAST: the discriminant of a `repr(u32)` enum.
+        f(&(Proc::Msg as u32).to_be_bytes());
+        let lists = self.bytes.get(NUMBERS.end..self.header_len);
+        f(lists.unwrap_or_default());
+        let mut walk = Walk {
+            bytes: self.bytes,
+            padding: self.padding,
+            at: self.header_len,
+            kept: self.header_len,
+            f,
+        };
+        walk.call()?;
+        walk.end()
+    }
+}
+
+/// Returns the bytes of padding before the payload of a call, if the call fits the threshold with
+/// them. The call is inline, and its payload lies between head and tail: `lens` are their lengths.
+///
+/// The payload's length becomes the threshold of the message, so it has to be longer than any other
+/// opaque data, which head and tail have.
+//= 5666-6.2-4 pad as the server recommends
+pub fn room(
+    padding: &Padding,
+    (head, payload, tail): (u32, u32, u32),
+    thresholds: &Thresholds,
+) -> Option<u32> {
+    if thresholds.version != Version::One || payload < padding.thresh() {
+        return None;
+    }
+    if head >= payload || tail >= payload {
+        return None;
+    }
+    // CAST: a small number.
+    const HEADER: u32 = (len::MIN + len::PADDING) as u32;
+    let pad = padding.before(head.saturating_add(HEADER), payload);
+    let total = [head, payload, tail, pad]
+        .into_iter()
+        .try_fold(HEADER, u32::checked_add)?;
+    (total <= thresholds.client_to_server).then_some(pad)
+}
+
+/// Checks that the data of the call are inline. RFC 5666 has no rule for the position of a chunk in
+/// a message with padding.
+fn check_lists(lists: &Lists<'_>) -> Result<(), Unfit> {
+    match lists.read_list().next() {
+        Some(_) => Err(Unfit::ReadList),
+        None => Ok(()),
+    }
+}
+
+/// Walks through the items of a call.
+///
+/// # Invariants
+///
+/// `kept <= at <= bytes.len()`. What lies between `kept` and `at` is not padding, and `f` has not
+/// got it yet.
+struct Walk<'a, F> {
+    bytes: &'a [u8],
+    padding: Padding,
+    at: usize,
+    kept: usize,
+    f: F,
+}
+
+/// RPCSEC_GSS (RFC 2203).
+const GSS: u32 = 6;
+
+/// What RPCSEC_GSS does with the arguments of a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protection {
+    None,
+    Integrity,
+    Whole,
+}
+
+impl<'a, F: FnMut(&[u8])> Walk<'a, F> {
+    /// Returns the bytes that are left.
+    fn left(&self) -> usize {
+        self.bytes.len().saturating_sub(self.at)
+    }
+
+    /// Goes over `len` bytes.
+    fn skip(&mut self, len: usize) -> Result<&'a [u8], Unfit> {
+        let end = self.at.checked_add(len).ok_or(Unfit::Truncated)?;
+        let skipped = self.bytes.get(self.at..end).ok_or(Unfit::Truncated)?;
+        // INVARIANT: `end` is at most the length, and at least what `at` was.
+        self.at = end;
+        Ok(skipped)
+    }
+
+    /// Goes over a word, and returns it.
+    fn word(&mut self) -> Result<u32, Unfit> {
+        let word = self.skip(4)?.first_chunk().ok_or(Unfit::Truncated)?;
+        Ok(u32::from_be_bytes(*word))
+    }
+
+    /// Goes over an opaque item and the padding before its data. Returns the data.
+    //= 5666-3.9-2 skips the padding before opaque data
+    fn opaque(&mut self) -> Result<&'a [u8], Unfit> {
+        let len = self.word()?;
+        let position = u32::try_from(self.at).map_err(|_| Unfit::Truncated)?;
+        let pad = self.padding.before(position, len);
+        if pad != 0 {
+            self.emit();
+            // CAST: `usize` has at least 32 bits.
+            self.skip(pad as usize)?;
+            // INVARIANT: the bytes before `at` are padding, or were emitted.
+            self.kept = self.at;
+        }
+        let data = self.skip(len as usize)?;
+        // CAST: at most 3.
+        self.skip((len.wrapping_neg() % 4) as usize)?;
+        Ok(data)
+    }
+
+    /// Gives away what was kept.
+    fn emit(&mut self) {
+        let kept = self.bytes.get(self.kept..self.at).unwrap_or_default();
+        (self.f)(kept);
+        self.kept = self.at;
+    }
+
+    /// Goes over the RPC header and the arguments, as far as they are known.
+    fn call(&mut self) -> Result<(), Unfit> {
+        // XID, direction, and the version of RPC.
+        self.skip(12)?;
+        let (program, version, procedure) = (self.word()?, self.word()?, self.word()?);
+        let flavor = self.word()?;
+        let credential = self.opaque()?;
+        self.word()?;
+        self.opaque()?;
+        match protection(flavor, credential) {
+            Protection::Integrity => self.items(binding::PROTECTED),
+            Protection::Whole => self.items(binding::WHOLE),
+            Protection::None => match binding::arguments(program, version, procedure) {
+                Some(items) => self.items(items),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn items(&mut self, items: &[Item]) -> Result<(), Unfit> {
+        items.iter().try_for_each(|item| self.item(*item))
+    }
+
+    /// Goes over the operations of a COMPOUND, up to the first one that is not known.
+    fn operations(&mut self) -> Result<(), Unfit> {
+        // Each operation takes a word at least, so the count is bounded by the message.
+        for _ in 0..self.word()? {
+            let Some(items) = binding::operation(self.word()?) else {
+                return Ok(());
+            };
+            self.items(items)?;
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, item: Item) -> Result<(), Unfit> {
+        match item {
+            // CAST: `usize` has at least 32 bits, here and below.
+            Item::Fixed(len) => self.skip(len as usize).map(drop),
+            Item::Opaque => self.opaque().map(drop),
+            Item::Words => {
+                let count = self.word()? as usize;
+                self.skip(count.saturating_mul(4)).map(drop)
+            }
+            Item::If { value, len } => match self.word()? == value {
+                true => self.skip(len as usize).map(drop),
+                false => Ok(()),
+            },
+            Item::Attributes => self.items(&binding::SATTR3),
+            Item::How => match self.word()? {
+                2 => self.skip(8).map(drop),
+                _ => self.items(&binding::SATTR3),
+            },
+            Item::Kind => match self.word()? {
+                3 | 4 => self.skip(8).map(drop),
+                5 => self.opaque().map(drop),
+                _ => Ok(()),
+            },
+            // No operation has operations among its arguments, so this does not nest.
+            Item::Operations => self.operations(),
+        }
+    }
+
+    /// Takes the rest as it is.
+    fn end(&mut self) -> Result<(), Unfit> {
+        // CAST: `usize` has at least 32 bits.
+        let item = (self.padding.thresh() as usize).saturating_add(4);
+        if self.padding.align() > 4 && self.left() >= item {
+            return Err(Unfit::Unknown);
+        }
+        self.at = self.bytes.len();
+        self.emit();
+        Ok(())
+    }
+}
+
+/// Returns what the credential says about the arguments.
+fn protection(flavor: u32, credential: &[u8]) -> Protection {
+    let mut words = credential.chunks_exact(4).map(word_of);
+    // Version, procedure, sequence number and service.
+    let (_, procedure, _, service) = (words.next(), words.next(), words.next(), words.next());
+    match (flavor, procedure, service) {
+        (GSS, Some(0), Some(2)) => Protection::Integrity,
+        (GSS, Some(0), Some(3)) | (GSS, Some(1..), _) => Protection::Whole,
+        _ => Protection::None,
+    }
+}
+
+fn word_of(bytes: &[u8]) -> u32 {
+    bytes.first_chunk().copied().map_or(0, u32::from_be_bytes)
+}
