@@ -279,5 +279,5 @@ CASES = [
     ),
     Case(68, "invalidation", invalidation, ANSWERED, of_two=True),
     Case(69, "no-first-call", first_message_of_others, SILENCE, of_two=True),
-    Case(70, "backward-support", backward_support, {"none": SILENCE, "": ANSWERED}, of_two=True),
+    Case(81, "backward-support", backward_support, {"none": SILENCE, "": ANSWERED}, of_two=True),
 ]

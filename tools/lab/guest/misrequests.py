@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The hostile requester: misrequests.py CASE.
 
-Connects to the server over RDMA and plays one case of misheaders.py, misconnects.py or
-misoptions.py.
+Connects to the server over RDMA and plays one case of misheaders.py, misconnects.py,
+misoptions.py or misolds.py.
 Prints ``OUTCOME: what was done`` for each message or act.
 """
 
@@ -12,10 +12,12 @@ import sys
 
 import misconnects
 import misheaders
+import misolds
 import misoptions
 from requester import RELEASE, STALLED, Link
 
-CASES = {case.name: case for case in misheaders.CASES + misconnects.CASES + misoptions.CASES}
+TABLES = misheaders, misconnects, misoptions, misolds
+CASES = {case.name: case for table in TABLES for case in table.CASES}
 LOADS = {case.name: case for case in misconnects.LOADS}
 
 

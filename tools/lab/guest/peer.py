@@ -53,7 +53,8 @@ class Call:
     def __init__(self, connection, data):
         self.connection, self.data = connection, data
         self.xid, self.version, self.credits, self.kind = struct.unpack_from(">4I", data)
-        self._at = 16
+        # RDMA_MSGP has two words more before its lists.
+        self._at = 24 if self.kind == MSGP else 16
         self.reads, self.writes, self.reply = [], [], None
         while self._word():
             position = self._word()

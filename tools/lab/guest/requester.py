@@ -301,6 +301,8 @@ class Case:
         self.stock_keeps = options.pop("stock_keeps", False)
         #: Whether the case is about version two, which a stock server does not know.
         self.of_two = options.pop("of_two", False)
+        #: Whether the case is about messages of RFC 5666, which a stock server does not serve.
+        self.of_old = options.pop("of_old", False)
         assert not options, options
 
     def allowed(self, server, what):

@@ -19,7 +19,7 @@ from lab.pair import Pair
 CASES, LOADS = requester.cases()
 OURS = settings.server() == "ours"
 #: Cases of the short form: one of each kind of answer.
-SHORT = (3, 9, 17, 22, 31, 50, 56)
+SHORT = (3, 9, 17, 22, 31, 50, 56, 70, 75, 78)
 #: Seconds in which a server has to forget the connections of a requester that has gone.
 FORGETTING = 30
 #: Kilobytes of the server that a case may cost: slabs that fill up.
@@ -31,7 +31,7 @@ def _parameters() -> list[Any]:
     found = []
     for name, case in CASES.items():
         marks = [] if case.number in SHORT else [pytest.mark.full]
-        if case.of_two:
+        if case.of_two or case.of_old:
             marks.append(pytest.mark.needs_our_server)
         if case.stock_warns and not OURS:
             marks.append(pytest.mark.provokes)

@@ -24,19 +24,20 @@ RANGES = {
     "rdma_stat_sq_poll": (0, 0, 0),
     "rdma_stat_sq_prod": (0, 0, 0),
 }
-#: A setting that the stock module does not have.
-ADDED = {"max_version": (2, 1, 2)}
+#: Settings and counters that the stock module does not have.
+ADDED = {"max_version": (2, 1, 2), "conf_align": (4, 4, 65536)}
+ADDED_COUNTERS = ("rdma_stat_padded", "rdma_stat_done", "rdma_stat_conf")
 COUNTERS = ("rdma_stat_read", "rdma_stat_recv", "rdma_stat_write", "rdma_stat_sq_starve")
 
 
 @pytest.mark.any_link
 def test_names(pair: Pair) -> None:
-    """Both modules have the same files with the same modes; ours has one more."""
+    """Both modules have the same files with the same modes; ours has more."""
     command = f"cd {FOLDER} && stat -c '%n %a %U' *"
     of_both = []
     for guest, whose in ((pair.client, settings.client()), (pair.server, settings.server())):
         files = dict(line.split(" ", 1) for line in guest.sh(command).splitlines())
-        modes = {name: files.pop(name) for name in ADDED if whose == "ours"}
+        modes = {name: files.pop(name) for name in (*ADDED, *ADDED_COUNTERS) if whose == "ours"}
         assert all(mode == files["max_requests"] for mode in modes.values())
         of_both.append(files)
     assert of_both[0] == of_both[1]

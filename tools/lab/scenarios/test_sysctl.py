@@ -34,6 +34,17 @@ def test_range(tunables: Tunables, name: str) -> None:
             assert tunables.get(name) == value
 
 
+@pytest.mark.needs_ours
+def test_conf(tunables: Tunables) -> None:
+    """rdma_conf takes 0 and 1, and nothing else; 0 is the default."""
+    assert tunables.get("rdma_conf") == 0
+    for value in (1, 0):
+        tunables.set(rdma_conf=value)
+        assert tunables.get("rdma_conf") == value
+        for outside in (-1, 2):
+            assert not tunables.accepts("rdma_conf", outside)
+
+
 def test_pad_optimize(tunables: Tunables) -> None:
     """rdma_pad_optimize takes any number."""
     for value in (1, -1, 0):
