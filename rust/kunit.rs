@@ -19,7 +19,7 @@ fn report(outcome: core::result::Result<(), &'static str>) -> Result {
 #[kunit_tests(rpcrdma_wire)]
 mod wire {
     use super::report;
-    use crate::wire::vectors::{cm_private, conf_rdma, lower, v1, v2, xchar};
+    use crate::wire::vectors::{cm_private, conf_rdma, error, lower, v1, v2, xchar};
     use kernel::prelude::*;
 
     #[test]
@@ -66,14 +66,19 @@ mod wire {
     fn configuration_protocol() -> Result {
         report(conf_rdma::check())
     }
+
+    #[test]
+    fn texts_of_errors() -> Result {
+        report(error::check())
+    }
 }
 
 #[kunit_tests(rpcrdma_proto)]
 mod proto {
     use super::report;
     use crate::proto::cases::{
-        backward, conn, flow, grant, hostile, intake, legacy, plan, reassembly, reply, respond,
-        session, terms, version, xchar,
+        answers, backward, conn, flow, grant, hostile, intake, legacy, plan, reassembly, reply,
+        respond, session, terms, version, xchar,
     };
     use kernel::prelude::*;
 
@@ -135,6 +140,11 @@ mod proto {
     #[test]
     fn terms_of_version_two() -> Result {
         report(terms::check())
+    }
+
+    #[test]
+    fn answers_to_control_messages() -> Result {
+        report(answers::check())
     }
 
     #[test]

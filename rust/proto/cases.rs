@@ -5,6 +5,7 @@
 //! Each group has one function that runs its cases and returns the name of the first one that
 //! fails.
 
+pub mod answers;
 pub mod backward;
 pub mod conn;
 pub mod flow;
@@ -59,6 +60,7 @@ pub fn check_all() -> Result<(), &'static str> {
     version::check()?;
     session::check()?;
     terms::check()?;
+    answers::check()?;
     xchar::check_peer()?;
     xchar::check_receives()?;
     legacy::check_done()?;

@@ -7,6 +7,7 @@
 
 pub mod cm_private;
 pub mod conf_rdma;
+pub mod error;
 pub mod lower;
 pub mod v1;
 pub mod v2;
@@ -37,5 +38,6 @@ pub fn check_all() -> Result<(), &'static str> {
     conf_rdma::check()?;
     v2::check()?;
     lower::check()?;
-    xchar::check()
+    xchar::check()?;
+    error::check()
 }

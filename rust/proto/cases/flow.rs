@@ -209,6 +209,10 @@ fn check_again() -> Result<(), &'static str> {
         "last attempt at the end of the wait"
     );
     ensure!(
+        at(2_750).again(3_000, 0) == Some(3_000),
+        "just far enough apart"
+    );
+    ensure!(
         at(2_751).again(3_000, 0).is_none(),
         "attempts too close together"
     );
@@ -248,6 +252,7 @@ fn check_again() -> Result<(), &'static str> {
 /// The name of the first case that fails.
 pub fn check_liveness() -> Result<(), &'static str> {
     // Heard, owed, the count after this check, and whether to probe the peer.
+    // The peer is quiet from the second count on: a whole interval has passed.
     const LOOKS: [(bool, bool, u32, bool); 13] = [
         (false, false, 0, false),
         (true, true, 1, false),
@@ -269,6 +274,7 @@ pub fn check_liveness() -> Result<(), &'static str> {
         looks = liveness::after(looks, heard, owed);
         ensure!(looks == want, "count of checks");
         ensure!(liveness::is_suspicious(looks) == suspicious, "probe");
+        ensure!(liveness::is_quiet(looks) == (want >= 2), "quiet");
     }
     ensure!(
         liveness::after(u32::MAX, false, true) == u32::MAX,

@@ -29,6 +29,7 @@ pub fn check() -> Check {
     check_growth(&mut g)?;
     check_shrinking(&mut g)?;
     check_excess()?;
+    check_within()?;
     check_directions()
 }
 
@@ -123,6 +124,32 @@ fn check_excess() -> Check {
         g.on_call(1) == Err(Excess) && g.in_progress() == 5,
         "no more"
     );
+    Ok(())
+}
+
+/// A call changes no more than the number of calls in progress if it leaves a credit unused, and if
+/// no lower grant is on its way to the requester.
+fn check_within() -> Check {
+    let mut g = Grant::new(3, 2);
+    for n in 1..3 {
+        ensure!(
+            g.on_call_within() && g.in_progress() == n,
+            "a credit is left"
+        );
+    }
+    ensure!(!g.on_call_within(), "the last credit");
+    ensure!(g.in_progress() == 2, "not counted");
+    // Three Receives, one of them unused.
+    g.set_max(2);
+    ensure!(g.on_reply() == 2 && g.in_progress() == 1, "lowered");
+    let one = Grant::new(40, 0);
+    for (mut g, lower, within) in [(one, 40, true), (one, 8, false)] {
+        ensure!(g.on_call(1).is_ok(), "a call");
+        g.set_max(lower);
+        ensure!(g.on_reply() == lower.min(16), "granted");
+        ensure!(g.on_call_within() == within, "a lower grant is on its way");
+        ensure!(g.in_progress() == u32::from(within), "counted");
+    }
     Ok(())
 }
 

@@ -10,13 +10,14 @@ use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::{Limits as Decoder, Lists, Message, Version};
 use super::super::backward;
 use super::super::inline::Thresholds;
-use super::super::legacy::padded::{Padded, Unfit};
+use super::super::legacy::padded::{Padded, Unfit as Padding};
 use super::super::requester::credits::Flow;
-use super::super::responder::call::Call;
+use super::super::responder::call::{Call, Unfit};
 use super::super::responder::grant::{Excess, Grant};
 use super::super::responder::intake::{refuse_padded, take, Arrival, Reason, Refusal, Remedy};
 use super::super::responder::limits::{read_depth, Limits};
 use super::super::responder::marks::{Mark, Marks, TooSmall};
+use super::super::responder::reassembly::Violation;
 use super::super::responder::reply::{Cannot, Plan};
 use super::ensure;
 
@@ -60,7 +61,7 @@ const HUGE: u32 = u32::MAX;
 type Case = (u32, u32, &'static [u32], Want);
 
 /// Number of the case, message type, words, outcome. Messages end with their inline RPC message.
-const TABLE: [Case; 37] = [
+const TABLE: [Case; 39] = [
     // 5: a type that version one does not have, and RDMA_MSGP.
     (5, 7, &[0, 0, 0, XID, 0], E),
     (5, 2, &[0, 0, 0, 0, 0, XID, 0], E),
@@ -127,6 +128,8 @@ const TABLE: [Case; 37] = [
     // 19: the longest segments.
     (19, 0, &[1, 8, 1, HUGE, 0, 0, 0, 0, 0, XID, 0], E),
     (19, 0, &[0, 1, 1, 1, HUGE, 0, 0, 0, 0, XID, 0], E),
+    (19, 0, &[0, 1, 1, 1, (1 << 31) + 1, 0, 0, 0, 0, XID, 0], E),
+    (19, 0, &[0, 1, 1, 1, 1 << 31, 0, 0, 0, 0, XID, 0], O),
     // 20: an address that wraps, and one that just does not.
     (20, 0, &[1, 8, 1, 8, HUGE, HUGE - 6, 0, 0, 0, XID, 0], E),
     (20, 0, &[1, 8, 1, 8, HUGE, HUGE - 7, 0, 0, 0, XID, 0], O),
@@ -158,7 +161,7 @@ fn message(buf: &mut [u8; BUF], words: impl Iterator<Item = u32>) -> Result<&[u8
 }
 
 /// Takes the padding out of a call.
-fn pieces(bytes: &[u8], message: &Message<'_>) -> Result<(), Unfit> {
+fn pieces(bytes: &[u8], message: &Message<'_>) -> Result<(), Padding> {
     Padded::new(bytes, message)?.pieces(|_| ())
 }
 
@@ -527,5 +530,10 @@ pub fn check_reasons() -> Check {
     );
     let other = reason(&[XID, 1, 1, 0, 0, 0, 0, 9, 0]);
     ensure!(matches!(other, Some(Reason::Message(_))), "message");
+    let zeros = reason(&[XID, 1, 1, 0, 0, 0, 0, 0, 0]);
+    ensure!(matches!(zeros, Some(Reason::Message(_))), "XID of zero");
+    let later = reason(&[XID, 1, 1, 1, 1, 4, 1, 64, 0, 0, 0, 0, 0]);
+    let none = Reason::Chunks(Unfit::Reads(Violation::NoMessage));
+    ensure!(later == Some(none), "no chunk at position zero");
     Ok(())
 }

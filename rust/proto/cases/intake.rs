@@ -9,6 +9,7 @@ use super::super::responder::call::{Call, Unfit};
 use super::super::responder::intake::{take, Arrival, Reason};
 use super::super::responder::limits::Limits;
 use super::super::responder::placement::{Part, Source};
+use super::super::responder::reassembly::Violation;
 use super::ensure;
 use super::hostile::LIMITS;
 
@@ -213,7 +214,9 @@ pub fn check() -> Check {
     }
     check_lengths()?;
     check_work()?;
-    check_offer()
+    check_offer()?;
+    check_inline_length()?;
+    check_header_direction()
 }
 
 /// The longest call just fits, however it comes.
@@ -316,6 +319,63 @@ fn check_offer() -> Check {
             served || call == Err(Some(Unfit::WriteWork)),
             "too many Writes"
         );
+    }
+    Ok(())
+}
+
+/// The inline part alone may be as long as the longest call, with chunks for the reply and without.
+fn check_inline_length() -> Check {
+    let limits = Limits {
+        max_call: 100,
+        ..LIMITS
+    };
+    let too_long = Err(Some(Unfit::Reads(Violation::TooLong)));
+    for (len, fits) in [(96, true), (100, true), (104, false)] {
+        let mut buf = [0; BUF];
+        let bytes = plain(&mut buf, ListProc::Msg, &[], len)?;
+        let got = call(bytes, &limits).map(|call| call.total_len());
+        ensure!(got == if fits { Ok(len) } else { too_long }, "no chunk");
+        let bytes = encode(&mut buf, ListProc::Msg, len, |w| {
+            let mut c = w.write_list()?.chunk()?;
+            c.segment(segment(3, 64))?;
+            c.end().finish()
+        })?;
+        let got = call(bytes, &limits).map(|call| call.total_len());
+        ensure!(got == if fits { Ok(len) } else { too_long }, "write chunk");
+    }
+    Ok(())
+}
+
+/// In version two the header says what a message is: a message of the direction REPLY is no call,
+/// whatever its RPC message says.
+//~ V2-4.2.2-2 direction is that of RPC message
+fn check_header_direction() -> Check {
+    let limits = Limits {
+        versions: (Version::One, Version::Two),
+        ..LIMITS
+    };
+    for chunk in [false, true] {
+        for direction in [Direction::Call, Direction::Reply] {
+            let mut buf = [0; BUF];
+            let w = Version::Two.begin(&mut buf, XID, 5, direction, ListProc::Msg);
+            let header = w.and_then(|w| {
+                let w = w.write_list()?;
+                if !chunk {
+                    return w.finish();
+                }
+                let mut c = w.chunk()?;
+                c.segment(segment(3, 64))?;
+                c.end().finish()
+            });
+            let header = header.map_err(|_| "no room")?;
+            let rpc = buf
+                .get_mut(header..)
+                .and_then(|rest| rest.first_chunk_mut());
+            *rpc.ok_or("buffer")? = (u64::from(XID) << 32).to_be_bytes();
+            let bytes = buf.get(..header.saturating_add(8)).ok_or("buffer")?;
+            let is_call = matches!(take(bytes, &limits), Ok(Arrival::Call(_)));
+            ensure!(is_call == (direction == Direction::Call), "direction");
+        }
     }
     Ok(())
 }

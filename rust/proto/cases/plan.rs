@@ -294,11 +294,19 @@ fn check_parts() -> Check {
     );
     let rest = [(Section::Head, 0, 148), (Section::Tail, 3, 8)];
     ensure!(is(&p.inline_call(), &rest), "inline rest");
+    ensure!(!p.is_inline(), "a chunk");
+    ensure!(
+        !p.read_chunk().is_empty() && !p.inline_call().is_empty(),
+        "both parts"
+    );
+    // Head and tail without pages, as of a plan that sends all of a call inline.
+    ensure!(!p.inline_call().is_payload(), "no pages");
     let p = plan(&write_call(4097, 3), &SMALL_REPLY, &COND)?;
     ensure!(
         is(&p.inline_call(), &[(Section::Head, 0, 148)]),
         "tail of padding only"
     );
+    ensure!(!p.inline_call().is_payload(), "head only");
     let p = plan(&write_call(4097, 11), &SMALL_REPLY, &GSS)?;
     let all = [
         (Section::Head, 0, 148),
@@ -330,6 +338,26 @@ fn check_parts() -> Check {
     ];
     ensure!(is(&p.reply_chunk(), &all), "reply chunk");
     ensure!(p.write_chunk().is_empty(), "write chunk and reply chunk");
+    ensure!(!p.is_inline(), "a chunk for the reply");
+    check_payload()
+}
+
+/// A payload is bytes of the pages, with nothing of head or tail.
+fn check_payload() -> Check {
+    let long = |head_len, page_len, tail_len| {
+        let call = CallShape {
+            head_len,
+            page_len,
+            tail_len,
+            payload_in_pages: false,
+        };
+        plan(&call, &SMALL_REPLY, &COND).map(|p| p.read_chunk())
+    };
+    ensure!(long(0, 8192, 0)?.is_payload(), "pages");
+    ensure!(!long(4, 8192, 0)?.is_payload(), "head and pages");
+    ensure!(!long(0, 8192, 4)?.is_payload(), "pages and tail");
+    ensure!(!long(0, 0, 8192)?.is_payload(), "tail");
+    ensure!(!long(8192, 0, 0)?.is_payload(), "head");
     Ok(())
 }
 

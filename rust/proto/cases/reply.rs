@@ -182,7 +182,17 @@ fn check_bodies() -> Check {
         let len = encode(&mut buf, proc, read, writes, reply).map_err(|_| "no room")?;
         let bytes = buf.get(..len).ok_or("buffer")?;
         let message = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
-        ensure!(check_reply(message.body(), &OFFER) == want, "body");
+        let got = check_reply(message.body(), &OFFER);
+        ensure!(got == want, "body");
+        let lengths = match want {
+            Ok(Outcome::Inline { write_len, .. }) => Some((write_len, 0)),
+            Ok(Outcome::ReplyChunk {
+                reply_chunk_len,
+                write_len,
+            }) => Some((write_len, reply_chunk_len)),
+            _ => None,
+        };
+        ensure!(got.ok().map(|o| o.lengths()) == lengths, "lengths");
         let nothing = check_reply(message.body(), &Offer::default());
         let lists = message.lists().ok_or("lists")?;
         let any = !lists.is_empty() || proc == ListProc::Nomsg;
@@ -190,7 +200,10 @@ fn check_bodies() -> Check {
     }
     let error = Body::Error(ErrorBody::BadHeader);
     let want = Ok(Outcome::Error(ErrorBody::BadHeader));
-    ensure!(check_reply(&error, &OFFER) == want, "error");
+    let got = check_reply(&error, &OFFER);
+    ensure!(got == want, "error");
+    let written = got.map(|o| o.lengths());
+    ensure!(written == Ok((0, 0)), "nothing written");
     check_types(&OFFER)
 }
 

@@ -8,7 +8,7 @@ use super::super::super::wire::{
 use super::super::inline::Thresholds;
 use super::super::requester::reply::check_lists;
 use super::super::responder::marks::{Mark, Marks, TooSmall, MOST};
-use super::super::responder::reply::{Cannot, Plan};
+use super::super::responder::reply::{inline_len, Cannot, Plan};
 use super::ensure;
 
 type Check = Result<(), &'static str>;
@@ -280,12 +280,35 @@ pub fn check() -> Check {
             _ => return Err("refused or not"),
         }
     }
+    check_inline_len()?;
     check_headers()?;
     check_marks()
 }
 
+/// A reply to a call without chunks: its Send has the header and all of the reply.
+fn check_inline_len() -> Check {
+    let two = Thresholds {
+        version: Version::Two,
+        ..Thresholds::DEFAULT
+    };
+    for (t, header) in [(Thresholds::DEFAULT, 28), (two, 32)] {
+        let longest = 1024u32.saturating_sub(header);
+        for len in [0, 100, longest] {
+            let all = len.saturating_add(header);
+            ensure!(inline_len(len, &t) == Ok(all), "inline reply");
+            let plan = Plan::new(len, &[], &Lists::EMPTY, &t).map_err(|_| "no plan")?;
+            ensure!(plan.send_len() == all, "as in a plan");
+        }
+        let longer = longest.saturating_add(1);
+        ensure!(inline_len(longer, &t) == Err(Cannot::Inline), "too long");
+    }
+    Ok(())
+}
+
 fn check_plan(plan: &Plan<'_>, want: &Want, offered: &Lists<'_>) -> Check {
     ensure!(plan.proc() == want.proc, "message type");
+    let inline = want.proc == ListProc::Msg && want.writes.is_empty();
+    ensure!(plan.is_inline() == inline, "all of it is inline");
     let rest = plan.rest().map(|r| (r.start, r.len));
     ensure!(rest.eq(want.rest.iter().copied()), "rest");
     check_header(plan, want, offered)
@@ -373,6 +396,10 @@ fn check_marks() -> Check {
     ensure!(marks.as_slice() == [mark(160, 0), mark(164, 100)], "anew");
     ensure!(marks.add(160, 4, &offered) == Ok(()), "at the same place");
     ensure!(marks.as_slice() == [mark(160, 4)], "one");
+    ensure!(marks.add(164, 8, &offered) == Ok(()), "right behind it");
+    ensure!(marks.as_slice().len() == 2, "both");
+    marks.clear();
+    ensure!(marks.as_slice().is_empty(), "cleared");
     let mut none = Marks::default();
     ensure!(none.add(0, 8, &Lists::EMPTY) == Ok(()), "no chunk");
     ensure!(none.as_slice().is_empty(), "nothing noted");

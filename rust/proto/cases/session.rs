@@ -121,6 +121,9 @@ pub fn check() -> Check {
     check_one()?;
     check_late_reply()?;
     check_server()?;
+    check_sides()?;
+    check_watch()?;
+    check_generations()?;
     check_unserved()
 }
 
@@ -436,6 +439,62 @@ fn check_server() -> Check {
         let number = first.number();
         let n = other.error(&mut want, 8, 3, vers(number, number));
         ensure!(n == Ok(len) && buf == want, "ERR_VERS");
+    }
+    Ok(())
+}
+
+/// In version one only the server invalidates R_keys remotely, if both ends support it.
+//~ 8797-3.2-1 only if both ends support it
+fn check_sides() -> Check {
+    for support in [true, false] {
+        let one = Thresholds {
+            remote_invalidation: support,
+            ..CLIENT.one
+        };
+        let client = Session::new(Config {
+            versions: (ONE, ONE),
+            one,
+            ..CLIENT
+        });
+        let mut server = Session::new(Config { one, ..SERVER });
+        hear(&mut server, Say::Rpc(ONE, 7, Direction::Call))?;
+        let (c, s) = (client.terms(), server.terms());
+        ensure!(c.expect_invalidation == support, "the client expects it");
+        ensure!(!c.may_invalidate, "a client does not");
+        ensure!(s.may_invalidate == support, "the server may");
+        ensure!(!s.expect_invalidation, "a server expects none");
+        ensure!(s.thresholds() == one, "thresholds");
+    }
+    Ok(())
+}
+
+/// A server's session sees the messages of version two up to the first reply, and none of version
+/// one after the first call.
+fn check_watch() -> Check {
+    for (version, watched) in [(ONE, false), (TWO, true)] {
+        let mut s = Session::new(SERVER);
+        hear(&mut s, Say::Rpc(version, 7, Direction::Call))?;
+        ensure!(s.terms().watch == watched, "before the first reply");
+        s.on_replied();
+        ensure!(!s.terms().watch, "after the first reply");
+    }
+    Ok(())
+}
+
+/// Generations wrap around: one up to half of their range after the latest void is valid.
+fn check_generations() -> Check {
+    const HALF: u32 = u32::MAX / 2;
+    let mut terms = *Session::new(CLIENT).terms();
+    for (before, generation, void) in [
+        (5, 5, false),
+        (5, 4, true),
+        (0, HALF, false),
+        (0, HALF.wrapping_add(1), true),
+        (0, u32::MAX, true),
+        (u32::MAX, 0, false),
+    ] {
+        terms.void_before = before;
+        ensure!(terms.voids(generation) == void, "void generations");
     }
     Ok(())
 }

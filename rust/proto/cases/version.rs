@@ -276,7 +276,9 @@ fn check_peers() -> Check {
     ensure!(!known(&mut peers, &key(1), 101), "one doubt");
     ensure!(peers.entries(101).count() == 1, "listed");
     peers.note(&key(1), Memory::Doubt, 110, 60);
-    ensure!(known(&mut peers, &key(1), 169), "second doubt");
+    ensure!(known(&mut peers, &key(1), 111), "second doubt");
+    ensure!(peers.entries(111).count() == 1, "listed once");
+    ensure!(known(&mut peers, &key(1), 169), "second doubt lasts");
     peers.note(&key(1), Memory::Doubt, 200, 60);
     ensure!(!known(&mut peers, &key(1), 201), "a doubt expires");
     Ok(())

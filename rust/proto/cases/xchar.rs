@@ -357,7 +357,8 @@ pub fn check_receives() -> Check {
     check_growth()?;
     check_replaced()?;
     check_asked()?;
-    check_overtaken()
+    check_overtaken()?;
+    check_other_sizes()
 }
 
 //~ V2-2.3-3 larger thresholds may be supported
@@ -488,5 +489,31 @@ fn check_overtaken() -> Check {
     ensure!(r.on_request(8192, RANGE) == Pending, "pending");
     r.on_post_failed();
     ensure!(r.has_cleared() && r.announced() == 4096, "failed");
+    Ok(())
+}
+
+/// Sizes that are wanted, posted or requested in the middle of a change.
+//~ XC-3.1-5 at least of the announced size
+fn check_other_sizes() -> Check {
+    use Disposition::{Done, Pending};
+    const RANGE: (u32, u32) = (1024, 65536);
+    // A size that is not larger does not end a growth.
+    let mut r = Receives::new(8192);
+    r.want(32768);
+    r.want(8192);
+    ensure!(r.growing() == Some(32768), "the growth goes on");
+    // The caller posts a size that is wanted no longer. Smaller Receives remain.
+    let mut r = Receives::new(8192);
+    r.on_posting(32768, 5);
+    r.want(16384);
+    ensure!(r.announced() == 8192, "not all have this size");
+    ensure!(r.wanted() == Some(16384), "to be posted");
+    // The peer has asked for less, and the smaller size is not posted yet.
+    let mut r = Receives::new(8192);
+    ensure!(r.on_request(2048, RANGE) == Done, "less");
+    r.want(16384);
+    ensure!(r.on_request(8192, RANGE) == Done, "posted in any case");
+    ensure!(r.announced() == 8192 && r.growing().is_none(), "at once");
+    ensure!(r.on_request(65536, RANGE) == Pending, "the largest size");
     Ok(())
 }

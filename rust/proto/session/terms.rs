@@ -99,16 +99,6 @@ impl Terms {
         matches!(self.backward, BackwardSupport::General)
     }
 
-    /// Returns whether `other` differs in more than the generation.
-    fn differs(&self, other: &Self) -> bool {
-        let plain = Self {
-            generation: self.generation,
-            void_before: self.void_before,
-            ..*other
-        };
-        *self != plain
-    }
-
     /// Returns whether messages may have been prepared: a server replies in a settled version.
     const fn is_prepared_for(&self) -> bool {
         self.settled || matches!(self.side, Side::Client)
@@ -128,8 +118,9 @@ impl Session {
     //= V2-5.2-4 thresholds change without connection being lost
     pub(super) fn refresh(&mut self) {
         let old = self.terms;
+        // The new terms have the old generation so far.
         let new = self.compute(old.generation, old.void_before);
-        if self.lost || !old.differs(&new) {
+        if self.lost || new == old {
             return;
         }
         let generation = old.generation.wrapping_add(1);

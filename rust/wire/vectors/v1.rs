@@ -5,8 +5,8 @@
 use super::super::message::{Body, ErrorBody, Message, Proc};
 use super::super::v1::{self, len};
 use super::super::{
-    peek, DecodeError, Direction, EncodeError, Limits, ListProc, Prefix, ReadSegment, Segment,
-    Version, What,
+    has_read_list, peek, DecodeError, Direction, EncodeError, Limits, ListProc, Lists, Prefix,
+    ReadSegment, Segment, Version, What,
 };
 use super::ensure;
 
@@ -132,7 +132,50 @@ pub fn check_decode() -> Check {
     decode_writes()?;
     decode_long()?;
     decode_others()?;
-    decode_errors()
+    decode_errors()?;
+    split_plain()?;
+    read_lists()
+}
+
+/// A message without chunks is split into the same parts as the decoder finds.
+fn split_plain() -> Check {
+    let one = |bytes| Message::split_plain(Version::One, bytes);
+    let h = decode(&MSG_INLINE)?;
+    let prefix = peek(&MSG_INLINE).map_err(|_| "peek")?;
+    let want = Some((prefix, None, h.payload()));
+    ensure!(one(&MSG_INLINE) == want, "no direction in the header");
+    for other in [&MSG_READ[..], &MSG_WRITE, &NOMSG_LONG, &MSGP, &DONE] {
+        ensure!(one(other).is_none(), "another message");
+    }
+    ensure!(one(&ERR_CHUNK_5666).is_none(), "an error with zeros");
+    let two = Message::split_plain(Version::Two, &MSG_INLINE);
+    ensure!(two.is_none(), "another version");
+    Ok(())
+}
+
+/// The word that announces a read list, and what a responder keeps of the other lists.
+fn read_lists() -> Check {
+    for (bytes, begins) in [
+        (&MSG_INLINE[..], false),
+        (&MSG_READ, true),
+        (&MSG_WRITE, false),
+        (&NOMSG_LONG, true),
+        (&DONE, false),
+        (&[0; 16], false),
+        (&[], false),
+    ] {
+        ensure!(has_read_list(bytes) == begins, "read list");
+    }
+    for bytes in [&MSG_WRITE[..], &NOMSG_LONG] {
+        let h = decode(bytes)?;
+        let lists = h.lists().ok_or("lists")?;
+        let (writes, reply) = lists.results();
+        let kept = Lists::of_results(writes, reply);
+        ensure!(kept.read_list().len() == 0, "no read list");
+        ensure!(kept.write_list().eq(lists.write_list()), "write list");
+        ensure!(kept.reply_chunk() == lists.reply_chunk(), "reply chunk");
+    }
+    Ok(())
 }
 
 //~ 5666-4.1-2 header's XID alone
@@ -181,6 +224,7 @@ fn decode_writes() -> Check {
         let chunk = chunks.next().ok_or("write chunk missing")?;
         ensure!(chunk.segments().eq(want.iter().copied()), "write segments");
         ensure!(chunk.count() == want.len(), "write segment count");
+        ensure!(chunk.segments().len() == want.len(), "segments to come");
     }
     ensure!(chunks.next().is_none(), "write chunk too many");
     let total = lists.write_list().map(|c| c.total_len()).sum::<u64>();

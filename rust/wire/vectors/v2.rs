@@ -4,8 +4,10 @@
 
 use super::super::message::{Body, ErrorBody, Message, Mismatch, Proc};
 use super::super::v2::{self, len};
-use super::super::{answer, error_as, DecodeError, Direction, EncodeError, Limits, ListProc};
-use super::super::{Receiver, Remedy, Segment, Version, What};
+use super::super::{
+    answer, error_as, has_read_list, peek, DecodeError, Direction, EncodeError, Limits, ListProc,
+};
+use super::super::{Prefix, Receiver, Remedy, Segment, Version, What};
 use super::ensure;
 use super::v1 as one;
 
@@ -77,6 +79,7 @@ pub fn check() -> Check {
     check_lengths()?;
     check_bare_errors()?;
     check_message()?;
+    check_plain()?;
     check_mismatch()
 }
 
@@ -541,5 +544,32 @@ fn mismatch(at: usize, byte: u8, want: Mismatch) -> Check {
     let mut copy = MSG_INLINE;
     *copy.get_mut(at).ok_or("mismatch: offset")? = byte;
     ensure!(any(&copy)?.check_direction() == Err(want), "mismatch");
+    Ok(())
+}
+
+/// A message without chunks is split into its parts. The header names its direction.
+fn check_plain() -> Check {
+    fn two(bytes: &[u8]) -> Option<(Prefix, Option<Direction>, &[u8])> {
+        Message::split_plain(Version::Two, bytes)
+    }
+    let mut bytes = MSG_INLINE;
+    for (word, direction) in [(0, Direction::Call), (1, Direction::Reply)] {
+        bytes[19] = word;
+        let prefix = peek(&bytes).map_err(|_| "peek")?;
+        let payload = any(&bytes)?.payload();
+        let want = Some((prefix, Some(direction), payload));
+        ensure!(two(&bytes) == want, "direction in the header");
+    }
+    bytes[19] = 2;
+    ensure!(two(&bytes).is_none(), "neither CALL nor REPLY");
+    ensure!(two(&NOMSG_REPLY).is_none(), "chunks");
+    ensure!(two(&one::MSG_INLINE).is_none(), "another version");
+    let mut read = [0; 60];
+    for (byte, from) in read.iter_mut().zip(&MSG_INLINE) {
+        *byte = *from;
+    }
+    ensure!(!has_read_list(&read), "no read list");
+    read[23] = 1;
+    ensure!(has_read_list(&read), "read list");
     Ok(())
 }

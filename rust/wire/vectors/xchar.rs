@@ -4,8 +4,8 @@
 
 use super::super::message::{Body, Message};
 use super::super::xchar::{
-    init, init_len, request, respond, update, BackwardSupport, Characteristic, Disposition, Id,
-    Initial, OpType, Operation, Subset,
+    init, init_len, request, respond, update, value_len, BackwardSupport, Characteristic,
+    Disposition, Id, Initial, OpType, Operation, Subset,
 };
 use super::super::{DecodeError, Direction, EncodeError, Limits, Version, What};
 use super::ensure;
@@ -259,6 +259,12 @@ fn check_values() -> Check {
         };
         ensure!(decode_update(id, data)? == Ok(Some(update)), "xchar: value");
         ensure!(value.id() == Id(id), "xchar: id");
+        // The id, the length, and the data with their padding.
+        let padded = data.len().next_multiple_of(4);
+        ensure!(
+            value_len(&value) == padded.saturating_add(8),
+            "xchar: length"
+        );
     }
     for (id, data, value) in LONG {
         let update = Operation::Update {
@@ -326,7 +332,7 @@ fn own(op: Operation<'_>, data: &'static [u8]) -> Operation<'static> {
 //~ XC-4.3-2 three subsets do not overlap
 fn check_subsets() -> Check {
     type Case = ([&'static [u32]; 3], u32, Result<(), u32>);
-    const CASES: [Case; 10] = [
+    const CASES: [Case; 12] = [
         ([&[], &[], &[]], 0, Ok(())),
         ([&[u32::MAX >> 1], &[], &[]], 31, Ok(())),
         ([&[u32::MAX], &[], &[]], 31, Err(31)),
@@ -337,6 +343,8 @@ fn check_subsets() -> Check {
         ([&[0b101], &[], &[]], 3, Err(1)),
         ([&[0b1111], &[], &[]], 3, Err(3)),
         ([&[u32::MAX], &[0, 0b10], &[]], 33, Err(33)),
+        ([&[0b101], &[0b010, 0b100], &[]], 3, Err(34)),
+        ([&[u32::MAX], &[0, 0, 0b10], &[]], 32, Err(65)),
     ];
     for (words, count, want) in CASES {
         let mut buf = [0; 64];
@@ -361,6 +369,20 @@ fn check_subsets() -> Check {
         ensure!(response.check(count) == want, "xchar: coverage");
     }
     ensure!(Subset::default().is_empty(), "xchar: empty subset");
+    let op = Operation::decode(3, RESPONSE.get(28..).unwrap_or_default(), &Limits::NONE);
+    let Ok(Some(Operation::Response(response))) = op else {
+        return Err("xchar: response");
+    };
+    for (which, element) in [
+        (Disposition::Done, 1),
+        (Disposition::Rejected, 2),
+        (Disposition::Pending, 0),
+    ] {
+        let subset = response.subset(which);
+        ensure!(!subset.is_empty(), "xchar: not empty");
+        let has = |n| subset.contains(n) == (n == element);
+        ensure!((0..40).all(has), "xchar: one element");
+    }
     Ok(())
 }
 

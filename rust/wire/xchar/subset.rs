@@ -65,9 +65,10 @@ impl<'a> Subset<'a> {
     }
 }
 
-/// Returns the bit that stands for element `n` in its word.
+/// Returns the bit that stands for element `n` in its word, which has 32 elements.
 pub(super) const fn bit(n: u32) -> u32 {
-    1u32.wrapping_shl(n % 32)
+    // This shifts by `n` modulo 32.
+    1u32.wrapping_shl(n)
 }
 
 /// The outcome of one requested change (section 4.3).

@@ -23,6 +23,7 @@ groups! {
     v2: vectors::v2::check;
     lower: vectors::lower::check;
     xchar: vectors::xchar::check;
+    error: vectors::error::check;
     all_vectors: vectors::check_all;
     credits: cases::flow::check_credits;
     inline: cases::flow::check_inline;
@@ -40,6 +41,9 @@ groups! {
     hostile: cases::hostile::check;
     hostile_reasons: cases::hostile::check_reasons;
     version: cases::version::check;
+    session: cases::session::check;
+    terms: cases::terms::check;
+    answers: cases::answers::check;
     xchar_peer: cases::xchar::check_peer;
     xchar_receives: cases::xchar::check_receives;
     done: cases::legacy::check_done;
