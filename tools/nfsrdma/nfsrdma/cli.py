@@ -13,6 +13,8 @@ from contextlib import ExitStack, suppress
 from . import doctor, listing
 from .errors import UsageError
 from .host import Host
+from .report import command as reporting
+from .report import record
 from .top import command as watching
 from .top.frame import Look
 from .top.latencies import EVENTS
@@ -51,6 +53,14 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--json", action="store_true", help="print JSON, one RPC on each line")
     one.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND ...")
     one.set_defaults(run=_trace)
+
+    one = commands.add_parser("report", help="a recording as one HTML page")
+    one.add_argument("--output", "-o", required=True, metavar="FILE", help="the page to be written")
+    one.add_argument("--seconds", type=float, default=30.0, help="time to record; default: 30")
+    one.add_argument("--mask", action="store_true", help="replace addresses and names")
+    one.add_argument("--json", action="store_true", help="write the recording as JSON")
+    one.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND ...")
+    one.set_defaults(run=_report)
     return top
 
 
@@ -87,10 +97,22 @@ def _top(host: Host, chosen: argparse.Namespace) -> int:
 
 
 def _trace(_host: Host, chosen: argparse.Namespace) -> int:
-    argv = chosen.argv[1:] if chosen.argv[:1] == ["--"] else chosen.argv
-    wish = tracing.Wish(argv, chosen.xid, chosen.all, chosen.json)
+    wish = tracing.Wish(_argv(chosen.argv), chosen.xid, chosen.all, chosen.json)
     with Recording(wish.events) as recording:
         return tracing.trace(wish, recording, tracing.running)
+
+
+def _report(host: Host, chosen: argparse.Namespace) -> int:
+    wish = reporting.Wish(
+        chosen.output, chosen.seconds, _argv(chosen.argv), chosen.mask, chosen.json
+    )
+    with Recording(record.EVENTS) as recording:
+        return reporting.report(host, recording, wish)
+
+
+def _argv(words: list[str]) -> list[str]:
+    """Returns a command without the dashes that may be before it."""
+    return words[1:] if words[:1] == ["--"] else words
 
 
 def main(arguments: Sequence[str], host: Host | None = None) -> int:

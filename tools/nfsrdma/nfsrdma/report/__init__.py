@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0
+"""``nfsrdma report``: a recording as one HTML page that needs nothing else.
+
+- `record`: what is recorded.
+- `mask`: replaces addresses and names.
+- `svg`: charts.
+- `page`: the page.
+- `command`: records and writes.
+"""

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Records, and writes the page."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import doctor, mounts
+from ..errors import UsageError
+from ..host import Host
+from ..trace.command import Source, running
+from .mask import Mask, unmasked
+from .page import About, describe, page
+from .record import Data, record
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to record, and where to write it."""
+
+    file: str
+    seconds: float = 30
+    command: Sequence[str] = ()
+    masked: bool = False
+    as_json: bool = False
+
+
+def report(host: Host, source: Source, wish: Wish) -> int:
+    """Records and writes. Returns the exit status.
+
+    # Errors
+    `UsageError`: the file cannot be written, or the command cannot be run.
+    """
+    run = (lambda: running(wish.command)) if wish.command else None
+    data = record(host, source, wish.seconds, run)
+    text = render(host, data, wish)
+    try:
+        Path(wish.file).write_text(text)
+    except OSError as error:
+        raise UsageError(f"cannot write {wish.file}: {error.strerror}") from error
+    print(f"{wish.file}: {sum(len(group.rtts) for group in data.groups.values())} calls")
+    return 0
+
+
+def render(host: Host, data: Data, wish: Wish) -> str:
+    """Returns the text of the file."""
+    found = doctor.examine(host, None)
+    about = About(
+        host=platform.node(),
+        kernel=(host.read("/proc/sys/kernel/osrelease") or "?").strip(),
+        module=(host.read("/sys/module/rpcrdma/version") or "of the kernel").strip(),
+        when=time.strftime("%Y-%m-%d %H:%M:%S %z"),
+    )
+    mask = Mask(_names(host, about)) if wish.masked else unmasked
+    if wish.as_json:
+        return mask(json.dumps(describe(data, about, found), indent=2)) + "\n"
+    return page(data, about, found, mask)
+
+
+def _names(host: Host, about: About) -> list[str]:
+    """Returns the names that the recording may contain: hosts, exports and mount points."""
+    names = [about.host, about.host.partition(".")[0]]
+    for mount in mounts.mounts(host):
+        server, _, export = mount.source.rpartition(":")
+        names += [server, export, mount.point]
+    return [name for name in dict.fromkeys(names) if len(name) > 1]

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Replaces addresses and names, each by the same word wherever it stands."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+
+#: What may be an address. IPv6 addresses may be in brackets, which remain.
+_V4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])")
+_V6 = re.compile(r"(?<![\w:.])[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?:%\w+)?(?![\w:])")
+
+
+class Mask:
+    """A mask that remembers what it has replaced."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        """`names` are replaced, too, such as the name of this host."""
+        self._words: dict[str, str] = {}
+        for name in names:
+            if name:
+                self._words[name] = f"name-{len(self._words) + 1}"
+        self._names = list(self._words)
+        self._addresses: dict[str, str] = {}
+
+    def __call__(self, text: str) -> str:
+        """Returns the text without addresses and names."""
+        text = _V6.sub(self._address, _V4.sub(self._address, text))
+        for name in sorted(self._names, key=len, reverse=True):
+            text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", self._words[name], text)
+        return text
+
+    def _address(self, found: re.Match[str]) -> str:
+        text = found[0]
+        try:
+            address = str(ipaddress.ip_address(text.partition("%")[0]))
+        except ValueError:
+            # A time of day, or the like.
+            return text
+        return self._addresses.setdefault(address, f"address-{len(self._addresses) + 1}")
+
+
+def unmasked(text: str) -> str:
+    """Returns the text as it is."""
+    return text

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of ``nfsrdma report``: the recording, the page, its charts, and the mask."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from fake import UP, FakeHost
+from nfsrdma.errors import UsageError
+from nfsrdma.report import command
+from nfsrdma.report.mask import Mask
+from nfsrdma.report.record import Data, record
+from nfsrdma.report.svg import Curve, Range, bars, curves, ranges
+from nfsrdma.trace.events import Event, parse
+from recorded import GETATTR, READ, lines
+
+from nfsrdma import connections
+
+_STATE = (1200, "xprtrdma_conn_state: peer=[10.0.0.1]:20049 Disconnected: Up -> Draining")
+
+
+class Source:
+    """A recording that has all its events at once."""
+
+    lost = 3
+
+    def __init__(self, events: list[Event]) -> None:
+        """Keeps the events."""
+        self._events = events
+
+    def read(self, _patience: float = 0) -> list[Event]:
+        """Returns the events, once."""
+        events, self._events = self._events, []
+        return events
+
+    def stop(self) -> None:
+        """Does nothing."""
+
+
+def _data() -> Data:
+    source = Source(list(parse(lines([*READ, *GETATTR, _STATE]))))
+    return record(FakeHost(), source, 0, None)
+
+
+def test_recording() -> None:
+    data = _data()
+    assert sorted(data.groups) == [
+        ("nfsv4 GETATTR", "inline, inline"),
+        ("nfsv4 READ", "inline, write chunk"),
+    ]
+    assert data.groups["nfsv4 READ", "inline, write chunk"].rtts == [2100]
+    assert data.sizes == {0: 1, 65536: 1}
+    assert [name for _, name, _ in data.noted] == ["conn_state"]
+    assert [conn.peer for conn in data.looks[0][1]] == ["10.0.0.1:20049"]
+    assert data.lost == 3
+
+
+class Page(HTMLParser):
+    """The tags of a page, and what they load."""
+
+    def __init__(self, text: str) -> None:
+        """Parses the page."""
+        super().__init__()
+        self.open: list[str] = []
+        self.loads: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Notes a tag, and references to other files."""
+        if tag not in ("meta", "line", "circle", "rect", "path"):
+            self.open.append(tag)
+        self.loads += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_endtag(self, tag: str) -> None:
+        """Compares with the tag that is open."""
+        if tag not in ("line", "circle", "rect", "path"):
+            assert self.open.pop() == tag
+
+    def handle_startendtag(self, _tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Notes references alone."""
+        self.loads += [value or "" for name, value in attrs if name in ("src", "href")]
+
+
+def _render(host: FakeHost | None = None, **wish: object) -> str:
+    return command.render(host or FakeHost(), _data(), command.Wish("x", **wish))
+
+
+def test_page_is_sound_and_loads_nothing() -> None:
+    parsed = Page(_render())
+    assert parsed.open == []
+    assert parsed.loads == []
+
+
+def test_page_shows_what_was_recorded() -> None:
+    text = _render()
+    assert "10.0.0.1:20049" in text
+    assert "READ: inline, write chunk" in text
+    assert "2.10 ms" in text
+    assert "up to 64.0 KiB" in text
+    assert "Disconnected: Up -&gt; Draining" in text
+    assert "no room for 3 events" in text
+
+
+def test_findings_are_on_the_page() -> None:
+    host = FakeHost()
+    host.connection(breaches=3)
+    assert "has broken the protocol: 3 replies were refused" in _render(host)
+
+
+def test_recording_for_programs() -> None:
+    data, about = _data(), {"host": "?"}
+    text = command.render(FakeHost(), data, command.Wish("x"))
+    found = re.search(r"<script type=application/json id=recording>(.*?)</script>", text, re.S)
+    assert found
+    told = json.loads(found[1])
+    assert told["operations"][1]["median_us"] == 2100
+    written = json.loads(command.render(FakeHost(), data, command.Wish("x", as_json=True)))
+    assert told | {"about": about} == written | {"about": about}
+
+
+def test_nothing_was_recorded() -> None:
+    host = FakeHost()
+    host.remove("/sys/kernel/debug/rpcrdma/connections")
+    data = record(host, Source([]), 0, None)
+    text = command.render(host, data, command.Wish("x"))
+    assert Page(text).open == []
+    assert "No call was made over RDMA." in text
+    assert "No connection was seen." in text
+
+
+def test_hostile_names_do_not_leave_their_place() -> None:
+    host = FakeHost()
+    host.files[connections.FILE] = UP.replace("device=rxe0", "device=</script><b>x")
+    data = record(host, Source([]), 0, None)
+    text = command.render(host, data, command.Wish("x"))
+    assert "<b>x" not in text
+    assert Page(text).open == []
+
+
+def test_masked_page_has_no_address() -> None:
+    text = _render(masked=True)
+    assert "10.0.0" not in text
+    assert "/export" not in text
+    assert "/mnt/nfs" not in text
+    # The same address is the same word everywhere.
+    assert "address-1:20049" in text
+    assert "peer=[address-1]:20049" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("10.0.0.1:20049 and 10.0.0.2", "address-1:20049 and address-2"),
+        ("[fd00::1]:20049 and fd00:0::1", "[address-1]:20049 and address-1"),
+        ("at 12:34:56, version 0.1.0", "at 12:34:56, version 0.1.0"),
+        ("fe80::1%eth0", "address-1"),
+        ("box box-2 mybox box.example", "name-1 box-2 mybox name-1.example"),
+        ("0000002a@00000005 65536@0x996e54485e574000:0x000022d5", None),
+    ],
+)
+def test_mask(text: str, masked: str | None) -> None:
+    assert Mask(["box"])(text) == (text if masked is None else masked)
+
+
+def test_file_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "report.html"
+    wish = command.Wish(str(file), command=["true"])
+    assert command.report(FakeHost(), Source(list(parse(lines(READ)))), wish) == 0
+    assert file.read_text().startswith("<!DOCTYPE html>")
+    assert capsys.readouterr().out == f"{file}: 1 calls\n"
+    with pytest.raises(UsageError, match="cannot write"):
+        command.report(FakeHost(), Source([]), command.Wish(str(tmp_path), 0))
+
+
+def _elements(svg: str) -> list[ElementTree.Element]:
+    return list(ElementTree.fromstring(svg).iter())
+
+
+def test_ranges_are_on_a_logarithmic_axis() -> None:
+    svg = ranges([Range("a", 10, 100, 1000, "3 calls")], "t")
+    (thick,) = (e for e in _elements(svg) if e.get("class") == "thick")
+    (thin,) = (e for e in _elements(svg) if e.get("class") == "thin")
+    lengths = [float(e.get("x2", 0)) - float(e.get("x1", 0)) for e in (thick, thin)]
+    assert lengths[1] == pytest.approx(2 * lengths[0])
+    assert "median 10 us, 99 % 100 us, maximum 1.00 ms; 3 calls" in svg
+
+
+def test_bars_are_proportional() -> None:
+    svg = bars([("a", 10), ("b<", 5)], "t")
+    widths = [float(e.get("width", 0)) for e in _elements(svg) if e.get("class") == "bar"]
+    assert widths[0] == pytest.approx(2 * widths[1])
+    assert "b&lt;" in svg
+
+
+def test_curves_keep_each_value_until_the_next() -> None:
+    svg = curves([Curve("c", "one", [(0, 1), (5, 2)])], [(5, "lost")], 10, "t")
+    (path,) = (e for e in _elements(svg) if e.tag == "path")
+    assert path.get("d") == "M60.0 99.0H450.0V28.0"
+    (mark,) = (e for e in _elements(svg) if e.get("class") == "mark")
+    assert mark.get("x1") == "450.0"
+    assert curves([Curve("c", "one", [])], [], 0, "t").count('d=""') == 1
