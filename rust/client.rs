@@ -7,6 +7,7 @@
 //! | [`transport`] | the data of one transport |
 //! | [`ops`] | the operations that SUNRPC calls, each a line or two |
 //! | [`context`] | what all transports of the module share |
+//! | [`advice`] | what the log says about a mount that could not connect |
 //! | [`config`], [`sizing`] | tunables; what a connection asks of a device |
 //! | [`shown`] | what debugfs shows of a connection |
 //! | [`connect`] | makes a connection |
@@ -41,6 +42,7 @@ pub(crate) mod config;
 pub(crate) mod context;
 pub(crate) mod transport;
 
+mod advice;
 mod asked;
 mod backward;
 mod claim;

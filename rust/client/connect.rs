@@ -10,6 +10,7 @@ use kernel::sync::Arc;
 use kernel::time::{msecs_to_jiffies, Jiffies};
 use kernel::types::ScopeGuard;
 
+use super::advice::{self, Reason};
 use super::config::{Config, MAX_SEGMENTS};
 use super::endpoint::Endpoint;
 use super::pools::Pools;
@@ -102,14 +103,15 @@ pub(super) fn connect(
 fn local<'a>(xprt: &'a Xprt<Client>, what: &'a str) -> impl Fn(Error) -> ConnectError + 'a {
     move |error| match error {
         ENETUNREACH => why(Failure::Unreachable, xprt),
-        EHOSTUNREACH => ConnectError::HostUnreachable,
-        ENOTCONN => ConnectError::Lost,
+        EHOSTUNREACH => host_unreachable(xprt),
+        ENOTCONN => why(Failure::NotConnected, xprt),
         // iWARP devices connect at once, and report the peer's refusal here.
-        ECONNREFUSED => ConnectError::Refused,
-        ETIMEDOUT => ConnectError::TimedOut,
+        ECONNREFUSED => why(Failure::Refused, xprt),
+        ETIMEDOUT => why(Failure::TimedOut, xprt),
         _ => {
             let (peer, errno) = (xprt.shown().addr, error.to_errno());
-            pr_err!("connecting to {peer}: {what}: error {errno}\n");
+            let next = advice::after(error);
+            pr_err!("connecting to {peer}: {what}: error {errno}; next: {next}\n");
             unexpected(error, xprt)
         }
     }
@@ -134,8 +136,8 @@ fn resolve_addr(
     lifecycle.on(Event::Start);
     cm.resolve_addr(&xprt.addr(), config.resolve_ms)
         .map_err(|error| match error {
-            ENETUNREACH => ConnectError::Unreachable,
-            EHOSTUNREACH => ConnectError::HostUnreachable,
+            ENETUNREACH => unreachable(xprt),
+            EHOSTUNREACH => host_unreachable(xprt),
             _ => why(Failure::Protocol, xprt),
         })?;
     lifecycle
@@ -169,8 +171,10 @@ fn search_time(config: &Config) -> Jiffies {
     msecs_to_jiffies(config.resolve_ms + GRACE_MS)
 }
 
-/// Translates the failure of an attempt for the RPCs that wait for the connection.
+/// Translates the failure of an attempt for the RPCs that wait for the connection, and logs it for
+/// a mount.
 fn why(failure: Failure, xprt: &Xprt<Client>) -> ConnectError {
+    tell(xprt, reason(failure));
     match failure {
         Failure::Refused => ConnectError::Refused,
         // A mount in a network namespace takes ENETUNREACH as the end of its network. A server that
@@ -183,6 +187,37 @@ fn why(failure: Failure, xprt: &Xprt<Client>) -> ConnectError {
         Failure::TimedOut => ConnectError::TimedOut,
         Failure::Protocol => ConnectError::BadAddress,
     }
+}
+
+/// Logs why a mount cannot connect. A mount that has worked waits, and nothing is logged then; nor
+/// if nobody waits for the connection any more.
+fn tell(xprt: &Xprt<Client>, reason: Reason) {
+    if !has_worked(xprt) && !xprt.is_abandoned() {
+        advice::log(xprt, reason);
+    }
+}
+
+/// Translates the failure of an attempt for the log.
+const fn reason(failure: Failure) -> Reason {
+    match failure {
+        Failure::Refused => Reason::Refused,
+        Failure::Unreachable => Reason::Unreachable,
+        Failure::NotConnected => Reason::Lost,
+        Failure::TimedOut => Reason::TimedOut,
+        Failure::Protocol => Reason::Unresolved,
+    }
+}
+
+/// Logs that no route leads to the address, for a mount, and returns the error for RPCs.
+fn unreachable(xprt: &Xprt<Client>) -> ConnectError {
+    tell(xprt, Reason::Unreachable);
+    ConnectError::Unreachable
+}
+
+/// Logs that there is no way to the host, for a mount, and returns the error for RPCs.
+fn host_unreachable(xprt: &Xprt<Client>) -> ConnectError {
+    tell(xprt, Reason::HostUnreachable);
+    ConnectError::HostUnreachable
 }
 
 /// Returns whether the server has been reached before: then it may be reachable again, and RPCs
@@ -211,7 +246,8 @@ fn shake_hands(
 fn fit(config: &Config, device: &Device<'_>) -> Result<Sizing, ConnectError> {
     Sizing::new(config, &device.limits()).map_err(|unfit| {
         let name = device.name();
-        pr_err!("device {} cannot be used: {}\n", name, unfit.reason());
+        let reason = unfit.reason();
+        pr_err!("device {name} cannot be used: {reason}; next: mount over another one, or TCP\n");
         ConnectError::BadAddress
     })
 }

@@ -11,8 +11,10 @@ use kernel::prelude::*;
 use crate::rdma::listen::Lost;
 use crate::sunrpc::time;
 
+mod advice;
 mod limit;
 
+use advice::Advice;
 use limit::Limit;
 
 /// Logs that the server listens on an address. `again` says that it has listened there before.
@@ -37,14 +39,12 @@ pub(crate) fn listener_lost(on: &dyn fmt::Display, why: Lost) {
     });
 }
 
-/// Logs that listening on an address has failed.
+/// Logs that listening on an address has failed, with the cause and the next step.
 pub(crate) fn listen_failed(on: &dyn fmt::Display, error: Error) {
     static LIMIT: Limit = Limit::new();
     limited(&LIMIT, || {
-        pr_err!(
-            "server: cannot listen on {on}: error {}\n",
-            error.to_errno()
-        );
+        let (errno, Advice { cause, next, .. }) = (error.to_errno(), advice::of(error));
+        pr_err!("server: cannot listen on {on}: error {errno}: {cause}; next: {next}\n");
     });
 }
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from checks import (
     circles,
     documents,
+    errors_table,
     examples,
     headers,
     layering,
@@ -42,6 +43,7 @@ CHECKS = {
         make_help,
         version,
         documents,
+        errors_table,
         examples,
         wire_examples,
     )

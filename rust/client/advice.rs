@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the log says about a mount that could not connect: one line with the cause and the next
+//! step.
+//!
+//! The rows of [`ADVICE`] are also in section ERRORS of Documentation/admin-guide.rst:
+//! tools/checks/errors_table.py writes them there.
+
+use kernel::prelude::*;
+
+use super::transport::Client;
+use crate::sunrpc::xprt::Xprt;
+
+/// Why an attempt to connect has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    Refused,
+    Unreachable,
+    HostUnreachable,
+    TimedOut,
+    Unresolved,
+    Lost,
+}
+
+/// What is said about a reason.
+struct Advice {
+    reason: Reason,
+    /// What the mount command prints.
+    _mount: &'static str,
+    cause: &'static str,
+    next: &'static str,
+}
+
+const fn row(
+    reason: Reason,
+    _mount: &'static str,
+    cause: &'static str,
+    next: &'static str,
+) -> Advice {
+    Advice {
+        reason,
+        _mount,
+        cause,
+        next,
+    }
+}
+
+/// What is said about each reason.
+const ADVICE: [Advice; 6] = [
+    row(
+        Reason::Refused,
+        "Connection refused",
+        "the host answers, but nothing listens there for RDMA on this port",
+        "rpc.nfsd --rdma on the server, and port=20049 at the mount",
+    ),
+    row(
+        Reason::Unreachable,
+        "Network is unreachable",
+        "no route leads to the address, or none that RDMA can use",
+        "ip route get ADDRESS, and rdma link",
+    ),
+    row(
+        Reason::HostUnreachable,
+        "No route to host",
+        "no route leads to the host, or the connection manager has given it up",
+        "ip neighbour, and ping the address",
+    ),
+    row(
+        Reason::TimedOut,
+        "Connection timed out",
+        "the server does not answer connection requests",
+        "is it up, and does a firewall drop UDP port 4791 (RoCE) or the TCP port (iWARP)?",
+    ),
+    row(
+        Reason::Unresolved,
+        "Protocol error",
+        "no RDMA device of this host leads to the address",
+        "ip route get ADDRESS, ip neighbour, and rdma link",
+    ),
+    row(
+        Reason::Lost,
+        "Connection timed out",
+        "the server has ended the handshake, or the device has gone",
+        "look at the log of the server",
+    ),
+];
+
+impl Reason {
+    fn advice(self) -> Option<&'static Advice> {
+        ADVICE.iter().find(|advice| advice.reason == self)
+    }
+}
+
+/// Logs why a mount cannot connect.
+#[cold]
+pub(super) fn log(xprt: &Xprt<Client>, reason: Reason) {
+    if let Some(advice) = reason.advice() {
+        let (shown, Advice { cause, next, .. }) = (xprt.shown(), advice);
+        let (addr, port) = (shown.addr, shown.port);
+        pr_warn!("connecting to {addr} port {port}: {cause}; next: {next}\n");
+    }
+}
+
+/// Returns the next step after an error on this host.
+pub(super) const fn after(error: Error) -> &'static str {
+    match error {
+        ENOMEM => "free memory, or lower sunrpc.rdma_slot_table_entries",
+        _ => "look for messages of the device's driver before this one",
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_client_advice)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_advice() {
+        for reason in [
+            Reason::Refused,
+            Reason::Unreachable,
+            Reason::HostUnreachable,
+            Reason::TimedOut,
+            Reason::Unresolved,
+            Reason::Lost,
+        ] {
+            assert!(reason
+                .advice()
+                .is_some_and(|advice| !advice.cause.is_empty() && !advice.next.is_empty()));
+        }
+    }
+}
