@@ -12,16 +12,16 @@ use kernel::prelude::*;
 use super::call::Call;
 use super::endpoint::Endpoint;
 use super::flights::Outgoing;
-use super::writes::Writes;
+use super::writes::{self, Writes};
 use super::{refuse, session};
 use crate::conn::traced;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
-use crate::proto::responder::reply::{self, Cannot, Plan};
+use crate::proto::responder::reply::{self, Cannot, Plan, Range, Single};
 use crate::rdma::scatter::Source;
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::xdr_buf::XdrBuf;
-use crate::wire::{Direction, ListProc};
+use crate::wire::{Direction, ListProc, Lists};
 
 /// Why a reply is not sent.
 enum Unsent {
@@ -138,7 +138,48 @@ fn write_chunks(
     credits: u32,
 ) -> Result<Outgoing, Unsent> {
     let (lists, thresholds) = (call.lists(), thresholds(ep, call));
-    let plan = Plan::new(message.len(), call.marks(), &lists, &thresholds)?;
+    match Single::new(message.len(), call.marks(), &lists, &thresholds) {
+        Some(plan) => write_single(ep, message, (call, credits), &plan, &thresholds),
+        None => write_any(ep, message, (call, credits), &lists, &thresholds),
+    }
+}
+
+/// Implements [`write_chunks`] for a reply with one RDMA Write.
+#[inline(always)]
+fn write_single(
+    ep: &Endpoint,
+    message: &XdrBuf<'_>,
+    (call, credits): (&Call, u32),
+    plan: &Single,
+    thresholds: &Thresholds,
+) -> Result<Outgoing, Unsent> {
+    let mut buf = ep.send_buffer(thresholds.server_to_client)?;
+    let bytes = buf.as_mut_slice();
+    let header = plan.encode(bytes, call.xid(), credits);
+    let at = header.map_err(|_| EMSGSIZE)?;
+    let cid = traced::cid(ep.qp(), call.receive());
+    trace::server::encode_lists(cid, bytes, ep.limits());
+    let len = write_rest(message, plan.rest(), bytes, at)?;
+    trace::server::send_pullup(cid, at, len.saturating_sub(at));
+    Ok(Outgoing {
+        buf,
+        len,
+        source: Some(writes::single(ep, message, &plan.write())?),
+        long: false,
+        rkey: call.rkey().filter(|_| thresholds.remote_invalidation),
+    })
+}
+
+/// Implements [`write_chunks`] for any reply.
+#[inline(never)]
+fn write_any(
+    ep: &Endpoint,
+    message: &XdrBuf<'_>,
+    (call, credits): (&Call, u32),
+    lists: &Lists<'_>,
+    thresholds: &Thresholds,
+) -> Result<Outgoing, Unsent> {
+    let plan = Plan::new(message.len(), call.marks(), lists, thresholds)?;
     let mut buf = ep.send_buffer(thresholds.server_to_client)?;
     let bytes = buf.as_mut_slice();
     let mut writes = Writes::new(ep, message);
@@ -146,7 +187,11 @@ fn write_chunks(
     let at = header.map_err(|_| EMSGSIZE)?;
     let cid = traced::cid(ep.qp(), call.receive());
     trace::server::encode_lists(cid, bytes, ep.limits());
-    let len = write_rest(message, &plan, bytes, at)?;
+    // CAST: `usize` has at least 32 bits.
+    let len = match plan.send_len() as usize {
+        len if len == at => len,
+        _ => write_rest(message, plan.rest(), bytes, at)?,
+    };
     trace::server::send_pullup(cid, at, len.saturating_sub(at));
     Ok(Outgoing {
         buf,
@@ -161,23 +206,18 @@ fn write_chunks(
 #[inline]
 fn write_rest(
     message: &XdrBuf<'_>,
-    plan: &Plan<'_>,
+    rest: impl Iterator<Item = Range>,
     bytes: &mut [u8],
     mut at: usize,
 ) -> Result<usize> {
-    // CAST: `usize` has at least 32 bits.
-    let len = plan.send_len() as usize;
-    if at == len {
-        return Ok(len);
-    }
-    for range in plan.rest() {
+    for range in rest {
         // CAST: `usize` has at least 32 bits.
         let end = at + range.len as usize;
         let part = bytes.get_mut(at..end).ok_or(EMSGSIZE)?;
         message.copy_to(range.start, part)?;
         at = end;
     }
-    Ok(len)
+    Ok(at)
 }
 
 /// Moves the pages of the reply to the source.

@@ -58,9 +58,7 @@ impl<'w> Writes<'w> {
             Some(source) => source,
             none => none.insert(self.ep.role().spare.source(self.ep.pd())?),
         };
-        let pieces = self.message.pieces(write.range.start, len);
-        let added = source.write(pieces, to, self.ep.limits().sges);
-        added.inspect_err(|error| unmapped(self.ep.qp(), to, len, *error))
+        place(self.ep, self.message, source, write)
     }
 
     /// Removes and returns the list, if there are any RDMA Writes.
@@ -76,6 +74,28 @@ impl<'w> Writes<'w> {
         }
         Ok(self.source.take())
     }
+}
+
+/// Makes the list of the only RDMA Write of a reply. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`; `EIO` if the device cannot map the reply.
+#[inline]
+pub(super) fn single(ep: &Endpoint, message: &XdrBuf<'_>, write: &Write) -> Result<Source> {
+    let mut source = ep.role().spare.source(ep.pd())?;
+    place(ep, message, &mut source, write)?;
+    WRITES.add(lane(ep.qp()), 1);
+    Ok(source)
+}
+
+/// Adds an RDMA Write to a list. May sleep.
+#[inline]
+fn place(ep: &Endpoint, message: &XdrBuf<'_>, source: &mut Source, write: &Write) -> Result {
+    let (len, to) = (write.range.len, remote(write));
+    let pieces = message.pieces(write.range.start, len);
+    let added = source.write(pieces, to, ep.limits().sges);
+    added.inspect_err(|error| unmapped(ep.qp(), to, len, *error))
 }
 
 /// Returns where an RDMA Write writes to.

@@ -23,6 +23,10 @@ use super::super::super::wire::{
 use super::super::inline::Thresholds;
 use super::marks::Mark;
 
+mod single;
+
+pub use single::Single;
+
 /// Bytes of the encoded reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {

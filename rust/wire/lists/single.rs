@@ -70,4 +70,14 @@ impl<'a> Lists<'a> {
         let entry = <&[u8; ReadSegment::LEN]>::try_from(self.reads).ok()?;
         Some(ReadSegment::from_bytes(entry))
     }
+
+    /// Returns the segment of the write list, if it has exactly one and there is no reply chunk.
+    #[inline]
+    pub fn only_write(&self) -> Option<Segment> {
+        // A chunk of another length has another number of segments.
+        let chunk = <&[u8; WRITE_CHUNK]>::try_from(self.writes).ok()?;
+        let [_, _, _, _, n0, n1, n2, n3, segment @ ..] = chunk;
+        let one = u32::from_be_bytes([*n0, *n1, *n2, *n3]) == 1;
+        (one && self.reply.is_none()).then(|| Segment::from_bytes(segment))
+    }
 }

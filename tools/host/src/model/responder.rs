@@ -14,7 +14,7 @@ use crate::proto::responder::intake::{take, Arrival};
 use crate::proto::responder::limits::Limits;
 use crate::proto::responder::marks::{Mark, Marks, MOST};
 use crate::proto::responder::placement::{Part, Source};
-use crate::proto::responder::reply::{inline_len, Cannot, Plan, Write};
+use crate::proto::responder::reply::{inline_len, Cannot, Plan, Single, Write};
 use crate::wire::{self, Direction, ListProc, Lists, Message, Segment, Version};
 
 /// Limits that are small enough for a model of every byte.
@@ -252,10 +252,31 @@ pub fn respond(data: &[u8]) {
             plan.map(|plan| plan.send_len())
         );
     }
+    check_single(len, marks.as_slice(), &lists, &thresholds);
     match Plan::new(len, marks.as_slice(), &lists, &thresholds) {
         Ok(plan) => check_plan(&plan, len, marks.as_slice(), &lists, &thresholds),
         Err(why) => check_refused(why, len, marks.as_slice(), &lists, &thresholds),
     }
+}
+
+/// A reply with one RDMA Write to a chunk of one segment is sent as [`Plan`] says.
+fn check_single(len: u32, marks: &[Mark], lists: &Lists<'_>, thresholds: &Thresholds) {
+    let plan = Plan::new(len, marks, lists, thresholds);
+    let segments: Vec<_> = lists.write_list().map(|c| c.count()).collect();
+    let one = segments == [1] && lists.reply_chunk().is_none();
+    let Some(single) = Single::new(len, marks, lists, thresholds) else {
+        let written = plan.is_ok_and(|plan| !plan.is_inline());
+        assert!(!(one && written), "not found to be simple");
+        return;
+    };
+    let plan = plan.expect("only the simple plan can be sent");
+    let (mut buf, mut other, mut writes) = ([0; 128], [0; 128], Vec::new());
+    let n = plan.encode(&mut buf, 5, 6, |w| writes.push(w)).unwrap();
+    assert_eq!(single.encode(&mut other, 5, 6), Ok(n));
+    assert_eq!(buf, other);
+    assert_eq!(writes, [single.write()]);
+    assert_eq!(plan.send_len(), single.send_len());
+    assert!(plan.rest().eq(single.rest()));
 }
 
 /// Marks ascend, none before the end of another, and each fits its chunk.
