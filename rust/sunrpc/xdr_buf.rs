@@ -26,7 +26,8 @@ use crate::raw;
 /// Converts a length to the type of the C interface. XDR buffers are far smaller than 4 GiB.
 #[inline]
 fn narrow(len: usize) -> u32 {
-    u32::try_from(len).unwrap_or(u32::MAX)
+    // CAST: a longer buffer, should there ever be one, counts as a shorter one.
+    len as u32
 }
 
 /// A message buffer. Offsets and lengths are in bytes; head, pages and tail form one continuous
@@ -148,7 +149,7 @@ impl<'a> XdrBuf<'a> {
     /// # Errors
     ///
     /// `EINVAL` if the range exceeds the buffer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn copy_to(&self, offset: u32, out: &mut [u8]) -> Result {
         let head = self.head();
         // CAST: `usize` has at least 32 bits.

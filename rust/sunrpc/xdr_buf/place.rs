@@ -72,24 +72,31 @@ impl XdrBufMut<'_> {
         let chunk = chunk.min(self.buf().page_len());
         let payload = chunk.checked_next_multiple_of(4).unwrap_or(chunk);
         let head_len = self.buf().head_len();
-        let inline_len = u32::try_from(inline.len()).unwrap_or(u32::MAX);
-        if chunk == 0 && inline_len <= head_len {
-            self.fill_head(inline);
-            return Placed {
-                len: inline_len,
-                copied: 0,
-            };
+        // CAST: `usize` has at least 32 bits.
+        if inline.len() > head_len as usize {
+            return self.place_long(inline, payload);
         }
-        if chunk != 0 && inline_len < head_len {
+        let inline_len = super::narrow(inline.len());
+        if chunk != 0 && inline_len != head_len {
             self.truncate_head(inline_len);
         }
+        self.fill_head(inline);
+        Placed {
+            len: inline_len.saturating_add(payload),
+            copied: 0,
+        }
+    }
+
+    /// Places an inline part that is longer than the head. `payload` is the length of the chunk
+    /// with its padding.
+    fn place_long(&mut self, inline: &[u8], payload: u32) -> Placed {
         // CAST: `usize` has at least 32 bits.
         let (first, rest) = inline
             .split_at_checked(self.buf().head_len() as usize)
             .unwrap_or((inline, &[]));
         self.fill_head(first);
         let (kept, copied) = self.fill_rest(rest, payload);
-        let first = u32::try_from(first.len()).unwrap_or(u32::MAX);
+        let first = super::narrow(first.len());
         Placed {
             len: first.saturating_add(payload).saturating_add(kept),
             copied,
@@ -114,7 +121,7 @@ impl XdrBufMut<'_> {
     fn fill_head(&mut self, bytes: &[u8]) {
         let base = self.buf().head().iov_base.cast::<u8>();
         // SAFETY: By the type invariants no other code accesses the head, so it does not overlap
-        // `bytes`. Both calls in `place` pass at most as many bytes as the head has.
+        // `bytes`. `place` and `place_long` pass at most as many bytes as the head has.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), base, bytes.len()) };
     }
 

@@ -76,16 +76,18 @@ impl Buffers {
         })
     }
 
-    /// Returns `len` bytes for the current RPC, which it allocates if the persistent buffer is too
-    /// small.
+    /// Returns the persistent buffer, if it has `len` bytes.
+    #[inline]
+    fn persistent(&self, len: usize) -> Option<NonNull<u8>> {
+        (len <= self.persistent.len).then_some(self.persistent.start)
+    }
+
+    /// Allocates `len` bytes for the current RPC.
     ///
     /// # Safety
     ///
     /// The caller runs in the task that owns the slot's request.
-    unsafe fn provide(&self, len: usize) -> Result<NonNull<u8>> {
-        if len <= self.persistent.len {
-            return Ok(self.persistent.start);
-        }
+    unsafe fn allocate_large(&self, len: usize) -> Result<NonNull<u8>> {
         // SAFETY: The function has no preconditions. It returns the mask for the current task: no
         // retries and no warnings for a worker of rpciod, whose scope forbids recursion into a file
         // system.
@@ -94,6 +96,17 @@ impl Buffers {
         // SAFETY: By the safety requirements and the type invariants no other task has access.
         unsafe { *self.large.get() = Some(memory) };
         Ok(start)
+    }
+
+    /// Returns whether the current RPC has a large buffer.
+    ///
+    /// # Safety
+    ///
+    /// The caller runs in the task that owns the slot's request.
+    #[inline]
+    pub(super) unsafe fn has_large(&self) -> bool {
+        // SAFETY: By the safety requirements and the type invariants no other task has access.
+        unsafe { (*self.large.get()).is_some() }
     }
 
     /// Frees the large buffer of an RPC, if it had one.
@@ -109,8 +122,10 @@ impl Buffers {
 }
 
 /// Rounds `len` up to the alignment of a part. Returns `None` on overflow.
+#[inline]
 fn aligned(len: usize) -> Option<usize> {
-    len.checked_next_multiple_of(ALIGN)
+    // The alignment is a power of two.
+    len.checked_add(ALIGN - 1).map(|len| len & !(ALIGN - 1))
 }
 
 /// Implements `buf_alloc`: sets `rq_buffer` and `rq_rbuffer`. Process context; may sleep.
@@ -136,15 +151,50 @@ pub(super) unsafe fn allocate<T: Rpc>(task: NonNull<raw::rpc_task>) -> Result {
     let total = aligned(reply)
         .and_then(|r| r.checked_add(call))
         .ok_or(ENOMEM)?;
-    // SAFETY: By the safety requirements the caller is the task that owns the request.
-    let start = unsafe { slot.buffers.provide(total) }?;
-    if total > T::BUFFER_SIZE {
-        xprt.transport().large_buffer_allocated(total);
-    }
+    let Some(start) = slot.buffers.persistent(total) else {
+        // SAFETY: The caller makes the same promise, and the slot contains the request.
+        return unsafe { allocate_large(xprt, slot, (call, total)) };
+    };
     // SAFETY: The task owns the request. `start` has room for `call` bytes and then the reply.
+    unsafe { set_buffers(rqst, start, call) };
+    Ok(())
+}
+
+/// Implements [`allocate`] for an RPC that needs `total` bytes, `call` of them for the call, which
+/// the persistent buffer does not have.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+///
+/// # Safety
+///
+/// The caller runs in the task that owns the request in `slot`, a slot of `xprt`.
+#[cold]
+unsafe fn allocate_large<T: Rpc>(
+    xprt: &Xprt<T>,
+    slot: &Slot<T>,
+    (call, total): (usize, usize),
+) -> Result {
+    // SAFETY: The caller makes the same promise.
+    let start = unsafe { slot.buffers.allocate_large(total) }?;
+    xprt.transport().large_buffer_allocated(total);
+    // SAFETY: The task owns the request. `start` has room for `call` bytes and then the reply.
+    unsafe { set_buffers(slot.as_rqst(), start, call) };
+    Ok(())
+}
+
+/// Sets the buffers of a request: `call` bytes for the call, and the rest for the reply.
+///
+/// # Safety
+///
+/// - The caller runs in the task that owns the request.
+/// - `start` points to more than `call` bytes.
+#[inline]
+unsafe fn set_buffers(rqst: *mut raw::rpc_rqst, start: NonNull<u8>, call: usize) {
+    // SAFETY: By the safety requirements the task owns the request, and `start` has so many bytes.
     unsafe {
         (*rqst).rq_buffer = start.as_ptr().cast();
         (*rqst).rq_rbuffer = start.add(call).as_ptr().cast();
     }
-    Ok(())
 }

@@ -34,6 +34,12 @@ impl Hook {
     pub(super) const fn new() -> Self {
         Self(Cell::new(None))
     }
+
+    /// Returns whether a function is replaced.
+    #[inline]
+    pub(super) fn is_set(&self) -> bool {
+        self.0.get().is_some()
+    }
 }
 
 /// Replaces the flavour's function, if the call that was just encoded has one.

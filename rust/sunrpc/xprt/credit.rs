@@ -14,7 +14,6 @@
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
-use kernel::sync::atomic::Relaxed;
 
 use super::handle::Xprt;
 use super::rqst::Rqst;
@@ -50,8 +49,8 @@ impl<T: Transport> Xprt<T> {
     pub(crate) fn reset_congestion(&self) {
         self.with_transport_lock(|xprt| {
             // The epoch changes only here, and connections are made one at a time.
-            let epoch = self.state().epoch.load(Relaxed);
-            self.state().epoch.store(epoch.wrapping_add(1), Relaxed);
+            let epoch = self.state().epoch.get();
+            self.state().epoch.set(epoch.wrapping_add(1));
             // SAFETY: The transport is alive; `transport_lock` protects both members and is held.
             unsafe {
                 (*xprt).cong = 0;
@@ -99,19 +98,19 @@ impl<T: Transport> Xprt<T> {
     #[inline]
     pub(crate) fn take_credit(&self, rqst: &Rqst<'_, T>) -> bool {
         let (slot, raw_rqst) = (rqst.slot(), rqst.as_raw());
-        let epoch = self.state().epoch.load(Relaxed);
+        let epoch = self.state().epoch.get();
         // SAFETY: The request is live. Its `rq_cong` changes under the send lock, which the caller
         // holds, or when the RPC ends, which cannot happen while it is being sent.
         unsafe {
             if (*raw_rqst).rq_cong != 0 {
-                if slot.credit_epoch.load(Relaxed) == epoch {
+                if slot.credit_epoch.get() == epoch {
                     return true;
                 }
                 // The credit is of an earlier connection, and not part of `cong`.
                 (*raw_rqst).rq_cong = 0;
             }
             // INVARIANT: Set before `rq_cong` is.
-            slot.credit_epoch.store(epoch, Relaxed);
+            slot.credit_epoch.set(epoch);
             raw::xprt_request_get_cong(self.as_raw(), raw_rqst)
         }
     }
@@ -129,7 +128,7 @@ impl<T: Transport> Xprt<T> {
             let rqst = (*task.as_ptr()).tk_rqstp;
             (rqst, Slot::<T>::from_rqst(NonNull::new_unchecked(rqst)))
         };
-        if slot.credit_epoch.load(Relaxed) != self.state().epoch.load(Relaxed) {
+        if slot.credit_epoch.get() != self.state().epoch.get() {
             // SAFETY: The request has left all queues, so only its task accesses it.
             unsafe { (*rqst).rq_cong = 0 };
             return;
@@ -155,7 +154,6 @@ impl<T: Transport> Xprt<T> {
     ///
     /// `task` is a live task with a request in a `Slot<T>` of this transport, which has left all
     /// queues.
-    #[inline]
     pub(super) unsafe fn return_late_credit(&self, task: NonNull<raw::rpc_task>) {
         // SAFETY: By the safety requirements the task is alive, and only it accesses the request.
         let (rqst, cong) = unsafe {
@@ -170,7 +168,7 @@ impl<T: Transport> Xprt<T> {
             // task accesses it. A credit of the current epoch is part of `cong`.
             unsafe {
                 let slot = Slot::<T>::from_rqst(NonNull::new_unchecked(rqst));
-                if slot.credit_epoch.load(Relaxed) == self.state().epoch.load(Relaxed) {
+                if slot.credit_epoch.get() == self.state().epoch.get() {
                     raw::xprt_release_rqst_cong(task.as_ptr());
                 } else {
                     (*rqst).rq_cong = 0;

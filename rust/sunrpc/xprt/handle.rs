@@ -4,7 +4,7 @@
 //!
 //! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::mem::offset_of;
 use core::ops::Deref;
 use core::pin::Pin;
@@ -58,7 +58,8 @@ pub(crate) struct Xprt<T: Transport> {
 /// # Invariants
 ///
 /// - `destroy_work` is initialised.
-/// - `epoch` is written under `transport_lock`, with the send lock held.
+/// - `epoch` is written under `transport_lock`, with the send lock held, and read under one of
+///   them.
 /// - `timeout` is written under `transport_lock`.
 /// - `data` is written only while no other thread has access to the transport.
 #[pin_data]
@@ -74,7 +75,7 @@ pub(super) struct State<T: Transport> {
     #[pin]
     pub(super) backchannel: <T::Backchannel as BackchannelSupport<T>>::State,
     /// Number of the connection, for credits.
-    pub(super) epoch: Atomic<u32>,
+    pub(super) epoch: Cell<u32>,
     /// The target of `rpc_xprt.timeout`.
     pub(super) timeout: UnsafeCell<raw::rpc_timeout>,
     #[pin]
@@ -94,8 +95,8 @@ pub(super) struct State<T: Transport> {
 // items, `Send` values, or written only as the type invariants say.
 unsafe impl<T: Transport> Send for Xprt<T> {}
 // SAFETY: Shared references reach `base` only through raw pointers, under SUNRPC's rules. The
-// members of `State` are atomics, work items, `Sync` values, or written only as the type invariants
-// say.
+// members of `State` are atomics, work items, `Sync` values, or accessed only as the type
+// invariants say.
 unsafe impl<T: Transport> Sync for Xprt<T> {}
 
 impl<T: Rpc> State<T> {
@@ -109,7 +110,7 @@ impl<T: Rpc> State<T> {
             }),
             reconnect <- <T::Reconnect as ReconnectSupport<T>>::new_state(),
             backchannel <- <T::Backchannel as BackchannelSupport<T>>::new_state(),
-            epoch: Atomic::new(1),
+            epoch: Cell::new(1),
             timeout: UnsafeCell::new(default_timeout()),
             address_strings <- AddressStrings::new(),
             handles: Atomic::new(1),
@@ -236,14 +237,10 @@ impl<T: Transport> Xprt<T> {
     }
 
     #[inline]
-    fn flags(&self) -> &Atomic<usize> {
-        // SAFETY: The transport is alive; `state` is aligned, and all accesses to it are atomic.
-        unsafe { Atomic::from_ptr((&raw mut (*self.as_raw()).state).cast()) }
-    }
-
-    #[inline]
     fn test(&self, bit: u32) -> bool {
-        self.flags().load(Relaxed) & (1 << bit) != 0
+        // SAFETY: The transport is alive. As `test_bit()` of C does, this reads the member once.
+        let state = unsafe { (&raw const (*self.as_raw()).state).read_volatile() };
+        state & (1 << bit) != 0
     }
 
     /// Clears a bit of the state. Returns whether it was set. The caller guarantees that no other
@@ -317,17 +314,21 @@ impl<T: Transport> Xprt<T> {
         noted: impl FnOnce(),
         mut post: impl FnMut() -> Result<R, E>,
     ) -> Result<R, E> {
-        let posted = post();
-        if posted.as_ref().err() != Some(full) {
+        let mut noted = Some(noted);
+        // One call of `post` for both attempts, so that it is inlined.
+        loop {
+            let posted = post();
+            if posted.as_ref().err() == Some(full) {
+                if let Some(noted) = noted.take() {
+                    noted();
+                    self.wait_for_buffer_space();
+                    continue;
+                }
+            } else if noted.is_none() && posted.is_ok() {
+                self.wake_write_space();
+            }
             return posted;
         }
-        noted();
-        self.wait_for_buffer_space();
-        let posted = post();
-        if posted.is_ok() {
-            self.wake_write_space();
-        }
-        posted
     }
 
     /// Reports that the connection was closed, and wakes all tasks that wait for it. The caller of

@@ -190,14 +190,30 @@ unsafe extern "C" fn buf_free<T: Rpc>(task: *mut raw::rpc_task) {
     let (xprt, rqst) = unsafe { parts::<T>((*task).tk_rqstp) };
     let slot = rqst.slot();
     xprt.transport().release(xprt, rqst);
-    // SAFETY: The task is alive and owns the request, which has left all queues.
-    unsafe {
-        xprt.return_late_credit(NonNull::new_unchecked(task));
-        cipher_pages::unhook::<T>(NonNull::new_unchecked((*task).tk_rqstp));
+    // SAFETY: This is the task that owns the request, which is alive.
+    let left =
+        unsafe { (*slot.as_rqst()).rq_cong != 0 || slot.hook.is_set() || slot.buffers.has_large() };
+    if left {
+        // SAFETY: The task is alive and owns the request, which has left all queues. After
+        // `release` no device or peer accesses its memory.
+        unsafe { give_back(xprt, slot, NonNull::new_unchecked(task)) };
     }
-    // SAFETY: This is the task that owns the request, and after `release` no device or peer
-    // accesses the buffers.
-    unsafe { slot.buffers.free_large() };
+}
+
+/// Gives back what few RPCs have at their end: a credit, the pages of a cipher, a large buffer.
+///
+/// # Safety
+///
+/// The caller runs in `task`, which owns the request in `slot`, a slot of `xprt`. The request has
+/// left all queues, and no device or peer accesses its memory.
+#[cold]
+unsafe fn give_back<T: Rpc>(xprt: &Xprt<T>, slot: &Slot<T>, task: NonNull<raw::rpc_task>) {
+    // SAFETY: The caller promises what each of these functions demands.
+    unsafe {
+        xprt.return_late_credit(task);
+        cipher_pages::unhook::<T>(NonNull::new_unchecked(slot.as_rqst()));
+        slot.buffers.free_large();
+    }
 }
 
 /// Prepares an encoded call. For an RPC with a reply SUNRPC calls this twice: with the reply's

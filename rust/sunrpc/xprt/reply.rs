@@ -20,7 +20,7 @@ use core::ptr::NonNull;
 
 use kernel::bindings as k;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Full, Relaxed};
+use kernel::sync::atomic::{Atomic, Full};
 
 use super::super::xdr_buf::{Placed, XdrBufMut};
 use super::handle::Xprt;
@@ -52,14 +52,14 @@ impl<T: Transport> Xprt<T> {
         // SAFETY: By the type invariants of `Xprt` a request that waits for a reply is embedded in
         // one of the transport's slots.
         let slot = unsafe { Slot::<T>::from_rqst(rqst) };
-        if slot.claimed.load(Relaxed) {
+        if slot.claimed.get() {
             // A second reply is counted like a reply that matches no call.
             // SAFETY: The transport is alive; SUNRPC counts these under `queue_lock`.
             unsafe { (*xprt).stat.bad_xids += 1 };
             return None;
         }
         // INVARIANT: Set under `queue_lock`, together with the pin.
-        slot.claimed.store(true, Relaxed);
+        slot.claimed.set(true);
         // SAFETY: The request was found under `queue_lock`, which is still held.
         unsafe { raw::xprt_pin_rqst(rqst.as_ptr()) };
         Some(Pinned {
@@ -112,7 +112,7 @@ impl<'a, T: Transport> Pinned<'a, T> {
     /// the peer wrote to a write chunk for the reply's pages, if there was one.
     ///
     /// The caller passes the resulting length to [`Self::complete`]. Does not sleep.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place_reply(&mut self, inline: &[u8], chunk: Option<u32>) -> Placed {
         let rqst = self.rqst.as_raw();
         // SAFETY: By the type invariants the request is pinned and claimed, and its buffers are set
@@ -128,7 +128,7 @@ impl<'a, T: Transport> Pinned<'a, T> {
     /// `queue_lock`.
     ///
     /// SUNRPC takes a length of 0 for a missing reply, so the RPC fails if `len` is 0.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn complete(self, len: u32) {
         match i32::try_from(len) {
             Ok(copied) if copied > 0 => self.finish(copied),
@@ -138,6 +138,7 @@ impl<'a, T: Transport> Pinned<'a, T> {
 
     /// Fails the RPC with `error`: its reply is not acceptable, and there will be no other one.
     /// Does not sleep. Takes `queue_lock`.
+    #[cold]
     pub(crate) fn fail(self, error: Error) {
         // SAFETY: The request is pinned, so its task is alive. SUNRPC sets the status from any
         // thread, too, if it is 0 (`rpc_task_set_rpc_status()`, which is not exported). The task
@@ -160,7 +161,7 @@ impl<'a, T: Transport> Pinned<'a, T> {
         drop(self);
     }
 
-    #[inline]
+    #[inline(always)]
     fn finish(self, copied: i32) {
         let this = ManuallyDrop::new(self);
         this.xprt.reset_backoff();
@@ -170,7 +171,7 @@ impl<'a, T: Transport> Pinned<'a, T> {
         // not accessed after it was unpinned.
         unsafe {
             raw::xprt_complete_rqst((*rqst).rq_task, copied);
-            this.rqst.slot().claimed.store(false, Relaxed);
+            this.rqst.slot().claimed.set(false);
             raw::xprt_unpin_rqst(rqst);
         }
     }
@@ -200,7 +201,7 @@ impl<'a, T: Transport> Deref for Pinned<'a, T> {
 impl<T: Transport> Drop for Pinned<'_, T> {
     fn drop(&mut self) {
         let _guard = QueueLock::new(self.xprt);
-        self.rqst.slot().claimed.store(false, Relaxed);
+        self.rqst.slot().claimed.set(false);
         // SAFETY: `_guard` holds `queue_lock`. By the type invariants this value owns a pin.
         unsafe { raw::xprt_unpin_rqst(self.rqst.as_raw()) };
     }

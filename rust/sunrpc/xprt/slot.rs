@@ -6,12 +6,12 @@
 //! backlog (`xprt_alloc_slot`, `xprt_free_slot`). Because the number of slots equals `min_reqs` and
 //! `max_reqs`, SUNRPC neither allocates nor frees one.
 
+use core::cell::Cell;
 use core::marker::PhantomPinned;
 use core::pin::Pin;
 use core::ptr::NonNull;
 
 use kernel::prelude::*;
-use kernel::sync::atomic::Atomic;
 use kernel::types::Opaque;
 
 use super::buffer::Buffers;
@@ -27,15 +27,16 @@ use crate::raw;
 /// - `rqst` is the first field: a pointer to it is a pointer to the slot.
 /// - `claimed` is accessed under the transport's `queue_lock` only, and set while a
 ///   [`Pinned`](super::reply::Pinned) or [`Parked`](super::reply::Parked) of this slot exists.
-/// - `credit_epoch` is meaningful while `rqst.rq_cong` is set.
+/// - `credit_epoch` is meaningful while `rqst.rq_cong` is set. While the request is being sent, the
+///   task that holds the send lock accesses it; after that the task that owns the request.
 /// - Only the task that owns the request accesses `buffers` and `hook`.
 #[repr(C)]
 #[pin_data]
 pub(crate) struct Slot<T: Transport> {
     rqst: Opaque<raw::rpc_rqst>,
     index: u32,
-    pub(super) claimed: Atomic<bool>,
-    pub(super) credit_epoch: Atomic<u32>,
+    pub(super) claimed: Cell<bool>,
+    pub(super) credit_epoch: Cell<u32>,
     pub(super) buffers: Buffers,
     pub(super) hook: Hook,
     #[pin]
@@ -48,7 +49,8 @@ pub(crate) struct Slot<T: Transport> {
 // invariants, accessed by one task at a time.
 unsafe impl<T: Transport> Send for Slot<T> {}
 // SAFETY: Shared references reach `rqst` only through raw pointers, under SUNRPC's rules. By the
-// type invariants one task at a time accesses `buffers` and `hook`. The other fields are `Sync`.
+// type invariants one thread at a time accesses `claimed`, `credit_epoch`, `buffers` and `hook`.
+// The other fields are `Sync`.
 unsafe impl<T: Transport> Sync for Slot<T> {}
 
 impl<T: Rpc> Slot<T> {
@@ -63,8 +65,8 @@ impl<T: Rpc> Slot<T> {
             try_pin_init!(Self {
                 rqst: Opaque::zeroed(),
                 index,
-                claimed: Atomic::new(false),
-                credit_epoch: Atomic::new(0),
+                claimed: Cell::new(false),
+                credit_epoch: Cell::new(0),
                 buffers: Buffers::new(T::BUFFER_SIZE)?,
                 hook: Hook::new(),
                 data <- data,

@@ -18,8 +18,8 @@ BUDGET: dict[str, int] = {
     "raw": 2,
     "mem": 23,
     "work": 20,
-    "rdma": 192,
-    "sunrpc": 386,
+    "rdma": 191,
+    "sunrpc": 388,
     "observe": 3,
     # Registers the transports, because `client` and `server` may not contain unsafe code.
     "rpcrdma": 3,
