@@ -6,6 +6,7 @@ use super::request::Request;
 use super::requester::{Conn, Incoming, QueuePair, Requester};
 use super::transport::Client;
 use super::{backward, fence, probe, reply, session, tags};
+use crate::conn::live::Now;
 use crate::conn::role::Role;
 use crate::conn::traced;
 use crate::observe::trace::{self, WcStatus};
@@ -21,11 +22,11 @@ impl Role for Requester {
 
     const CONTROL: Tag = tags::CONTROL_TAG;
 
-    fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>) {
+    fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>, now: Now) {
         let bytes = msg.bytes();
         trace::wc_receive(traced::cid(qp, msg.index()), bytes.len(), WcStatus::SUCCESS);
         // The message is dropped in one place, so that this is inlined.
-        receive(conn, qp, &msg);
+        receive(conn, qp, &msg, now);
     }
 
     fn completed(conn: &Conn, qp: &QueuePair, tag: Tag, outcome: Result<(), WcError>) {
@@ -59,8 +60,8 @@ impl Role for Requester {
 
 /// Handles a message.
 #[inline(always)]
-fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
-    if conn.concerns_session() {
+fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, now: Now) {
+    if now.concerns_session() {
         return session::received(conn, qp, msg);
     }
     // The result is long, so it is not moved out of its place.

@@ -9,6 +9,8 @@ use crate::observe::trace;
 use crate::rdma::qp::{Completions, Qp, Tag, WcError};
 
 impl<R: Role> Completions for ConnOf<R> {
+    const HOLDS: bool = R::HOLDS;
+
     #[inline]
     fn received(&self, qp: &Qp<Self>, msg: Incoming<'_, R>) {
         self.set_heard();
@@ -16,8 +18,10 @@ impl<R: Role> Completions for ConnOf<R> {
             qp.note_established();
             R::established(self);
         }
-        R::received(self, qp, msg);
-        if self.agreement().receives_are_growing() {
+        let now = self.now();
+        R::received(self, qp, msg, now);
+        // Receives grow as the session wants.
+        if now.concerns_session() && self.agreement().receives_are_growing() {
             self.count_receives(qp);
         }
     }

@@ -2,6 +2,7 @@
 
 //! What a connection asks of its role.
 
+use super::live::Now;
 use super::owner::Owner;
 use super::shared::Shared;
 use super::traced;
@@ -32,8 +33,12 @@ pub(crate) trait Role: Sized + Send + Sync + 'static {
     /// [`Lifecycle`](super::lifecycle::Lifecycle).
     fn established(_conn: &ConnOf<Self>) {}
 
-    /// Handles a message that has arrived. Its buffer goes back to the device when it is dropped.
-    fn received(conn: &ConnOf<Self>, qp: &QpOf<Self>, msg: Incoming<'_, Self>);
+    /// Whether this role keeps messages longer than [`Self::received`] runs.
+    const HOLDS: bool = false;
+
+    /// Handles a message that has arrived when the terms were `now`. Its buffer goes back to the
+    /// device when it is dropped.
+    fn received(conn: &ConnOf<Self>, qp: &QpOf<Self>, msg: Incoming<'_, Self>, now: Now);
 
     /// Handles the end of a signalled work request, or the failure of any work request.
     fn completed(conn: &ConnOf<Self>, qp: &QpOf<Self>, tag: Tag, outcome: Result<(), WcError>);

@@ -100,6 +100,20 @@ impl Filled {
         slot.buffer.sync_for_device(self.len);
         queue.recycle(slot);
     }
+
+    /// Returns the slot to its receive queue from the completion worker.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::give_back`]; and the caller is the completion worker.
+    #[inline]
+    unsafe fn give_back_in_worker(&mut self, queue: &RecvQueue) {
+        // SAFETY: By the type invariant the slot is valid and belongs to this value.
+        let slot = unsafe { &mut *self.slot.as_ptr() };
+        slot.buffer.sync_for_device(self.len);
+        // SAFETY: The caller promises that this is the completion worker.
+        unsafe { queue.recycle_in_worker(slot) };
+    }
 }
 
 /// A message that has arrived, in its Receive buffer. Dropping it returns the buffer to the receive
@@ -124,7 +138,9 @@ impl Filled {
 ///
 /// # Invariants
 ///
-/// The slot of `filled` is one of `qp`'s receive queue.
+/// - The slot of `filled` is one of `qp`'s receive queue.
+/// - The value exists only in the completion worker, while that handles the completion: it borrows
+///   `qp` from the handler, and is not `Send`.
 pub(crate) struct Received<'a, C: Completions> {
     qp: &'a Qp<C>,
     filled: Filled,
@@ -136,10 +152,11 @@ impl<'a, C: Completions> Received<'a, C> {
     /// # Safety
     ///
     /// `wc` is a successful completion of a Receive of `qp`'s receive queue, and this is called
-    /// once for it.
+    /// once for it, by the handler of the completion, for which alone `qp` is borrowed.
     #[inline]
     pub(super) unsafe fn new(qp: &'a Qp<C>, wc: &bindings::ib_wc) -> Self {
-        // INVARIANT: The caller promises that the Receive is one of this queue.
+        // INVARIANT: The caller promises that the Receive is one of this queue, and that this is
+        // the handler.
         Self {
             qp,
             // SAFETY: The Receive has completed, so the device does not use the slot, and as this
@@ -167,7 +184,7 @@ impl<'a, C: Completions> Received<'a, C> {
     }
 
     /// Keeps the message longer than the handler of its completion runs. The Receive is not posted
-    /// again before the result is dropped.
+    /// again before the result is dropped. The consumer sets [`Completions::HOLDS`].
     #[inline]
     #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
     pub(crate) fn hold(self) -> Held {
@@ -188,8 +205,15 @@ impl<'a, C: Completions> Received<'a, C> {
 impl<C: Completions> Drop for Received<'_, C> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the slot is one of this queue. This is the destructor, so
-        // the value is not used after this.
-        unsafe { self.filled.give_back(self.qp.recv_queue()) };
+        let queue = self.qp.recv_queue();
+        // SAFETY: By the type invariant the slot is one of this queue, and this is the completion
+        // worker. This is the destructor, so the value is not used after this.
+        unsafe {
+            if C::HOLDS {
+                self.filled.give_back(queue);
+            } else {
+                self.filled.give_back_in_worker(queue);
+            }
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::flights::{lane, Flight, BACKWARD, CONTROL};
 use super::owner::Owner;
 use super::responder::{Conn, Incoming, QueuePair, Responder};
 use super::{early, session};
+use crate::conn::live::Now;
 use crate::conn::owner::Owner as _;
 use crate::conn::role::Role;
 use crate::conn::traced;
@@ -25,6 +26,7 @@ use crate::wire::Direction;
 impl Role for Responder {
     type Owner = Owner;
 
+    const HOLDS: bool = true;
     const ANSWERS: bool = true;
     const CONTROL: Tag = CONTROL;
 
@@ -33,7 +35,7 @@ impl Role for Responder {
     }
 
     #[inline]
-    fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>) {
+    fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>, _now: Now) {
         RECEIVED.add(lane(qp), 1);
         trace::server::wc_recv(traced::cid(qp, msg.index()), msg.bytes().len());
         if msg.invalidated().is_some() {

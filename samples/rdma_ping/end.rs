@@ -242,6 +242,8 @@ impl Outcome {
 }
 
 impl Completions for Outcome {
+    const HOLDS: bool = true;
+
     fn received(&self, _qp: &Qp<Self>, msg: Received<'_, Self>) {
         let bytes = msg.bytes().try_into().ok();
         self.completed.change(|h| {

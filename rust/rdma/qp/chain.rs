@@ -4,7 +4,6 @@
 
 use core::marker::PhantomData;
 
-use kernel::error::to_result;
 use kernel::prelude::*;
 
 use super::sq::Full;
@@ -48,7 +47,7 @@ impl Chain {
             unsafe { (*self.last).next = wr };
         }
         self.last = wr;
-        self.count += 1;
+        self.count = self.count.wrapping_add(1);
     }
 }
 
@@ -120,7 +119,8 @@ impl<C: Completions> Qp<C> {
     /// All work requests of the chain are valid, carry the completion entry of `tag`, and are
     /// borrowed exclusively during the call. Memory that they refer to stays valid until they have
     /// completed or the queue pair has been drained.
-    #[inline]
+    // All callers are generic, so each has the function once for each role.
+    #[inline(always)]
     pub(super) unsafe fn submit(
         &self,
         chain: &Chain,
@@ -148,13 +148,11 @@ impl<C: Completions> Qp<C> {
         // SAFETY: By the invariant of `Inner` the queue pair exists while `sending` is open. The
         // caller promises valid work requests, which the driver copies.
         let posted = unsafe { bindings::rr_ib_post_send(inner.qp, chain.first, &raw mut bad) };
-        match to_result(posted) {
-            Ok(()) => Ok(reservation.position),
-            Err(error) => {
-                // A part of the chain may have been posted. It ends when the queue pair is drained.
-                inner.progress.set_broken();
-                Err(PostError::Broken(error))
-            }
+        if posted != 0 {
+            // A part of the chain may have been posted. It ends when the queue pair is drained.
+            inner.progress.set_broken();
+            return Err(PostError::Broken(Error::from_errno(posted)));
         }
+        Ok(reservation.position)
     }
 }

@@ -71,6 +71,8 @@ impl WcError {
 ///
 /// ```
 /// impl Completions for Outcome {
+///     const HOLDS: bool = true;
+///
 ///     fn received(&self, _qp: &Qp<Self>, msg: Received<'_, Self>) {
 ///         let bytes = msg.bytes().try_into().ok();
 ///         self.completed.change(|h| {
@@ -99,6 +101,10 @@ impl WcError {
 /// }
 /// ```
 pub(crate) trait Completions: Sized + Send + Sync + 'static {
+    /// Whether the consumer calls [`Received::hold`]. Receives then come back from several threads,
+    /// and the completion worker keeps none to itself before it posts a batch.
+    const HOLDS: bool = false;
+
     /// Handles a message that has arrived. When `msg` is dropped, its buffer is posted again.
     fn received(&self, qp: &Qp<Self>, msg: Received<'_, Self>);
 
@@ -190,14 +196,15 @@ impl<C: Completions> Inner<C> {
         // caller promises, exists. `ib_core` passes a valid completion.
         let (qp, wc) = unsafe { (Self::borrow_qp(cq), &*wc) };
         let inner = qp.inner();
-        inner.recv_queue.note_completed();
+        // SAFETY: `ib_core` calls this from the completion worker.
+        unsafe { inner.recv_queue.note_completed() };
         if wc.status == bindings::ib_wc_status_IB_WC_SUCCESS {
             if wc.opcode != bindings::ib_wc_opcode_IB_WC_RECV {
                 inner.progress.set_broken();
                 return inner.consumer.not_a_send(&qp, wc.opcode);
             }
             // SAFETY: The Receive has completed successfully, and the caller promises that it
-            // belongs to this queue pair and is passed once.
+            // belongs to this queue pair and is passed once. `qp` is borrowed from this function.
             let msg = unsafe { Received::new(&qp, wc) };
             inner.consumer.received(&qp, msg);
             if inner.progress.take_fatal() {

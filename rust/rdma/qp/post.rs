@@ -72,11 +72,10 @@ impl<C: Completions> Qp<C> {
         send.__bindgen_anon_1.wr_cqe = cqe;
 
         let mut registrations = RegionChain::new();
-        let mut staged = Ok(());
         for region in regions {
             if region.state() != State::Mapped || !region.is_of(&self.inner().pd) {
-                staged = Err(PostError::Invalid);
-                break;
+                registrations.set_state(State::Mapped);
+                return Err(PostError::Invalid);
             }
             let region = region.region();
             region.set_posted(self.progress());
@@ -88,7 +87,7 @@ impl<C: Completions> Qp<C> {
         // SAFETY: `registrations` borrows the regions exclusively, and with them their work
         // requests; the Send and its list are on the stack. The regions and the buffer are not
         // freed before the work requests have completed or the queue pair has been drained.
-        let posted = staged.and_then(|()| unsafe { self.submit(&chain, tag, signal) });
+        let posted = unsafe { self.submit(&chain, tag, signal) };
         match posted {
             Err(PostError::Full | PostError::Invalid) => {
                 registrations.set_state(State::Mapped);

@@ -128,13 +128,15 @@ impl SendQueue {
     #[inline(always)]
     pub(super) fn reserve(&mut self, n: u32, tag: u32, wanted: bool) -> Result<Reservation, Full> {
         // INVARIANT: This comparison keeps the difference within `depth`.
-        if self.posted - self.retired + u64::from(n) > u64::from(self.depth) {
+        let used = self.posted.wrapping_sub(self.retired);
+        if used.saturating_add(n.into()) > self.depth.into() {
             self.refused = true;
             return Err(Full);
         }
-        self.posted += u64::from(n);
+        self.posted = self.posted.wrapping_add(n.into());
         let position = self.posted;
-        let signalled = wanted || self.run + n > self.longest_run;
+        let run = self.run.saturating_add(n);
+        let signalled = wanted || run > self.longest_run;
         if signalled {
             self.run = 0;
             self.push_signal(Signal {
@@ -143,7 +145,7 @@ impl SendQueue {
                 wanted,
             });
         } else {
-            self.run += n;
+            self.run = run;
         }
         Ok(Reservation {
             position,

@@ -2,6 +2,8 @@
 
 //! The receive queue of a queue pair: its buffers, and posting them.
 
+use core::cell::UnsafeCell;
+
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
@@ -37,20 +39,49 @@ pub(in super::super) struct Shape {
 ///   pair keeps this value until it was destroyed, so no slot is posted then.
 /// - No slot has a buffer of more than `idle.size` bytes. While `idle.larger` is empty, every slot
 ///   has a buffer of that size; else it has one buffer for each slot whose own is smaller.
-/// - A slot is in `idle`'s chain, or posted, or belongs to one [`Received`](super::Received) or
-///   [`Held`](super::Held).
+/// - A slot is in `idle`'s chain or in `worker`'s, or posted, or belongs to one
+///   [`Received`](super::Received) or [`Held`](super::Held).
+/// - Only the completion worker accesses `worker`.
 #[pin_data]
 pub(in super::super) struct RecvQueue {
     shape: Shape,
     done: Done,
     /// Number of Receives that have completed, modulo 2^32. Only the completion worker writes it.
     completed: Atomic<u32>,
+    worker: UnsafeCell<Worker>,
     /// Number of Receives that are to get a larger buffer. It changes under the lock of `idle`.
     smaller: Atomic<u32>,
     #[pin]
     idle: SpinLock<Idle>,
     progress: Arc<Progress>,
     pd: Arc<Pd>,
+}
+
+/// What the completion worker keeps to itself, so that it takes no lock for each message.
+///
+/// # Invariants
+///
+/// - `count` slots are chained through their work requests, from `first` to `last`; both are null
+///   if there are none. Neither the device, a [`Received`](super::Received) nor a
+///   [`Held`](super::Held) has them.
+/// - `completed` is the number in [`RecvQueue::completed`].
+struct Worker {
+    first: *mut bindings::ib_recv_wr,
+    last: *mut bindings::ib_recv_wr,
+    count: u32,
+    completed: u32,
+}
+
+impl Worker {
+    /// Makes the state before the first message.
+    const fn new() -> Self {
+        Self {
+            first: core::ptr::null_mut(),
+            last: core::ptr::null_mut(),
+            count: 0,
+            completed: 0,
+        }
+    }
 }
 
 /// Receives that are to be posted, chained through their work requests.
@@ -84,8 +115,9 @@ unsafe impl Send for Idle {}
 // SAFETY: A slot is used by the device, through the lock of `idle`, or by the one `Received` or
 // `Held` that owns it; none of these depends on the task.
 unsafe impl Send for RecvQueue {}
-// SAFETY: Through a shared reference, slots are reached only under the lock of `idle`; a `Received`
-// or `Held` reaches its own slot, and no other value does.
+// SAFETY: Through a shared reference, slots are reached only under the lock of `idle`, or by the
+// completion worker, which alone accesses `worker`; a `Received` or `Held` reaches its own slot,
+// and no other value does.
 unsafe impl Sync for RecvQueue {}
 
 impl RecvQueue {
@@ -124,6 +156,7 @@ impl RecvQueue {
             shape,
             done,
             completed: Atomic::new(0),
+            worker: UnsafeCell::new(Worker::new()),
             smaller: Atomic::new(0),
             idle <- new_spinlock!(idle, "rdma::RecvQueue::idle"),
             progress: progress.clone(),
@@ -231,12 +264,18 @@ impl RecvQueue {
         self.idle.lock().open = false;
     }
 
-    /// Notes that a Receive has completed, successfully or not. Called by the completion worker.
+    /// Notes that a Receive has completed, successfully or not.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the completion worker.
     #[inline]
-    pub(in super::super) fn note_completed(&self) {
-        // Nothing else writes the counter, so a load and a store will do.
-        let before = self.completed.load(Relaxed);
-        self.completed.store(before.wrapping_add(1), Relaxed);
+    pub(in super::super) unsafe fn note_completed(&self) {
+        // SAFETY: By the type invariant only the completion worker, the caller, accesses `worker`.
+        let worker = unsafe { &mut *self.worker.get() };
+        // Nothing else writes the counter.
+        worker.completed = worker.completed.wrapping_add(1);
+        self.completed.store(worker.completed, Relaxed);
     }
 
     /// Returns whether as many Receives have completed as were posted. A Receive whose message is
@@ -264,6 +303,47 @@ impl RecvQueue {
         }
         idle.add(slot);
         if idle.count >= self.shape.batch && idle.open {
+            self.post_batch(&mut idle);
+        }
+    }
+
+    /// Adds a slot of this queue, which its [`Received`](super::Received) gives up, to those of the
+    /// completion worker. Posts these if they are a batch. Takes the lock only then.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the completion worker.
+    #[inline]
+    pub(super) unsafe fn recycle_in_worker(&self, slot: &mut Slot) {
+        if self.smaller() != 0 {
+            return self.recycle(slot);
+        }
+        // SAFETY: By the type invariant only the completion worker, the caller, accesses `worker`.
+        let worker = unsafe { &mut *self.worker.get() };
+        // INVARIANT: The slot is borrowed exclusively, so neither the device nor a message has it.
+        worker.first = slot.chain(worker.first);
+        if worker.count == 0 {
+            worker.last = worker.first;
+        }
+        worker.count = worker.count.wrapping_add(1);
+        if worker.count >= self.shape.batch {
+            self.post_from_worker(worker);
+        }
+    }
+
+    /// Passes the slots of the completion worker on to the idle Receives, and posts all if the
+    /// queue is open.
+    #[inline(never)]
+    fn post_from_worker(&self, worker: &mut Worker) {
+        let mut idle = self.idle.lock();
+        // SAFETY: By the type invariant `last` is the last work request of the worker's chain,
+        // which is not empty, and of which nothing else has a member.
+        unsafe { (*worker.last).next = idle.head };
+        // INVARIANT: The two chains are one now, and the worker has none.
+        (idle.head, worker.first, worker.last) =
+            (worker.first, core::ptr::null_mut(), core::ptr::null_mut());
+        idle.count += core::mem::take(&mut worker.count);
+        if idle.open {
             self.post_batch(&mut idle);
         }
     }

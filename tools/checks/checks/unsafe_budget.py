@@ -18,7 +18,7 @@ BUDGET: dict[str, int] = {
     "raw": 2,
     "mem": 23,
     "work": 20,
-    "rdma": 191,
+    "rdma": 200,
     "sunrpc": 388,
     "observe": 3,
     # Registers the transports, because `client` and `server` may not contain unsafe code.
