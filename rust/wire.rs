@@ -40,6 +40,7 @@ pub mod v1;
 pub mod v2;
 pub mod xchar;
 
+mod brief;
 mod cursor;
 mod decode;
 mod dispatch;
@@ -56,6 +57,7 @@ mod version;
 #[cfg(any(test, RPCRDMA_KUNIT))]
 pub mod vectors;
 
+pub use brief::Brief;
 #[allow(unused_imports, reason = "named by the host tests")]
 pub use encode::{
     EncodeError, ListProc, ReadListWriter, ReplyChunkWriter, ReplyStage, WriteChunkWriter,

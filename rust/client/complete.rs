@@ -13,6 +13,7 @@ use crate::sunrpc::xprt::Xprt;
 
 /// Copies an inline reply into the buffers of the RPC. `chunk` is the number of bytes that came
 /// through the write chunk, if it was used. Does not sleep.
+#[inline(always)]
 pub(super) fn place(
     xprt: &Xprt<Client>,
     rqst: &mut Pinned<'_, Client>,
@@ -30,6 +31,7 @@ pub(super) fn place(
 }
 
 /// Completes the RPC. Does not sleep.
+#[inline(always)]
 pub(super) fn complete(rqst: Pinned<'_, Client>, status: Status) {
     match status {
         Status::Length(len) => rqst.complete(len),

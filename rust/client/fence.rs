@@ -33,7 +33,6 @@ use crate::sunrpc::xprt::Xprt;
 /// Invalidates the regions that are left of a request whose reply has come. [`invalidated`]
 /// completes the RPC; should posting fail, the close does. Completion worker; does not sleep.
 pub(super) fn before_completion(
-    conn: &Conn,
     qp: &QueuePair,
     request: &Request,
     mut locked: SpinLockGuard<'_, Locked>,
@@ -45,7 +44,7 @@ pub(super) fn before_completion(
     state.phase = Phase::Fencing;
     state.parked = Some(rqst.park());
     let live = state.regions.iter().filter(|region| region.is_live());
-    conn.owner().data().stats().local_inv(live.count());
+    state.counts.local_inv(live.count());
     if post(qp, request, state, task).is_err() {
         if let Some(ep) = ep {
             order_close(ep);
@@ -169,6 +168,7 @@ pub(super) fn sweep(xprt: &Xprt<Client>, epoch: u32) {
         }
         let taken = (locked.state.out.take(), locked.ep.take());
         finish_drained(xprt, request, locked);
+        request.drop_spare();
         // The buffer is unmapped outside the lock. The reference may be the last one.
         drop(taken);
     }

@@ -18,7 +18,7 @@ use crate::conn;
 use crate::observe::stats::Stats;
 use crate::observe::trace::{self, Lazy};
 use crate::proto::inline::Thresholds;
-use crate::proto::requester::plan::{CallKind, Conditions, Plan, ReplyKind, Section};
+use crate::proto::requester::plan::{CallKind, Conditions, Extents, Plan, ReplyKind};
 use crate::rdma::mr::Direction;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::xdr_buf::XdrBuf;
@@ -75,6 +75,7 @@ impl From<EncodeError> for MarshalError {
 /// # Errors
 ///
 /// See [`MarshalError`]. The slot is idle after an error.
+#[inline(never)]
 pub(super) fn prepare(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,
@@ -84,40 +85,49 @@ pub(super) fn prepare(
     match state.phase {
         Phase::Idle => {}
         // SUNRPC has encoded the call anew, and its memory may have moved.
-        Phase::Prepared => state.reset(),
+        Phase::Prepared => state.take_back(),
         Phase::Sent | Phase::Fencing | Phase::Abandoned | Phase::Withdrawn => return Ok(()),
     }
     state.xid = rqst.xid();
     // A change after this makes the call void.
     state.terms = ep.shared().now();
-    let done = marshal(ep, rqst, state, stats);
+    let done = marshal(ep, rqst, state);
     match done {
-        Ok(()) => state.phase = Phase::Prepared,
-        Err(error) => {
-            state.reset();
-            trace::marshal_failed(traced::task(rqst), rqst.xid(), error.errno());
-            if error == MarshalError::NoRegions {
-                trace::nomrs_err(traced::task(rqst), conn::traced::peer(ep.shared().owner()));
-            }
-            stats.failed_marshal();
+        Ok(()) => {
+            state.phase = Phase::Prepared;
+            rqst.slot().data().begin_use();
         }
+        Err(error) => failed(ep, rqst, state, stats, error),
     }
     done
 }
 
-fn marshal(
+/// Makes the slot idle again after a failure, and counts and traces it.
+#[cold]
+fn failed(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,
     state: &mut State,
     stats: &Stats,
-) -> Result<(), MarshalError> {
+    error: MarshalError,
+) {
+    state.reset();
+    trace::marshal_failed(traced::task(rqst), rqst.xid(), error.errno());
+    if error == MarshalError::NoRegions {
+        trace::nomrs_err(traced::task(rqst), conn::traced::peer(ep.shared().owner()));
+    }
+    stats.failed_marshal();
+}
+
+#[inline(always)]
+fn marshal(ep: &Endpoint, rqst: &Rqst<'_, Client>, state: &mut State) -> Result<(), MarshalError> {
     let (call, reply) = (rqst.send_buf(), rqst.recv_buf());
     let thresholds = thresholds(state);
     let plan = plan(&thresholds, rqst, &call, &reply)?;
     if let Some(place) = padded::place(ep, (&plan, &thresholds), rqst, &call) {
         let header = padded::write(ep, rqst, place, &call, state);
         let header = header.map_err(MarshalError::Impossible)?;
-        account(&plan, rqst, header, (&call, state), stats);
+        account(&plan, rqst, header, (&call, state));
         return Ok(());
     }
     let header = encode(
@@ -129,11 +139,12 @@ fn marshal(
     )?;
     let out = state.out.as_mut().ok_or(MarshalError::NoBuffer)?;
     state.out_len = header + copy_inline(&plan, &call, out.as_mut_slice(), header)?;
-    account(&plan, rqst, header, (&call, state), stats);
+    account(&plan, rqst, header, (&call, state));
     Ok(())
 }
 
 /// Returns the thresholds for a call. A larger buffer may not have reached the slot yet.
+#[inline(always)]
 fn thresholds(state: &State) -> Thresholds {
     let mut thresholds = state.terms.thresholds();
     if thresholds.version == Version::Two {
@@ -145,6 +156,7 @@ fn thresholds(state: &State) -> Thresholds {
 }
 
 /// Chooses the chunks.
+#[inline(always)]
 fn plan(
     thresholds: &Thresholds,
     rqst: &Rqst<'_, Client>,
@@ -154,7 +166,8 @@ fn plan(
     let (call, reply) = (shape::call(call), shape::reply(reply));
     let conditions = Conditions {
         thresholds: *thresholds,
-        data_touch: rqst.data_touch(),
+        // It matters for a payload in pages only.
+        data_touch: (call.payload_in_pages || reply.payload_in_pages) && rqst.data_touch(),
         max_segs: MAX_SEGMENTS,
         pad_write_chunks: false,
     };
@@ -162,6 +175,7 @@ fn plan(
 }
 
 /// Registers the chunks and writes the header. Returns the length of the header.
+#[inline(always)]
 fn encode(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,
@@ -172,6 +186,7 @@ fn encode(
     let State {
         out,
         regions,
+        spare,
         offered,
         offer,
         ..
@@ -181,6 +196,7 @@ fn encode(
         pools: &ep.pools,
         rqst,
         regions,
+        spare,
     };
     let buf = out.as_mut().ok_or(MarshalError::NoBuffer)?.as_mut_slice();
     let credits = ep.requester().credits.requested();
@@ -191,6 +207,7 @@ fn encode(
 }
 
 /// Registers the memory that the responder reads, and writes the read list.
+#[inline(always)]
 fn encode_read_chunk(
     ep: &Endpoint,
     registrar: &mut Registrar<'_>,
@@ -218,6 +235,7 @@ fn encode_read_chunk(
 
 /// Registers the memory that the responder writes, and writes the rest of the header. Returns the
 /// length of the header.
+#[inline(always)]
 fn encode_reply_room(
     registrar: &mut Registrar<'_>,
     plan: &Plan,
@@ -262,63 +280,63 @@ fn read_position(plan: &Plan) -> Option<u32> {
 }
 
 /// Copies the inline part of the RPC message behind the header. Returns its length.
+#[inline(always)]
 fn copy_inline(
     plan: &Plan,
     call: &XdrBuf<'_>,
     out: &mut [u8],
     header: usize,
 ) -> Result<usize, MarshalError> {
-    let mut room = out
+    let room = out
         .get_mut(header..)
         .ok_or(MarshalError::Impossible(EMSGSIZE))?;
-    let whole = match plan.call() {
-        CallKind::Inline => Some(plan.inline_call().len()),
-        CallKind::PositionZero => Some(0),
-        CallKind::ReadChunk { .. } => None,
+    let parts = plan.inline_call();
+    // CAST: `usize` has at least 32 bits.
+    let len = match plan.call() {
+        CallKind::Inline => parts.len() as usize,
+        CallKind::PositionZero => return Ok(0),
+        CallKind::ReadChunk { .. } => parts.head() as usize,
     };
-    if let Some(len) = whole {
-        // CAST: `usize` has at least 32 bits.
-        let len = len as usize;
-        let dest = room
-            .get_mut(..len)
-            .ok_or(MarshalError::Impossible(EMSGSIZE))?;
-        call.copy_to(0, dest).map_err(MarshalError::Impossible)?;
-        return Ok(len);
+    let (dest, rest) = room
+        .split_at_mut_checked(len)
+        .ok_or(MarshalError::Impossible(EMSGSIZE))?;
+    call.copy_to(0, dest).map_err(MarshalError::Impossible)?;
+    match plan.call() {
+        CallKind::ReadChunk { .. } if parts.tail().1 != 0 => {
+            Ok(len + copy_tail(&parts, call, rest)?)
+        }
+        _ => Ok(len),
     }
-    let mut copied = 0;
-    for extent in plan.inline_call().iter() {
-        let base = match extent.section {
-            Section::Head => 0,
-            Section::Pages => call.head_len(),
-            Section::Tail => call.head_len() + call.page_len(),
-        };
-        // CAST: `usize` has at least 32 bits.
-        let len = extent.len as usize;
-        let (dest, rest) = room
-            .split_at_mut_checked(len)
-            .ok_or(MarshalError::Impossible(EMSGSIZE))?;
-        call.copy_to(base + extent.start, dest)
-            .map_err(MarshalError::Impossible)?;
-        room = rest;
-        copied += len;
-    }
-    Ok(copied)
+}
+
+/// Copies what is inline of the tail. Returns its length.
+#[cold]
+fn copy_tail(parts: &Extents, call: &XdrBuf<'_>, room: &mut [u8]) -> Result<usize, MarshalError> {
+    let (start, len) = parts.tail();
+    // CAST: `usize` has at least 32 bits.
+    let dest = room
+        .get_mut(..len as usize)
+        .ok_or(MarshalError::Impossible(EMSGSIZE))?;
+    call.copy_to(call.head_len() + call.page_len() + start, dest)
+        .map_err(MarshalError::Impossible)?;
+    Ok(len as usize)
 }
 
 /// Counts and traces the prepared call.
+#[inline(always)]
 fn account(
     plan: &Plan,
     rqst: &Rqst<'_, Client>,
     header: usize,
-    (call, state): (&XdrBuf<'_>, &State),
-    stats: &Stats,
+    (call, state): (&XdrBuf<'_>, &mut State),
 ) {
-    let offered = state.offered.len();
+    let (offered, all) = (state.offered.len(), state.regions.len());
+    let stats = &mut state.counts;
     match plan.call() {
         CallKind::Inline => {}
-        CallKind::ReadChunk { .. } => stats.read_chunk(state.regions.len() - offered),
+        CallKind::ReadChunk { .. } => stats.read_chunk(all.wrapping_sub(offered)),
         CallKind::PositionZero => {
-            stats.read_chunk(state.regions.len() - offered);
+            stats.read_chunk(all.wrapping_sub(offered));
             stats.nomsg_call();
         }
     }
@@ -327,7 +345,7 @@ fn account(
         ReplyKind::WriteChunk { .. } => stats.write_chunk(offered, plan.write_chunk().len()),
         ReplyKind::ReplyChunk => stats.reply_chunk(offered, plan.reply_chunk().len()),
     }
-    stats.pullup(state.out_len - header);
+    stats.pullup(state.out_len.wrapping_sub(header));
     trace::marshal(
         traced::task(rqst),
         rqst.xid(),

@@ -10,7 +10,7 @@ use super::marshal::{self, MarshalError};
 use super::request::{Locked, Request};
 use super::transport::Client;
 use super::{backward, connect, fence, probe, reconnect, release, send, session, shown, traced};
-use crate::observe::stats::write_xprt_line;
+use crate::observe::stats::{write_xprt_line, CallCounts};
 use crate::observe::trace;
 use crate::proto::backward::CREDITS;
 use crate::proto::inline::Thresholds;
@@ -67,8 +67,13 @@ impl Transport for Client {
     }
 
     fn stats(&self, xprt: &Xprt<Self>, out: &mut SeqWriter<'_>) {
+        let mut calls = CallCounts::default();
+        for slot in xprt.slots() {
+            let request: &Request = slot.data();
+            calls.add(&request.lock().state.counts);
+        }
         // The writer never fails.
-        let _ = write_xprt_line(out, &xprt.counts(), self.stats());
+        let _ = write_xprt_line(out, &xprt.counts(), (self.stats(), &calls));
     }
 
     fn inject_disconnect(&self, xprt: &Xprt<Self>) {
@@ -82,7 +87,8 @@ impl Rpc for Client {
         rqst.fill_sparse()?;
         let mut locked = rqst.slot().data().lock();
         let Locked { ep, state } = &mut *locked;
-        let Some(ep) = ep.as_ref().filter(|ep| !ep.is_closed()) else {
+        // If the connection is being closed, its sweep makes the slot idle again.
+        let Some(ep) = ep else {
             return Ok(());
         };
         match marshal::prepare(ep, &rqst, state, self.stats()) {

@@ -53,6 +53,8 @@ pub(super) struct Registrar<'a> {
     pub(super) rqst: &'a Rqst<'a, Client>,
     /// Receives the regions, within its capacity.
     pub(super) regions: &'a mut KVec<Mr>,
+    /// An idle plain region, which is used first.
+    pub(super) spare: &'a mut Option<Mr>,
 }
 
 impl Registrar<'_> {
@@ -62,7 +64,7 @@ impl Registrar<'_> {
     /// # Errors
     ///
     /// See [`RegisterError`]. An error of `encode` becomes [`RegisterError::Map`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn chunk(
         &mut self,
         buf: &XdrBuf<'_>,
@@ -73,12 +75,32 @@ impl Registrar<'_> {
         if chunk.is_payload() {
             self.map(&mut buf.payload(), Kind::Plain, direction, encode)
         } else {
-            let mut pieces = pieces(buf, chunk).peekable();
-            self.map(&mut pieces, Kind::Gapped, direction, encode)
+            self.map_pieces(pieces(buf, chunk), direction, encode)
         }
     }
 
+    /// Maps memory that may have gaps.
+    #[inline(never)]
+    fn map_pieces(
+        &mut self,
+        pieces: Pieces<'_>,
+        direction: Direction,
+        encode: impl FnMut(Mapped<'_>) -> Result,
+    ) -> Result<(), RegisterError> {
+        self.map(&mut pieces.peekable(), Kind::Gapped, direction, encode)
+    }
+
+    /// Takes an idle region of this kind.
+    #[inline]
+    fn take(&mut self, kind: Kind) -> Option<Mr> {
+        if kind == Kind::Plain && self.spare.is_some() {
+            return self.spare.take();
+        }
+        self.pools.get(kind)
+    }
+
     /// Maps `memory` in regions of the given kind, if there are such.
+    #[inline(always)]
     fn map(
         &mut self,
         memory: &mut impl Memory,
@@ -86,28 +108,27 @@ impl Registrar<'_> {
         direction: Direction,
         mut encode: impl FnMut(Mapped<'_>) -> Result,
     ) -> Result<(), RegisterError> {
-        let xid = self.rqst.xid();
-        let mut segments = 0;
-        while !memory.is_empty() {
-            if segments == MAX_SEGMENTS {
-                return Err(RegisterError::TooManySegments);
-            }
-            segments += 1;
-            let mut region = self.pools.get(kind).ok_or(RegisterError::NoRegions)?;
-            let mapped = region.map(memory, direction, xid);
-            let done = mapped.and_then(|_| {
-                trace::mr_map(traced::task(self.rqst), conn::traced::region(&region));
-                encode(Mapped {
-                    segment: conn::traced::segment(&region),
-                    last: memory.is_empty(),
-                    region: &region,
-                })
-            });
+        for _ in 0..MAX_SEGMENTS {
+            let mut region = self.take(kind).ok_or(RegisterError::NoRegions)?;
+            let done = match region.map(memory, direction, self.rqst.xid()) {
+                Ok(_) => {
+                    trace::mr_map(traced::task(self.rqst), conn::traced::region(&region));
+                    encode(Mapped {
+                        segment: conn::traced::segment(&region),
+                        last: memory.is_empty(),
+                        region: &region,
+                    })
+                }
+                Err(error) => Err(error),
+            };
             if self.regions.push_within_capacity(region).is_err() {
                 return Err(RegisterError::TooManySegments);
             }
             done.map_err(RegisterError::Map)?;
+            if memory.is_empty() {
+                return Ok(());
+            }
         }
-        Ok(())
+        Err(RegisterError::TooManySegments)
     }
 }

@@ -68,10 +68,19 @@ fn mark_answered(conn: &Conn, state: &mut State, msg: &Incoming<'_>) {
 }
 
 /// Gives a request up for SUNRPC: waits until its memory is out of the peer's reach. May sleep.
+#[inline]
 pub(super) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
+    // Most RPCs were completed.
+    if rqst.slot().data().is_in_use() {
+        release_used(client, xprt, rqst);
+    }
+}
+
+/// Implements [`release`] for a slot that may not be idle.
+#[inline(never)]
+fn release_used(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
     let request: &Request = rqst.slot().data();
     let locked = request.lock();
-    // Most RPCs were completed.
     if locked.state.phase == Phase::Idle {
         return;
     }
@@ -124,7 +133,7 @@ fn abandon(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
     if state.is_exposed() {
         trace::mrs_zap(traced::task(rqst));
         let live = state.regions.iter().filter(|region| region.is_live());
-        client.stats().local_inv(live.count());
+        state.counts.local_inv(live.count());
         state.phase = Phase::Abandoned;
         if fence::post(ep.qp(), request, state, traced::task(rqst).get()).is_err() {
             fence::order_close(&ep);

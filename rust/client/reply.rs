@@ -7,22 +7,24 @@
 //! message that has invalidated memory of another call ends the connection. In every case the
 //! Receive goes back to the ring when the caller drops the message.
 
+use kernel::sync::SpinLockGuard;
+
 use super::complete;
 use super::config::MAX_SEGMENTS;
-use super::request::{DeferredReply, Offered, Phase, Request, State, Status};
+use super::request::{DeferredReply, Locked, Offered, Phase, Request, State, Status};
 use super::requester::{Conn, Incoming, QueuePair};
 use super::transport::Client;
 use super::{claim, fence, release, traced};
 use crate::conn;
 use crate::observe::stats::{breach, Breach};
-use crate::observe::trace;
+use crate::observe::trace::{self, Lazy};
 use crate::proto::requester::invalidate::{self, Invalidated};
-use crate::proto::requester::reply::{Offer, Outcome};
+use crate::proto::requester::reply::{self, Offer, Outcome};
 use crate::rdma::mr::Mr;
 use crate::sunrpc::xprt::reply::Pinned;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::message::ErrorBody;
-use crate::wire::{self, DecodeError, Limits, Message, Prefix, What};
+use crate::wire::{self, Brief, DecodeError, Limits, Message, Prefix, Version, What};
 
 /// The most that a reply may hold: one chunk of the segments that the call offered.
 pub(super) const LIMITS: Limits = Limits::requester(1, MAX_SEGMENTS);
@@ -33,22 +35,22 @@ pub(super) fn handle(
     conn: &Conn,
     qp: &QueuePair,
     msg: &Incoming<'_>,
-    header: &Message<'_>,
+    reply: &impl Reply,
     grant: bool,
 ) {
-    let credits = &conn.role().credits;
+    let (credits, xid) = (&conn.role().credits, reply.xid());
     // The grant counts although no RPC may wait for the reply: it is the peer's latest one, and the
     // peer could send the same grant in any other reply.
     if grant {
-        credits.granted(conn, header.xid(), header.credits());
+        credits.granted(conn, xid, reply.credits());
     }
-    let Some(rqst) = conn.owner().find(header.xid()) else {
+    let Some(rqst) = conn.owner().find(xid) else {
         trace_unmatched(conn, msg);
-        return handle_unmatched(conn, header.xid(), msg);
+        return handle_unmatched(conn, xid, msg);
     };
-    trace::reply(traced::task(&rqst), header.xid(), credits.grant());
+    trace::reply(traced::task(&rqst), xid, Lazy(|| credits.grant()));
     finish(conn, qp, msg, rqst, |state, rqst| {
-        check(conn, header, state, rqst)
+        reply.check(conn, msg, state, rqst)
     });
 }
 
@@ -125,7 +127,7 @@ fn is_exposed(conn: &Conn, rkey: u32) -> bool {
 }
 
 /// What the check of a reply has found.
-enum Finding<'m> {
+pub(super) enum Finding<'m> {
     /// The RPC ends with this status; its reply is in place, if it has one.
     Done(Status),
     /// The RPC message, or the part of it that did not come through the write chunk, has to be
@@ -144,7 +146,7 @@ fn finish<'a, 'm>(
     qp: &QueuePair,
     msg: &Incoming<'_>,
     mut rqst: Pinned<'a, Client>,
-    check: impl FnOnce(&State, &Pinned<'a, Client>) -> Finding<'m>,
+    check: impl FnOnce(&mut State, &Pinned<'a, Client>) -> Finding<'m>,
 ) {
     let request: &Request = rqst.slot().data();
     let mut locked = request.lock();
@@ -163,10 +165,25 @@ fn finish<'a, 'm>(
     let finding = check(state, &rqst);
     if !state.is_exposed() {
         state.reset();
+        request.end_use();
         drop(locked);
         let status = place(conn.owner(), &mut rqst, finding);
         return complete::complete(rqst, status);
     }
+    finish_exposed(conn, qp, (request, locked), rqst, finding);
+}
+
+/// Implements [`finish`] for a call of which the peer can still reach memory: keeps the reply until
+/// that is invalidated, if it belongs there, or copies it into place.
+#[inline(never)]
+fn finish_exposed(
+    conn: &Conn,
+    qp: &QueuePair,
+    (request, mut locked): (&Request, SpinLockGuard<'_, Locked>),
+    mut rqst: Pinned<'_, Client>,
+    finding: Finding<'_>,
+) {
+    let state = &mut locked.state;
     match finding {
         Finding::Inline { message, chunk } if is_mapped(state, &rqst, message) => {
             // Without memory for the copy, the server has to answer again over another connection.
@@ -177,7 +194,7 @@ fn finish<'a, 'm>(
         }
         finding => state.status = place(conn.owner(), &mut rqst, finding),
     }
-    fence::before_completion(conn, qp, request, locked, rqst);
+    fence::before_completion(qp, request, locked, rqst);
 }
 
 /// Returns whether the place of a message lies in memory that is still registered. A reply chunk
@@ -192,6 +209,7 @@ fn is_mapped(state: &State, rqst: &Pinned<'_, Client>, message: &[u8]) -> bool {
 }
 
 /// Copies the reply into place, if that is left to do, and returns the status of the RPC.
+#[inline(always)]
 fn place(xprt: &Xprt<Client>, rqst: &mut Pinned<'_, Client>, finding: Finding<'_>) -> Status {
     match finding {
         Finding::Done(status) => status,
@@ -201,6 +219,7 @@ fn place(xprt: &Xprt<Client>, rqst: &mut Pinned<'_, Client>, finding: Finding<'_
 
 /// Marks the region whose R_key the peer has invalidated. Returns `false` if the key is no key of
 /// this RPC.
+#[inline(always)]
 fn mark_invalidated(
     conn: &Conn,
     state: &mut State,
@@ -211,8 +230,10 @@ fn mark_invalidated(
     if rkey.is_none() {
         return true;
     }
+    // Most calls were prepared under terms that permit it.
+    let permitted = state.terms.remote_invalidation() || conn.remote_invalidation();
     let handles = state.regions.iter().map(Mr::rkey);
-    match invalidate::match_rkey(handles, rkey, conn.remote_invalidation()) {
+    match invalidate::match_rkey(handles, rkey, permitted) {
         Invalidated::None => true,
         Invalidated::Match(index) => state.regions.get_mut(index).is_some_and(|region| {
             trace::mr_reminv(traced::task(rqst), conn::traced::region(region));
@@ -226,16 +247,103 @@ fn mark_invalidated(
 }
 
 /// Traces and counts that the message with this XID has invalidated memory of another call.
+#[cold]
 pub(super) fn report_foreign_rkey(conn: &Conn, xid: u32, rkey: u32) {
     trace::reminv_foreign(conn::traced::peer(conn.owner()), xid, rkey);
     breach(Breach::ForeignRkey);
 }
 
-/// Compares a reply with what the call offered.
+/// A reply, as far as it is decoded.
+pub(super) trait Reply {
+    /// Returns the XID.
+    fn xid(&self) -> u32;
+
+    /// Returns the credits that it grants, as sent.
+    fn credits(&self) -> u32;
+
+    /// Compares it with what its call has offered. `msg` is the message that it was decoded from.
+    fn check<'m>(
+        &'m self,
+        conn: &Conn,
+        msg: &'m Incoming<'_>,
+        state: &mut State,
+        rqst: &Pinned<'_, Client>,
+    ) -> Finding<'m>;
+}
+
+impl Reply for Message<'_> {
+    fn xid(&self) -> u32 {
+        self.xid()
+    }
+
+    fn credits(&self) -> u32 {
+        self.credits()
+    }
+
+    fn check<'m>(
+        &'m self,
+        conn: &Conn,
+        _msg: &'m Incoming<'_>,
+        state: &mut State,
+        rqst: &Pinned<'_, Client>,
+    ) -> Finding<'m> {
+        check(conn, self, state, rqst)
+    }
+}
+
+impl Reply for Brief<'_> {
+    #[inline]
+    fn xid(&self) -> u32 {
+        self.xid
+    }
+
+    #[inline]
+    fn credits(&self) -> u32 {
+        self.credits
+    }
+
+    #[inline]
+    fn check<'m>(
+        &'m self,
+        conn: &Conn,
+        msg: &'m Incoming<'_>,
+        state: &mut State,
+        rqst: &Pinned<'_, Client>,
+    ) -> Finding<'m> {
+        let Ok(chunk) = reply::check_brief(self.segment.as_ref(), &offer(state)) else {
+            return check_again(conn, msg, state, rqst);
+        };
+        if let Some(segment) = &self.segment {
+            trace::decode_seg(segment);
+        }
+        state.counts.reply_bytes(chunk.unwrap_or(0));
+        Finding::Inline {
+            message: self.payload,
+            chunk,
+        }
+    }
+}
+
+/// Compares a reply that [`Brief`] describes with what its call has offered, after it was found not
+/// to fit.
+#[cold]
+fn check_again<'m>(
+    conn: &Conn,
+    msg: &'m Incoming<'_>,
+    state: &mut State,
+    rqst: &Pinned<'_, Client>,
+) -> Finding<'m> {
+    match Message::decode_as(Version::One, msg.bytes(), &LIMITS) {
+        Ok(header) => check(conn, &header, state, rqst),
+        Err(_) => Finding::Done(Status::Failed),
+    }
+}
+
+/// Compares a reply with what its call has offered.
 fn check<'m>(
     conn: &Conn,
     header: &Message<'m>,
-    state: &State,
+    state: &mut State,
     rqst: &Pinned<'_, Client>,
 ) -> Finding<'m> {
     let stats = conn.owner().data().stats();
@@ -244,7 +352,7 @@ fn check<'m>(
     }
     match claim::check(conn, header.body(), &offer(state)) {
         Ok(Outcome::Inline { write_len, .. }) => {
-            stats.reply_bytes(write_len);
+            state.counts.reply_bytes(write_len);
             let chunk = header
                 .lists()
                 .is_some_and(|l| l.write_list().next().is_some());
@@ -256,7 +364,7 @@ fn check<'m>(
         Ok(Outcome::ReplyChunk {
             reply_chunk_len, ..
         }) => {
-            stats.reply_bytes(reply_chunk_len);
+            state.counts.reply_bytes(reply_chunk_len);
             Finding::Done(Status::Length(reply_chunk_len))
         }
         Ok(Outcome::Error(body)) => {
@@ -274,6 +382,7 @@ fn check<'m>(
 }
 
 /// Returns the chunks that a call offers for its reply.
+#[inline]
 fn offer(state: &State) -> Offer<'_> {
     let segments = Some(&state.offered[..]);
     match state.offer {

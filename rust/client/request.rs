@@ -19,6 +19,7 @@
 //! When the connection is closed, [`super::fence::sweep`] takes every slot back to Idle.
 
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
 use kernel::time::Jiffies;
 
@@ -28,6 +29,7 @@ use super::tags;
 use super::transport::Client;
 use crate::conn::live::Now;
 use crate::conn::traced;
+use crate::observe::stats::CallCounts;
 use crate::observe::trace;
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::Tag;
@@ -104,6 +106,10 @@ impl DeferredReply {
 pub(crate) struct Request {
     /// The number of the slot.
     index: u32,
+    /// Whether the slot may be in a phase other than Idle, for readers without the lock. It changes
+    /// under the lock. It is set whenever the slot is not idle, and cleared when a reply completes
+    /// the RPC.
+    in_use: Atomic<bool>,
     #[pin]
     locked: SpinLock<Locked>,
     /// Announced when a request that is given up has been answered, or becomes idle.
@@ -130,10 +136,10 @@ pub(super) struct Locked {
 /// - `regions` is empty in the phases Idle and Withdrawn.
 /// - In phase Fencing, and in no other, `parked` holds the RPC's pin. `deferred` is empty in all
 ///   other phases.
-/// - The contents of `regions` and `out` belong to the connection with number `epoch`.
+/// - The contents of `regions`, `spare` and `out` belong to the connection with number `epoch`.
 pub(super) struct State {
     pub(super) phase: Phase,
-    /// The number of the connection that `regions` and `out` belong to.
+    /// The number of the connection that `regions`, `spare` and `out` belong to.
     pub(super) epoch: u32,
     /// The XID of the call that was prepared last.
     pub(super) xid: u32,
@@ -149,6 +155,8 @@ pub(super) struct State {
     /// The registered memory of call and reply. Room for the most regions was allocated with the
     /// slot.
     pub(super) regions: KVec<Mr>,
+    /// An idle region, which the last call has left for the next payload.
+    pub(super) spare: Option<Mr>,
     /// The segments that the call offers for the reply, as encoded.
     pub(super) offered: KVec<Segment>,
     pub(super) offer: Offered,
@@ -157,6 +165,8 @@ pub(super) struct State {
     /// The reply, if it belongs into memory that has to be invalidated first.
     pub(super) deferred: Option<DeferredReply>,
     pub(super) parked: Option<Parked<Client>>,
+    /// The slot's part of the transport's counters, of all connections.
+    pub(super) counts: CallCounts,
 }
 
 impl Request {
@@ -164,6 +174,7 @@ impl Request {
     pub(super) fn new(index: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             index,
+            in_use: Atomic::new(false),
             locked <- new_spinlock!(
                 Locked { ep: None, state: State::new()? },
                 "rpcrdma::Request::locked"
@@ -189,6 +200,32 @@ impl Request {
     #[inline]
     pub(super) fn lock(&self) -> SpinLockGuard<'_, Locked> {
         self.locked.lock()
+    }
+
+    /// Returns whether the slot may be in a phase other than Idle. The task of the RPC calls this
+    /// when no other context works on the RPC any more.
+    #[inline]
+    pub(super) fn is_in_use(&self) -> bool {
+        self.in_use.load(Relaxed)
+    }
+
+    /// Notes that the slot leaves phase Idle. The slot's lock is held.
+    #[inline]
+    pub(super) fn begin_use(&self) {
+        self.in_use.store(true, Relaxed);
+    }
+
+    /// Notes that the slot has returned to phase Idle. The slot's lock is held.
+    #[inline]
+    pub(super) fn end_use(&self) {
+        self.in_use.store(false, Relaxed);
+    }
+
+    /// Gives the spare region back. The connection was closed.
+    pub(super) fn drop_spare(&self) {
+        // The region is dropped outside the lock.
+        let spare = self.lock().state.spare.take();
+        drop(spare);
     }
 
     /// Waits while `condition` holds, for `limit` jiffies at most. Returns whether the condition
@@ -264,7 +301,7 @@ impl Locked {
         };
         let void = self.state.terms != ep.shared().now();
         if void && self.state.phase == Phase::Prepared {
-            self.state.reset();
+            self.state.take_back();
         }
     }
 }
@@ -282,11 +319,13 @@ impl State {
             out: None,
             out_len: 0,
             regions: KVec::with_capacity(regions, GFP_KERNEL)?,
+            spare: None,
             offered: KVec::with_capacity(MAX_SEGMENTS as usize, GFP_KERNEL)?,
             offer: Offered::Nothing,
             status: Status::Failed,
             deferred: None,
             parked: None,
+            counts: CallCounts::default(),
         })
     }
 
@@ -305,16 +344,35 @@ impl State {
     }
 
     /// Gives the regions back, which no peer can reach, and makes the slot idle.
+    #[inline]
     pub(super) fn reset(&mut self) {
-        for region in &self.regions {
-            trace::mr_unmap(traced::region(region));
+        trace::mr_unmaps(|| self.regions.iter().map(traced::region));
+        self.keep_spare();
+        if !self.regions.is_empty() {
+            self.regions.clear();
         }
-        self.regions.clear();
         self.offered.clear();
         self.offer = Offered::Nothing;
         self.out_len = 0;
         self.answered = false;
         self.phase = Phase::Idle;
+    }
+
+    /// Takes a call back that was prepared, and is not sent as it is.
+    #[cold]
+    pub(super) fn take_back(&mut self) {
+        self.reset();
+    }
+
+    /// Keeps one idle region for the next payload, so that it need not go through the pool, whose
+    /// lock all slots share. Regions with gaps are few, and go back.
+    #[inline]
+    fn keep_spare(&mut self) {
+        let last = self.regions.last();
+        if self.spare.is_none() && last.is_some_and(|region| region.is_idle() && region.is_plain())
+        {
+            self.spare = self.regions.pop();
+        }
     }
 
     /// Returns whether the peer can still reach a region.

@@ -10,12 +10,12 @@ use crate::conn::live::Now;
 use crate::conn::role::Role;
 use crate::conn::traced;
 use crate::observe::trace::{self, WcStatus};
-use crate::proto::backward::{is_call, CREDITS};
+use crate::proto::backward::{is_call, is_rpc_call, CREDITS};
 use crate::proto::session::Output;
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::{Tag, WcError};
 use crate::sunrpc::xprt::XprtHandle;
-use crate::wire::{Direction, Message, Version};
+use crate::wire::{Brief, Direction, Message, Version};
 
 impl Role for Requester {
     type Owner = XprtHandle<Client>;
@@ -64,6 +64,15 @@ fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, now: Now) {
     if now.concerns_session() {
         return session::received(conn, qp, msg);
     }
+    match Brief::of(msg.bytes()) {
+        Some(brief) if !is_rpc_call(brief.payload) => reply::handle(conn, qp, msg, &brief, true),
+        _ => receive_any(conn, qp, msg),
+    }
+}
+
+/// Handles a message of version one in any form.
+#[inline(never)]
+fn receive_any(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
     // The result is long, so it is not moved out of its place.
     let decoded = Message::decode_as(Version::One, msg.bytes(), &reply::LIMITS);
     match &decoded {

@@ -30,9 +30,6 @@ pub(super) fn send(
     xprt: &Xprt<Client>,
     rqst: &Rqst<'_, Client>,
 ) -> Result<(), SendError> {
-    if !xprt.is_connected() {
-        return Err(SendError::NotConnected);
-    }
     if !xprt.take_credit(rqst) {
         return Err(SendError::NoCredit);
     }
@@ -63,7 +60,7 @@ fn post_prepared(
         locked = request.lock();
     }
     let Locked { ep, state } = &mut *locked;
-    let Some(ep) = ep.as_ref().filter(|ep| !ep.is_closed()) else {
+    let Some(ep) = ep else {
         return Err(SendError::NotConnected);
     };
     // In other phases the call is under way, or is being given up. The peer counts credits, so no
@@ -71,9 +68,9 @@ fn post_prepared(
     if state.phase != Phase::Prepared {
         return Err(SendError::Dropped);
     }
-    for region in &state.regions {
-        trace::mr_fastreg(traced::task(rqst), conn::traced::region(region));
-    }
+    trace::mr_fastregs(traced::task(rqst), || {
+        state.regions.iter().map(conn::traced::region)
+    });
     let full = || client.stats().send_queue_full();
     let posted = xprt.post_or_wait(&PostError::Full, full, || post_chain(ep, request, state));
     report(ep, rqst, posted)
@@ -146,6 +143,7 @@ fn prepare(
 }
 
 /// Prepares a call for the current connection, if there is one.
+#[inline(never)]
 fn try_prepare(
     client: &Client,
     rqst: &Rqst<'_, Client>,
@@ -161,7 +159,8 @@ fn try_prepare(
 }
 
 /// Takes the memory regions back from all calls whose turn has not come. The call whose turn it is
-/// would wait for these regions, and the other calls for their turn.
+/// would wait for these regions, and the other calls for their turn. Takes the spare regions of all
+/// slots, too.
 fn take_regions_back(xprt: &Xprt<Client>) {
     for slot in xprt.slots() {
         let request: &Request = slot.data();
@@ -169,6 +168,7 @@ fn take_regions_back(xprt: &Xprt<Client>) {
         if state.phase == Phase::Prepared {
             state.reset();
         }
+        state.spare = None;
     }
 }
 

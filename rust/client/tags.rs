@@ -24,7 +24,7 @@ pub(super) const fn count(slots: u32) -> u32 {
 /// Returns the tag of the Send of request number `index`.
 #[inline]
 pub(super) const fn send(index: u32) -> Tag {
-    Tag::new(FIRST + index * KINDS)
+    Tag::new(FIRST.wrapping_add(index.wrapping_mul(KINDS)))
 }
 
 /// Returns the tag of the LOCAL_INV chain of request number `index`.

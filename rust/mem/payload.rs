@@ -79,6 +79,21 @@ impl<'a> Payload<'a> {
         })
     }
 
+    /// Removes all bytes and returns them, if they are in one page.
+    #[inline]
+    pub(crate) fn take_single_page(&mut self) -> Option<Piece> {
+        let &[page] = self.slots else {
+            return None;
+        };
+        let piece = Piece {
+            page: NonNull::new(page)?,
+            offset: self.offset,
+            len: self.len,
+        };
+        *self = Self::EMPTY;
+        Some(piece)
+    }
+
     /// Removes the part that is in the first `most` pages, or all if there are fewer, and returns
     /// it.
     #[inline]

@@ -36,23 +36,16 @@ impl Counter {
     }
 }
 
-/// The counters of a transport since it was made. Reconnecting does not reset them.
+/// The counters of a transport since it was made, apart from [`CallCounts`]. Reconnecting does not
+/// reset them.
 ///
 /// All methods may be called in any context, by several tasks at once.
 pub(crate) struct Stats {
-    read_chunks: Counter,
-    write_chunks: Counter,
-    reply_chunks: Counter,
-    request_bytes: Counter,
-    reply_bytes: Counter,
-    pullup: Counter,
     fixup: Counter,
     hardway: Counter,
     failed_marshal: Counter,
     bad_reply: Counter,
-    nomsg: Counter,
     mrs_allocated: Counter,
-    local_inv: Counter,
     send_queue_full: Counter,
 }
 
@@ -60,61 +53,13 @@ impl Stats {
     /// Makes the counters of a new transport, all of them zero.
     pub(crate) const fn new() -> Self {
         Self {
-            read_chunks: Counter::new(),
-            write_chunks: Counter::new(),
-            reply_chunks: Counter::new(),
-            request_bytes: Counter::new(),
-            reply_bytes: Counter::new(),
-            pullup: Counter::new(),
             fixup: Counter::new(),
             hardway: Counter::new(),
             failed_marshal: Counter::new(),
             bad_reply: Counter::new(),
-            nomsg: Counter::new(),
             mrs_allocated: Counter::new(),
-            local_inv: Counter::new(),
             send_queue_full: Counter::new(),
         }
-    }
-
-    /// Counts `segments` read segments that were put into a call's header.
-    #[inline]
-    pub(crate) fn read_chunk(&self, segments: usize) {
-        self.read_chunks.add(segments as u64);
-    }
-
-    /// Counts `segments` segments for `bytes` that were put into a call's write list.
-    #[inline]
-    pub(crate) fn write_chunk(&self, segments: usize, bytes: u32) {
-        self.write_chunks.add(segments as u64);
-        self.request_bytes.add(bytes.into());
-    }
-
-    /// Counts `segments` segments for `bytes` that were put into a call's reply chunk.
-    #[inline]
-    pub(crate) fn reply_chunk(&self, segments: usize, bytes: u32) {
-        self.reply_chunks.add(segments as u64);
-        self.request_bytes.add(bytes.into());
-    }
-
-    /// Counts a call that is sent as a position-zero read chunk (RDMA_NOMSG).
-    #[inline]
-    pub(crate) fn nomsg_call(&self) {
-        self.nomsg.add(1);
-    }
-
-    /// Counts `bytes` that a reply had in its write chunk or reply chunk.
-    #[inline]
-    pub(crate) fn reply_bytes(&self, bytes: u32) {
-        if bytes != 0 {
-            self.reply_bytes.add(bytes.into());
-        }
-    }
-
-    /// Counts `bytes` of a call that were copied into the send buffer.
-    #[inline]
-    pub(crate) fn pullup(&self, bytes: usize) {
-        self.pullup.add(bytes as u64);
     }
 
     /// Counts `bytes` of a reply that were copied into the receiver's pages.
@@ -155,17 +100,89 @@ impl Stats {
         self.mrs_allocated.add(count.into());
     }
 
-    /// Counts `count` memory regions that are invalidated by LOCAL_INV.
-    #[inline]
-    pub(crate) fn local_inv(&self, count: usize) {
-        self.local_inv.add(count as u64);
-    }
-
     /// Counts a call that has to wait because the send queue has no room.
     #[inline]
     pub(crate) fn send_queue_full(&self) {
         self.send_queue_full.add(1);
     }
+}
+
+/// The counters that nearly each RPC changes. Each request slot has its own, under the lock of the
+/// slot, so that no atomic operation is needed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CallCounts {
+    read_chunks: u64,
+    write_chunks: u64,
+    reply_chunks: u64,
+    request_bytes: u64,
+    reply_bytes: u64,
+    pullup: u64,
+    nomsg: u64,
+    local_inv: u64,
+}
+
+impl CallCounts {
+    /// Adds the counters of another slot.
+    pub(crate) fn add(&mut self, other: &Self) {
+        count(&mut self.read_chunks, other.read_chunks);
+        count(&mut self.write_chunks, other.write_chunks);
+        count(&mut self.reply_chunks, other.reply_chunks);
+        count(&mut self.request_bytes, other.request_bytes);
+        count(&mut self.reply_bytes, other.reply_bytes);
+        count(&mut self.pullup, other.pullup);
+        count(&mut self.nomsg, other.nomsg);
+        count(&mut self.local_inv, other.local_inv);
+    }
+
+    /// Counts `segments` read segments that were put into a call's header.
+    #[inline]
+    pub(crate) fn read_chunk(&mut self, segments: usize) {
+        count(&mut self.read_chunks, segments as u64);
+    }
+
+    /// Counts `segments` segments for `bytes` that were put into a call's write list.
+    #[inline]
+    pub(crate) fn write_chunk(&mut self, segments: usize, bytes: u32) {
+        count(&mut self.write_chunks, segments as u64);
+        count(&mut self.request_bytes, bytes.into());
+    }
+
+    /// Counts `segments` segments for `bytes` that were put into a call's reply chunk.
+    #[inline]
+    pub(crate) fn reply_chunk(&mut self, segments: usize, bytes: u32) {
+        count(&mut self.reply_chunks, segments as u64);
+        count(&mut self.request_bytes, bytes.into());
+    }
+
+    /// Counts a call that is sent as a position-zero read chunk (RDMA_NOMSG).
+    #[inline]
+    pub(crate) fn nomsg_call(&mut self) {
+        count(&mut self.nomsg, 1);
+    }
+
+    /// Counts `bytes` that a reply had in its write chunk or reply chunk.
+    #[inline]
+    pub(crate) fn reply_bytes(&mut self, bytes: u32) {
+        count(&mut self.reply_bytes, bytes.into());
+    }
+
+    /// Counts `bytes` of a call that were copied into the send buffer.
+    #[inline]
+    pub(crate) fn pullup(&mut self, bytes: usize) {
+        count(&mut self.pullup, bytes as u64);
+    }
+
+    /// Counts `regions` memory regions that are invalidated by LOCAL_INV.
+    #[inline]
+    pub(crate) fn local_inv(&mut self, regions: usize) {
+        count(&mut self.local_inv, regions as u64);
+    }
+}
+
+/// Adds to a counter, which wraps around.
+#[inline]
+fn count(counter: &mut u64, n: u64) {
+    *counter = counter.wrapping_add(n);
 }
 
 /// Writes a transport's line of `/proc/self/mountstats`, with its newline.
@@ -190,35 +207,35 @@ impl Stats {
 pub(crate) fn write_xprt_line(
     out: &mut impl Write,
     generic: &impl fmt::Display,
-    stats: &Stats,
+    (stats, calls): (&Stats, &CallCounts),
 ) -> fmt::Result {
     core::write!(out, "\txprt:\trdma {generic} ")?;
-    write_own(out, stats)
+    write_own(out, stats, calls)
 }
 
-fn write_own(out: &mut impl Write, s: &Stats) -> fmt::Result {
+fn write_own(out: &mut impl Write, s: &Stats, calls: &CallCounts) -> fmt::Result {
     let columns = [
-        &s.read_chunks,
-        &s.write_chunks,
-        &s.reply_chunks,
-        &s.request_bytes,
-        &s.reply_bytes,
-        &s.pullup,
-        &s.fixup,
-        &s.hardway,
-        &s.failed_marshal,
-        &s.bad_reply,
-        &s.nomsg,
+        calls.read_chunks,
+        calls.write_chunks,
+        calls.reply_chunks,
+        calls.request_bytes,
+        calls.reply_bytes,
+        calls.pullup,
+        s.fixup.get(),
+        s.hardway.get(),
+        s.failed_marshal.get(),
+        s.bad_reply.get(),
+        calls.nomsg,
     ];
     for counter in columns {
-        core::write!(out, "{} ", counter.get())?;
+        core::write!(out, "{counter} ")?;
     }
     // The two zeroes are recycled and orphaned memory regions, which do not exist here.
     core::writeln!(
         out,
         "0 0 {} {} {} 0",
         s.mrs_allocated.get(),
-        s.local_inv.get(),
+        calls.local_inv,
         s.send_queue_full.get()
     )
 }
@@ -231,30 +248,32 @@ mod tests {
     use kernel::str::Formatter;
 
     /// Makes counters with different values, so that the test notices exchanged columns.
-    fn counted() -> Stats {
-        let s = Stats::new();
-        s.read_chunk(11);
-        s.write_chunk(12, 100);
-        s.reply_chunk(13, 40);
-        s.reply_bytes(150);
-        s.pullup(16);
+    fn counted() -> (Stats, CallCounts) {
+        let (s, mut one, mut other) = (Stats::new(), CallCounts::default(), CallCounts::default());
+        one.read_chunk(11);
+        one.write_chunk(10, 100);
+        other.write_chunk(2, 0);
+        one.reply_chunk(13, 40);
+        other.reply_bytes(150);
+        one.pullup(16);
         s.fixup(17);
         s.hardway(18);
         (0..19).for_each(|_| s.failed_marshal());
         (0..20).for_each(|_| s.bad_reply());
-        (0..21).for_each(|_| s.nomsg_call());
+        (0..21).for_each(|_| other.nomsg_call());
         s.mrs_allocated(24);
-        s.local_inv(25);
+        other.local_inv(25);
         (0..26).for_each(|_| s.send_queue_full());
-        s
+        one.add(&other);
+        (s, one)
     }
 
     const GENERIC: &str = "0 2 3 4 5 6 7 8 9 10";
 
-    fn line_is(generic: &str, stats: &Stats, expected: &str) -> Result {
+    fn line_is(generic: &str, (s, calls): &(Stats, CallCounts), expected: &str) -> Result {
         let mut buffer = [0u8; 512];
         let mut out = Formatter::new(&mut buffer);
-        write_xprt_line(&mut out, &generic, stats).map_err(|_| EOVERFLOW)?;
+        write_xprt_line(&mut out, &generic, (s, calls)).map_err(|_| EOVERFLOW)?;
         let written = out.bytes_written();
         assert_eq!(buffer.get(..written), Some(expected.as_bytes()));
         Ok(())
@@ -274,13 +293,14 @@ mod tests {
     fn xprt_line_of_a_new_transport() -> Result {
         let generic = "0 0 0 0 0 0 0 0 0 0";
         let expected = "\txprt:\trdma 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
-        line_is(generic, &Stats::new(), expected)
+        line_is(generic, &(Stats::new(), CallCounts::default()), expected)
     }
 
     #[test]
     fn xprt_line_says_when_there_is_no_room() {
         let mut buffer = [0u8; 16];
         let mut out = Formatter::new(&mut buffer);
-        assert!(write_xprt_line(&mut out, &GENERIC, &Stats::new()).is_err());
+        let none = (&Stats::new(), &CallCounts::default());
+        assert!(write_xprt_line(&mut out, &GENERIC, none).is_err());
     }
 }

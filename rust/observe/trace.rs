@@ -89,6 +89,7 @@ macro_rules! lazy {
 }
 
 lazy!(
+    u32,
     Task,
     Cid,
     Peer,

@@ -52,7 +52,13 @@ impl Refusal {
 #[inline]
 //= 8167-4-2 direction told by RPC message type
 pub const fn is_call(message: &Message<'_>) -> bool {
-    matches!(Direction::of_rpc(message.payload()), Some(Direction::Call))
+    is_rpc_call(message.payload())
+}
+
+/// Returns whether an RPC message, or the inline part of it, is a call.
+#[inline]
+pub const fn is_rpc_call(rpc: &[u8]) -> bool {
+    matches!(Direction::of_rpc(rpc), Some(Direction::Call))
 }
 
 /// Returns whether a message of this version answers a call of its receiver: it is an RDMA_ERROR,

@@ -151,6 +151,18 @@ impl Mr {
         self.region.id()
     }
 
+    /// Returns whether nothing is mapped, and memory can be.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.region.state == State::Idle
+    }
+
+    /// Returns whether the region is of [`Kind::Plain`].
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.region.shape.gaps
+    }
+
     /// Returns whether a peer may be able to access the memory: the region was posted, and is not
     /// known to be fenced.
     #[inline]

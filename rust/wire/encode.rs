@@ -144,8 +144,9 @@ impl<'b> ReadListWriter<'b> {
     pub fn segment(&mut self, position: u32, segment: Segment) -> Result {
         let dest: &mut [u8; ReadSegment::LEN] = self.writer.array()?;
         let [d0, d1, d2, d3, p0, p1, p2, p3, target @ ..] = dest;
-        [*d0, *d1, *d2, *d3] = PRESENT;
-        [*p0, *p1, *p2, *p3] = position.to_be_bytes();
+        // The compiler stores one number with one instruction.
+        let entry = 1 << 32 | u64::from(position);
+        [*d0, *d1, *d2, *d3, *p0, *p1, *p2, *p3] = entry.to_be_bytes();
         *target = segment.to_bytes();
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 //! Events of memory regions.
 
-use super::{Region, Task};
+use super::{Region, Source, Task};
 
 events! {
     /// Traces that memory was mapped for DMA, and that its registration was prepared.
@@ -69,4 +69,33 @@ events! {
         task_id: task.task_id,
         client_id: task.client_id,
     }
+}
+
+/// Traces with [`mr_fastreg`] that the registrations of `regions` are being posted.
+#[inline(always)]
+pub(crate) fn mr_fastregs<I: Iterator<Item: Source<Region>>>(
+    task: impl Source<Task> + Copy,
+    regions: impl FnOnce() -> I,
+) {
+    #[cfg(CONFIG_TRACEPOINTS)]
+    if event_enabled!(crate::raw::__tracepoint_xprtrdma_mr_fastreg) {
+        for region in regions() {
+            mr_fastreg(task, region);
+        }
+    }
+    #[cfg(not(CONFIG_TRACEPOINTS))]
+    let _ = (task, regions);
+}
+
+/// Traces with [`mr_unmap`] that the memory of `regions` was, or is being, unmapped.
+#[inline(always)]
+pub(crate) fn mr_unmaps<I: Iterator<Item: Source<Region>>>(regions: impl FnOnce() -> I) {
+    #[cfg(CONFIG_TRACEPOINTS)]
+    if event_enabled!(crate::raw::__tracepoint_xprtrdma_mr_unmap) {
+        for region in regions() {
+            mr_unmap(region);
+        }
+    }
+    #[cfg(not(CONFIG_TRACEPOINTS))]
+    let _ = regions;
 }

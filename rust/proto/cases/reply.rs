@@ -8,7 +8,7 @@ use super::super::super::wire::{
 };
 use super::super::requester::invalidate::{match_rkey, Invalidated};
 use super::super::requester::reply::{
-    check as check_reply, check_chunk, check_lists, Lengths, Offer,
+    check as check_reply, check_brief, check_chunk, check_lists, Lengths, Offer,
 };
 use super::super::requester::reply::{Outcome, Violation};
 use super::super::responder::invalidate::choose_rkey;
@@ -24,6 +24,7 @@ type Check = Result<(), &'static str>;
 pub fn check() -> Check {
     check_chunks()?;
     check_bodies()?;
+    check_briefs()?;
     check_whole_lists()
 }
 
@@ -205,6 +206,43 @@ fn check_bodies() -> Check {
     let written = got.map(|o| o.lengths());
     ensure!(written == Ok((0, 0)), "nothing written");
     check_types(&OFFER)
+}
+
+/// Checks that the short check of the common replies decides as the general one does.
+fn check_briefs() -> Check {
+    const OFFERS: [Option<&[Segment]>; 4] = [
+        None,
+        Some(&[]),
+        Some(&[segment(4096)]),
+        Some(&[segment(4096), segment(4)]),
+    ];
+    for write_chunk in OFFERS {
+        let offer = Offer {
+            write_chunk,
+            reply_chunk: None,
+        };
+        for returned in [None, Some(0), Some(17), Some(4096), Some(4097)] {
+            check_one_brief(returned, &offer)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks one reply: the length of its only segment, if it has one.
+fn check_one_brief(returned: Option<u32>, offer: &Offer<'_>) -> Check {
+    let (mut buf, lengths) = ([0; 64], [returned.unwrap_or(0)]);
+    let chunk: &[&[u32]] = &[&lengths];
+    let writes = returned.map_or(&[][..], |_| chunk);
+    let len = encode(&mut buf, ListProc::Msg, false, writes, None).map_err(|_| "no room")?;
+    let bytes = buf.get(..len).ok_or("buffer")?;
+    let message = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
+    let brief = check_brief(returned.map(segment).as_ref(), offer);
+    let same = match check_reply(message.body(), offer) {
+        Ok(outcome) => brief == Ok(returned) && outcome.lengths() == (returned.unwrap_or(0), 0),
+        Err(_) => brief.is_err(),
+    };
+    ensure!(same, "brief");
+    Ok(())
 }
 
 /// Checks messages that are no reply to a call.

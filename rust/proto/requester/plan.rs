@@ -223,11 +223,11 @@ impl Plan {
 //= 5666-3.8-6 replies have no read chunks
 fn plan_reply(s: &ReplyShape, cond: &Conditions) -> Result<ReplyKind, PlanError> {
     let threshold = cond.thresholds.server_to_client;
-    let total = sum([s.head_len, s.page_len, s.tail_len])?;
+    let total = total(s.head_len, s.page_len, s.tail_len)?;
     if fits(
         threshold,
         cond.thresholds.header_len(0, None, None),
-        s.buflen.max(total),
+        total.max(s.buflen.into()),
     ) {
         return Ok(ReplyKind::Inline);
     }
@@ -236,7 +236,7 @@ fn plan_reply(s: &ReplyShape, cond: &Conditions) -> Result<ReplyKind, PlanError>
         .thresholds
         .header_len(0, Some(segments(cond, pad)), None);
     let may = s.payload_in_pages && s.page_len != 0 && !cond.data_touch;
-    if may && fits(threshold, header, sum([s.head_len, s.tail_len])?) {
+    if may && fits(threshold, header, sum(s.head_len, s.tail_len)) {
         return Ok(ReplyKind::WriteChunk { pad });
     }
     Ok(ReplyKind::ReplyChunk)
@@ -245,7 +245,7 @@ fn plan_reply(s: &ReplyShape, cond: &Conditions) -> Result<ReplyKind, PlanError>
 //= 5666-3.4-1 upper layer decides which data
 fn plan_call(s: &CallShape, reply: ReplyKind, cond: &Conditions) -> Result<CallKind, PlanError> {
     let threshold = cond.thresholds.client_to_server;
-    let total = sum([s.head_len, s.page_len, s.tail_len])?;
+    let total = total(s.head_len, s.page_len, s.tail_len)?;
     if fits(threshold, header_len(0, reply, cond), total) {
         return Ok(CallKind::Inline);
     }
@@ -256,7 +256,7 @@ fn plan_call(s: &CallShape, reply: ReplyKind, cond: &Conditions) -> Result<CallK
     }
     let may = s.payload_in_pages && s.page_len != 0 && !cond.data_touch && s.head_len % 4 == 0;
     let rest = s.tail_len.saturating_sub(pad_of(s.page_len));
-    if may && fits(threshold, header, sum([s.head_len, rest])?) {
+    if may && fits(threshold, header, sum(s.head_len, rest)) {
         return Ok(CallKind::ReadChunk {
             position: s.head_len,
         });
@@ -281,18 +281,26 @@ fn segments(cond: &Conditions, pad: bool) -> usize {
 }
 
 /// Returns whether `header` and `message` bytes together are within `threshold`.
-fn fits(threshold: u32, header: usize, message: u32) -> bool {
-    u32::try_from(header).is_ok_and(|header| {
-        threshold
-            .checked_sub(header)
-            .is_some_and(|room| message <= room)
-    })
+#[inline]
+fn fits(threshold: u32, header: usize, message: u64) -> bool {
+    // CAST: widening; `usize` has at most 64 bits.
+    message.saturating_add(header as u64) <= threshold.into()
 }
 
-fn sum<const N: usize>(lens: [u32; N]) -> Result<u32, PlanError> {
-    lens.into_iter()
-        .try_fold(0, u32::checked_add)
-        .ok_or(PlanError::MessageTooLong)
+/// Returns the length of a message, which must be below 4 GiB.
+#[inline]
+fn total(head: u32, pages: u32, tail: u32) -> Result<u64, PlanError> {
+    let total = u64::from(pages).wrapping_add(sum(head, tail));
+    if total > u32::MAX.into() {
+        return Err(PlanError::MessageTooLong);
+    }
+    Ok(total)
+}
+
+/// Returns the sum of two lengths.
+#[inline]
+fn sum(a: u32, b: u32) -> u64 {
+    u64::from(a).wrapping_add(b.into())
 }
 
 /// Returns the bytes of XDR padding after `len` bytes of opaque data (RFC 4506 section 4.9).

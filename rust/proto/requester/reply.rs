@@ -124,6 +124,25 @@ fn long(lists: &Lists<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
     })
 }
 
+/// Checks a reply that has no list, or a write list of one chunk with one segment and nothing else.
+/// Returns the bytes written into the write chunk, if there is one. `Err` means that the reply does
+/// not fit the offer; [`check`] finds the violation.
+///
+/// # Errors
+///
+/// The unit value.
+#[inline(always)]
+//= 8166-4.3-1 returns lengths written, never more
+pub fn check_brief(returned: Option<&Segment>, offer: &Offer<'_>) -> Result<Option<u32>, ()> {
+    match (returned, offer.write_chunk) {
+        (None, _) => Ok(None),
+        (Some(segment), Some([offered])) if segment.length <= offered.length => {
+            Ok(Some(segment.length))
+        }
+        (Some(_), _) => Err(()),
+    }
+}
+
 /// Lengths found in a reply's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {

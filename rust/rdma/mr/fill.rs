@@ -71,6 +71,10 @@ impl<I: Iterator<Item = Piece>> Memory for Peekable<I> {
 impl Memory for Payload<'_> {
     #[inline]
     fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
+        if let (Some(piece), Some(entry)) = (self.take_single_page(), entries.first_mut()) {
+            set(entry, piece.page(), piece.offset(), piece.len());
+            return (1, piece.len());
+        }
         let part = self.split_front(shape.depth);
         let mut runs = part.runs(shape.longest_pages);
         let mut used = 0;

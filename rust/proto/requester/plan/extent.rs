@@ -66,6 +66,18 @@ impl Extents {
             .saturating_add(self.tail)
     }
 
+    /// Returns the number of bytes of the head, the first of which is the first byte of the head.
+    #[inline]
+    pub const fn head(&self) -> u32 {
+        self.head
+    }
+
+    /// Returns the part of the tail: its first byte, and the number of bytes.
+    #[inline]
+    pub const fn tail(&self) -> (u32, u32) {
+        (self.tail_start, self.tail)
+    }
+
     /// Returns the section of the first byte.
     pub const fn begins(&self) -> Section {
         if self.head != 0 {
@@ -90,6 +102,7 @@ impl Extents {
     }
 
     /// Iterates over the extents in order, without empty ones.
+    #[allow(dead_code, reason = "for tests")]
     pub fn iter(&self) -> impl Iterator<Item = Extent> {
         [
             (Section::Head, 0, self.head),

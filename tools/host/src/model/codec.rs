@@ -5,7 +5,9 @@
 use crate::proto::inline::Thresholds;
 use crate::wire::cm_private::{self, PrivateData, Settings};
 use crate::wire::message::{Body, Message};
-use crate::wire::{answer, conf_rdma, error_as, peek, v1, v2, DecodeError, Receiver, Remedy};
+use crate::wire::{
+    answer, conf_rdma, error_as, peek, v1, v2, Brief, DecodeError, Receiver, Remedy,
+};
 use crate::wire::{Direction, EncodeError, Limits, ListProc, Lists, ReadListWriter, Version, What};
 
 /// Writes decoded chunk lists out again.
@@ -34,6 +36,28 @@ fn encode_lists(
         c.segment(s)?;
     }
     Ok(c.finish())
+}
+
+/// Checks that [`Brief`] describes the replies of its two forms, and no others, and that it agrees
+/// with the general decoder.
+fn brief(data: &[u8]) {
+    let message = Message::decode_as(Version::One, data, &Limits::NONE).ok();
+    let of_form = message.as_ref().and_then(|message| {
+        let Body::Msg { lists, payload } = *message.body() else {
+            return None;
+        };
+        let mut segments = lists.write_list().flat_map(|chunk| chunk.segments());
+        let (chunks, segment) = (lists.write_list().count(), segments.next());
+        let one = chunks == 1 && segment.is_some() && segments.next().is_none();
+        let alone = lists.read_list().next().is_none() && lists.reply_chunk().is_none();
+        (alone && (chunks == 0 || one)).then_some(Brief {
+            xid: message.xid(),
+            credits: message.credits(),
+            segment,
+            payload,
+        })
+    });
+    assert_eq!(Brief::of(data), of_form);
 }
 
 /// Checks that the limits do not change the decoded lists, and that no version is taken for
@@ -86,6 +110,7 @@ fn answered(data: &[u8], error: &DecodeError, receiver: Receiver) {
 /// Checks that an accepted message encodes to the same bytes again, in either version. The answer
 /// to a refused one can be encoded and decoded in both versions.
 pub fn message(data: &[u8]) {
+    brief(data);
     let message = match Message::decode(data, &Limits::NONE) {
         Ok(message) => message,
         Err(error) => {

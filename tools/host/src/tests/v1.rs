@@ -97,6 +97,26 @@ proptest! {
     }
 
     #[test]
+    fn common_replies_are_described_briefly(
+        xid in any::<u32>(),
+        lengths in prop::collection::vec(0..3u32, 0..3),
+        damage in gen::damage(),
+    ) {
+        let mut buf = std::vec![0; 140];
+        let w = Version::One.begin(&mut buf, xid, 9, Direction::Reply, ListProc::Msg).unwrap();
+        let mut w = w.write_list().unwrap();
+        for segments in lengths {
+            let mut chunk = w.chunk().unwrap();
+            (0..segments).for_each(|_| drop(chunk.segment(Segment::default())));
+            w = chunk.end();
+        }
+        let _ = w.finish();
+        model::message(&buf);
+        gen::apply(&mut buf, &damage);
+        model::message(&buf);
+    }
+
+    #[test]
     fn encode_stays_within_its_buffer(m in message(), short in any::<prop::sample::Index>()) {
         let mut buf = std::vec![0xee; m.len() + 8];
         let room = short.index(m.len());
