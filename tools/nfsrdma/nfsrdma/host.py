@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .ucm import Answer, ask
+
 #: The status of a program that is not installed.
 MISSING = 127
 
@@ -68,6 +70,10 @@ class Host:
         except subprocess.TimeoutExpired:
             return Ran(124, "")
         return Ran(done.returncode, done.stdout)
+
+    def ask_port(self, address: str, port: int) -> Answer:
+        """Returns what a port of another host answers to a connection request over RDMA."""
+        return ask(address, port)
 
     def addresses(self, name: str) -> list[str]:
         """Returns the addresses of a name; none if it has none."""

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from nfsrdma.host import MISSING, Host, Ran
+from nfsrdma.ucm import Answer
 
 UP = (
     "id=1 role=client net=1 peer=10.0.0.1:20049 state=up age_s=4000 state_s=125 connects=1"
@@ -37,6 +38,7 @@ class FakeHost(Host):
         self.files: dict[str, str] = {}
         self.ran: dict[tuple[str, ...], Ran] = {}
         self.denied: set[str] = set()
+        self.answer = Answer.LISTENS
         self.known = {"server": ["10.0.0.1"]}
         self._module()
         self._device()
@@ -134,6 +136,10 @@ class FakeHost(Host):
     def run(self, *argv: str) -> Ran:
         """Returns what the program prints, if a test has installed it."""
         return self.ran.get(argv, Ran(MISSING, ""))
+
+    def ask_port(self, _address: str, _port: int) -> Answer:
+        """Returns the answer that a test has set."""
+        return self.answer
 
     def addresses(self, name: str) -> list[str]:
         """Returns the addresses of a known name."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from fake import DOWN, MOUNTED, SERVED, UP, FakeHost
 from nfsrdma.doctor.kinds import KINDS
+from nfsrdma.ucm import Answer
 
 from nfsrdma import doctor
 
@@ -96,6 +97,9 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "route-not-rdma": lambda host: host.route("10.0.0.1", [{"dev": "eth1"}]),
     "address-local": _loopback,
     "neighbour-failed": lambda host: host.neighbour("10.0.0.1", "FAILED"),
+    "port-refused": lambda host: setattr(host, "answer", Answer.REFUSED),
+    "port-silent": lambda host: setattr(host, "answer", Answer.SILENT),
+    "port-unresolved": lambda host: setattr(host, "answer", Answer.UNRESOLVED),
     "mount-not-rdma": _over_tcp,
     "no-listener": _without_listener,
     "no-threads": _without_threads,
@@ -151,6 +155,7 @@ def test_healthy_client() -> None:
         "ok   module     rpcrdma 0.1.0 is loaded",
         "ok   device     rxe0/1 on eth0 is active: 10.0.0.2",
         "ok   route      10.0.0.1 is reached through eth0 (rxe0)",
+        "ok   route      RDMA port 20049 of 10.0.0.1 answers",
         "ok   connection client 10.0.0.1:20049: version 2, up for 2m05s",
         "ok   settings   sysctls and thresholds are the defaults, or larger",
         "ok   memory     488.3 MiB of 976.6 MiB are available",
@@ -184,6 +189,15 @@ def test_local_address_on_a_device() -> None:
     host.known["self"] = ["10.0.0.2"]
     host.route("10.0.0.2", [{"type": "local", "dev": "lo"}])
     assert _findings(host, "self") == []
+
+
+@pytest.mark.parametrize("answer", [Answer.LISTENS, Answer.REJECTED, Answer.UNKNOWN])
+def test_port_that_gives_no_reason_for_a_finding(answer: Answer) -> None:
+    host = FakeHost()
+    host.answer = answer
+    told = doctor.as_text(doctor.examine(host, "server"))
+    assert ("RDMA port 20049 of 10.0.0.1 answers" in told) == (answer != Answer.UNKNOWN)
+    assert "Nothing is wrong." in told
 
 
 def test_gateway_is_the_neighbour() -> None:

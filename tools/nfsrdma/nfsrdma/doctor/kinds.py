@@ -177,6 +177,24 @@ _kind(
     "ping -c 3 {address}",
 )
 _kind(
+    _P,
+    "port-refused",
+    "nothing listens for RDMA on port {port} of {address}",
+    "rpc.nfsd --rdma   # on the server; its nfsrdma doctor knows more",
+)
+_kind(
+    _P,
+    "port-silent",
+    "{address} does not answer a connection request to port {port} over RDMA",
+    "ping -c 3 {address}   # if it answers, a firewall may drop UDP port 4791 (RoCE)",
+)
+_kind(
+    _P,
+    "port-unresolved",
+    "the connection manager finds no way to {address} over RDMA",
+    "ip neighbour show to {address}\nrdma link",
+)
+_kind(
     _N,
     "mount-not-rdma",
     "{point} is mounted from {address} by {proto}, not by RDMA",

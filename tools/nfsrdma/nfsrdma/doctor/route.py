@@ -9,8 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..host import json_of
+from ..ucm import Answer
 from .kinds import Finding, finding
 from .view import Fact, View
+
+#: The port of NFS over RDMA.
+_PORT = 20049
+
+_PORT_FINDINGS = {
+    Answer.REFUSED: "port-refused",
+    Answer.SILENT: "port-silent",
+    Answer.UNRESOLVED: "port-unresolved",
+}
 
 
 def check(view: View) -> Iterator[Fact | Finding]:
@@ -25,7 +35,10 @@ def check(view: View) -> Iterator[Fact | Finding]:
         yield finding("name-unknown", server=view.server)
     # Further addresses are tried by nobody: mount takes the first.
     for address in addresses[:1]:
-        yield from _check_address(view, address)
+        found = list(_check_address(view, address))
+        yield from found
+        if not any(isinstance(entry, Finding) for entry in found):
+            yield from _check_port(view, address)
         yield from _mounted_otherwise(view, address)
 
 
@@ -62,6 +75,17 @@ def _check_neighbour(view: View, address: str, netdev: str, via: str) -> Iterato
     device = next((port.device for port in view.ports if port.netdev == netdev), netdev)
     hop = f" via {via}" if via != address else ""
     yield Fact(f"{address} is reached through {netdev} ({device}){hop}")
+
+
+def _check_port(view: View, address: str) -> Iterator[Fact | Finding]:
+    """Asks the port of the mount, or the usual one."""
+    ports = [mount.options.get("port", "") for mount in view.mounts if mount.address == address]
+    port = next((int(text) for text in ports if text.isdigit() and int(text)), _PORT)
+    answer = view.host.ask_port(address, port)
+    if answer in _PORT_FINDINGS:
+        yield finding(_PORT_FINDINGS[answer], address=address, port=port)
+    elif answer != Answer.UNKNOWN:
+        yield Fact(f"RDMA port {port} of {address} answers")
 
 
 def _mounted_otherwise(view: View, address: str) -> Iterator[Finding]:

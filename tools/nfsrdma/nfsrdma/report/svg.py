@@ -52,7 +52,8 @@ def ranges(rows: Sequence[Range], title: str) -> str:
     low = min((max(row.median, 1) for row in rows), default=1)
     high = max((row.most for row in rows), default=10)
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(max(high, low * 10)))
-    scale = (_WIDTH - _LEFT - _RIGHT) / max(last - first, 1)
+    # The last label is centred at the end of the axis.
+    scale = (_WIDTH - _LEFT - 2 * _RIGHT) / max(last - first, 1)
 
     def place(value: float) -> float:
         return _LEFT + (math.log10(max(value, 10**first)) - first) * scale

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of a recording, with a folder in place of tracefs and a FIFO in place of the pipe."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from nfsrdma.errors import UsageError
+from nfsrdma.trace.tracefs import Recording
+from recorded import GETATTR, lines
+
+NAMES = ["rpcrdma:xprtrdma_marshal", "rpcrdma:xprtrdma_new"]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tracefs whose instances have what those of the kernel have."""
+    (tmp_path / "events/rpcrdma").mkdir(parents=True)
+    (tmp_path / "instances").mkdir()
+    make = Path.mkdir
+
+    def make_instance(self: Path, *args: object, **options: object) -> None:
+        make(self, *args, **options)
+        if self.parent == tmp_path / "instances":
+            event = self / "events/rpcrdma/xprtrdma_marshal"
+            make(event, parents=True)
+            (event / "enable").write_text("0")
+            os.mkfifo(self / "trace_pipe")
+
+    monkeypatch.setattr(Path, "mkdir", make_instance)
+    return tmp_path
+
+
+@pytest.fixture
+def pipe(root: Path) -> Iterator[Callable[[str], None]]:
+    """Writes to the pipe of the instance."""
+    opened: list[int] = []
+
+    def write(text: str) -> None:
+        (file,) = (root / "instances").glob("*/trace_pipe")
+        if not opened:
+            opened.append(os.open(file, os.O_RDWR | os.O_NONBLOCK))
+        os.write(opened[0], text.encode())
+
+    yield write
+    for file in opened:
+        os.close(file)
+
+
+def _instance(root: Path, name: str) -> str:
+    (file,) = (root / "instances").glob(f"*/{name}")
+    return file.read_text()
+
+
+def test_events_are_enabled(root: Path) -> None:
+    with Recording(NAMES, root) as recording:
+        assert _instance(root, "events/rpcrdma/xprtrdma_marshal/enable") == "1"
+        assert _instance(root, "trace_clock") == "mono"
+        assert recording.missing == ["rpcrdma:xprtrdma_new"]
+        recording.set_filter("!(task_id & 3)")
+        assert _instance(root, "events/rpcrdma/xprtrdma_marshal/filter") == "!(task_id & 3)"
+        recording.stop()
+        assert _instance(root, "tracing_on") == "0"
+    assert _instance(root, "events/enable") == "0"
+
+
+def test_lines_that_come_in_parts(root: Path, pipe: Callable[[str], None]) -> None:
+    first, second, third = lines(GETATTR)[:3]
+    with Recording(NAMES, root) as recording:
+        assert recording.read() == []
+        pipe(f"{first}\n{second[:30]}")
+        assert [event.name for event in recording.read()] == ["rpc_request"]
+        pipe(f"{second[30:]}\nCPU:1 [LOST 7 EVENTS]\n{third}\n")
+        names = [event.name for event in recording.read(1)]
+        assert names == ["xprtrdma_marshal", "xprtrdma_post_send"]
+        assert recording.lost == 7
+
+
+def test_without_tracefs(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="are you root"), Recording(NAMES, tmp_path):
+        pass
+
+
+def test_without_the_module(tmp_path: Path) -> None:
+    (tmp_path / "events").mkdir()
+    with pytest.raises(UsageError, match="modprobe rpcrdma"), Recording(NAMES, tmp_path):
+        pass
+
+
+def test_kernel_without_instances(tmp_path: Path) -> None:
+    (tmp_path / "events/rpcrdma").mkdir(parents=True)
+    with pytest.raises(UsageError, match="cannot record"), Recording(NAMES, tmp_path):
+        pass
