@@ -11,7 +11,7 @@ use super::transport::Client;
 use crate::conn;
 use crate::observe::trace;
 use crate::proto::requester::plan::{Extents, Section};
-use crate::rdma::mr::{Direction, Kind, Memory, Mr};
+use crate::rdma::mr::{Direction, Kind, Memory, Mr, Parts};
 use crate::sunrpc::xdr_buf::{Pieces, XdrBuf};
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::Segment;
@@ -72,22 +72,12 @@ impl Registrar<'_> {
         direction: Direction,
         encode: impl FnMut(Mapped<'_>) -> Result,
     ) -> Result<(), RegisterError> {
-        if chunk.is_payload() {
-            self.map(&mut buf.payload(), Kind::Plain, direction, encode)
+        let (memory, kind) = if chunk.is_payload() {
+            (Parts::Payload(buf.payload()), Kind::Plain)
         } else {
-            self.map_pieces(pieces(buf, chunk), direction, encode)
-        }
-    }
-
-    /// Maps memory that may have gaps.
-    #[inline(never)]
-    fn map_pieces(
-        &mut self,
-        pieces: Pieces<'_>,
-        direction: Direction,
-        encode: impl FnMut(Mapped<'_>) -> Result,
-    ) -> Result<(), RegisterError> {
-        self.map(&mut pieces.peekable(), Kind::Gapped, direction, encode)
+            (Parts::Pieces(pieces(buf, chunk).peekable()), Kind::Gapped)
+        };
+        self.map(memory, kind, direction, encode)
     }
 
     /// Takes an idle region of this kind.
@@ -103,14 +93,14 @@ impl Registrar<'_> {
     #[inline(always)]
     fn map(
         &mut self,
-        memory: &mut impl Memory,
+        mut memory: impl Memory,
         kind: Kind,
         direction: Direction,
         mut encode: impl FnMut(Mapped<'_>) -> Result,
     ) -> Result<(), RegisterError> {
         for _ in 0..MAX_SEGMENTS {
             let mut region = self.take(kind).ok_or(RegisterError::NoRegions)?;
-            let done = match region.map(memory, direction, self.rqst.xid()) {
+            let done = match region.map(&mut memory, direction, self.rqst.xid()) {
                 Ok(_) => {
                     trace::mr_map(traced::task(self.rqst), conn::traced::region(&region));
                     encode(Mapped {

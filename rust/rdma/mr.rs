@@ -34,7 +34,8 @@ mod pack;
 mod pool;
 pub(super) mod region;
 
-pub(crate) use fill::Memory;
+#[allow(unused_imports, reason = "rooms are mounted whole in samples")]
+pub(crate) use fill::{Memory, Parts};
 #[allow(unused_imports, reason = "rooms are mounted whole in samples")]
 pub(crate) use pool::Census;
 pub(crate) use pool::{Kind, MrPool};

@@ -42,6 +42,7 @@ pub(crate) trait Memory {
 /// Any pieces of memory. A region ends where its pages are used up, or before a gap that the device
 /// cannot map.
 impl<I: Iterator<Item = Piece>> Memory for Peekable<I> {
+    #[inline(never)]
     fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
         let mut packer = Packer::new(shape.depth, shape.gaps, shape.longest);
         let (mut used, mut bytes) = (0, 0);
@@ -92,6 +93,34 @@ impl Memory for Payload<'_> {
     #[inline]
     fn is_empty(&mut self) -> bool {
         Payload::is_empty(self)
+    }
+}
+
+/// The memory of a chunk: a payload, or any pieces. With one type for both, a caller has its code
+/// for each region once.
+#[allow(dead_code, reason = "rooms are mounted whole in samples")]
+pub(crate) enum Parts<'a, I: Iterator<Item = Piece>> {
+    /// A payload in pages.
+    Payload(Payload<'a>),
+    /// Any pieces.
+    Pieces(Peekable<I>),
+}
+
+impl<I: Iterator<Item = Piece>> Memory for Parts<'_, I> {
+    #[inline]
+    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
+        match self {
+            Self::Payload(payload) => payload.fill(entries, shape),
+            Self::Pieces(pieces) => pieces.fill(entries, shape),
+        }
+    }
+
+    #[inline]
+    fn is_empty(&mut self) -> bool {
+        match self {
+            Self::Payload(payload) => payload.is_empty(),
+            Self::Pieces(pieces) => Memory::is_empty(pieces),
+        }
     }
 }
 
