@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Workqueues of the module, and waiting for an event for a limited time. This room knows neither
-//! verbs nor RPC.
+//! Workqueues of the module, waiting for an event for a limited time, and flags that contexts
+//! share. This room knows neither verbs nor RPC.
 //!
 //! C headers: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h),
 //! [`include/linux/completion.h`](srctree/include/linux/completion.h)
+
+mod once;
+
+#[allow(unused_imports, reason = "rooms are mounted whole in samples")]
+pub(crate) use once::Once;
 
 use core::ptr::NonNull;
 

@@ -43,10 +43,9 @@ mod raw;
 mod rooms {
     pub(crate) mod mem;
     pub(crate) mod rdma;
+    pub(crate) mod work;
 }
-#[path = "../rust/work.rs"]
-mod work;
-use rooms::{mem, rdma};
+use rooms::{mem, rdma, work};
 
 mod rdma_ping {
     pub(crate) mod block;

@@ -30,12 +30,11 @@ mod raw;
 mod rooms {
     pub(crate) mod mem;
     pub(crate) mod sunrpc;
+    pub(crate) mod work;
 }
 #[path = "../rust/text.rs"]
 mod text;
-#[path = "../rust/work.rs"]
-mod work;
-use rooms::{mem, sunrpc};
+use rooms::{mem, sunrpc, work};
 
 use sunrpc::seq_file::SeqWriter;
 use sunrpc::xprt::class::{self, ClassRegistration};

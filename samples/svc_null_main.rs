@@ -50,12 +50,11 @@ mod raw;
 mod rooms {
     pub(crate) mod mem;
     pub(crate) mod sunrpc;
+    pub(crate) mod work;
 }
 #[path = "../rust/text.rs"]
 mod text;
-#[path = "../rust/work.rs"]
-mod work;
-use rooms::{mem, sunrpc};
+use rooms::{mem, sunrpc, work};
 
 use mem::SockAddr;
 use mem::{Page, PageRef};

@@ -19,7 +19,7 @@
 //! When the connection is closed, [`super::fence::sweep`] takes every slot back to Idle.
 
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::Atomic;
 use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
 use kernel::time::Jiffies;
 
@@ -36,7 +36,7 @@ use crate::rdma::qp::Tag;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::xprt::reply::Parked;
 use crate::wire::Segment;
-use crate::work::Change;
+use crate::work::{Change, Once};
 
 /// How far a slot's RPC has come, as far as RDMA is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,19 +206,19 @@ impl Request {
     /// when no other context works on the RPC any more.
     #[inline]
     pub(super) fn is_in_use(&self) -> bool {
-        self.in_use.load(Relaxed)
+        self.in_use.read_once()
     }
 
     /// Notes that the slot leaves phase Idle. The slot's lock is held.
     #[inline]
     pub(super) fn begin_use(&self) {
-        self.in_use.store(true, Relaxed);
+        self.in_use.write_once(true);
     }
 
     /// Notes that the slot has returned to phase Idle. The slot's lock is held.
     #[inline]
     pub(super) fn end_use(&self) {
-        self.in_use.store(false, Relaxed);
+        self.in_use.write_once(false);
     }
 
     /// Gives the spare region back. The connection was closed.

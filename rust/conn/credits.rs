@@ -17,6 +17,7 @@ use crate::observe::stats::{breach, Breach};
 use crate::observe::trace;
 use crate::proto::credits::Credits;
 use crate::proto::requester::credits::Account;
+use crate::work::Once;
 
 /// The credits of one connection. All methods are for process context and do not sleep.
 #[pin_data]
@@ -59,7 +60,7 @@ impl CallCredits {
     /// Returns the grant in force.
     #[inline]
     pub(crate) fn grant(&self) -> u32 {
-        self.grant.load(Relaxed)
+        self.grant.read_once()
     }
 
     /// Takes the grant of the answer with this XID. Call this before anything else is done with the

@@ -11,6 +11,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use crate::proto::inline::Thresholds;
 use crate::proto::session::Terms;
 use crate::wire::Version;
+use crate::work::Once;
 
 /// The bits of a size in the word of [`Live`], far more than the largest size needs.
 const SIZE: u32 = 24;
@@ -56,7 +57,7 @@ impl Live {
     /// Returns the terms in force.
     #[inline]
     pub(super) fn read(&self) -> Now {
-        Now(self.0.load(Relaxed))
+        Now(self.0.read_once())
     }
 }
 

@@ -13,6 +13,7 @@ use crate::proto::inline::Thresholds;
 use crate::proto::session::{Config, Session};
 use crate::rdma::send::SendBuf;
 use crate::wire::Version;
+use crate::work::Once;
 
 /// How far a queue pair has come. The context that finds it broken after it was in use closes the
 /// connection.
@@ -177,7 +178,7 @@ impl<R, O: Owner> Shared<R, O> {
     /// Notes that a message has arrived.
     #[inline]
     pub(super) fn set_heard(&self) {
-        self.heard.store(true, Relaxed);
+        self.heard.write_once(true);
     }
 
     /// Returns whether a message has arrived since the last call.

@@ -11,6 +11,7 @@ use super::mr::region::Region;
 use super::scatter::list::List;
 use super::stack::{Linked, Stack};
 use crate::mem::{Page, PageRef};
+use crate::work::Once;
 
 /// Which work requests of a queue pair have completed, and which objects are freed when it has been
 /// drained.
@@ -117,7 +118,7 @@ impl Progress {
     /// Returns whether the queue pair has failed, so that a new connection is needed.
     #[inline]
     pub(super) fn is_broken(&self) -> bool {
-        self.broken.load(Relaxed)
+        self.broken.read_once()
     }
 
     /// Notes that the queue pair has failed: nothing is posted on its send queue any more.
@@ -137,7 +138,8 @@ impl Progress {
     /// Returns whether such an error is to be reported, and forgets it.
     #[inline]
     pub(super) fn take_fatal(&self) -> bool {
-        self.fatal.load(Relaxed) && self.fatal.xchg(false, Full)
+        // A queue pair with such an error is broken.
+        self.is_broken() && self.fatal.load(Relaxed) && self.fatal.xchg(false, Full)
     }
 
     /// Notes that the queue pair has been drained, and frees the deferred objects. May sleep.

@@ -16,6 +16,7 @@ use crate::rdma::cq::Done;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
 use crate::rdma::stack::Stack;
+use crate::work::Once;
 
 /// The number and the size of the Receives of a queue pair.
 #[derive(Clone, Copy)]
@@ -250,7 +251,7 @@ impl RecvQueue {
     /// handled. After it has become 0, every message up to the larger size can be received.
     #[inline]
     pub(in super::super) fn smaller(&self) -> u32 {
-        self.smaller.load(Relaxed)
+        self.smaller.read_once()
     }
 
     /// Publishes the number of smaller Receives.
@@ -275,7 +276,7 @@ impl RecvQueue {
         let worker = unsafe { &mut *self.worker.get() };
         // Nothing else writes the counter.
         worker.completed = worker.completed.wrapping_add(1);
-        self.completed.store(worker.completed, Relaxed);
+        self.completed.write_once(worker.completed);
     }
 
     /// Returns whether as many Receives have completed as were posted. A Receive whose message is
