@@ -26,6 +26,7 @@ impl<R: Role> Completions for ConnOf<R> {
         }
     }
 
+    #[inline(always)]
     fn sent(&self, qp: &Qp<Self>, tag: Tag, outcome: Result<(), WcError>) {
         match outcome {
             Ok(()) if tag == R::CONTROL => self.pump(qp),

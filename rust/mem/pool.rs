@@ -60,6 +60,9 @@ impl PagePool {
         pages: &mut Vec<Page, A>,
         gfp: Flags,
     ) -> Result {
+        if n == 0 {
+            return Ok(());
+        }
         let before = pages.len();
         pages.reserve(n, gfp)?;
         move_last(&mut self.free.lock(), pages, n);
@@ -87,10 +90,27 @@ impl PagePool {
 
     /// Puts all pages of a vector back, whose capacity stays. Those that exceed the bound are
     /// freed.
+    #[allow(dead_code, reason = "for the samples")]
     pub(crate) fn put_all<A: Allocator>(&self, pages: &mut Vec<Page, A>) {
-        move_last(pages, &mut self.free.lock(), pages.len());
+        self.put_behind(0, pages);
+    }
+
+    /// Puts all pages but the first `kept` of a vector back, whose capacity stays. Those that
+    /// exceed the bound are freed.
+    #[inline]
+    pub(crate) fn put_behind<A: Allocator>(&self, kept: usize, pages: &mut Vec<Page, A>) {
+        if let Some(more @ 1..) = pages.len().checked_sub(kept) {
+            self.put_last(more, pages);
+        }
+    }
+
+    /// Puts the last `n` pages of a vector back.
+    #[inline(never)]
+    fn put_last<A: Allocator>(&self, n: usize, pages: &mut Vec<Page, A>) {
+        let kept = pages.len().saturating_sub(n);
+        move_last(pages, &mut self.free.lock(), n);
         // Freeing needs no lock.
-        pages.clear();
+        pages.truncate(kept);
     }
 
     /// Returns the number of free pages.
@@ -164,6 +184,23 @@ mod tests {
         let pool = PagePool::new(0)?;
         pool.put(pool.get()?);
         assert_eq!(pool.free(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn first_pages_are_kept() -> Result {
+        let pool = PagePool::new(2)?;
+        let mut pages: KVec<Page> = KVec::new();
+        pool.get_many(4, &mut pages, GFP_KERNEL)?;
+        for (page, mark) in pages.iter_mut().zip(1..) {
+            page.bytes().fill(mark);
+        }
+        pool.put_behind(1, &mut pages);
+        assert_eq!((pages.len(), pool.free()), (1, 2));
+        assert_eq!(pages.first_mut().map(|page| page.bytes()[0]), Some(1));
+        // There are no more than are kept.
+        pool.put_behind(2, &mut pages);
+        assert_eq!((pages.len(), pool.free()), (1, 2));
         Ok(())
     }
 

@@ -102,6 +102,7 @@ impl Source {
     /// request would be longer than a message may be; `ENOMEM`; `EIO` if the device cannot map the
     /// memory. After an error other than `EBUSY` the list has no
     /// RDMA Writes.
+    #[inline(always)]
     pub(crate) fn write(
         &mut self,
         pieces: impl Iterator<Item = Piece>,
@@ -201,6 +202,7 @@ impl Sink {
     /// `sges_per_wr` is 0, or a work request would be longer than a message may be; `ENOBUFS` if
     /// the pool has too few idle regions; `ENOMEM`; `EIO` if the device cannot map the memory.
     /// After an error other than `EBUSY` the list has no RDMA Reads.
+    #[inline(always)]
     pub(crate) fn read(
         &mut self,
         at: usize,

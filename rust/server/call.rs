@@ -152,6 +152,7 @@ impl Call {
     /// # Errors
     ///
     /// [`TooSmall`].
+    #[inline]
     pub(super) fn mark(&mut self, start: u32, len: u32) -> Result<(), TooSmall> {
         let Some((writes, reply)) = self.chunks.split_at_checked(self.writes) else {
             return Ok(());

@@ -88,7 +88,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// `ENOMEM`; `EIO` if the device cannot map it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send_buffer(&self, len: u32) -> Result<SendBuf> {
         // CAST: `usize` has at least 32 bits.
         let len = len as usize;
@@ -102,7 +102,7 @@ impl Endpoint {
 
     /// Posts a message, now or when there is room on the send queue, or closes the connection. Does
     /// not sleep.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send(&self, out: Outgoing) {
         if self.role().flights.send(self.qp(), out).is_err() {
             self.shared().force_close();

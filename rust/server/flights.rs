@@ -8,7 +8,7 @@
 //! whose number is its tag, from when it is posted until it has completed.
 
 use kernel::prelude::*;
-use kernel::sync::{new_spinlock, Arc, SpinLock};
+use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
 
 use super::call::Call;
 use super::calls::Calls;
@@ -163,9 +163,17 @@ impl Flights {
     /// # Errors
     ///
     /// [`Broken`]: the message was dropped.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send<C: Completions>(&self, qp: &Qp<C>, out: Outgoing) -> Result<(), Broken> {
-        self.start(qp, Parked::Reply(out))
+        let mut state = self.state.lock();
+        let outcome = match state.parked.is_empty() {
+            true => state.post_reply(qp, out),
+            false => Outcome::Full(Parked::Reply(out)),
+        };
+        match outcome {
+            Outcome::Posted => Ok(()),
+            outcome => self.not_posted(qp, state, outcome),
+        }
     }
 
     /// Posts the RDMA Reads of a call, or parks them.
@@ -173,18 +181,27 @@ impl Flights {
     /// # Errors
     ///
     /// [`Broken`]: the call was dropped.
+    #[inline(always)]
     pub(super) fn pull<C: Completions>(&self, qp: &Qp<C>, call: KBox<Call>) -> Result<(), Broken> {
-        self.start(qp, Parked::Pull(call))
+        let mut state = self.state.lock();
+        let outcome = match state.parked.is_empty() {
+            true => state.post_pull(qp, call),
+            false => Outcome::Full(Parked::Pull(call)),
+        };
+        match outcome {
+            Outcome::Posted => Ok(()),
+            outcome => self.not_posted(qp, state, outcome),
+        }
     }
 
-    #[inline]
-    fn start<C: Completions>(&self, qp: &Qp<C>, operation: Parked) -> Result<(), Broken> {
-        let mut state = self.state.lock();
-        let outcome = if state.parked.is_empty() {
-            state.post(qp, operation)
-        } else {
-            Outcome::Full(operation)
-        };
+    /// Parks or drops an operation that was not posted.
+    #[cold]
+    fn not_posted<C: Completions>(
+        &self,
+        qp: &Qp<C>,
+        mut state: SpinLockGuard<'_, State>,
+        outcome: Outcome,
+    ) -> Result<(), Broken> {
         let refused = match outcome {
             Outcome::Posted => return Ok(()),
             Outcome::Full(operation) => self.park(qp, &mut state, operation),
@@ -259,6 +276,7 @@ impl Flights {
     }
 
     /// Removes and returns the operation of a tag, which has completed.
+    #[inline(always)]
     pub(super) fn completed(&self, tag: Tag) -> Option<Flight> {
         let slot = tag.get().checked_sub(FIRST)?;
         let mut state = self.state.lock();
@@ -313,8 +331,8 @@ impl Flights {
 }
 
 impl State {
-    /// Posts an operation.
-    #[inline]
+    /// Posts an operation that was parked.
+    #[cold]
     fn post<C: Completions>(&mut self, qp: &Qp<C>, operation: Parked) -> Outcome {
         match operation {
             Parked::Reply(out) => self.post_reply(qp, out),
@@ -322,7 +340,7 @@ impl State {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn post_reply<C: Completions>(&mut self, qp: &Qp<C>, mut out: Outgoing) -> Outcome {
         let slot = match &out.source {
             None => None,
@@ -347,6 +365,7 @@ impl State {
         Outcome::Posted
     }
 
+    #[inline(always)]
     fn post_pull<C: Completions>(&mut self, qp: &Qp<C>, mut call: KBox<Call>) -> Outcome {
         let Some(slot) = self.free.pop() else {
             return Outcome::Full(Parked::Pull(call));
@@ -361,6 +380,7 @@ impl State {
         Outcome::Posted
     }
 
+    #[inline(always)]
     fn fill(&mut self, slot: u32, flight: Flight) {
         // CAST: `usize` has at least 32 bits.
         if let Some(place) = self.slots.get_mut(slot as usize) {

@@ -176,6 +176,7 @@ fn grow(ep: &Endpoint, more: u32) {
 }
 
 /// Begins to fetch a call.
+#[cold]
 fn fetch<'a>(
     receiver: &Receiver<'_>,
     call: &call::Call<'_>,

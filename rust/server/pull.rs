@@ -18,6 +18,7 @@ use super::flights::{lane, Broken};
 use super::pulled::{Pull, Shape};
 use super::receiver::Receiver;
 use super::responder::{unmapped, QueuePair, Responder};
+use super::spare;
 use crate::conn::traced;
 use crate::mem::Page;
 use crate::observe::trace;
@@ -68,6 +69,7 @@ impl Fetcher<'_> {
     ///
     /// `ENOMEM`; `ENOBUFS` if there are too few memory regions; `EIO` if the device cannot map the
     /// memory.
+    #[inline(always)]
     pub(super) fn prepare(
         &self,
         call: &call::Call<'_>,
@@ -107,6 +109,7 @@ impl Fetcher<'_> {
     /// # Errors
     ///
     /// [`Broken`]: the call was dropped, and the connection is to be closed.
+    #[inline(always)]
     pub(super) fn start(&self, call: KBox<Call>) -> Result<(), Broken> {
         let reads = call.pull.as_ref().map_or(0, |pull| pull.reads);
         READS.add(lane(self.qp), reads.into());
@@ -160,7 +163,7 @@ impl Fetcher<'_> {
     /// # Errors
     ///
     /// Those of [`Sink::read`].
-    #[inline]
+    #[inline(always)]
     fn read(&self, sink: &mut Sink, at: usize, segment: Segment) -> Result {
         let Responder { limits, spare, .. } = self.role;
         let from = Remote {
@@ -236,10 +239,11 @@ pub(super) fn receive<'a>(
     }
 }
 
-/// Gives the pages of a sink back to the pool, and the sink to the connection.
+/// Gives the sink back to the connection, and its pages to the pool, except one for the next call.
+#[inline(always)]
 fn put_back(role: &Responder, mut sink: Sink) {
     if let Some(pages) = sink.pages() {
-        role.pages.put_all(pages);
+        role.pages.put_behind(spare::KEPT_PAGES, pages);
+        role.spare.put_sink(sink);
     }
-    role.spare.put_sink(sink);
 }

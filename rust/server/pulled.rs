@@ -87,6 +87,7 @@ impl Pull {
     /// # Errors
     ///
     /// Those of [`Qp::post_reads`].
+    #[inline(always)]
     pub(super) fn post<C: Completions>(&mut self, qp: &Qp<C>, tag: Tag) -> Result<(), PostError> {
         qp.post_reads(tag, &mut self.sink)?;
         self.tag = tag.get();

@@ -17,7 +17,7 @@ pub(super) struct Receiver<'r> {
 
 impl Receiver<'_> {
     /// Gives a call to the service.
-    #[inline]
+    #[inline(always)]
     pub(super) fn deliver<'a>(
         &self,
         arriving: Arriving<'a, Call>,

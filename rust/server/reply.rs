@@ -50,6 +50,7 @@ impl From<Cannot> for Unsent {
 /// `ENOMEM`; `EIO` if the device cannot map the reply. The connection is closed then, so that the
 /// requester asks again. `EMSGSIZE` if the requester has offered too little room; it was sent an
 /// error.
+#[inline]
 pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
     let credits = ep.role().calls.answer(call);
@@ -221,6 +222,7 @@ fn write_rest(
 }
 
 /// Moves the pages of the reply to the source.
+#[inline(always)]
 fn take_pages(reply: Reply<'_, Call>, source: &mut Source) -> Result {
     let pages = source.pages().ok_or(EBUSY)?;
     pages.reserve(reply.page_count(), GFP_KERNEL)?;

@@ -4,7 +4,7 @@
 
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, AtomicFlag};
+use kernel::sync::atomic::{Atomic, AtomicFlag, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::budget::Budget;
@@ -34,6 +34,8 @@ pub(crate) struct Responder {
     pub(super) lifecycle: Arc<Lifecycle<Owner>>,
     #[pin]
     arrivals: SpinLock<Arrivals>,
+    /// A copy of `starved` in `arrivals`, for readers without the lock.
+    starved: AtomicFlag,
     /// The calls in progress.
     pub(super) calls: Arc<Calls>,
     /// What a call may ask for.
@@ -109,6 +111,7 @@ impl Responder {
         Ok(pin_init!(Self {
             lifecycle,
             arrivals <- new_spinlock!(arrivals, "rpcrdma::Responder::arrivals"),
+            starved: AtomicFlag::new(false),
             calls,
             limits,
             pages,
@@ -130,6 +133,7 @@ impl Responder {
     }
 
     /// Queues a call that has been fetched. Returns it if the queue was emptied for good.
+    #[inline(always)]
     pub(super) fn fetched(&self, call: KBox<Call>) -> Result<(), KBox<Call>> {
         self.arrivals.lock().whole.push(call)
     }
@@ -140,20 +144,23 @@ impl Responder {
     pub(super) fn starve(&self, message: Held) {
         let mut arrivals = self.arrivals.lock();
         arrivals.starved = true;
+        self.starved.store(true, Relaxed);
         let refused = arrivals.messages.push_front(message);
         drop(arrivals);
         drop(refused);
     }
 
-    /// Returns whether a message waits for pages.
+    /// Returns whether a message waits for pages. A thread may change that at any time.
+    #[inline]
     pub(super) fn is_starved(&self) -> bool {
-        self.arrivals.lock().starved
+        self.starved.load(Relaxed)
     }
 
     /// Lets messages be received again. Returns whether there are any.
     pub(super) fn refill(&self) -> bool {
         let mut arrivals = self.arrivals.lock();
         arrivals.starved = false;
+        self.starved.store(false, Relaxed);
         !arrivals.messages.is_empty()
     }
 

@@ -44,7 +44,7 @@ impl Role for Responder {
         if session::received(conn, qp, msg.bytes()) {
             return;
         }
-        if conn.owner().route().answer(conn.version(), msg.bytes()) {
+        if conn.owner().route().answer(|| conn.version(), msg.bytes()) {
             return;
         }
         if early::fetch(conn, qp, &msg) {
@@ -56,6 +56,7 @@ impl Role for Responder {
         }
     }
 
+    #[inline(always)]
     fn completed(conn: &Conn, qp: &QueuePair, tag: Tag, outcome: Result<(), WcError>) {
         if let Err(error) = outcome {
             // What was posted stays until the queue pair is drained.
@@ -102,6 +103,7 @@ impl Role for Responder {
 }
 
 /// Frees the pages of a reply that was sent.
+#[inline(always)]
 fn sent(conn: &Conn, qp: &QueuePair, tag: Tag, source: Source) {
     let cid = traced::cid(qp, tag.get());
     trace::server::wc_send(cid);
@@ -110,6 +112,7 @@ fn sent(conn: &Conn, qp: &QueuePair, tag: Tag, source: Source) {
 }
 
 /// Passes a call on whose RDMA Reads have completed.
+#[inline(always)]
 fn fetched(conn: &Conn, qp: &QueuePair, tag: Tag, call: KBox<Call>) {
     if let Some(pull) = &call.pull {
         let cid = traced::cid(qp, tag.get());

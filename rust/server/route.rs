@@ -71,8 +71,8 @@ impl Route {
     /// Gives a message of this version to the caller if it is an answer to a call. Returns whether
     /// it did. Completion worker; does not sleep.
     #[inline]
-    pub(super) fn answer(&self, version: Version, bytes: &[u8]) -> bool {
-        self.exists.load(Acquire) && backward::is_answer(version, bytes) && self.pass_on(bytes)
+    pub(super) fn answer(&self, version: impl FnOnce() -> Version, bytes: &[u8]) -> bool {
+        self.exists.load(Acquire) && backward::is_answer(version(), bytes) && self.pass_on(bytes)
     }
 
     #[cold]
@@ -146,20 +146,20 @@ mod tests {
     fn only_answers_reach_the_caller_and_only_while_there_is_one() -> Result {
         let route = KBox::pin_init(Route::new(), GFP_KERNEL)?;
         let caller = counting()?;
-        assert!(!route.answer(Version::One, &ANSWER));
+        assert!(!route.answer(|| Version::One, &ANSWER));
         route.set_credits(3);
         route.wake_senders();
 
         route.attach(caller.clone())?;
         assert!(route.attach(counting()?).is_err_and(|error| error == EBUSY));
-        assert!(route.answer(Version::One, &ANSWER));
-        assert!(!route.answer(Version::One, &OTHER));
-        assert!(!route.answer(Version::One, &[]));
+        assert!(route.answer(|| Version::One, &ANSWER));
+        assert!(!route.answer(|| Version::One, &OTHER));
+        assert!(!route.answer(|| Version::One, &[]));
         route.set_credits(2);
         route.wake_senders();
 
         route.detach();
-        assert!(!route.answer(Version::One, &ANSWER));
+        assert!(!route.answer(|| Version::One, &ANSWER));
         route.set_credits(1);
         route.wake_senders();
         let counts = [&caller.answers, &caller.credits, &caller.wakes];

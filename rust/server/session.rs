@@ -56,7 +56,8 @@ pub(super) fn begin(conn: &Conn, pd: &Arc<Pd>, chosen: &Chosen, one: Thresholds)
 /// of the service has to receive. Completion worker; does not sleep.
 #[inline]
 pub(super) fn received(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
-    (conn.is_watched() || !is_ordinary(bytes, conn.version())) && take(conn, qp, bytes)
+    let now = conn.now();
+    (now.is_watched() || !is_ordinary(bytes, now.version())) && take(conn, qp, bytes)
 }
 
 /// Returns whether a message is of the connection's version, and of a type with chunk lists.

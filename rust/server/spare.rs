@@ -14,6 +14,8 @@ use crate::rdma::scatter::{Sink, Source};
 
 /// The most lists of each kind that a connection keeps.
 const MOST: usize = 8;
+/// The most pages of a list for a call that no call uses: what a small payload needs.
+pub(super) const KEPT_PAGES: usize = 1;
 /// The most memory regions for RDMA Reads of one connection.
 const MOST_REGIONS: u32 = 256;
 /// The regions that are made when there are too few.
@@ -55,18 +57,19 @@ impl Spare {
     /// # Errors
     ///
     /// `ENOMEM`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn source(&self, pd: &Arc<Pd>) -> Result<Source> {
         let spare = self.sources.lock().pop();
         spare.map_or_else(|| Source::new(pd), Ok)
     }
 
-    /// Returns an empty list for the pages of a call. May sleep if `gfp` allows it.
+    /// Returns a list for the pages of a call, with at most [`KEPT_PAGES`] pages. May sleep if
+    /// `gfp` allows it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn sink(&self, pd: &Arc<Pd>, gfp: Flags) -> Result<Sink> {
         let spare = self.sinks.lock().pop();
         spare.map_or_else(|| Sink::new(pd, gfp), Ok)
@@ -104,12 +107,10 @@ impl Spare {
         }
     }
 
-    /// Takes a list back, after freeing its pages. Does not sleep.
+    /// Takes back a list that is not in flight, with at most [`KEPT_PAGES`] pages. Does not sleep.
     #[inline]
-    pub(super) fn put_sink(&self, mut sink: Sink) {
-        if sink.clear() {
-            keep(&self.sinks, sink);
-        }
+    pub(super) fn put_sink(&self, sink: Sink) {
+        keep(&self.sinks, sink);
     }
 
     /// Drops all lists, and the regions. May sleep.

@@ -76,10 +76,12 @@ impl Connection for Server {
         self.remote
     }
 
+    #[inline]
     fn has_room(&self) -> bool {
         self.calls.parked() < MOST_PARKED
     }
 
+    #[inline]
     fn receive<'a>(&self, _xprt: &SvcXprt<Connected>, incoming: Incoming<'a, Call>) -> Receipt<'a> {
         let Some(ep) = self.endpoint() else {
             incoming.mark_empty();
@@ -88,15 +90,18 @@ impl Connection for Server {
         intake::receive(&Receiver { ep: &ep }, incoming)
     }
 
+    #[inline]
     fn mark_payload(&self, call: &mut Call, offset: u32, len: u32) -> Result {
         call.mark(offset, len).map_err(|_| E2BIG)
     }
 
+    #[inline]
     fn send(&self, _xprt: &SvcXprt<Connected>, reply: Reply<'_, Call>) -> Result {
         let ep = self.endpoint().ok_or(ENOTCONN)?;
         reply::send(&ep, reply)
     }
 
+    #[inline]
     fn release(&self, call: KBox<Call>) {
         self.calls.put(call);
     }

@@ -90,7 +90,7 @@ pub(super) fn single(ep: &Endpoint, message: &XdrBuf<'_>, write: &Write) -> Resu
 }
 
 /// Adds an RDMA Write to a list. May sleep.
-#[inline]
+#[inline(always)]
 fn place(ep: &Endpoint, message: &XdrBuf<'_>, source: &mut Source, write: &Write) -> Result {
     let (len, to) = (write.range.len, remote(write));
     let pieces = message.pieces(write.range.start, len);

@@ -69,6 +69,7 @@ impl Marks {
     /// # Errors
     ///
     /// [`TooSmall`]: the payload is not noted.
+    #[inline(always)]
     pub fn add(&mut self, start: u32, len: u32, offered: &Lists<'_>) -> Result<(), TooSmall> {
         while self
             .as_slice()
@@ -78,10 +79,10 @@ impl Marks {
             // INVARIANT: the last mark goes; the order of the others stays.
             self.count = self.count.saturating_sub(1);
         }
-        let Some(chunk) = offered.write_list().nth(self.count) else {
+        let Some(room) = room(offered, self.count) else {
             return Ok(());
         };
-        if u64::from(len) > chunk.total_len() {
+        if u64::from(len) > room {
             return Err(TooSmall);
         }
         if let Some(mark) = self.marks.get_mut(self.count) {
@@ -93,7 +94,17 @@ impl Marks {
     }
 
     /// Returns the marks, in ascending order.
+    #[inline]
     pub fn as_slice(&self) -> &[Mark] {
         self.marks.get(..self.count).unwrap_or_default()
+    }
+}
+
+/// Returns how many bytes write chunk number `n` takes; `None` if there are fewer chunks.
+#[inline]
+fn room(offered: &Lists<'_>, n: usize) -> Option<u64> {
+    match offered.only_write() {
+        Some(segment) => (n == 0).then_some(segment.length.into()),
+        None => offered.write_list().nth(n).map(|chunk| chunk.total_len()),
     }
 }

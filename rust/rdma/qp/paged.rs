@@ -25,6 +25,7 @@ impl<C: Completions> Qp<C> {
     ///
     /// See [`PostError`]. After [`PostError::Full`] the same chain can be posted again later. A
     /// chain that is longer than [`QpConfig`](super::QpConfig) says may never fit.
+    #[inline(always)]
     pub(crate) fn post_reply(
         &self,
         tag: Tag,
@@ -68,6 +69,7 @@ impl<C: Completions> Qp<C> {
     ///
     /// See [`PostError`]; [`PostError::Invalid`] if there are none. After [`PostError::Full`] the
     /// same chain can be posted again later.
+    #[inline(always)]
     pub(crate) fn post_reads(&self, tag: Tag, sink: &mut Sink) -> Result<u64, PostError> {
         let cqe = self.inner().tags.entry(tag)?;
         let reads = &mut sink.list().requests;
@@ -89,6 +91,7 @@ impl<C: Completions> Qp<C> {
     ///
     /// [`PostError::Invalid`] if the list was posted and not cleared, or is one of another
     /// protection domain.
+    #[inline(always)]
     fn stage(
         &self,
         requests: &mut Requests,

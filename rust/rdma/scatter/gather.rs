@@ -19,6 +19,7 @@ impl Requests {
     /// there are regions, or if a work request would be longer than a message may be; `ENOMEM`;
     /// `EIO` if the device cannot map the memory. After an error other than `EBUSY` the list is
     /// empty.
+    #[inline(always)]
     pub(super) fn add(
         &mut self,
         pieces: impl Iterator<Item = Piece>,
@@ -50,7 +51,7 @@ impl Requests {
     }
 
     /// Implements [`Self::add`]. After an error, entries may be left that no work request has.
-    #[inline]
+    #[inline(always)]
     fn gather(&mut self, pieces: impl Iterator<Item = Piece>, open: &mut Open) -> Result {
         for piece in pieces {
             if piece.len() > self.longest {
@@ -91,6 +92,12 @@ impl Requests {
         if self.used.wrapping_sub(open.first) < open.most {
             return Ok(());
         }
+        self.close_full(open)
+    }
+
+    /// Calls [`Self::close`], and is not inlined.
+    #[inline(never)]
+    fn close_full(&mut self, open: &mut Open) -> Result {
         self.close(open)
     }
 
@@ -119,7 +126,7 @@ impl Requests {
     /// # Errors
     ///
     /// `EINVAL` if it is longer than a message may be; `ENOMEM`.
-    #[inline(never)]
+    #[inline(always)]
     fn close(&mut self, open: &mut Open) -> Result {
         if open.bytes > u64::from(MAX_MESSAGE) {
             return Err(EINVAL);
@@ -127,7 +134,11 @@ impl Requests {
         let mut wr = request(open.opcode, open.remote);
         // CAST: the device's limit, which callers pass, is far smaller than 2^31.
         wr.wr.num_sge = self.used.wrapping_sub(open.first) as i32;
-        self.wrs.push(wr, open.gfp)?;
+        if self.wrs.len() == self.wrs.capacity() {
+            self.grow_wrs(open.gfp)?;
+        }
+        // The room was made above.
+        let _ = self.wrs.push_within_capacity(wr);
         open.remote.addr = open.remote.addr.wrapping_add(open.bytes);
         (open.first, open.bytes) = (self.used, 0);
         Ok(())

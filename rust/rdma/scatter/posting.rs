@@ -15,6 +15,7 @@ impl Requests {
     /// Adds all work requests to `chain`, with the completion entry `cqe`. Each registration is
     /// before the RDMA Read that needs it. The caller borrows the list exclusively as long as the
     /// chain is used.
+    #[inline(always)]
     pub(in super::super) fn chain(
         &mut self,
         chain: &mut Chain,
@@ -44,6 +45,7 @@ impl Requests {
 
     /// Notes the result of posting a chain on the queue pair of `progress`: the position of a work
     /// request behind which none of these is outstanding.
+    #[inline(always)]
     pub(in super::super) fn note(
         &mut self,
         posted: Result<u64, PostError>,
@@ -62,6 +64,7 @@ impl Requests {
 
     /// Notes that the requests are outstanding up to `position`. Returns the state of their
     /// regions, each of which is invalidated by its RDMA Read.
+    #[inline(always)]
     fn set_posted(&mut self, progress: &Arc<Progress>, position: u64) -> State {
         let same = |p: &Arc<Progress>| Arc::ptr_eq(p, progress);
         if !self.progress.as_ref().is_some_and(same) {

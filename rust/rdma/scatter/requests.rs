@@ -117,6 +117,16 @@ impl Requests {
         self.grow(gfp)
     }
 
+    /// Makes room for one more work request. May sleep if `gfp` allows it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    #[cold]
+    pub(super) fn grow_wrs(&mut self, gfp: Flags) -> Result {
+        Ok(self.wrs.reserve(1, gfp)?)
+    }
+
     #[cold]
     fn grow(&mut self, gfp: Flags) -> Result {
         let more = self.sges.len().saturating_mul(2).max(SGES);

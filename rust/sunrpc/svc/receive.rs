@@ -260,6 +260,7 @@ impl<'a, X> Arriving<'a, X> {
     /// context are returned.
     ///
     /// [`Connection::release`]: super::transport::Connection::release
+    #[inline(always)]
     pub(crate) fn call(
         self,
         payload: Option<Payload>,
