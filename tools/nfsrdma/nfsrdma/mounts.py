@@ -79,10 +79,10 @@ def _unescape(text: str) -> str:
 
 
 def listeners(host: Host) -> list[Listener]:
-    """Returns the ports at which nfsd listens for RDMA."""
+    """Returns the ports at which nfsd listens for RDMA, each once: both families have a line."""
     found = []
     for line in (host.read(PORTLIST) or "").splitlines():
         words = line.split()
         if len(words) == 2 and words[0].startswith("rdma") and words[1].isdigit():
             found.append(Listener(words[0], int(words[1])))
-    return found
+    return list(dict.fromkeys(found))

@@ -24,6 +24,8 @@ _CREATE_ID, _RESOLVE_IP, _RESOLVE_ROUTE, _CONNECT, _GET_EVENT = 0, 3, 4, 6, 12
 _ADDR_RESOLVED, _ROUTE_RESOLVED, _CONNECT_RESPONSE, _REJECTED, _ESTABLISHED = 0, 2, 5, 8, 9
 #: RDMA_PS_TCP and IB_QPT_RC.
 _PORT_SPACE, _QP_TYPE = 0x0106, 2
+#: What events are marked with. There are no events for an identifier whose mark is zero.
+_CONTEXT = 1
 #: The reject reasons of a host on which nothing listens: IB_CM_REJ_INVALID_SERVICE_ID, and
 #: -ECONNREFUSED over iWARP.
 _NOBODY = (8, -111)
@@ -69,7 +71,7 @@ def ask(address: str, port: int) -> Answer:
 def _ask(device: int, peer: bytes) -> Answer:
     created = ctypes.create_string_buffer(4)
     where = ctypes.addressof(created)
-    request = struct.pack("=QQHB5x", 0, where, _PORT_SPACE, _QP_TYPE)
+    request = struct.pack("=QQHB5x", _CONTEXT, where, _PORT_SPACE, _QP_TYPE)
     _command(device, _CREATE_ID, request, len(created))
     (number,) = struct.unpack("=I", created.raw)
     _command(device, _RESOLVE_IP, bytes(28) + peer + struct.pack("=II", number, _RESOLVE_MS))

@@ -19,13 +19,13 @@ READ = [
     (2165, f"xprtrdma_mr_reminv: {_REGION}"),
     (
         2290,
-        f"rpc_stats_latency: {_TASK} xid=0x996e5448 nfsv4 READ backlog=10 rtt=2100 execute=2290"
-        " xprt_id=1",
+        f"rpc_task_end: {_TASK} flags=ASYNC|DYNAMIC runstate=RUNNING|ACTIVE status=65536"
+        " action=0x0",
     ),
     (
         2300,
-        f"rpc_task_end: {_TASK} flags=ASYNC|DYNAMIC runstate=RUNNING|ACTIVE status=65536"
-        " action=0x0",
+        f"rpc_stats_latency: {_TASK} xid=0x996e5448 nfsv4 READ backlog=10 rtt=2100 execute=2290"
+        " xprt_id=1",
     ),
     (2310, "xprtrdma_mr_unmap: mr.id=31 nents=0 65536@0x996e54485e574000:0x000022d5 (FROM_DEVICE)"),
 ]
@@ -37,12 +37,12 @@ GETATTR = [
     (1010, f"xprtrdma_marshal: {_OTHER} xid=0x996e5449 hdr=28 xdr=140/0/0 pullup/inline"),
     (1020, f"xprtrdma_post_send: {_OTHER} cq.id=1 cid=126 (1 SGE) "),
     (1120, f"xprtrdma_reply: {_OTHER} xid=0x996e5449 credits=128"),
+    (1130, f"rpc_task_end: {_OTHER} flags=DYNAMIC runstate=RUNNING|ACTIVE status=0 action=0x0"),
     (
-        1130,
+        1140,
         f"rpc_stats_latency: {_OTHER} xid=0x996e5449 nfsv4 GETATTR backlog=5 rtt=110 execute=130"
         " xprt_id=1",
     ),
-    (1140, f"rpc_task_end: {_OTHER} flags=DYNAMIC runstate=RUNNING|ACTIVE status=0 action=0x0"),
 ]
 
 

@@ -53,7 +53,7 @@ def test_mounts() -> None:
 def test_text() -> None:
     host = FakeHost()
     host.files[CONNECTIONS] = UP + DOWN + SERVED
-    host.files["/proc/fs/nfsd/portlist"] = "rdma 20049\ntcp 2049\n"
+    host.files["/proc/fs/nfsd/portlist"] = "rdma 20049\nrdma 20049\ntcp 2049\n"
     assert listing.show(host, as_json=False).splitlines() == [
         "Connections",
         "  ROLE    PEER            DEVICE  VERSION  STATE           FOR    CALL/REPLY  CREDITS"

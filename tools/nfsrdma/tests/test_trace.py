@@ -69,8 +69,8 @@ def test_read_in_words() -> None:
         "         45 us  is sent",
         "       2160 us  has its reply; the server grants 128 credits",
         "       2165 us  the server has invalidated region 31",
-        "       2290 us  waited 10 us to be sent; round trip 2.10 ms; in all 2.29 ms",
-        "       2300 us  ends",
+        "       2290 us  ends",
+        "       2300 us  waited 10 us to be sent; round trip 2.10 ms; in all 2.29 ms",
     ]
 
 
@@ -107,6 +107,26 @@ def test_call_that_is_given_up_and_refused() -> None:
     assert "is given up: its reply was waited for, and has not come" in words
     assert "the reply breaks the protocol: xid=0x996e5448 longer than offered" in words
     assert words.endswith("ends with error -5")
+
+
+def test_many_calls_whose_latency_does_not_come() -> None:
+    end = [entry for entry in GETATTR if "rpc_stats" not in entry[1]]
+    events = [
+        (number * 2000 + micros, text.replace("2b@", f"{number:02x}@"))
+        for number in range(100)
+        for micros, text in end
+    ]
+    rpcs, _ = assemble(_events(events))
+    assert [rpc.is_complete for rpc in rpcs] == [True] * 100
+    assert {rpc.rtt for rpc in rpcs} == {None}
+
+
+def test_nothing_was_copied() -> None:
+    fixup = "xprtrdma_fixup: task:0000002b@00000005 fixup="
+    (rpc,), _ = assemble(_events([*GETATTR[:4], (1125, f"{fixup}0 xdr=0/0/0")]))
+    assert not any("copies" in line for line in tell(rpc))
+    (rpc,), _ = assemble(_events([*GETATTR[:4], (1125, f"{fixup}9 xdr=0/0/0")]))
+    assert tell(rpc)[-1].endswith("copies 9 bytes of the reply to pages")
 
 
 def test_unknown_event_is_shown_as_it_is() -> None:

@@ -161,6 +161,10 @@ _HANDLERS = {
 }
 
 
+#: RPCs that have ended and wait for what SUNRPC has measured: it traces that after their end.
+_WAITING = 32
+
+
 class Assembler:
     """Finds the RPC of each event."""
 
@@ -170,16 +174,21 @@ class Assembler:
         #: The task whose memory a region maps.
         self._regions: dict[str, str] = {}
         self._xids: dict[int, str] = {}
+        self._ended: dict[str, Rpc] = {}
         #: Events that belong to no RPC.
         self.others: list[Event] = []
 
     def feed(self, event: Event) -> Rpc | None:
-        """Adds an event. Returns the RPC that it completes, if it does."""
+        """Adds an event. Returns an RPC of which nothing more is to come, if there is one now."""
         task = self._task(event)
         if not task:
             self.others.append(event)
             return None
-        if event.name in ("rpc_request", "rpc_task_begin"):
+        if event.name == "rpc_stats_latency" and task in self._ended:
+            rpc = self._ended.pop(task)
+            rpc.add(event)
+            return rpc
+        if event.name == "rpc_request":
             # The number of a task is used again.
             self._open.pop(task, None)
         rpc = self._open.setdefault(task, Rpc(task))
@@ -191,7 +200,13 @@ class Assembler:
         if not rpc.is_complete:
             return None
         self._forget(rpc)
-        return rpc
+        if not rpc.is_rdma:
+            return rpc
+        self._ended[task] = rpc
+        return self._oldest() if len(self._ended) > _WAITING else None
+
+    def _oldest(self) -> Rpc:
+        return self._ended.pop(next(iter(self._ended)))
 
     def _task(self, event: Event) -> str:
         if event.task:
@@ -208,8 +223,8 @@ class Assembler:
             self._regions.pop(region, None)
 
     def unfinished(self) -> list[Rpc]:
-        """Returns the RPCs that have not ended."""
-        return list(self._open.values())
+        """Returns the RPCs of which more may come."""
+        return [*self._ended.values(), *self._open.values()]
 
 
 def assemble(events: Iterable[Event]) -> tuple[list[Rpc], list[Event]]:

@@ -25,6 +25,10 @@ _REPLY = {
 }
 
 
+#: Events that say nothing if no byte was copied.
+_UNINTERESTING = ("xprtrdma_fixup",)
+
+
 def tell(rpc: Rpc) -> list[str]:
     """Returns the time line of an RPC, after a head line."""
     took = (rpc.events[-1].time - rpc.begin) * 1e6
@@ -32,6 +36,8 @@ def tell(rpc: Rpc) -> list[str]:
     state = span(took) if rpc.is_complete else f"not ended after {span(took)}"
     lines = [f"{rpc.name}, {xid}, task {rpc.task}: {state}"]
     for event in rpc.events:
+        if event.name in _UNINTERESTING and event.number("fixup") == 0:
+            continue
         since = (event.time - rpc.begin) * 1e6
         lines.append(f"  {since:>9.0f} us  {sentence(event)}")
     return lines
