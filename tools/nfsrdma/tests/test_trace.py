@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from nfsrdma.errors import UsageError
@@ -218,3 +219,17 @@ def test_running() -> None:
     assert status == 3
     with pytest.raises(UsageError, match="cannot run"):
         next(command.running(["/nonexistent/program"]))
+
+
+def test_recording_of_a_kernel() -> None:
+    """Lines of a guest of the lab: forms, chunks and latencies are found, and nothing is left."""
+    text = (Path(__file__).parent / "recorded.trace").read_text()
+    rpcs, others = assemble(parse(text.splitlines()))
+    told = {rpc.procedure: (rpc.form, rpc.segments, rpc.is_complete, rpc.rtt) for rpc in rpcs}
+    assert others == []
+    assert told == {
+        "OPEN": ("inline, reply chunk", 1, True, 2366),
+        "READ": ("inline, write chunk", 1, True, 4111),
+        "READDIR": ("inline, reply chunk", 3, True, 17619),
+        "WRITE": ("read chunk, inline", 1, True, 13485),
+    }
