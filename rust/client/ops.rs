@@ -101,6 +101,7 @@ impl Rpc for Client {
         }
     }
 
+    #[inline(always)]
     fn send(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result<(), SendError> {
         send::send(self, xprt, &rqst)
     }
@@ -109,6 +110,7 @@ impl Rpc for Client {
         release::withdraw(self, xprt, &rqst);
     }
 
+    #[inline(always)]
     fn release(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
         release::release(self, xprt, &rqst);
     }

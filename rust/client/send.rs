@@ -25,6 +25,7 @@ use crate::sunrpc::xprt::Xprt;
 /// # Errors
 ///
 /// See [`SendError`]. After an error no work request is posted, or the connection is being closed.
+#[inline(always)]
 pub(super) fn send(
     client: &Client,
     xprt: &Xprt<Client>,
@@ -44,6 +45,7 @@ pub(super) fn send(
 }
 
 /// Prepares the call if that has not been done, and posts registrations and Send in one chain.
+#[inline(always)]
 fn post_prepared(
     client: &Client,
     xprt: &Xprt<Client>,
@@ -77,6 +79,7 @@ fn post_prepared(
 }
 
 /// Posts registrations and Send.
+#[inline(always)]
 fn post_chain(ep: &Endpoint, request: &Request, state: &mut State) -> Result<u64, PostError> {
     let State {
         regions,
@@ -122,6 +125,7 @@ fn report(
 
 /// Prepares a call that could not be prepared when it was encoded, or was prepared for a different
 /// connection. Returns `false` if the call has failed for good.
+#[cold]
 fn prepare(
     client: &Client,
     xprt: &Xprt<Client>,

@@ -30,8 +30,9 @@ use crate::wire::cm_private::Settings;
 /// domain keeps the device until the end; a role's memory regions hold it, too.
 #[pin_data]
 pub(crate) struct Connection<R: Role> {
-    /// Set once, when the connection is closed: nothing may be prepared for it any more. Readers
-    /// hold the lock of what they prepare; the sweep after the close takes the same locks.
+    /// Set once, when the connection is closed: nothing need be prepared for it any more. Readers
+    /// hold the lock of what they prepare. The sweep after the close takes the same locks, and
+    /// takes back what was prepared nevertheless.
     closed: Atomic<bool>,
     qp: QpOf<R>,
     #[pin]
