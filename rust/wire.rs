@@ -58,6 +58,7 @@ mod version;
 pub mod vectors;
 
 pub use brief::Brief;
+pub use decode::OneSegment;
 #[allow(unused_imports, reason = "named by the host tests")]
 pub use encode::{
     EncodeError, ListProc, ReadListWriter, ReplyChunkWriter, ReplyStage, WriteChunkWriter,
@@ -66,7 +67,6 @@ pub use encode::{
 pub use error::{DecodeError, What};
 pub use header::error_as;
 pub use limits::Limits;
-pub use lists::single::Single;
 #[allow(unused_imports, reason = "named by the host tests")]
 pub use lists::{has_read_list, Lists, ReadSegments, Segments, WriteChunk, WriteChunks};
 #[allow(unused_imports, reason = "named by the host tests")]

@@ -46,7 +46,7 @@ fn prepare(fetcher: &Fetcher<'_>, message: &Incoming<'_>) -> Option<KBox<Call>> 
         return None;
     }
     let bytes = message.bytes();
-    let Ok(Arrival::Call(call)) = &intake::take_chunked(bytes, &role.limits) else {
+    let Ok(Arrival::Call(call)) = &intake::take_read(bytes, &role.limits) else {
         return None;
     };
     let permit = pull::permit(role, call).ok()??;

@@ -6,10 +6,10 @@
 //! State: live.
 
 use super::cursor::Cursor;
-use super::lists::single::{self, Single};
+use super::lists::single;
 use super::lists::ABSENT_LEN;
 use super::message::{Body, ErrorBody, HeaderKind, Message, Proc};
-use super::{DecodeError, Limits, Lists, Prefix, Version, What};
+use super::{DecodeError, Direction, Limits, Lists, Prefix, Version, What};
 
 // CAST: reads the discriminants of a `repr(u32)` enum.
 const MSG: u32 = Proc::Msg as u32;
@@ -22,6 +22,22 @@ pub(super) const ERR_VERS: u32 = 1;
 pub(super) const ERR_BAD_HEADER: u32 = 2;
 /// RDMA2_ERR_INVAL_OPTION; version one lacks it.
 pub(super) const ERR_INVAL_OPTION: u32 = 3;
+
+/// The parts of a message with one chunk of one segment, which is a [`ReadSegment`] or a
+/// [`Segment`].
+#[derive(Clone, Copy, Debug)]
+pub struct OneSegment<'a, S> {
+    /// The first words.
+    pub prefix: Prefix,
+    /// The direction, if the version has one.
+    pub direction: Option<Direction>,
+    /// The chunk lists.
+    pub lists: Lists<'a>,
+    /// Their only segment.
+    pub segment: S,
+    /// The RPC message.
+    pub payload: &'a [u8],
+}
 
 /// The parts of decoding in which the versions differ. `MIN` is the length of a header with three
 /// absent lists.
@@ -90,21 +106,29 @@ pub(super) fn split_inline<D: VersionDecoder<MIN>, const MIN: usize>(
     Some((prefix, D::kind_of_inline(head)?, payload))
 }
 
-/// Splits an RDMA_MSG with one chunk of one segment with a few comparisons. Returns `None` for any
-/// other message, well-formed or not.
+/// Splits an RDMA_MSG with one chunk of one segment, which `lists` recognizes, with a few
+/// comparisons. Returns `None` for any other message, well-formed or not.
 #[inline(always)]
-pub(super) fn split_single<'a, D: VersionDecoder<MIN>, const MIN: usize>(
+pub(super) fn split_single<'a, D: VersionDecoder<MIN>, const MIN: usize, S>(
     bytes: &'a [u8],
-) -> Option<(Prefix, HeaderKind, (Lists<'a>, Single), &'a [u8])> {
+    lists: impl FnOnce(&'a [u8; single::LEN]) -> Option<(Lists<'a>, S)>,
+) -> Option<OneSegment<'a, S>> {
     let head = bytes.first_chunk::<MIN>()?;
     let prefix = Prefix::from_bytes(head.first_chunk()?);
     if prefix.version != D::VERSION.number() || prefix.proc != MSG {
         return None;
     }
-    let lists = bytes.get(MIN.wrapping_sub(ABSENT_LEN)..)?;
-    let (lists, payload) = lists.split_first_chunk::<{ single::LEN }>()?;
-    let kind = D::kind_of_inline(head)?;
-    Some((prefix, kind, Lists::single(lists)?, payload))
+    let behind = bytes.get(MIN.wrapping_sub(ABSENT_LEN)..)?;
+    let (chunk, payload) = behind.split_first_chunk::<{ single::LEN }>()?;
+    let direction = D::kind_of_inline(head)?.direction();
+    let (lists, segment) = lists(chunk)?;
+    Some(OneSegment {
+        prefix,
+        direction,
+        lists,
+        segment,
+        payload,
+    })
 }
 
 /// Decodes any message.

@@ -4,23 +4,11 @@
 //!
 //! State: live.
 
-use super::decode::{decode, split_inline, split_single};
+use super::decode::{decode, split_inline, split_single, OneSegment};
 use super::{
-    peek, v1, v2, DecodeError, Direction, Limits, Lists, Message, Prefix, Single, Version, What,
+    peek, v1, v2, DecodeError, Direction, Limits, Lists, Message, Prefix, ReadSegment, Segment,
+    Version, What,
 };
-
-/// The parts of a message with one chunk of one segment.
-#[derive(Clone, Copy, Debug)]
-pub struct OneSegment<'a> {
-    /// The first words.
-    pub prefix: Prefix,
-    /// The direction, if the version has one.
-    pub direction: Option<Direction>,
-    /// The chunk lists, and their only segment.
-    pub chunk: (Lists<'a>, Single),
-    /// The RPC message.
-    pub payload: &'a [u8],
-}
 
 impl<'a> Message<'a> {
     /// Decodes a message of any version.
@@ -52,21 +40,29 @@ impl<'a> Message<'a> {
         Some((prefix, kind.direction(), payload))
     }
 
-    /// Splits a message with one chunk of one segment, which is an RDMA_MSG with a read list or a
-    /// write list of one segment and no other chunk. Returns `None` for any other message,
-    /// well-formed or not, and for one of another version.
+    /// Splits an RDMA_MSG with a read list of one segment and no other chunk. Returns `None` for
+    /// any other message, well-formed or not, and for one of another version.
     #[inline(always)]
-    pub fn split_single(version: Version, bytes: &'a [u8]) -> Option<OneSegment<'a>> {
-        let (prefix, kind, chunk, payload) = match version {
-            Version::One => split_single::<v1::Decoder, { v1::len::MIN }>(bytes)?,
-            Version::Two => split_single::<v2::Decoder, { v2::len::MIN }>(bytes)?,
-        };
-        Some(OneSegment {
-            prefix,
-            direction: kind.direction(),
-            chunk,
-            payload,
-        })
+    pub fn split_one_read(
+        version: Version,
+        bytes: &'a [u8],
+    ) -> Option<OneSegment<'a, ReadSegment>> {
+        let lists = Lists::one_read;
+        match version {
+            Version::One => split_single::<v1::Decoder, { v1::len::MIN }, _>(bytes, lists),
+            Version::Two => split_single::<v2::Decoder, { v2::len::MIN }, _>(bytes, lists),
+        }
+    }
+
+    /// Splits an RDMA_MSG with a write chunk of one segment and no other chunk. Returns `None` for
+    /// any other message, well-formed or not, and for one of another version.
+    #[inline(always)]
+    pub fn split_one_write(version: Version, bytes: &'a [u8]) -> Option<OneSegment<'a, Segment>> {
+        let lists = Lists::one_write;
+        match version {
+            Version::One => split_single::<v1::Decoder, { v1::len::MIN }, _>(bytes, lists),
+            Version::Two => split_single::<v2::Decoder, { v2::len::MIN }, _>(bytes, lists),
+        }
     }
 
     /// Decodes a message that must be of this version.

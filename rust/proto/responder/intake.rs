@@ -9,7 +9,7 @@
 //! could then answer each other for ever. [`Call`] has the checks of the chunks.
 
 use super::super::super::wire::message::{Body, ErrorBody, Mismatch};
-use super::super::super::wire::{peek, DecodeError, Direction, Message, Proc, Version};
+use super::super::super::wire::{peek, DecodeError, Direction, Message, OneSegment, Proc, Version};
 use super::super::legacy::padded;
 use super::super::version;
 use super::call::{Call, Unfit};
@@ -86,51 +86,76 @@ pub enum Remedy {
 pub fn take<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal> {
     match plain(bytes, limits) {
         Some(call) => Ok(Arrival::Call(call)),
-        None => take_chunked(bytes, limits),
+        None => take_written(bytes, limits),
     }
 }
 
-/// Decides what to do with the `bytes` of a Receive that are most likely a call with chunks. The
-/// result is that of [`take`].
+/// Decides what to do with the `bytes` of a Receive that most likely are a call with a read chunk.
+/// The result is that of [`take`].
 ///
 /// # Errors
 ///
 /// [`Refusal`], with the answer if there is to be one.
 #[inline(never)]
-pub fn take_chunked<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal> {
-    match single(bytes, limits) {
+pub fn take_read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal> {
+    match one_read(bytes, limits) {
         Some(call) => Ok(Arrival::Call(call)),
         None => take_any(bytes, limits),
     }
 }
 
-/// Takes a call with one chunk of one segment, with a few comparisons. Returns `None` for any other
-/// message, and for a call that is to be refused.
+/// Decides what to do with a message that most likely is a call with a write chunk.
+#[inline(never)]
+fn take_written<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal> {
+    match one_write(bytes, limits) {
+        Some(call) => Ok(Arrival::Call(call)),
+        None => take_any(bytes, limits),
+    }
+}
+
+/// Takes a call with one read chunk of one segment, with a few comparisons. Returns `None` for any
+/// other message, and for a call that is to be refused.
 #[inline(always)]
-fn single<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
-    let (low, high) = limits.versions;
-    let version = version::answer(peek(bytes).ok()?.version, low, high).ok()?;
-    let message = Message::split_single(version, bytes)?;
-    let is_call = begins_call(message.prefix.xid, message.payload)
-        && message.direction != Some(Direction::Reply);
-    if !is_call {
+fn one_read<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
+    let version = served(bytes, limits)?;
+    let message = Message::split_one_read(version, bytes)?;
+    if !one_call(&message) {
         return None;
     }
-    Call::single(
-        &message.prefix,
-        version,
-        message.chunk,
-        message.payload,
-        limits,
-    )
+    Call::one_read(&message, version, limits)
+}
+
+/// Takes a call with one write chunk of one segment, with a few comparisons. Returns `None` for any
+/// other message, and for a call that is to be refused.
+#[inline(always)]
+fn one_write<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
+    let version = served(bytes, limits)?;
+    let message = Message::split_one_write(version, bytes)?;
+    if !one_call(&message) {
+        return None;
+    }
+    Call::one_write(&message, version, limits)
+}
+
+/// Returns the version of a message, if it is served.
+#[inline(always)]
+fn served(bytes: &[u8], limits: &Limits) -> Option<Version> {
+    let (low, high) = limits.versions;
+    version::answer(peek(bytes).ok()?.version, low, high).ok()
+}
+
+/// Returns whether a message is a call for certain.
+#[inline(always)]
+fn one_call<S>(message: &OneSegment<'_, S>) -> bool {
+    let reply = message.direction == Some(Direction::Reply);
+    begins_call(message.prefix.xid, message.payload) && !reply
 }
 
 /// Takes a call without chunks, by far the most common message, with a few comparisons. Returns
 /// `None` for any other message.
 #[inline(always)]
 fn plain<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
-    let (low, high) = limits.versions;
-    let version = version::answer(peek(bytes).ok()?.version, low, high).ok()?;
+    let version = served(bytes, limits)?;
     let (prefix, direction, payload) = Message::split_plain(version, bytes)?;
     let is_call = begins_call(prefix.xid, payload) && direction != Some(Direction::Reply);
     // CAST: `usize` has at least 32 bits.

@@ -111,10 +111,14 @@ impl Requests {
         let (device, direction) = (self.pd.device(), self.direction.raw());
         let (page, offset, length) = (piece.page().as_ptr(), piece.offset(), piece.len());
         // SAFETY: By the invariant of `Pd` the device exists. By the invariant of `Piece` its
-        // bytes are contiguous, and stay while the list has them.
-        let addr = unsafe { bindings::rr_ib_dma_map_page(device, page, offset, length, direction) };
-        // SAFETY: By the invariant of `Pd` the device exists. `addr` is the result of mapping.
-        if !self.is_virtual && unsafe { bindings::rr_ib_dma_mapping_error(device, addr) } != 0 {
+        // bytes are contiguous, and stay while the list has them. `addr` is the result of mapping.
+        let (addr, failed) = unsafe {
+            let addr = bindings::rr_ib_dma_map_page(device, page, offset, length, direction);
+            let checked = !self.is_virtual;
+            let error = checked && bindings::rr_ib_dma_mapping_error(device, addr) != 0;
+            (addr, error)
+        };
+        if failed {
             return Err(EIO);
         }
         let lkey = self.pd.lkey();
@@ -137,8 +141,10 @@ impl Requests {
         if self.wrs.len() == self.wrs.capacity() {
             self.grow_wrs(open.gfp)?;
         }
-        // The room was made above.
-        let _ = self.wrs.push_within_capacity(wr);
+        let place = self.wrs.spare_capacity_mut().first_mut().ok_or(ENOMEM)?;
+        place.write(wr);
+        // SAFETY: The first spare place was filled.
+        unsafe { self.wrs.inc_len(1) };
         open.remote.addr = open.remote.addr.wrapping_add(open.bytes);
         (open.first, open.bytes) = (self.used, 0);
         Ok(())

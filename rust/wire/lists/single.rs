@@ -15,53 +15,43 @@ pub(in super::super) const LEN: usize = 36;
 /// Bytes of a write chunk of one segment, including the word that announces it.
 const WRITE_CHUNK: usize = 8 + Segment::LEN;
 
-/// The only segment of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Single {
-    /// It is that of a read chunk.
-    Read(ReadSegment),
-    /// It is that of a write chunk.
-    Write(Segment),
-}
-
 impl<'a> Lists<'a> {
-    /// Returns the lists that these bytes encode, and their only segment. Returns `None` for all
-    /// other bytes, well-formed or not.
+    /// Returns the lists that these bytes encode, and their only segment, if that is in the read
+    /// list. Returns `None` for all other bytes, well-formed or not.
     #[inline(always)]
-    pub(in super::super) fn single(bytes: &'a [u8; LEN]) -> Option<(Self, Single)> {
+    pub(in super::super) fn one_read(bytes: &'a [u8; LEN]) -> Option<(Self, ReadSegment)> {
         let (entry, absent) = bytes.split_first_chunk::<{ ReadSegment::LEN }>()?;
-        let [a0, a1, a2, a3, b0, b1, b2, b3, ..] = *entry;
-        match u32::from_be_bytes([a0, a1, a2, a3]) {
-            1 if Self::are_absent(absent.first_chunk()?) => Self::single_read(entry),
-            0 if u32::from_be_bytes([b0, b1, b2, b3]) == 1 => Self::single_write(bytes),
-            _ => None,
+        let present = u32::from_be_bytes(*entry.first_chunk()?) == 1;
+        if !present || !Self::are_absent(absent.first_chunk()?) {
+            return None;
         }
-    }
-
-    #[inline(always)]
-    fn single_read(entry: &'a [u8; ReadSegment::LEN]) -> Option<(Self, Single)> {
         let segment = ReadSegment::from_bytes(entry);
         // INVARIANT: the bytes are one entry.
         let lists = Self {
             reads: entry,
             ..Self::EMPTY
         };
-        (segment.position % 4 == 0).then_some((lists, Single::Read(segment)))
+        (segment.position % 4 == 0).then_some((lists, segment))
     }
 
+    /// Returns the lists that these bytes encode, and their only segment, if that is in the write
+    /// list. Returns `None` for all other bytes, well-formed or not.
     #[inline(always)]
-    fn single_write(bytes: &'a [u8; LEN]) -> Option<(Self, Single)> {
-        let (_, chunk) = bytes.split_first_chunk::<4>()?;
-        let (chunk, absent) = chunk.split_first_chunk::<WRITE_CHUNK>()?;
-        let [_, _, _, _, n0, n1, n2, n3, segment @ ..] = chunk;
+    pub(in super::super) fn one_write(bytes: &'a [u8; LEN]) -> Option<(Self, Segment)> {
+        // An absent read list, the word that announces a chunk, and the number of its segments.
+        const HEAD: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1];
+        let (_, rest) = bytes.split_first_chunk::<4>()?;
+        let (chunk, absent) = rest.split_first_chunk::<WRITE_CHUNK>()?;
         let absent = u64::from_ne_bytes(*absent.first_chunk()?) == 0;
-        let only = absent && u32::from_be_bytes([*n0, *n1, *n2, *n3]) == 1;
+        if bytes.first_chunk() != Some(&HEAD) || !absent {
+            return None;
+        }
         // INVARIANT: the bytes are the word 1, the count 1, and one segment.
         let lists = Self {
             writes: chunk,
             ..Self::EMPTY
         };
-        only.then(|| (lists, Single::Write(Segment::from_bytes(segment))))
+        Some((lists, Segment::from_bytes(chunk.last_chunk()?)))
     }
 
     /// Returns the segment of the read list, if it has exactly one.

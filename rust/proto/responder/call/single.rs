@@ -4,56 +4,63 @@
 //!
 //! State: live.
 
-use super::super::super::super::wire::{Lists, Prefix, ReadSegment, Segment, Single, Version};
+use super::super::super::super::wire::{OneSegment, ReadSegment, Segment, Version};
 use super::super::limits::Limits;
 use super::{check_segment, Call};
 
 impl<'a> Call<'a> {
-    /// Makes a call of a message with the `lists`, whose only segment is `single`. Returns `None`
-    /// if anything is wrong with it; [`Call::check`] finds the error.
+    /// Makes a call of a message whose only segment is in the read list. Returns `None` if anything
+    /// is wrong with it; [`Call::check`] finds the error.
     #[inline(always)]
-    pub(in super::super) fn single(
-        prefix: &Prefix,
+    pub(in super::super) fn one_read(
+        message: &OneSegment<'a, ReadSegment>,
         version: Version,
-        (lists, single): (Lists<'a>, Single),
-        inline: &'a [u8],
         limits: &Limits,
     ) -> Option<Self> {
-        // CAST: `usize` has at least 32 bits.
-        if inline.len() > limits.max_call as usize {
-            return None;
-        }
-        let call = Self {
-            lists,
-            ..Self::plain(prefix, version, inline)
-        };
-        match single {
-            Single::Read(read) => call.with_read(&read, limits),
-            Single::Write(segment) => call.with_write(&segment, limits),
-        }
-    }
-
-    /// Adds the only read segment.
-    #[inline(always)]
-    fn with_read(mut self, read: &ReadSegment, limits: &Limits) -> Option<Self> {
-        let bytes = read.segment.length;
+        let mut call = Self::one_segment(message, version, limits)?;
+        let ReadSegment { position, segment } = message.segment;
+        let bytes = segment.length;
         // A chunk at position zero is the whole call, and has no call beside it.
-        let placed = read.position != 0 && read.position <= self.len;
-        let len = self.len.checked_add(bytes.checked_next_multiple_of(4)?)?;
+        let placed = position != 0 && position <= call.len;
+        let len = call.len.checked_add(bytes.checked_next_multiple_of(4)?)?;
         if !placed || len > limits.max_call || !fits(bytes, bytes, limits, limits.read_wrs) {
             return None;
         }
-        (self.len, self.pulled, self.reads) = (len, bytes, 1);
-        self.position = Some(read.position);
-        self.with_segment(&read.segment, limits)
+        (call.len, call.pulled, call.reads) = (len, bytes, 1);
+        call.position = Some(position);
+        call.with_segment(&segment, limits)
     }
 
-    /// Adds the only segment of the write list.
+    /// Makes a call of a message whose only segment is in the write list. Returns `None` if
+    /// anything is wrong with it; [`Call::check`] finds the error.
     #[inline(always)]
-    fn with_write(self, segment: &Segment, limits: &Limits) -> Option<Self> {
+    pub(in super::super) fn one_write(
+        message: &OneSegment<'a, Segment>,
+        version: Version,
+        limits: &Limits,
+    ) -> Option<Self> {
+        let call = Self::one_segment(message, version, limits)?;
+        let segment = &message.segment;
         let written = segment.length.min(limits.max_reply);
-        fits(segment.length, written, limits, limits.write_wrs)
-            .then(|| self.with_segment(segment, limits))?
+        if !fits(segment.length, written, limits, limits.write_wrs) {
+            return None;
+        }
+        call.with_segment(segment, limits)
+    }
+
+    /// Makes a call of a message whose segment is still to be checked.
+    #[inline(always)]
+    fn one_segment<S>(
+        message: &OneSegment<'a, S>,
+        version: Version,
+        limits: &Limits,
+    ) -> Option<Self> {
+        // CAST: `usize` has at least 32 bits.
+        let inline = message.payload.len() <= limits.max_call as usize;
+        inline.then(|| Self {
+            lists: message.lists,
+            ..Self::plain(&message.prefix, version, message.payload)
+        })
     }
 
     /// Checks the segment, and takes its R_key.

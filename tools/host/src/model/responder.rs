@@ -10,7 +10,7 @@ use crate::proto::inline::Thresholds;
 use crate::proto::requester::credits::Flow;
 use crate::proto::responder::call::{Call, LONGEST_SEGMENT};
 use crate::proto::responder::grant::Grant;
-use crate::proto::responder::intake::{take, Arrival};
+use crate::proto::responder::intake::{take, take_read, Arrival};
 use crate::proto::responder::limits::Limits;
 use crate::proto::responder::marks::{Mark, Marks, MOST};
 use crate::proto::responder::placement::{Part, Source};
@@ -39,6 +39,7 @@ enum Origin {
 
 /// Calls are put together as the model does, byte by byte, or refused where the model cannot.
 pub fn intake(data: &[u8]) {
+    assert_eq!(take_read(data, &LIMITS), take(data, &LIMITS));
     let Ok(Arrival::Call(call)) = take(data, &LIMITS) else {
         if let Some((message, lists)) = well_formed_call(data) {
             assert_eq!(model_call(&message, &lists), None, "refused: {message:?}");
