@@ -21,7 +21,13 @@ from recorded import GETATTR, READ, lines
 
 from nfsrdma import connections
 
-_STATE = (1200, "xprtrdma_conn_state: peer=[10.0.0.1]:20049 Disconnected: Up -> Draining")
+_PEER = "peer=[10.0.0.1]:20049"
+_STATE = (1200, f"xprtrdma_conn_state: {_PEER} disconnected: up -> draining")
+_REFUSED = [
+    (1300 + number, f"xprtrdma_connect: {_PEER} rc=-111 connection status=-111")
+    for number in range(3)
+]
+_TRIED = (1400, f"xprtrdma_conn_state: {_PEER} start: idle -> resolving")
 
 
 class Source:
@@ -43,7 +49,7 @@ class Source:
 
 
 def _data() -> Data:
-    source = Source(list(parse(lines([*READ, *GETATTR, _STATE]))))
+    source = Source(list(parse(lines([*READ, *GETATTR, _STATE, *_REFUSED, _TRIED]))))
     return record(FakeHost(), source, 0, None)
 
 
@@ -55,7 +61,7 @@ def test_recording() -> None:
     ]
     assert data.groups["nfsv4 READ", "inline, write chunk"].rtts == [2100]
     assert data.sizes == {0: 1, 65536: 1}
-    assert [name for _, name, _ in data.noted] == ["conn_state"]
+    assert [name for _, name, _ in data.noted] == ["conn_state", *["connect"] * 3]
     assert [conn.peer for conn in data.looks[0][1]] == ["10.0.0.1:20049"]
     assert data.lost == 3
 
@@ -102,7 +108,8 @@ def test_page_shows_what_was_recorded() -> None:
     assert "READ: inline, write chunk" in text
     assert "2.10 ms" in text
     assert "up to 64.0 KiB" in text
-    assert "Disconnected: Up -&gt; Draining" in text
+    assert "disconnected: up -&gt; draining" in text
+    assert "rc=-111 connection status=-111 (3 times, the last at " in text
     assert "no room for 3 events" in text
 
 

@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 from typing import Any
 
 from .. import doctor
 from ..connections import Connection
 from ..table import size, span
-from .record import Data, Group, largest
+from .record import Data, Group, is_mark, largest
 from .svg import Curve, Range, bars, curves, ranges
 
 _STYLE = """
@@ -27,6 +28,7 @@ p.about, td.soft, p.soft { color: var(--soft); }
 table { border-collapse: collapse; font-size: 0.92em; } th { text-align: left; font-weight: 600; }
 th, td { padding: 0.2em 1em 0.2em 0; border-bottom: 1px solid var(--faint);
   font-variant-numeric: tabular-nums; vertical-align: top; }
+td:first-child { white-space: nowrap; }
 div.wide { overflow-x: auto; } code, pre { font-size: 0.92em; } pre { margin: 0.2em 0 0.8em 1.2em; }
 svg { width: 100%; height: auto; font-size: 12px; } svg text { fill: var(--ink); }
 line.grid { stroke: var(--faint); } line.thin { stroke: var(--one); }
@@ -184,7 +186,9 @@ def _credits(data: Data, mask: Callable[[str], str]) -> str:
         for conn in looked:
             seen.setdefault(conn["id"], []).append((since, conn))
     marks = [
-        (since, f"{name}: {mask(text)}") for since, name, text in data.noted if _is_mark(name, text)
+        (since, mask(text))
+        for since, name, text in data.noted
+        if name == "conn_state" and is_mark(text)
     ]
     parts = []
     for looks in seen.values():
@@ -198,14 +202,14 @@ def _credits(data: Data, mask: Callable[[str], str]) -> str:
     return "".join(parts) + explain if parts else "<p class=soft>No connection was seen.</p>"
 
 
-def _is_mark(name: str, text: str) -> bool:
-    return name == "conn_state" and text.endswith(("-> Up", "-> Draining"))
-
-
 def _events(data: Data, mask: Callable[[str], str]) -> str:
     if not data.noted:
         return "<p class=soft>None.</p>"
-    rows = [(f"{since:.3f} s", escape(name), _safe(text, mask)) for since, name, text in data.noted]
+    rows = []
+    for (name, text), same in groupby(data.noted, key=lambda noted: noted[1:]):
+        times = [since for since, _, _ in same]
+        often = f" ({len(times)} times, the last at {times[-1]:.3f} s)" if len(times) > 1 else ""
+        rows.append((f"{times[0]:.3f} s", escape(name), _safe(text, mask) + often))
     return _table(("time", "event", "what"), rows)
 
 

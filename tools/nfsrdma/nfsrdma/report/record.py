@@ -105,6 +105,18 @@ class Data:
         self.sizes[size] = self.sizes.get(size, 0) + 1
 
 
+def is_noted(event: Event) -> bool:
+    """Whether an event is worth a line; of the states of a connection, those when it is up."""
+    if event.name == "xprtrdma_conn_state":
+        return is_mark(event.rest)
+    return event.name in _NAMES
+
+
+def is_mark(text: str) -> bool:
+    """Whether a state of a connection means that it was made or lost."""
+    return text.endswith("-> up") or " up -> " in text
+
+
 class Recorder:
     """Records until it is told to end."""
 
@@ -119,7 +131,7 @@ class Recorder:
     def pump(self) -> None:
         """Takes what has come since the last call."""
         since = time.monotonic() - self._begin
-        for event in self._source.read(_STEP):
+        for event in self._source.read():
             self._take(event)
         if since >= self._next_look:
             self._next_look = since + _LOOK
@@ -127,9 +139,9 @@ class Recorder:
         self.data.seconds = time.monotonic() - self._begin
 
     def _take(self, event: Event) -> None:
-        if event.name in _NAMES and len(self.data.noted) < _MOST_NOTED:
+        if is_noted(event) and len(self.data.noted) < _MOST_NOTED:
             # The clock of the trace is the one of time.monotonic().
-            since = event.time - self._begin
+            since = max(0.0, event.time - self._begin)
             self.data.noted.append((since, event.name.removeprefix("xprtrdma_"), event.rest))
         rpc = self._assembler.feed(event)
         self._assembler.others.clear()
@@ -156,12 +168,18 @@ def record(
     recorder = Recorder(host, source)
     if running:
         for _ in running():
-            recorder.pump()
+            _step(recorder)
     else:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            recorder.pump()
+            _step(recorder)
     return recorder.end()
+
+
+def _step(recorder: Recorder) -> None:
+    # Waiting for an event would wake this program for each of them.
+    time.sleep(_STEP)
+    recorder.pump()
 
 
 def largest(groups: dict[tuple[str, str], Group], most: int) -> Sequence[tuple[str, str]]:

@@ -51,7 +51,7 @@ def _wait(sampler: Sampler, screen: Screen, look: Look, sample: Sample) -> bool:
             return False
         if key and press(look, key):
             screen.show(frame(sample, look))
-        sampler.pump(0)
+        sampler.pump()
     return True
 
 
@@ -79,9 +79,9 @@ def batch(
     for number in range(frames):
         end = time.monotonic() + look.interval
         while time.monotonic() < end:
-            sampler.pump(_STEP)
-            if not sampler.traces:
-                time.sleep(_STEP)
+            # Waiting for an event would wake this program for each of them.
+            time.sleep(min(_STEP, look.interval))
+            sampler.pump()
         sample = sampler.take()
         if as_json:
             show(json.dumps(describe(sample)))

@@ -66,19 +66,14 @@ class Sampler:
         self._used = _used()
         self._before = mountstats.read(host)
 
-    @property
-    def traces(self) -> bool:
-        """Whether there are latencies."""
-        return self._source is not None
-
-    def pump(self, patience: float) -> None:
-        """Takes events; waits up to `patience` seconds for one."""
+    def pump(self) -> None:
+        """Takes the events that are there."""
         if self._source:
-            self._latencies.feed(self._source.read(patience))
+            self._latencies.feed(self._source.read())
 
     def take(self) -> Sample:
         """Ends the interval and begins the next one."""
-        self.pump(0)
+        self.pump()
         now, used, after = self._now(), _used(), mountstats.read(self._host)
         seconds = max(now - self._begin, 0.001)
         sample = Sample(seconds, operations=mountstats.increase(self._before, after))

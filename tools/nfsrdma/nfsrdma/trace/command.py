@@ -114,7 +114,9 @@ def trace(wish: Wish, source: Source, run: Callable[[Sequence[str]], Iterator[in
     status = 0
     try:
         for ended in run(wish.command):
-            _take(wish, assembler, told, source.read(_STEP))
+            # Waiting for an event would wake this program for each of them.
+            time.sleep(_STEP)
+            _take(wish, assembler, told, source.read())
             status = ended or 0
     except KeyboardInterrupt:
         pass
