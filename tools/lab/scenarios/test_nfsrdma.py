@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command nfsrdma shows what the guests do, and its doctor finds what is broken there."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from lab import paths
+from lab.fixtures import Tunables
+from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
+
+TOOL = "/run/nfsrdma/command"
+SERVER = f"{SERVER_ADDRESS}:20049"
+CONNECTIONS = "/sys/kernel/debug/rpcrdma/connections"
+
+pytestmark = pytest.mark.needs_ours
+
+
+def _packed() -> bytes:
+    """Returns the command as a tar."""
+    tree, data = paths.ROOT / "tools/nfsrdma", io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        tar.add(tree / "command", "command")
+        for file in sorted((tree / "nfsrdma").rglob("*.py")):
+            tar.add(file, str(file.relative_to(tree)))
+    return data.getvalue()
+
+
+@pytest.fixture
+def tools(pair: Pair) -> Pair:
+    """The pair, with the command on both guests."""
+    data = _packed()
+    for guest in (pair.client, pair.server):
+        guest.sh("mkdir -p /run/nfsrdma && tar -x -C /run/nfsrdma", stdin=data)
+    return pair
+
+
+def _nfsrdma(guest: Guest, arguments: str, timeout: float = 60) -> str:
+    return guest.sh(f"{TOOL} {arguments}", timeout=timeout)
+
+
+def _doctor(guest: Guest, server: str = "") -> dict[str, str]:
+    """Returns what the doctor advises, by the name of the finding."""
+    done = guest.run(f"{TOOL} doctor --json {server}")
+    told = json.loads(done.stdout)
+    wrong = any(finding["severity"] != "note" for finding in told["findings"])
+    assert done.status == (3 if wrong else 0)
+    return {finding["finding"]: finding["mend"] for finding in told["findings"]}
+
+
+def test_list(tools: Pair) -> None:
+    """Without a mount, with one, and on the server."""
+    assert "Connections\n  none\nMounts\n  none\n" in _nfsrdma(tools.client, "list")
+    tools.mount("4.2", options="rsize=65536,wsize=65536")
+    tools.client.sh(f"ls {MOUNT_POINT}")
+    told = _nfsrdma(tools.client, "list").splitlines()
+    assert re.match(rf"  client  {re.escape(SERVER)} +{tools.setup.link}0/1 +[12] +up ", told[2])
+    assert f"  {MOUNT_POINT}  server:/export  NFSv4.2  {SERVER_ADDRESS}" in told[4]
+    assert told[4].endswith("rsize=65536 wsize=65536")
+    listed = json.loads(_nfsrdma(tools.client, "list --json"))
+    assert listed["connections"][0]["peer"] == SERVER
+    served = _nfsrdma(tools.server, "list")
+    assert served.endswith("Listeners\n  rdma port 20049\n")
+    tools.umount()
+
+
+@pytest.mark.needs_our_server
+@pytest.mark.server
+def test_list_on_the_server(tools: Pair) -> None:
+    """The server shows the client's connection."""
+    tools.mount("4.2")
+    tools.client.sh(f"ls {MOUNT_POINT}")
+    assert f"  server  {CLIENT_ADDRESS}:" in _nfsrdma(tools.server, "list")
+    assert _doctor(tools.server) == {}
+    tools.umount()
+
+
+def test_doctor_of_a_healthy_client(tools: Pair) -> None:
+    """Nothing is wrong, and each step says what it has looked at."""
+    tools.mount("4.2")
+    tools.client.sh(f"ls {MOUNT_POINT}")
+    told = _nfsrdma(tools.client, "doctor server")
+    assert told.endswith("\nNothing is wrong.\n")
+    assert (f"RDMA port 20049 of {SERVER_ADDRESS} answers" in told) == (tools.setup.link == "rxe")
+    for line in (
+        r"ok   module     rpcrdma \S+ is loaded",
+        rf"ok   device     {tools.setup.link}0/1 on \w+ is active: .*{CLIENT_ADDRESS}",
+        rf"ok   route      {SERVER_ADDRESS} is reached through \w+ \({tools.setup.link}0\)",
+        rf"ok   connection client {SERVER}: version [12], up for \d+s",
+    ):
+        assert re.search(line, told), line
+    tools.umount()
+
+
+def test_doctor_without_the_module(tools: Pair) -> None:
+    """A module that is neither loaded nor installed is the first thing to mend."""
+    tools.unload()
+    try:
+        release = tools.client.sh("uname -r").strip()
+        mend = f"apt install rpcrdma-dkms linux-headers-{release}"
+        assert _doctor(tools.client)["module-not-installed"] == mend
+    finally:
+        tools.load()
+
+
+def test_doctor_on_the_way_to_a_server(tools: Pair) -> None:
+    """Names, routes and neighbours that do not lead to a server."""
+    tools.client.sh("ip link add nowhere0 type dummy && ip link set nowhere0 up")
+    tools.client.sh("ip route add 192.0.2.0/24 dev nowhere0")
+    try:
+        assert "name-unknown" in _doctor(tools.client, "nonsense.invalid")
+        assert "address-local" in _doctor(tools.client, "127.0.0.1")
+        mend = _doctor(tools.client, "192.0.2.7")["route-not-rdma"]
+        assert re.fullmatch(r"ip route replace 192\.0\.2\.7 dev \w+", mend)
+        tools.client.sh("ip route add unreachable 198.51.100.0/24")
+        assert "no-route" in _doctor(tools.client, "198.51.100.1")
+        # The neighbour is tried, and does not answer.
+        tools.client.run("timeout 5 bash -c 'echo > /dev/tcp/10.0.0.77/1'")
+        assert "neighbour-failed" in _doctor(tools.client, "10.0.0.77")
+    finally:
+        tools.client.sh("ip link del nowhere0; ip route del unreachable 198.51.100.0/24 || true")
+
+
+@pytest.mark.rxe_only
+def test_doctor_sees_a_link_that_is_down(tools: Pair) -> None:
+    """The command that the doctor names brings the link back."""
+    netdev = tools.client.sh(f"ip -o -4 address | grep -w {CLIENT_ADDRESS}").split()[1]
+    addresses = tools.client.sh(f"ip -6 -o address show dev {netdev} scope global").split("inet6 ")
+    tools.client.sh(f"ip link set {netdev} down")
+    mend = _doctor(tools.client).get("link-down", "")
+    tools.client.sh(mend or f"ip link set {netdev} up")
+    for address in addresses[1:]:
+        tools.client.run(f"ip address add {address.split()[0]} dev {netdev}")
+    assert mend == f"ip link set {netdev} up"
+    assert "link-down" not in _doctor(tools.client)
+
+
+def test_doctor_sees_settings(tools: Pair, tunables: Tunables) -> None:
+    """Values below the defaults, and a version that is fixed."""
+    tunables.set(rdma_slot_table_entries=16, rdma_version=1)
+    found = _doctor(tools.client)
+    assert found["setting-low"] == "sysctl sunrpc.rdma_slot_table_entries=128"
+    assert "version-fixed" in found
+    tools.client.sh(found["setting-low"].replace("sysctl ", "sysctl -w "))
+    assert "setting-low" not in _doctor(tools.client)
+
+
+def test_doctor_sees_a_server_that_refuses(tools: Pair) -> None:
+    """On the client connections are refused; on the server nothing listens; the command helps."""
+    tools.mount("4.2")
+    tools.server.sh("rpc.nfsd 0 && rpc.nfsd 4")
+    tools.client.sh(f"(ls {MOUNT_POINT}/x || true) > /dev/null 2>&1 &")
+    tools.client.sh(
+        f"timeout 40 sh -c 'until grep -q error=-111 {CONNECTIONS}; do sleep 0.5; done'"
+    )
+    assert "refused" in _doctor(tools.client)
+    # Over iWARP a port cannot be asked without a queue pair.
+    if tools.setup.link == "rxe":
+        assert "port-refused" in _doctor(tools.client, "server")
+    told = _nfsrdma(tools.client, "list")
+    assert re.search(r"down, \d+ failed .* peer\n", told)
+    mend = _doctor(tools.server)["no-listener"].splitlines()[0]
+    tools.server.sh(mend)
+    # The lab's usual server has the stock module.
+    assert set(_doctor(tools.server)) <= {"module-stock"}
+    tools.client.sh(f"ls {MOUNT_POINT}", timeout=60)
+    assert _doctor(tools.client) == {}
+    tools.server.sh(f"rpc.nfsd {tools.setup.threads}")
+    tools.umount()
+
+
+def test_failed_mount_says_why(tools: Pair) -> None:
+    """A mount that is refused leaves one line with cause and next step in the log."""
+    before = tools.client.sh("dmesg | wc -l").strip()
+    options = "proto=rdma,port=20050,vers=3,nolock,retry=0"
+    command = f"mount -t nfs -o {options} server:/export {MOUNT_POINT}"
+    assert tools.client.run(f"mkdir -p {MOUNT_POINT}; {command}", timeout=120).status
+    said = tools.client.sh(f"dmesg | tail -n +{int(before) + 1} | grep rpcrdma").splitlines()
+    wanted = f"connecting to {SERVER_ADDRESS} port 20050: the host answers, but nothing listens"
+    assert said
+    assert all(wanted in line and "; next: rpc.nfsd --rdma" in line for line in said)
+
+
+@contextmanager
+def _file(pair: Pair) -> Iterator[str]:
+    """A file of a mount that is in no cache."""
+    pair.mount("4.2", options="rsize=65536,wsize=65536")
+    path = f"{MOUNT_POINT}/traced"
+    pair.client.sh(f"dd if=/dev/zero of={path} bs=64k count=4 2>/dev/null; sync")
+    pair.client.sh("echo 3 > /proc/sys/vm/drop_caches")
+    try:
+        yield path
+    finally:
+        pair.client.sh(f"rm -f {path}")
+        pair.umount()
+
+
+def test_trace(tools: Pair) -> None:
+    """A READ and a WRITE are told from begin to end, and nothing of the trace remains."""
+    with _file(tools) as path:
+        told = _nfsrdma(tools.client, f"trace -- dd if={path} of=/dev/null bs=64k count=1")
+        read = next(part for part in told.split("\nnfs") if re.match(r"v4 READ", part))
+        for words in (
+            "begins",
+            r"region \d+ maps 65536 bytes that the server may write",
+            "offers 65536 bytes in a write chunk",
+            "the call goes inline; the data of the reply is expected in a write chunk",
+            "is sent",
+            "has its reply; the server grants",
+            "round trip",
+            "ends",
+        ):
+            assert re.search(words, read), (words, read)
+        assert "inline, write chunk" in told.splitlines()[-1]
+        write = f"trace --json dd if=/dev/zero of={path} bs=64k count=1 oflag=direct"
+        rpcs = [json.loads(line) for line in _nfsrdma(tools.client, write).splitlines()]
+        (call,) = (rpc for rpc in rpcs if rpc["procedure"] == "WRITE")
+        assert (call["call_form"], call["registered"]) == ("read chunk", 65536)
+        assert call["complete"]
+        again = f"trace --xid {call['xid']} true"
+        assert "0 RPCs" in _nfsrdma(tools.client, again)
+    assert tools.client.sh("ls /sys/kernel/tracing/instances") == ""
+
+
+def _busy(path: str) -> str:
+    """Returns a command that reads a file again and again until /run/busy goes."""
+    read = f"dd if={path} of=/dev/null bs=64k iflag=direct 2>/dev/null"
+    return f"touch /run/busy; (while [ -e /run/busy ]; do {read}; done) > /dev/null 2>&1 &"
+
+
+def test_top(tools: Pair) -> None:
+    """Rates and latencies of READs are shown, by operation and form."""
+    with _file(tools) as path:
+        tools.client.sh(_busy(path))
+        try:
+            told = _nfsrdma(tools.client, "top --count 2 --interval 1")
+            sample = json.loads(_nfsrdma(tools.client, "top --count 1 --interval 2 --json"))
+            quiet = _nfsrdma(tools.client, "top --count 1 --interval 1 --no-trace")
+        finally:
+            tools.client.sh("rm /run/busy")
+    assert told.count("nfsrdma top, every 1 s") == 2
+    assert re.search(r"^  READ +\d+\.\d ", told, re.M)
+    assert re.search(r"^  inline, write chunk +\d+\.\d ", told, re.M)
+    assert re.search(r"^cost: .* of a processor .*; tracing .* events/s", told, re.M)
+    _compare(sample)
+    assert "no tracing" in quiet
+
+
+def _compare(sample: dict[str, Any]) -> None:
+    """Checks that counters and trace events agree about READs."""
+    counted = sample["operations"]["READ"]["per_second"]
+    traced = sample["forms"]["inline, write chunk"]
+    assert counted > 0
+    assert traced["per_second"] == pytest.approx(counted, rel=0.3)
+    assert 0 < traced["median_us"] <= traced["p99_us"]
+    assert sample["events_lost"] == 0
+
+
+_IN_A_TERMINAL = """
+import os, pty, select, sys, time
+child, master = pty.fork()
+if child == 0:
+    os.execv(sys.argv[1], [sys.argv[1], "top", "--interval", "0.5"])
+shown, keys, end = "", [b"h", b"h", b"b", b"q"], time.monotonic() + 40
+while time.monotonic() < end:
+    if select.select([master], [], [], 1)[0]:
+        try:
+            shown += os.read(master, 65536).decode()
+        except OSError:
+            break
+    if keys and "Operations of mounts" in shown:
+        os.write(master, keys.pop(0))
+        time.sleep(0.3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+sys.stdout.write(shown)
+"""
+
+
+def test_top_in_a_terminal(tools: Pair) -> None:
+    """The display comes, obeys keys, and gives the screen back."""
+    tools.mount("4.2")
+    tools.client.write("/run/terminal.py", _IN_A_TERMINAL.encode())
+    told = tools.client.sh(f"TERM=xterm python3 /run/terminal.py {TOOL}", timeout=90)
+    assert told.startswith("0\n")
+    assert "\x1b[?1049h" in told
+    assert "longer or shorter intervals" in told
+    assert "\x1b[?1049l" in told
+    tools.umount()
+
+
+def test_report(tools: Pair) -> None:
+    """The page has the READs of the recorded command, and no address if masked."""
+    with _file(tools) as path:
+        read = f"dd if={path} of=/dev/null bs=64k count=4 iflag=direct"
+        told = _nfsrdma(tools.client, f"report --mask -o /run/report.html -- {read}")
+        page = tools.client.read("/run/report.html")
+        _nfsrdma(tools.client, f"report --json -o /run/report.json -- {read}")
+        recording = json.loads(tools.client.read("/run/report.json"))
+    assert re.search(r"/run/report.html: [1-9]\d* calls", told)
+    assert "READ: inline, write chunk" in page
+    assert page.count("<svg") >= 3
+    assert "10.0.0." not in page
+    assert "/export" not in page
+    (read_rows,) = (row for row in recording["operations"] if row["operation"].endswith(" READ"))
+    assert read_rows["calls"] == 4
+    assert recording["sizes"]["65536"] >= 4
+    assert recording["connections"][0]["connections"][0]["peer"] == SERVER
+
+
+def test_commands_say_what_is_missing(tools: Pair) -> None:
+    """Without the module each subcommand ends with a line that says so."""
+    tools.unload()
+    try:
+        for arguments in ("list", "trace true", "top --count 1", "report -o /run/x true"):
+            done = tools.client.run(f"{TOOL} {arguments}")
+            assert done.status == 1
+            assert done.stderr == b"nfsrdma: the module is not loaded: modprobe rpcrdma\n"
+    finally:
+        tools.load()
