@@ -63,7 +63,10 @@ impl Single {
     #[inline]
     pub const fn send_len(&self) -> u32 {
         // CAST: two small constants.
-        let header = (self.version.min_header() + v1::len::write_chunk(1)) as u32;
+        let header = self
+            .version
+            .min_header()
+            .saturating_add(v1::len::write_chunk(1)) as u32;
         let rest = self.len.saturating_sub(self.behind);
         header.saturating_add(self.mark.start).saturating_add(rest)
     }
