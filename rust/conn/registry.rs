@@ -19,12 +19,16 @@
 
 use kernel::fmt;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::time::{Instant, Monotonic};
 
 use crate::observe::connections::{History, Line, Loss, Role, Up};
 use crate::observe::debugfs::Listing;
 use crate::observe::trace::Peer;
+
+/// The room that is made when there is none left.
+const MORE_ROOM: usize = 16;
 
 /// A connection that can be shown.
 pub(crate) trait Shown: Send + Sync {
@@ -35,17 +39,12 @@ pub(crate) trait Shown: Send + Sync {
 /// The connections of the module.
 #[pin_data]
 pub(crate) struct Registry {
-    #[pin]
-    entries: Mutex<Entries>,
-}
-
-/// # Invariants
-///
-/// The numbers of the entries rise.
-struct Entries {
     /// The number of the latest entry.
-    last: u64,
-    list: KVec<Arc<Entry>>,
+    last: Atomic<u64>,
+    /// The entries in any order. Nothing is allocated with the lock held: a connection is made on
+    /// behalf of a writeback, too.
+    #[pin]
+    entries: Mutex<KVec<Arc<Entry>>>,
 }
 
 #[pin_data]
@@ -79,13 +78,10 @@ impl Registry {
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Arc<Self>> {
-        let entries = Entries {
-            last: 0,
-            list: KVec::new(),
-        };
         Arc::pin_init(
             pin_init!(Self {
-                entries <- new_mutex!(entries, "rpcrdma::Registry::entries"),
+                last: Atomic::new(0),
+                entries <- new_mutex!(KVec::new(), "rpcrdma::Registry::entries"),
             }),
             GFP_KERNEL,
         )
@@ -97,29 +93,56 @@ impl Registry {
     ///
     /// `ENOMEM`.
     pub(crate) fn enrol(self: &Arc<Self>, role: Role, net: u64, peer: Peer) -> Result<Enrolled> {
-        let mut entries = self.entries.lock();
-        let id = entries.last + 1;
+        let id = self.last.fetch_add(1, Relaxed) + 1;
         let entry = Entry::new(id, role, net, peer)?;
-        // INVARIANT: `id` is greater than the number of every entry.
-        entries.list.push(entry.clone(), GFP_KERNEL)?;
-        entries.last = id;
-        drop(entries);
+        self.add(entry.clone())?;
         Ok(Enrolled {
             registry: self.clone(),
             entry,
         })
     }
 
+    fn add(&self, entry: Arc<Entry>) -> Result {
+        loop {
+            let mut entries = self.entries.lock();
+            if entries.len() < entries.capacity() {
+                // There is room.
+                let _ = entries.push_within_capacity(entry);
+                return Ok(());
+            }
+            let room = entries.len() + MORE_ROOM;
+            drop(entries);
+            self.grow(room)?;
+        }
+    }
+
+    /// Makes room for `room` entries.
+    fn grow(&self, room: usize) -> Result {
+        let mut larger = KVec::with_capacity(room, GFP_KERNEL)?;
+        let mut entries = self.entries.lock();
+        if entries.len() < larger.capacity() {
+            for entry in entries.drain_all() {
+                // There is room.
+                let _ = larger.push_within_capacity(entry);
+            }
+            core::mem::swap(&mut *entries, &mut larger);
+        }
+        drop(entries);
+        drop(larger);
+        Ok(())
+    }
+
     /// Returns the entry with the lowest number after `id`.
     fn after(&self, id: u64) -> Option<Arc<Entry>> {
         let entries = self.entries.lock();
-        entries.list.iter().find(|entry| entry.id > id).cloned()
+        let later = entries.iter().filter(|entry| entry.id > id);
+        later.min_by_key(|entry| entry.id).cloned()
     }
 
     fn remove(&self, id: u64) {
         let mut entries = self.entries.lock();
-        let place = entries.list.iter().position(|entry| entry.id == id);
-        let removed = place.and_then(|place| entries.list.remove(place).ok());
+        let place = entries.iter().position(|entry| entry.id == id);
+        let removed = place.and_then(|place| entries.remove(place).ok());
         drop(entries);
         drop(removed);
     }
@@ -297,6 +320,24 @@ mod tests {
         assert!(!contains(&registry, "id=1 ") && contains(&registry, "id=2 role=server "));
         drop(second);
         assert!(!contains(&registry, "id="));
+        Ok(())
+    }
+
+    #[test]
+    fn many_entries_are_shown_in_the_order_of_their_numbers() -> Result {
+        let registry = Registry::new()?;
+        let mut enrolled = KVec::new();
+        for _ in 0..2 * MORE_ROOM + 1 {
+            enrolled.push(registry.enrol(Role::Server, 1, peer())?, GFP_KERNEL)?;
+        }
+        let (mut id, mut count) = (0, 0);
+        while let Some(entry) = registry.after(id) {
+            assert!(entry.id > id);
+            (id, count) = (entry.id, count + 1);
+        }
+        assert_eq!(count, 2 * MORE_ROOM + 1);
+        drop(enrolled);
+        assert!(registry.after(0).is_none());
         Ok(())
     }
 
