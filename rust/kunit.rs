@@ -19,7 +19,7 @@ fn report(outcome: core::result::Result<(), &'static str>) -> Result {
 #[kunit_tests(rpcrdma_wire)]
 mod wire {
     use super::report;
-    use crate::wire::vectors::{cm_private, conf_rdma, error, lower, v1, v2, xchar};
+    use crate::wire::vectors::{cm_private, conf_rdma, error, lower, single, v1, v2, xchar};
     use kernel::prelude::*;
 
     #[test]
@@ -68,6 +68,11 @@ mod wire {
     }
 
     #[test]
+    fn one_chunk_of_one_segment() -> Result {
+        report(single::check())
+    }
+
+    #[test]
     fn texts_of_errors() -> Result {
         report(error::check())
     }
@@ -77,8 +82,8 @@ mod wire {
 mod proto {
     use super::report;
     use crate::proto::cases::{
-        answers, backward, conn, flow, grant, hostile, intake, legacy, plan, reassembly, reply,
-        respond, session, terms, version, xchar,
+        answers, arguments, backward, conn, flow, grant, hostile, intake, legacy, padded, plan,
+        reassembly, reply, respond, service, session, single, terms, version, xchar,
     };
     use kernel::prelude::*;
 
@@ -173,6 +178,11 @@ mod proto {
     }
 
     #[test]
+    fn calls_and_replies_with_one_segment() -> Result {
+        report(single::check())
+    }
+
+    #[test]
     fn grants() -> Result {
         report(grant::check())
     }
@@ -188,5 +198,16 @@ mod proto {
         report(legacy::check_done())?;
         report(legacy::check_padding())?;
         report(legacy::check_conf())
+    }
+
+    #[test]
+    fn calls_with_padding() -> Result {
+        report(padded::check())?;
+        report(arguments::check())
+    }
+
+    #[test]
+    fn configuration_service() -> Result {
+        report(service::check())
     }
 }

@@ -6,6 +6,7 @@
 //! fails.
 
 pub mod answers;
+pub mod arguments;
 pub mod backward;
 pub mod conn;
 pub mod flow;
@@ -21,6 +22,7 @@ pub mod reply;
 pub mod respond;
 pub mod service;
 pub mod session;
+pub mod single;
 pub mod terms;
 pub mod version;
 pub mod xchar;
@@ -54,6 +56,7 @@ pub fn check_all() -> Result<(), &'static str> {
     reassembly::check()?;
     intake::check()?;
     respond::check()?;
+    single::check()?;
     grant::check()?;
     hostile::check()?;
     hostile::check_reasons()?;
@@ -67,6 +70,7 @@ pub fn check_all() -> Result<(), &'static str> {
     legacy::check_padding()?;
     legacy::check_conf()?;
     legacy::check_round_up()?;
+    arguments::check()?;
     padded::check()?;
     service::check()
 }

@@ -9,6 +9,7 @@ pub mod cm_private;
 pub mod conf_rdma;
 pub mod error;
 pub mod lower;
+pub mod single;
 pub mod v1;
 pub mod v2;
 pub mod xchar;
@@ -39,5 +40,6 @@ pub fn check_all() -> Result<(), &'static str> {
     v2::check()?;
     lower::check()?;
     xchar::check()?;
-    error::check()
+    error::check()?;
+    single::check()
 }

@@ -275,6 +275,8 @@ pub fn check_liveness() -> Result<(), &'static str> {
         ensure!(looks == want, "count of checks");
         ensure!(liveness::is_suspicious(looks) == suspicious, "probe");
         ensure!(liveness::is_quiet(looks) == (want >= 2), "quiet");
+        let intervals = liveness::silent(looks);
+        ensure!(intervals == want.saturating_sub(1), "whole intervals");
     }
     ensure!(
         liveness::after(u32::MAX, false, true) == u32::MAX,

@@ -46,8 +46,10 @@ fn fill(g: &mut Grant, n: u32, more: u32) -> Check {
 fn check_growth(g: &mut Grant) -> Check {
     fill(g, 16, 16)?;
     ensure!(g.on_reply() == 16, "not before Receives are posted");
+    ensure!(g.granted() == 16, "granted so far");
     g.on_posted(16);
     ensure!(g.on_reply() == 32 && g.allowed() == 32, "twice as many");
+    ensure!(g.granted() == 32, "granted now");
     fill(g, 32, 8)?;
     g.on_posted(8);
     ensure!(g.on_reply() == 40 && g.posted() == 40, "the most");

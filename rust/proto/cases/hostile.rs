@@ -528,6 +528,15 @@ pub fn check_reasons() -> Check {
         matches!(reason(&[XID, 1, 1, 4, 2]), Some(Reason::Type(_))),
         "type"
     );
+    let reply = [XID, 1, 1, 2, 64, 64, 0, 0, 0, XID, 1];
+    ensure!(
+        matches!(reason(&reply), Some(Reason::Type(_))),
+        "a reply with padding"
+    );
+    let mut buf = [0; BUF];
+    let call = [XID, 1, 1, 2, 64, 64, 0, 0, 0, XID, 0].into_iter();
+    let call = take(message(&mut buf, call)?, &LIMITS);
+    ensure!(matches!(call, Ok(Arrival::Padded(_))), "call with padding");
     let other = reason(&[XID, 1, 1, 0, 0, 0, 0, 9, 0]);
     ensure!(matches!(other, Some(Reason::Message(_))), "message");
     let zeros = reason(&[XID, 1, 1, 0, 0, 0, 0, 0, 0]);

@@ -338,6 +338,7 @@ fn check_inline_length() -> Check {
         let bytes = encode(&mut buf, ListProc::Msg, len, |w| {
             let mut c = w.write_list()?.chunk()?;
             c.segment(segment(3, 64))?;
+            c.segment(segment(3, 64))?;
             c.end().finish()
         })?;
         let got = call(bytes, &limits).map(|call| call.total_len());
@@ -364,6 +365,7 @@ fn check_header_direction() -> Check {
                     return w.finish();
                 }
                 let mut c = w.chunk()?;
+                c.segment(segment(3, 64))?;
                 c.segment(segment(3, 64))?;
                 c.end().finish()
             });

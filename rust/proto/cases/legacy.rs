@@ -39,6 +39,7 @@ pub fn check_done() -> Check {
     );
     let late = w.try_call().ok_or("late call")?;
     ensure!(w.available() == 0, "all credits taken");
+    ensure!(w.calls() == 2, "calls in flight");
     w.on_reply(early, 3, 8);
     ensure!(w.unconfirmed() == 1, "reply to a call before RDMA_DONE");
     w.on_reply(late, 3, 8);

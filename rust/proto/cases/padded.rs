@@ -13,33 +13,38 @@ const XID: u32 = 0x0bad_cafe;
 /// A word of padding, as senders need not write zeros.
 const PAD: u32 = 0x5555_5555;
 /// The program and the versions of NFS, and a program that is not known.
-const NFS: u32 = 100_003;
-const OTHER: u32 = 200_000;
+pub(super) const NFS: u32 = 100_003;
+pub(super) const OTHER: u32 = 200_000;
 /// Words of the longest message.
 const WORDS: usize = 64;
 const BUF: usize = WORDS * 4;
 
 /// A message under construction.
-struct Words {
+pub(super) struct Words {
     words: [u32; WORDS],
     len: usize,
 }
 
 impl Words {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             words: [0; WORDS],
             len: 0,
         }
     }
 
-    fn add(&mut self, words: &[u32]) {
+    pub(super) fn add(&mut self, words: &[u32]) {
         for word in words {
             if let Some(place) = self.words.get_mut(self.len) {
                 *place = *word;
                 self.len = self.len.saturating_add(1);
             }
         }
+    }
+
+    /// Returns the number of words.
+    pub(super) const fn len(&self) -> usize {
+        self.len
     }
 
     fn bytes<'a>(&self, buf: &'a mut [u8; BUF]) -> &'a [u8] {
@@ -51,7 +56,7 @@ impl Words {
 }
 
 /// The RPC header of a call with AUTH_NONE, behind the XID and the direction.
-const fn rpc(program: u32, version: u32, procedure: u32) -> [u32; 10] {
+pub(super) const fn rpc(program: u32, version: u32, procedure: u32) -> [u32; 10] {
     [XID, 0, 2, program, version, procedure, 0, 0, 0, 0]
 }
 
@@ -94,7 +99,7 @@ fn plain(rpc: &[Part<'_>]) -> Words {
 }
 
 /// Takes the padding out of a message. Returns the error, or whether `want` was left.
-fn outcome(message: &Words, want: &Words) -> Result<bool, Unfit> {
+pub(super) fn outcome(message: &Words, want: &Words) -> Result<bool, Unfit> {
     let (mut buf, mut wanted) = ([0; BUF], [0; BUF]);
     let bytes = message.bytes(&mut buf);
     let decoded = Message::decode(bytes, &Limits::NONE).map_err(|_| Unfit::Type)?;

@@ -90,6 +90,7 @@ pub fn check() -> Check {
         ensure!(answer.request().is_some() == configured, "request");
     }
     check_others()?;
+    check_credential()?;
     check_pair()?;
     check_replies()?;
     check_room()
@@ -104,6 +105,21 @@ fn check_others() -> Check {
     );
     ensure!(!is_ours(bytes(&mut buf, &[XID, 0, 2], &[])), "no program");
     ensure!(!is_ours(&[]), "nothing");
+    Ok(())
+}
+
+/// Checks the longest credential, of 400 bytes (RFC 5531), and a longer one.
+fn check_credential() -> Check {
+    for (len, want) in [(400, &[0, 0, 0, 0][..]), (404, &[1, 1, 1])] {
+        let (mut head, mut wanted) = ([0; BUF], [0; BUF]);
+        let begin = bytes(&mut head, &[XID, 0, 2, PROGRAM, 1, 0, 1, len], &[]);
+        let mut asked = [0; 444];
+        for (place, byte) in asked.iter_mut().zip(begin) {
+            *place = *byte;
+        }
+        let want = bytes(&mut wanted, &[XID, 1], want);
+        ensure!(Answer::to(&asked, &OURS).bytes() == want, "credential");
+    }
     Ok(())
 }
 

@@ -116,7 +116,7 @@ fn take_written<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Ref
 /// Takes a call with one read chunk of one segment, with a few comparisons. Returns `None` for any
 /// other message, and for a call that is to be refused.
 #[inline(always)]
-fn one_read<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
+pub(in super::super) fn one_read<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
     let version = served(bytes, limits)?;
     let message = Message::split_one_read(version, bytes)?;
     if !one_call(&message) {
@@ -128,7 +128,7 @@ fn one_read<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
 /// Takes a call with one write chunk of one segment, with a few comparisons. Returns `None` for any
 /// other message, and for a call that is to be refused.
 #[inline(always)]
-fn one_write<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
+pub(in super::super) fn one_write<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
     let version = served(bytes, limits)?;
     let message = Message::split_one_write(version, bytes)?;
     if !one_call(&message) {
@@ -154,7 +154,7 @@ fn one_call<S>(message: &OneSegment<'_, S>) -> bool {
 /// Takes a call without chunks, by far the most common message, with a few comparisons. Returns
 /// `None` for any other message.
 #[inline(always)]
-fn plain<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
+pub(in super::super) fn plain<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
     let version = served(bytes, limits)?;
     let (prefix, direction, payload) = Message::split_plain(version, bytes)?;
     let is_call = begins_call(prefix.xid, payload) && direction != Some(Direction::Reply);

@@ -24,6 +24,7 @@ groups! {
     lower: vectors::lower::check;
     xchar: vectors::xchar::check;
     error: vectors::error::check;
+    one_segment: vectors::single::check;
     all_vectors: vectors::check_all;
     credits: cases::flow::check_credits;
     inline: cases::flow::check_inline;
@@ -37,6 +38,7 @@ groups! {
     reassembly: cases::reassembly::check;
     intake: cases::intake::check;
     respond: cases::respond::check;
+    single: cases::single::check;
     grant: cases::grant::check;
     hostile: cases::hostile::check;
     hostile_reasons: cases::hostile::check_reasons;
@@ -49,5 +51,8 @@ groups! {
     done: cases::legacy::check_done;
     padding: cases::legacy::check_padding;
     conf: cases::legacy::check_conf;
+    padded: cases::padded::check;
+    arguments: cases::arguments::check;
+    service: cases::service::check;
     all_cases: cases::check_all;
 }
