@@ -154,3 +154,95 @@ fn set(entry: &mut bindings::scatterlist, page: NonNull<bindings::page>, offset:
     entry.offset = offset;
     entry.length = len;
 }
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_rdma_fill)]
+mod tests {
+    use super::*;
+    use kernel::bindings::page;
+    use kernel::prelude::*;
+
+    const PAGE: u32 = kernel::page::PAGE_SIZE as u32;
+
+    /// Returns entries of an array: pages with these numbers, of which 0 is a missing one.
+    fn slots<const N: usize>(numbers: [usize; N]) -> [*mut page; N] {
+        numbers.map(|n| core::ptr::null_mut::<page>().wrapping_add(n))
+    }
+
+    /// Fills a region of six entries, and returns number, offset and length of each piece.
+    fn filled(payload: &mut Payload<'_>, depth: u32, longest: u32) -> Result<KVec<[usize; 3]>> {
+        let mut entries: [bindings::scatterlist; 6] = pin_init::zeroed();
+        let shape = Shape {
+            depth,
+            gaps: false,
+            longest: longest * PAGE,
+            longest_pages: longest,
+        };
+        let before = payload.len();
+        let (used, bytes) = payload.fill(&mut entries, shape);
+        let mut pieces = KVec::new();
+        for entry in entries.iter().take(used.unsigned_abs() as usize) {
+            let number = entry.page_link / size_of::<page>();
+            let piece = [number, entry.offset as usize, entry.length as usize];
+            pieces.push(piece, GFP_KERNEL)?;
+        }
+        let sum: usize = pieces.iter().map(|[_, _, len]| len).sum();
+        assert_eq!(sum, bytes as usize);
+        assert!(used == 0 || before == payload.len() + bytes);
+        Ok(pieces)
+    }
+
+    /// Describes a payload. No test accesses its pages, which do not exist.
+    fn payload(slots: &[*mut page], offset: u32, len: u32) -> Payload<'_> {
+        // SAFETY: The array has as many entries as the bytes have pages. The pointers are compared
+        // and stored, but not dereferenced.
+        unsafe { Payload::new(slots, offset, len) }
+    }
+
+    #[test]
+    fn payload_in_one_page() -> Result {
+        let slots = slots([7]);
+        let mut part = payload(&slots, 100, 50);
+        assert_eq!(filled(&mut part, 4, 4)?.as_slice(), [[7, 100, 50]]);
+        assert!(part.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn only_the_ends_are_partial() -> Result {
+        let slots = slots([7, 9, 11]);
+        let mut all = payload(&slots, 100, 3 * PAGE - 130);
+        let want = [[7, 100, 3996], [9, 0, 4096], [11, 0, 4066]];
+        assert_eq!(filled(&mut all, 4, 4)?.as_slice(), want);
+        Ok(())
+    }
+
+    #[test]
+    fn adjacent_pages_share_an_entry_up_to_the_longest() -> Result {
+        let slots = slots([3, 4, 5, 6, 8]);
+        let mut all = payload(&slots, 16, 5 * PAGE - 20);
+        let want = [[3, 16, 12272], [6, 0, 4096], [8, 0, 4092]];
+        assert_eq!(filled(&mut all, 6, 3)?.as_slice(), want);
+        Ok(())
+    }
+
+    #[test]
+    fn rest_is_left_for_the_next_region() -> Result {
+        let slots = slots([3, 4, 9]);
+        let mut all = payload(&slots, 16, 3 * PAGE - 20);
+        assert_eq!(filled(&mut all, 2, 4)?.as_slice(), [[3, 16, 8176]]);
+        assert_eq!(filled(&mut all, 2, 4)?.as_slice(), [[9, 0, 4092]]);
+        assert!(all.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn missing_page_fills_nothing() -> Result {
+        for numbers in [[0, 4], [3, 0]] {
+            let slots = slots(numbers);
+            let mut all = payload(&slots, 0, 2 * PAGE);
+            assert!(filled(&mut all, 4, 4)?.is_empty());
+        }
+        Ok(())
+    }
+}
