@@ -124,23 +124,36 @@ fn marshal(ep: &Endpoint, rqst: &Rqst<'_, Client>, state: &mut State) -> Result<
     let (call, reply) = (rqst.send_buf(), rqst.recv_buf());
     let thresholds = thresholds(state);
     let plan = plan(&thresholds, rqst, &call, &reply)?;
-    if let Some(place) = padded::place(ep, (&plan, &thresholds), rqst, &call) {
-        let header = padded::write(ep, rqst, place, &call, state);
-        let header = header.map_err(MarshalError::Impossible)?;
-        account(&plan, rqst, header, (&call, state));
-        return Ok(());
-    }
-    let header = encode(
-        ep,
-        rqst,
-        (&plan, thresholds.version),
-        (&call, &reply),
-        state,
-    )?;
-    let out = state.out.as_mut().ok_or(MarshalError::NoBuffer)?;
-    state.out_len = header + copy_inline(&plan, &call, out.as_mut_slice(), header)?;
+    let header = match padded::place(ep, (&plan, &thresholds), rqst, &call) {
+        None => encode_and_copy(
+            ep,
+            rqst,
+            (&plan, thresholds.version),
+            (&call, &reply),
+            state,
+        )?,
+        Some(place) => {
+            padded::write(ep, rqst, place, &call, state).map_err(MarshalError::Impossible)?
+        }
+    };
     account(&plan, rqst, header, (&call, state));
     Ok(())
+}
+
+/// Registers the chunks, writes the header, and copies what goes inline. Returns the length of the
+/// header.
+#[inline(always)]
+fn encode_and_copy(
+    ep: &Endpoint,
+    rqst: &Rqst<'_, Client>,
+    (plan, version): (&Plan, Version),
+    (call, reply): (&XdrBuf<'_>, &XdrBuf<'_>),
+    state: &mut State,
+) -> Result<usize, MarshalError> {
+    let header = encode(ep, rqst, (plan, version), (call, reply), state)?;
+    let out = state.out.as_mut().ok_or(MarshalError::NoBuffer)?;
+    state.out_len = header + copy_inline(plan, call, out.as_mut_slice(), header)?;
+    Ok(header)
 }
 
 /// Returns the thresholds for a call. A larger buffer may not have reached the slot yet.
