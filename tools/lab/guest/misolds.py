@@ -87,7 +87,7 @@ def padded_fourth(link):
     clear(link)
     size = 777
     xid = link.xid()
-    walk = nfs_calls.path4(b"hostile", b"scratch")
+    walk = nfs_calls.path4(b"export", b"hostile", b"scratch")
     operations = [*walk, words(V4_WRITE, 0, 0, 0, 0) + struct.pack(">QII", 0, 2, size)]
     head = nfs_calls.opaque(b"") + words(0, len(operations) + 1) + b"".join(operations)
     head = nfs_calls.call(xid, nfs_calls.COMPOUND, head, version=4)
