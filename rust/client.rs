@@ -21,6 +21,7 @@
 //! | [`fence`] | invalidates memory before its owner gets it back |
 //! | [`legacy`], [`claim`], [`padded`] | what is different with servers of RFC 5666 |
 //! | [`conf`], [`asked`] | asks such a server for its configuration |
+//! | [`pull`], [`pulls`] | reads the read chunks of such a server's replies |
 //! | [`release`] | gives up a call that may be under way |
 //! | [`session`], [`grow`] | agrees with the server on version and terms; larger buffers |
 //! | [`backward`] | calls of the server, and the replies to them |
@@ -60,6 +61,8 @@ mod owner;
 mod padded;
 mod pools;
 mod probe;
+mod pull;
+mod pulls;
 mod reconnect;
 mod register;
 mod release;

@@ -15,6 +15,7 @@
 //! | [`receiver`], [`intake`] | receiving a call that is inline |
 //! | [`early`], [`pull`], [`pulled`] | receiving a call that RDMA Reads have to fetch |
 //! | [`padded`], [`done`] | messages of RFC 5666: calls with padding, and RDMA_DONE |
+//! | [`expose`], [`exposed`] | replies as read chunks, until RDMA_DONE comes |
 //! | [`conf`], [`configured`] | the Connection Configuration Protocol, of RFC 5666 |
 //! | [`budget`] | how much memory such calls may use |
 //! | [`call`], [`calls`] | what is kept of a call until its reply, and the requester's credits |
@@ -39,6 +40,8 @@ mod configured;
 mod done;
 mod early;
 mod endpoint;
+mod expose;
+mod exposed;
 mod failure;
 mod flights;
 mod intake;

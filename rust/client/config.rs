@@ -6,6 +6,7 @@ use kernel::prelude::*;
 
 use crate::proto::session::least_receive;
 use crate::proto::version::Setting;
+use crate::rdma::device::Limits;
 use crate::sunrpc::sysctl::{Choice, Entry, Knob};
 use crate::wire::cm_private::{Settings, Size, Versions};
 use crate::wire::conf_rdma::Request;
@@ -23,6 +24,8 @@ pub(crate) struct Config {
     pub(crate) version: Setting,
     /// The server is asked for its configuration.
     pub(crate) asks: bool,
+    /// Replies of a server of RFC 5666 may have read chunks.
+    pub(crate) pulls: bool,
     /// How long address and route resolution may take, each.
     pub(crate) resolve_ms: u32,
     /// How long the peer may take to answer a connection request.
@@ -37,6 +40,9 @@ static VERSION: Choice = Choice::new(c"rdma_version", &["1", "2", "auto"], 2);
 /// Whether a server is asked by the Connection Configuration Protocol of RFC 5666. It is a setting
 /// of ours.
 static CONF: Knob = Knob::new(c"rdma_conf", 0, 0, 1);
+/// Whether replies of a server that sends no private data may have read chunks. It is a setting of
+/// ours.
+static PULLS: Knob = Knob::new(c"rdma_read_chunks", 0, 0, 1);
 /// The largest alignment in bytes for the data of a call. With 0, or without a server that asks for
 /// it, calls have no padding.
 static PADDING: Knob = Knob::new(c"rdma_inline_write_padding", 0, 0, 4096);
@@ -47,8 +53,8 @@ static PAD_OPTIMIZE: Knob = Knob::new(c"rdma_pad_optimize", 0, i32::MIN, i32::MA
 /// The directory of [`KNOBS`] below `/proc/sys`.
 pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc";
 
-/// The tunables: names, defaults and ranges of the stock module, and two of ours.
-pub(crate) static KNOBS: [Entry; 8] = [
+/// The tunables: names, defaults and ranges of the stock module, and three of ours.
+pub(crate) static KNOBS: [Entry; 9] = [
     Entry::Knob(&SLOTS),
     Entry::Knob(&INLINE_READ),
     Entry::Knob(&INLINE_WRITE),
@@ -57,6 +63,7 @@ pub(crate) static KNOBS: [Entry; 8] = [
     Entry::Knob(&PAD_OPTIMIZE),
     Entry::Choice(&VERSION),
     Entry::Knob(&CONF),
+    Entry::Knob(&PULLS),
 ];
 
 /// Returns the version that is to be tried first.
@@ -87,6 +94,7 @@ impl Config {
             inline_receive: INLINE_READ.get(),
             version: version(),
             asks: CONF.get() != 0,
+            pulls: PULLS.get() != 0,
             resolve_ms: 5_000,
             connect_ms: 60_000,
         }
@@ -101,6 +109,16 @@ impl Config {
     /// Returns the size of the Receives to post, in bytes.
     pub(crate) const fn receive_size(&self) -> u32 {
         least_receive(self.version.may_use_two(), self.inline_receive)
+    }
+
+    /// Returns how many RDMA Reads of the server's memory may be outstanding: none, unless they are
+    /// allowed, and the device does them without memory regions.
+    pub(crate) fn own_reads(&self, limits: &Limits) -> u8 {
+        if self.pulls && !limits.reads_need_regions {
+            limits.max_qp_init_rd_atom.min(READS)
+        } else {
+            0
+        }
     }
 
     /// Returns what we tell a server of RFC 5666, with a device that serves so many RDMA Reads at
@@ -126,6 +144,9 @@ impl Config {
         }
     }
 }
+
+/// The most RDMA Reads of a server's memory that may be outstanding.
+const READS: u8 = 4;
 
 /// The most segments of a chunk that we offer. All segments of a call together fit any header that
 /// an inline threshold of 1024 bytes leaves room for.

@@ -17,7 +17,7 @@ use super::pools::Pools;
 use super::requester::{Conn, Requester};
 use super::sizing::Sizing;
 use super::transport::Client;
-use super::{fence, session, tags};
+use super::{fence, pulls, session, tags};
 use crate::conn::connection::{self, Parts};
 use crate::conn::lifecycle::Lifecycle;
 use crate::conn::{handshake, removal, traced};
@@ -58,7 +58,8 @@ pub(super) fn connect(
 
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
     let Sizing { mr_depth, queues } = fit(config, &device)?;
-    let reads = device.limits().max_qp_rd_atom;
+    let limits = device.limits();
+    let (reads, own_reads) = (limits.max_qp_rd_atom, config.own_reads(&limits));
     let lease = removal::lease(client.devices(), &device, xprt.handle(), &lifecycle)
         .map_err(local(xprt, "device"))?;
     let cm = resolve_route(cm, &lease, &lifecycle, xprt, config)?;
@@ -70,14 +71,14 @@ pub(super) fn connect(
     let shared = Conn::new(epoch, xprt.handle(), role).map_err(local(xprt, "memory"))?;
     // CAST: `usize` has at least 32 bits.
     let receive_size = config.receive_size() as usize;
-    let tags = (tags::count(config.slots), receive_size);
+    let tags = (tags::count(config.slots) + pulls::MOST, receive_size);
     let qp = connection::queue_pair(&cm, &pd, &queues, tags, shared.clone())
         .map_err(local(xprt, "queue pair"))?;
     // Made before the first buffer: a failure may leave some request slots without one.
     let sweep_on_failure = ScopeGuard::new(|| fence::sweep(xprt, epoch));
     allocate_send_buffers(xprt, &pd, config, epoch).map_err(local(xprt, "send buffers"))?;
     connection::post_receives(&owner, &qp, &queues).map_err(local(xprt, "receive buffers"))?;
-    shake_hands(&cm, &lifecycle, xprt, config, reads)?;
+    shake_hands(&cm, &lifecycle, xprt, config, (reads, own_reads))?;
     let settings = config.announce();
     let one = handshake::requester_terms(&owner, &cm, &lifecycle, &settings, MAX_SEGMENTS);
     let terms = (one, handshake::knows_two(&lifecycle));
@@ -227,14 +228,14 @@ pub(super) fn has_worked(xprt: &Xprt<Client>) -> bool {
     xprt.counts().connects > 0 || !xprt.is_main()
 }
 
-/// Sends the connection request and waits for the answer. `reads` is the number of RDMA Reads that
-/// the device serves at a time.
+/// Sends the connection request and waits for the answer. `reads` are the numbers of RDMA Reads
+/// that the device serves at a time, and that it may have outstanding.
 fn shake_hands(
     cm: &ClientCmId,
     lifecycle: &ClientLifecycle,
     xprt: &Xprt<Client>,
     config: &Config,
-    reads: u8,
+    reads: (u8, u8),
 ) -> Result<(), ConnectError> {
     handshake::request(cm, config.announce(), reads).map_err(local(xprt, "handshake"))?;
     lifecycle

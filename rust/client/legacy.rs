@@ -11,6 +11,7 @@ use kernel::sync::atomic::{Atomic, AtomicFlag, Relaxed};
 
 use super::asked::Conf;
 use super::config;
+use super::pulls::Pulls;
 use crate::proto::legacy::conf::Configuration;
 use crate::proto::legacy::padding::Padding;
 
@@ -25,6 +26,8 @@ pub(super) struct Legacy {
     align: Atomic<u32>,
     #[pin]
     pub(super) conf: Conf,
+    #[pin]
+    pub(super) pulls: Pulls,
 }
 
 impl Legacy {
@@ -35,6 +38,7 @@ impl Legacy {
             no_reads: AtomicFlag::new(false),
             align: Atomic::new(0),
             conf <- Conf::new(),
+            pulls <- Pulls::new(),
         })
     }
 

@@ -80,9 +80,14 @@ pub(super) fn handle_undecodable(
     }
     trace::reply_hdr_err(prefix, peer);
     match conn.owner().find(prefix.xid) {
-        Some(rqst) => finish(conn, qp, msg, rqst, |_, _| Finding::Done(Status::Failed)),
+        Some(rqst) => fail(conn, qp, msg, rqst),
         None => handle_unmatched(conn, prefix.xid, msg),
     }
+}
+
+/// Fails the RPC that a message answers.
+pub(super) fn fail(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, rqst: Pinned<'_, Client>) {
+    finish(conn, qp, msg, rqst, |_, _| Finding::Done(Status::Failed));
 }
 
 /// Traces a message for which no RPC waits.

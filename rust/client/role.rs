@@ -5,7 +5,7 @@
 use super::request::Request;
 use super::requester::{Conn, Incoming, QueuePair, Requester};
 use super::transport::Client;
-use super::{backward, fence, probe, reply, session, tags};
+use super::{backward, fence, probe, pull, reply, session, tags};
 use crate::conn::live::Now;
 use crate::conn::role::Role;
 use crate::conn::traced;
@@ -37,7 +37,7 @@ impl Role for Requester {
         match (outcome, fenced) {
             (Ok(()), Some(request)) => fence::invalidated(conn, qp, request),
             // A Send is signalled only so that the send queue knows how far the device has come.
-            (Ok(()), None) => {}
+            (Ok(()), None) => pull::completed(conn, qp, tag),
             (Err(error), fenced) => failed(conn, qp, (tag, fenced), &error),
         }
     }

@@ -14,7 +14,7 @@ use super::endpoint::{Endpoint, GROW};
 use super::request::{Phase, Request};
 use super::requester::{Conn, Incoming, QueuePair};
 use super::transport::Client;
-use super::{backward, conf, reply, traced};
+use super::{backward, conf, pull, reply, tags, traced};
 use crate::conn::agreement::BUFFER;
 use crate::conn::live::Now;
 use crate::observe::stats::{breach, Breach};
@@ -52,6 +52,13 @@ pub(super) fn begin(
     if first == Version::One && config.asks {
         one = conf::ask(conn, qp, &mut buffer, config.request(reads), one)?;
     }
+    let legacy = &conn.role().legacy;
+    if first == Version::One && config.own_reads(&qp.pd().limits()) != 0 && legacy.may_be_old() {
+        legacy
+            .pulls
+            .enable(config.slots, tags::count(config.slots))?;
+        conn.set_old();
+    }
     let config = session::Config {
         side: Side::Client,
         versions: (first, first),
@@ -76,6 +83,9 @@ pub(super) fn begin(
 pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
     if conn.role().legacy.conf.is_waiting() {
         return conf::received(conn, msg);
+    }
+    if conn.is_old() && pull::received(conn, qp, msg) {
+        return;
     }
     let (bytes, watched) = (msg.bytes(), conn.is_watched());
     let decoded = if watched {

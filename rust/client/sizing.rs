@@ -3,6 +3,7 @@
 //! What a requester's connection asks of a device.
 
 use super::config::{Config, MAX_PAYLOAD_PAGES, MAX_SEGMENTS};
+use super::pulls;
 use crate::conn::queues::{Demand, Queues};
 use crate::proto::backward;
 use crate::proto::session::SPARE_RECEIVES;
@@ -71,11 +72,15 @@ impl Sizing {
         if mr_depth == 0 || MAX_PAYLOAD_PAGES.div_ceil(mr_depth) + 2 > MAX_SEGMENTS {
             return Err(Unfit::RegionsTooSmall);
         }
+        let reads = match config.own_reads(limits) {
+            0 => 0,
+            _ => pulls::WORK_REQUESTS,
+        };
         let demand = Demand {
             credits: config.slots,
             send_wr_per_credit: send_wr_per_request(mr_depth),
             backward: BACKWARD,
-            extra_send_wr: PROBES,
+            extra_send_wr: PROBES + reads,
         };
         let queues = demand.fit(limits).ok_or(Unfit::QueuesTooShort)?;
         Ok(Self { mr_depth, queues })
@@ -104,6 +109,7 @@ mod tests {
         inline_receive: 4096,
         version: Setting::Auto,
         asks: false,
+        pulls: false,
         resolve_ms: 5_000,
         connect_ms: 60_000,
     };

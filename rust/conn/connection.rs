@@ -123,13 +123,13 @@ impl<R: Role> Connection<R> {
         &self.calls
     }
 
-    /// Accepts the requester's connection, announces `settings`, and has `reads` RDMA Reads
-    /// outstanding at most. May sleep.
+    /// Accepts the requester's connection, announces `settings`, and has the first of `reads` RDMA
+    /// Reads outstanding at most; the requester may have the second. May sleep.
     ///
     /// # Errors
     ///
     /// Those of [`handshake::answer`].
-    pub(crate) fn accept(&self, settings: Settings, reads: u8) -> Result {
+    pub(crate) fn accept(&self, settings: Settings, reads: (u8, u8)) -> Result {
         handshake::answer(&self.cm, settings, reads)
     }
 

@@ -34,6 +34,8 @@ struct Ledger {
     account: Account,
     /// The latest number of calls in flight that the transport has got.
     announced: u32,
+    /// Messages that take a credit and are not answered: RDMA_DONE of RFC 5666.
+    dones: u32,
 }
 
 impl CallCredits {
@@ -43,6 +45,7 @@ impl CallCredits {
         let ledger = Ledger {
             account: Account::new(),
             announced: first,
+            dones: 0,
         };
         pin_init!(Self {
             requested,
@@ -92,6 +95,19 @@ impl CallCredits {
         self.change(conn, Account::unmatched_reply)
     }
 
+    /// Sets how many messages without an answer take a credit. One call may be in flight all the
+    /// same.
+    pub(crate) fn set_dones<R, O: Owner>(&self, conn: &Shared<R, O>, dones: u32) {
+        self.ledger.lock().dones = dones;
+        self.change(conn, |_| ());
+    }
+
+    /// Returns how many calls and messages without an answer may be in flight, besides the calls
+    /// that were given up.
+    pub(crate) fn left(&self) -> u32 {
+        self.ledger.lock().account.left()
+    }
+
     /// Changes the account, and tells the transport how many calls may be in flight, if that has
     /// changed. When calls that were given up occupy the whole grant, only a new connection helps.
     /// Returns what `change` returns.
@@ -102,7 +118,10 @@ impl CallCredits {
     ) -> T {
         let mut ledger = self.ledger.lock();
         let changed = change(&mut ledger.account);
-        let credits = ledger.account.left();
+        let credits = match ledger.account.left() {
+            0 => 0,
+            left => left.saturating_sub(ledger.dones).max(1),
+        };
         if credits == ledger.announced {
             return changed;
         }

@@ -27,17 +27,21 @@ const ACK_TIMEOUT: u8 = 18;
 
 /// Asks the peer for a connection, and announces `settings`. The answer comes as an event of the
 /// connection manager. `reads` is the number of RDMA Reads by the peer that our device serves at
-/// the same time. May sleep.
+/// the same time, and `own` the number of those that we may have outstanding. May sleep.
 ///
 /// # Errors
 ///
 /// Those of [`CmId::connect`].
-pub(crate) fn request<O: Owner>(cm: &CmId<Lifecycle<O>>, settings: Settings, reads: u8) -> Result {
+pub(crate) fn request<O: Owner>(
+    cm: &CmId<Lifecycle<O>>,
+    settings: Settings,
+    (reads, own): (u8, u8),
+) -> Result {
     let private_data = PrivateData::new(settings);
     cm.connect(&ConnectParams {
         private_data: private_data.as_bytes(),
-        // A requester reads none of the peer's memory.
-        initiator_depth: 0,
+        // A requester reads the peer's memory only if that is one of RFC 5666.
+        initiator_depth: own,
         responder_resources: reads,
         retry_count: RETRIES,
         // A peer that has posted no Receive has broken the credit rules.
@@ -54,21 +58,25 @@ pub(crate) fn read_depth(request: &Request) -> Option<u8> {
 }
 
 /// Accepts the peer's request for a connection, and announces `settings`. `reads` is the number of
-/// RDMA Reads that this side will have outstanding, as [`read_depth`] returns it. The end of the
-/// handshake comes as an event of the connection manager, or with the peer's first message. May
-/// sleep.
+/// RDMA Reads that this side will have outstanding, as [`read_depth`] returns it, and `served` the
+/// number of those of the peer that are served. The end of the handshake comes as an event of the
+/// connection manager, or with the peer's first message. May sleep.
 ///
 /// # Errors
 ///
 /// Those of [`CmId::accept`].
-pub(crate) fn answer<O: Owner>(cm: &CmId<Lifecycle<O>>, settings: Settings, reads: u8) -> Result {
+pub(crate) fn answer<O: Owner>(
+    cm: &CmId<Lifecycle<O>>,
+    settings: Settings,
+    (reads, served): (u8, u8),
+) -> Result {
     cm.set_ack_timeout(ACK_TIMEOUT)?;
     let private_data = PrivateData::new(settings);
     cm.accept(&ConnectParams {
         private_data: private_data.as_bytes(),
         initiator_depth: reads,
-        // A requester reads none of a responder's memory.
-        responder_resources: 0,
+        // A requester reads a responder's memory only if it is one of RFC 5666.
+        responder_resources: served,
         // The peer's request says how often this side's device sends a packet again, and a message
         // for which the peer has no Receive.
         retry_count: 0,

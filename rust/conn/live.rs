@@ -26,8 +26,15 @@ const WATCH: u64 = TWO << 2;
 /// See [`Terms::permits_backward`].
 const BACKWARD: u64 = TWO << 3;
 
+/// Messages may have forms that only RFC 5666 has.
+const OLD: u64 = TWO << 4;
+
 /// The terms of a connection, in one word, so that they are read at once.
-pub(super) struct Live(Atomic<u64>);
+pub(super) struct Live {
+    now: Atomic<u64>,
+    /// [`OLD`], or zero. It is set before the session begins.
+    old: Atomic<u64>,
+}
 
 /// The terms as they were when they were read. A message that was prepared for equal terms is as
 /// good as one that is prepared now.
@@ -40,16 +47,20 @@ pub(crate) struct Now(u64);
 impl Live {
     /// Makes the terms of a connection before its handshake: version one, without invalidation.
     pub(super) const fn new() -> Self {
-        Self(Atomic::new(Now::of(&Thresholds::DEFAULT, WATCH).0))
+        Self {
+            now: Atomic::new(Now::of(&Thresholds::DEFAULT, WATCH).0),
+            old: Atomic::new(0),
+        }
     }
 
     /// Takes over the terms of a session. Returns whether they have changed. The caller holds the
     /// lock of the session.
     pub(super) fn publish(&self, terms: &Terms) -> bool {
-        let new = Now::of(&terms.thresholds(), flags(terms));
+        let flags = flags(terms) | self.old.load(Relaxed);
+        let new = Now::of(&terms.thresholds(), flags);
         let changed = new != self.read();
         if changed {
-            self.0.store(new.0, Relaxed);
+            self.now.store(new.0, Relaxed);
         }
         changed
     }
@@ -57,7 +68,12 @@ impl Live {
     /// Returns the terms in force.
     #[inline]
     pub(super) fn read(&self) -> Now {
-        Now(self.0.read_once())
+        Now(self.now.read_once())
+    }
+
+    /// Notes, before the session begins, that messages may have forms that only RFC 5666 has.
+    pub(super) fn set_old(&self) {
+        self.old.store(OLD, Relaxed);
     }
 }
 
@@ -102,11 +118,16 @@ impl Now {
         self.0 & INVALIDATION != 0
     }
 
-    /// Returns whether messages may concern the session: in version two, and before the first
-    /// reply.
+    /// Returns whether messages may concern the session, in version two and before the first reply,
+    /// or may have forms that only RFC 5666 has.
     #[inline]
     pub(crate) const fn concerns_session(self) -> bool {
-        self.0 & (TWO | WATCH) != 0
+        self.0 & (TWO | WATCH | OLD) != 0
+    }
+
+    /// Returns whether messages may have forms that only RFC 5666 has.
+    pub(crate) const fn is_old(self) -> bool {
+        self.0 & OLD != 0
     }
 
     /// Returns whether each message concerns the session.

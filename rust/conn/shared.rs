@@ -135,6 +135,16 @@ impl<R, O: Owner> Shared<R, O> {
         self.now().concerns_session()
     }
 
+    /// Returns whether messages may have forms that only RFC 5666 has.
+    pub(crate) fn is_old(&self) -> bool {
+        self.now().is_old()
+    }
+
+    /// Notes, before the session begins, that messages may have forms that only RFC 5666 has.
+    pub(crate) fn set_old(&self) {
+        self.agreement.live.set_old();
+    }
+
     /// Returns whether every message concerns the session.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {

@@ -71,6 +71,7 @@ pub fn check_all() -> Result<(), &'static str> {
     legacy::check_conf()?;
     legacy::check_round_up()?;
     arguments::check()?;
+    legacy::check_reads()?;
     padded::check()?;
     service::check()
 }

@@ -6,21 +6,18 @@
 //!
 //! | module | question | state |
 //! | --- | --- | --- |
-//! | [`done`] | When may RDMA_DONE be sent, and what does it cost? | RFC 5666 only |
+//! | [`done`] | When may RDMA_DONE be sent, and what does it cost? | live |
 //! | [`padding`] | How much padding does RDMA_MSGP put where? | live |
 //! | [`padded`] | What is a call like without its padding? | live |
 //! | [`binding`] | Where do the calls of NFS have opaque data? | live |
 //! | [`service`] | How does a server answer calls of that protocol? | live |
 //! | [`request`] | How does a client call it, and what is the answer? | live |
 //! | [`conf`] | What does CONF_RDMA change? | live |
-//! | [`reply`] | Does a reply claim more than was offered, but for round-up? | live |
 
 pub mod binding;
 pub mod conf;
-#[allow(dead_code, reason = "RFC 5666 only")]
 pub mod done;
 pub mod padded;
 pub mod padding;
-pub mod reply;
 pub mod request;
 pub mod service;

@@ -56,6 +56,18 @@ pub(crate) static DONE: Counter = Counter::new(c"rdma_stat_done");
 /// Calls of the Connection Configuration Protocol of RFC 5666 that were answered.
 pub(crate) static CONF: Counter = Counter::new(c"rdma_stat_conf");
 
+/// Replies that were exposed as read chunks.
+pub(crate) static EXPOSED: Counter = Counter::new(c"rdma_stat_exposed");
+
+/// Whether replies to clients that send no private data may be exposed as read chunks, where the
+/// client has offered too little room. It is a setting of ours.
+static READ_CHUNKS: Knob = Knob::new(c"read_chunks", 0, 0, 1);
+
+/// Returns whether replies may be exposed as read chunks.
+pub(super) fn exposes() -> bool {
+    READ_CHUNKS.get() != 0
+}
+
 /// The alignment in bytes that the server recommends for opaque data, to clients that ask by that
 /// protocol. A client that follows it sends RDMA_MSGP. With 4 there is no padding.
 static ALIGN: Knob = Knob::new(c"conf_align", 4, 4, 65536);
@@ -82,7 +94,7 @@ pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc/svc_rdma";
 
 /// The settings and counters: names, defaults and ranges of the stock module, and those of ours at
 /// the end.
-pub(crate) static SYSCTLS: [Entry; 17] = [
+pub(crate) static SYSCTLS: [Entry; 19] = [
     Entry::Knob(&MAX_REQUESTS),
     Entry::Knob(&MAX_REQ_SIZE),
     Entry::Knob(&READ_DEPTH),
@@ -100,4 +112,6 @@ pub(crate) static SYSCTLS: [Entry; 17] = [
     Entry::Counter(&DONE),
     Entry::Counter(&CONF),
     Entry::Knob(&ALIGN),
+    Entry::Counter(&EXPOSED),
+    Entry::Knob(&READ_CHUNKS),
 ];

@@ -3,16 +3,20 @@
 //! RDMA_DONE, of RFC 5666: the requester has read what a reply has exposed.
 
 use super::config::DONE;
-use super::flights::lane;
+use super::flights::{lane, TAKEN_BACK};
 use super::responder::{Conn, QueuePair};
 use crate::conn::traced;
 use crate::observe::requester::breach;
 use crate::observe::stats::RequesterBreach;
 
-/// Handles an RDMA_DONE for the reply with this XID. It is counted, and answered by nothing: no
-/// reply of this server exposes memory, so it belongs to none. Any context.
+/// Handles an RDMA_DONE for the reply with this XID. It is counted, and answered by nothing. If the
+/// reply was exposed, its memory is taken back. Process context.
 #[cold]
 pub(super) fn received(conn: &Conn, qp: &QueuePair, xid: u32) {
     DONE.add(lane(qp), 1);
-    breach(traced::peer(conn.owner()), xid, RequesterBreach::Done);
+    match conn.role().exposures.done(qp, TAKEN_BACK, xid) {
+        Ok(true) => {}
+        Ok(false) => breach(traced::peer(conn.owner()), xid, RequesterBreach::Done),
+        Err(_) => conn.force_close(),
+    }
 }

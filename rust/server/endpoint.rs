@@ -119,6 +119,9 @@ impl Endpoint {
 impl Watched for Endpoint {
     fn look(&self) {
         session::look(self, MAX_REQ_SIZE.get());
+        if let Some(xid) = self.role().exposures.overdue() {
+            return breach::close(self.shared(), xid, RequesterBreach::NoDone);
+        }
         let (retired, outstanding) = (self.qp().retired(), self.qp().has_outstanding());
         let heard = self.shared().take_heard();
         let measure = self.seen.lock().look(retired, outstanding, heard);

@@ -21,15 +21,17 @@ use crate::rdma::scatter::Source;
 use crate::rdma::send::SendBuf;
 
 /// The tag of Sends that own no pages.
-const SEND: Tag = Tag::new(0);
+pub(super) const SEND: Tag = Tag::new(0);
 /// The tag of a probe.
 pub(super) const PROBE: Tag = Tag::new(1);
 /// The tag of calls to the requester.
 pub(super) const BACKWARD: Tag = Tag::new(2);
 /// The tag of the session's messages.
 pub(super) const CONTROL: Tag = Tag::new(3);
+/// The tag of the invalidation of regions of replies that were exposed.
+pub(super) const TAKEN_BACK: Tag = Tag::new(4);
 /// The tag of the first slot.
-const FIRST: u32 = 4;
+const FIRST: u32 = 5;
 
 /// Returns the number of tags of a connection with so many slots.
 pub(super) const fn tags(operations: u32) -> u32 {

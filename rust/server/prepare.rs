@@ -16,7 +16,7 @@ use super::owner::Owner;
 use super::responder::{Conn, QueuePair, Responder};
 use super::service::Service;
 use super::sizes::Sizes;
-use super::{flights, log, session};
+use super::{config, exposed, flights, log, session};
 use crate::conn::connection::{self, Parts};
 use crate::conn::lifecycle::Lifecycle;
 use crate::conn::owner::Owner as _;
@@ -43,6 +43,8 @@ pub(crate) struct Prepared {
     service: Arc<Service>,
     /// The RDMA Reads that may be outstanding.
     reads: u8,
+    /// The requester's RDMA Reads that may be outstanding: for replies that are exposed.
+    served: u8,
     chosen: Chosen,
     calls: Arc<Calls>,
 }
@@ -63,6 +65,7 @@ impl Prepared {
             .ok_or(Failure::Step(Step::Device, ENODEV))?;
         let reads = reads(&request, &device)?;
         let sizes = sizes(&chosen, &device)?;
+        let wanted = request.responder_resources();
         let owner = Owner::new(request.local_addr(), request.peer_addr());
         let owner = owner.map_err(Step::State.failed())?;
         let lifecycle = Lifecycle::answering(owner.clone(), &request);
@@ -87,6 +90,7 @@ impl Prepared {
         let qp = connection::queue_pair(&cm, &pd, &sizes.queues, tags, shared.clone())
             .map_err(Step::QueuePair.failed())?;
         post_receives(&qp, sizes.queues.receives)?;
+        let served = served(&shared, &pd, wanted).map_err(Step::Regions.failed())?;
         session::begin(&shared, &pd, &chosen, terms).map_err(Step::State.failed())?;
         let role = shared.role();
         role.configured.set(chosen.inline, reads);
@@ -104,6 +108,7 @@ impl Prepared {
             owner,
             service: service.clone(),
             reads,
+            served,
             chosen,
             calls,
         })
@@ -152,7 +157,8 @@ impl Prepared {
     pub(super) fn accept(self, xprt: Handle<Connected>) -> Result<Arc<Endpoint>> {
         self.owner.set_xprt(xprt);
         self.service.watch.add(self.endpoint.clone())?;
-        let accepted = self.endpoint.accept(self.chosen.announce(), self.reads);
+        let reads = (self.reads, self.served);
+        let accepted = self.endpoint.accept(self.chosen.announce(), reads);
         if let Err(error) = accepted {
             self.service.watch.remove(&*self.endpoint);
             trace::server::accept_err(traced::peer(&self.owner), error.to_errno());
@@ -173,6 +179,21 @@ fn reads(request: &Request, device: &Device<'_>) -> Result<u8, Failure> {
             no_reads: true,
         },
     })
+}
+
+/// Lets replies be exposed to a requester that has sent no private data and does `wanted` RDMA
+/// Reads, if a setting says so. Returns how many of them are served. May sleep.
+fn served(conn: &Conn, pd: &Arc<Pd>, wanted: u8) -> Result<u8> {
+    let role = conn.role();
+    let limits = pd.limits();
+    let served = wanted.min(limits.max_qp_rd_atom);
+    if !config::exposes() || role.lifecycle.peer().is_some() || served == 0 {
+        return Ok(0);
+    }
+    let depth = limits.max_frmr_depth.min(REGION_PAGES);
+    let pool = MrPool::new(pd.clone(), depth, Kind::Plain, exposed::REGIONS)?;
+    role.exposures.enable(pool)?;
+    Ok(served)
 }
 
 /// Fits a connection to the device.

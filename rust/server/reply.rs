@@ -13,15 +13,14 @@ use super::call::Call;
 use super::endpoint::Endpoint;
 use super::flights::Outgoing;
 use super::writes::{self, Writes};
-use super::{refuse, session};
+use super::{expose, refuse, session};
 use crate::conn::traced;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
 use crate::proto::responder::reply::{self, Cannot, Plan, Range, Single};
-use crate::rdma::scatter::Source;
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::xdr_buf::XdrBuf;
-use crate::wire::{Direction, ListProc, Lists};
+use crate::wire::{Direction, ListProc, Lists, Version};
 
 /// Why a reply is not sent.
 enum Unsent {
@@ -61,10 +60,15 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     };
     let mut out = match written {
         Ok(out) => out,
+        Err(Unsent::Cannot(why)) if may_expose(ep, call) => {
+            return expose::send(ep, reply, why, credits);
+        }
         Err(why) => return Err(unsent(ep, &message, call, credits, why)),
     };
     match &mut out.source {
-        Some(source) => take_pages(reply, source).inspect_err(|_| ep.shared().force_close())?,
+        Some(source) => {
+            expose::take_pages(reply, source).inspect_err(|_| ep.shared().force_close())?
+        }
         None => {
             reply.keep();
         }
@@ -72,6 +76,11 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     ep.send(out);
     session::replied(ep);
     Ok(())
+}
+
+/// Returns whether the reply to a call may be a read chunk.
+fn may_expose(ep: &Endpoint, call: &Call) -> bool {
+    call.version() == Version::One && ep.role().exposures.room().is_some()
 }
 
 /// Returns the terms for the reply to a call, which has the version of the call.
@@ -219,12 +228,4 @@ fn write_rest(
         at = end;
     }
     Ok(at)
-}
-
-/// Moves the pages of the reply to the source.
-#[inline(always)]
-fn take_pages(reply: Reply<'_, Call>, source: &mut Source) -> Result {
-    let pages = source.pages().ok_or(EBUSY)?;
-    pages.reserve(reply.page_count(), GFP_KERNEL)?;
-    reply.take(pages).map_err(|_| ENOSPC)
 }

@@ -11,6 +11,7 @@ use super::budget::Budget;
 use super::call::Call;
 use super::calls::{self, Calls};
 use super::configured::Configured;
+use super::exposed::Exposures;
 use super::flights::Flights;
 use super::owner::Owner;
 use super::ring::Ring;
@@ -48,6 +49,9 @@ pub(crate) struct Responder {
     pub(super) flights: Flights,
     #[pin]
     pub(super) spare: Spare,
+    /// The replies that are exposed as read chunks.
+    #[pin]
+    pub(super) exposures: Exposures,
     /// The device, for traces.
     pub(super) device: Name,
     /// The most credits that the requester may be granted.
@@ -118,6 +122,7 @@ impl Responder {
             budget,
             flights <- flights,
             spare <- spare,
+            exposures <- Exposures::new(),
             device,
             credits,
             breached: AtomicFlag::new(false),
@@ -189,6 +194,7 @@ impl Responder {
         drop(arrivals);
         drop(dropped);
         self.flights.clear();
+        self.exposures.clear();
         self.spare.clear();
     }
 }

@@ -7,7 +7,7 @@ use kernel::prelude::*;
 use super::breach;
 use super::call::Call;
 use super::config::{MAX_BC_REQUESTS, RECEIVED};
-use super::flights::{lane, Flight, BACKWARD, CONTROL};
+use super::flights::{lane, Flight, BACKWARD, CONTROL, TAKEN_BACK};
 use super::owner::Owner;
 use super::responder::{Conn, Incoming, QueuePair, Responder};
 use super::{early, session};
@@ -64,6 +64,9 @@ impl Role for Responder {
         }
         if tag == BACKWARD {
             return conn.owner().route().wake_senders();
+        }
+        if tag == TAKEN_BACK {
+            return conn.role().exposures.reap();
         }
         match conn.role().flights.completed(tag) {
             Some(Flight::Reply(source)) => sent(conn, qp, tag, source),

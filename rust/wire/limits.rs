@@ -40,4 +40,13 @@ impl Limits {
             characteristics: 32,
         }
     }
+
+    /// Returns these limits, and so many entries of the read list: RFC 5666 allows read chunks in
+    /// replies.
+    pub const fn with_reads(self, read_segments: u32) -> Self {
+        Self {
+            read_segments,
+            ..self
+        }
+    }
 }

@@ -19,9 +19,7 @@ mod encode;
 pub mod len;
 
 pub(super) use decode::Decoder;
-pub use encode::begin_padded;
-#[allow(unused_imports, reason = "RFC 5666 only")]
-pub use encode::done;
+pub use encode::{begin_padded, done};
 
 /// Inline threshold in bytes of a peer that has announced none (RFC 8166 section 3.3.3).
 pub const DEFAULT_INLINE: u32 = 1024;

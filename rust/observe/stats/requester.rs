@@ -96,6 +96,8 @@ breaches! {
     Padding = ("padding", "padding that cannot be taken out"),
     /// An RDMA_DONE belongs to no reply.
     Done = ("done", "RDMA_DONE for no reply"),
+    /// The RDMA_DONE for a reply has not come. The connection is closed.
+    NoDone = ("no_done", "no RDMA_DONE for a reply"),
 }
 
 impl RequesterBreach {
@@ -219,7 +221,7 @@ mod tests {
         let written = out.bytes_written();
         let text = buffer.get(..written).unwrap_or_default();
         assert!(text.starts_with(b"short 1\nversion 2\nheader 3\n"));
-        assert!(text.ends_with(b"\nsession 22\nbacklog 23\npadding 24\ndone 25\n"));
+        assert!(text.ends_with(b"\nsession 22\nbacklog 23\npadding 24\ndone 25\nno_done 26\n"));
         Ok(())
     }
 

@@ -7,10 +7,11 @@ use super::super::super::wire::{
     Direction, EncodeError, Limits, ListProc, Message, Segment, Version,
 };
 use super::super::legacy::conf::{Answered, BelowBasicLevel, Configuration, Exchange};
-use super::super::legacy::done::{Exposure, Window};
+use super::super::legacy::done::{Dones, Exposure};
 use super::super::legacy::padding::{BadAlign, Padding};
-use super::super::legacy::reply::check_rounded_up;
-use super::super::requester::reply::{check, Offer};
+use super::super::requester::pulled::{check_pulled, parts};
+use super::super::requester::reply::{check, Offer, Violation};
+use super::super::requester::rounded::check_rounded_up;
 use super::ensure;
 
 type Check = Result<(), &'static str>;
@@ -25,36 +26,26 @@ type Check = Result<(), &'static str>;
 //~ 5666-3.8-1 client accounts for RDMA_DONE
 //~ 5666-3.8-4 replenishes the credit RDMA_DONE took
 pub fn check_done() -> Check {
-    let mut w = Window::new();
-    let first = w.try_call().ok_or("first call")?;
-    ensure!(w.try_call().is_none(), "one credit at first");
-    w.on_reply(first, 3, 8);
-    let early = w.try_call().ok_or("early call")?;
-    w.done_due();
-    ensure!(w.try_call().is_none(), "RDMA_DONE before a call");
-    ensure!(w.try_done() && !w.try_done(), "one RDMA_DONE");
+    let mut d = Dones::new();
+    ensure!(!d.try_send(8, 0), "nothing is due");
+    let early = d.stamp();
+    d.on_due();
+    ensure!(!d.try_send(3, 3), "no credit is left");
+    ensure!(d.try_send(3, 2) && !d.try_send(3, 2), "one RDMA_DONE");
     ensure!(
-        w.available() == 1 && w.unconfirmed() == 1,
+        d.calls_allowed(3) == 2 && d.unconfirmed() == 1,
         "RDMA_DONE takes a credit"
     );
-    let late = w.try_call().ok_or("late call")?;
-    ensure!(w.available() == 0, "all credits taken");
-    ensure!(w.calls() == 2, "calls in flight");
-    w.on_reply(early, 3, 8);
-    ensure!(w.unconfirmed() == 1, "reply to a call before RDMA_DONE");
-    w.on_reply(late, 3, 8);
+    let late = d.stamp();
+    d.on_reply(early);
+    ensure!(d.unconfirmed() == 1, "reply to a call before RDMA_DONE");
+    d.on_reply(late);
     ensure!(
-        w.unconfirmed() == 0 && w.available() == 3,
+        d.unconfirmed() == 0 && d.calls_allowed(3) == 3,
         "reply to a call after RDMA_DONE"
     );
-    // With a grant of one, an RDMA_DONE, which is never answered, does not block further messages.
-    let last = w.try_call().ok_or("last call")?;
-    w.on_reply(last, 1, 8);
-    w.done_due();
-    ensure!(
-        w.try_done() && w.available() == 1,
-        "RDMA_DONE with a grant of one"
-    );
+    d.on_reply(early);
+    ensure!(d.unconfirmed() == 0, "a late reply takes nothing back");
     check_dones_take_credits()?;
     check_exposure()
 }
@@ -62,26 +53,18 @@ pub fn check_done() -> Check {
 /// Checks that RDMA_DONEs keep to the grant although no call is in flight, and that a call goes out
 /// all the same.
 fn check_dones_take_credits() -> Check {
-    let mut w = Window::new();
-    let first = w.try_call().ok_or("first call")?;
-    w.on_reply(first, 5, 8);
-    let mut calls = [first; 5];
-    for call in &mut calls {
-        *call = w.try_call().ok_or("five calls")?;
+    let mut d = Dones::new();
+    for _ in 0..5 {
+        d.on_due();
     }
-    for call in calls {
-        w.done_due();
-        w.on_reply(call, 1, 8);
+    for _ in 0..5 {
+        ensure!(d.try_send(1, 0), "the next RDMA_DONE");
+        ensure!(!d.try_send(1, 0), "two RDMA_DONEs on a grant of one");
+        ensure!(d.calls_allowed(1) == 1, "a call to free the credit");
+        d.on_reply(d.stamp());
+        ensure!(d.unconfirmed() == 0, "confirmed");
     }
-    ensure!(w.try_done(), "the first of five RDMA_DONEs");
-    ensure!(!w.try_done(), "two RDMA_DONEs on a grant of one");
-    for _ in 0..4 {
-        let call = w.try_call().ok_or("a call to free the credit")?;
-        ensure!(w.try_call().is_none(), "one call at a time");
-        w.on_reply(call, 1, 8);
-        ensure!(w.unconfirmed() == 0, "confirmed");
-        ensure!(w.try_done() && !w.try_done(), "the next RDMA_DONE");
-    }
+    ensure!(!d.try_send(1, 0), "none is left");
     Ok(())
 }
 
@@ -301,5 +284,91 @@ fn reply_with<'a>(buf: &'a mut [u8], lengths: &[u32]) -> Result<&'a [u8], Encode
         chunk.segment(segment(*length))?;
     }
     let len = chunk.end().finish()?;
+    buf.get(..len).ok_or(EncodeError::NoRoom)
+}
+
+/// Message type, inline bytes, read list of (position, length), and what is found: the length of
+/// the message and the number of RDMA Reads. The RPC has room for 4096 bytes.
+type Reads = (ListProc, usize, &'static [(u32, u32)], Option<(u32, u32)>);
+
+const READS: [Reads; 16] = [
+    (ListProc::Msg, 40, &[(40, 1000)], Some((1040, 1))),
+    (ListProc::Msg, 40, &[(36, 1001), (36, 2)], Some((1044, 2))),
+    (ListProc::Msg, 40, &[(8, 4), (16, 8)], Some((52, 2))),
+    (ListProc::Nomsg, 0, &[(0, 4096)], Some((4096, 1))),
+    (ListProc::Nomsg, 0, &[(0, 40), (0, 60)], Some((100, 2))),
+    // An empty segment beside others.
+    (ListProc::Msg, 40, &[(40, 0), (40, 8)], Some((48, 1))),
+    // Positions: beyond the end, before the end of the chunk before, zero beside a message, none
+    // of zero without a message.
+    (ListProc::Msg, 40, &[(44, 8)], None),
+    (ListProc::Msg, 40, &[(16, 8), (20, 8)], None),
+    (ListProc::Msg, 40, &[(0, 8)], None),
+    (ListProc::Nomsg, 0, &[(4, 8)], None),
+    // Longer than the RPC has room for, also in the sum.
+    (ListProc::Msg, 40, &[(40, 4057)], None),
+    (ListProc::Nomsg, 0, &[(0, 4097)], None),
+    (ListProc::Nomsg, 0, &[(0, u32::MAX), (0, u32::MAX)], None),
+    (ListProc::Msg, 40, &[(40, 1 << 31), (40, 1 << 31)], None),
+    // Nothing to read.
+    (ListProc::Msg, 40, &[], None),
+    (ListProc::Msg, 40, &[(40, 0)], None),
+];
+
+/// Checks which read chunks a reply may have.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+//~ 5666-3.4-7 results may come as read chunks
+//~ 5666-3.8-5 replies may carry read chunks
+//~ 5666-5.2-2 long reply may come as read chunk
+pub fn check_reads() -> Check {
+    for (proc, inline, reads, want) in READS {
+        let mut buf = [0; 256];
+        let bytes = reply_of(&mut buf, proc, inline, (reads, 0)).map_err(|_| "no room")?;
+        let reply = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
+        let found = check_pulled(&reply, 4096);
+        let found = found.ok().map(|found| (found.len, found.reads));
+        ensure!(found == want, "read chunks");
+        let parts = parts(&reply, 4096).map(|parts| parts.map_while(Result::ok));
+        let sum = parts.map(|parts| parts.fold(0u32, |sum, part| sum.saturating_add(part.len)));
+        ensure!(want.is_none() || sum.ok() == want.map(|w| w.0), "parts");
+    }
+    // An address that wraps, and one that just does not.
+    for (offset, fine) in [(u64::MAX - 6, false), (u64::MAX - 7, true)] {
+        let mut buf = [0; 256];
+        let bytes = reply_of(&mut buf, ListProc::Msg, 40, (&[(40, 8)], offset));
+        let reply = Message::decode(bytes.map_err(|_| "no room")?, &Limits::NONE);
+        let found = check_pulled(&reply.map_err(|_| "refused")?, 4096);
+        ensure!(found.is_ok() == fine, "address");
+    }
+    // Chunks of the call are not used beside read chunks.
+    let mut buf = [0; 256];
+    let bytes = reply_with(&mut buf, &[8]).map_err(|_| "no room")?;
+    let reply = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
+    ensure!(
+        check_pulled(&reply, 4096) == Err(Violation::ExtraWriteChunk),
+        "write chunk"
+    );
+    Ok(())
+}
+
+/// Writes a reply with these read segments, all at `offset`. Returns its bytes.
+fn reply_of<'a>(
+    buf: &'a mut [u8],
+    proc: ListProc,
+    inline: usize,
+    (reads, offset): (&[(u32, u32)], u64),
+) -> Result<&'a [u8], EncodeError> {
+    let mut header = Version::One.begin(buf, 7, 1, Direction::Reply, proc)?;
+    for (position, length) in reads {
+        let segment = Segment {
+            offset,
+            ..segment(*length)
+        };
+        header.segment(*position, segment)?;
+    }
+    let len = header.finish()?.saturating_add(inline);
     buf.get(..len).ok_or(EncodeError::NoRoom)
 }

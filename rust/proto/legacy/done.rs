@@ -2,120 +2,91 @@
 
 //! RDMA_DONE and its credits: RFC 5666 sections 3.8 and 11. RFC 8166 has no such message.
 //!
-//! State: RFC 5666 only.
+//! State: live.
 //!
 //! A requester that has read the read chunks of a reply sends RDMA_DONE. It uses up a Receive at
 //! the responder like a call, but is never answered. Its credit comes back with the reply to any
 //! call that was sent after it, since Sends arrive in order.
 
-use super::super::credits::Credits;
-
-/// The RDMA_DONEs that were sent before a call. The caller passes it back with the call's reply.
+/// The RDMA_DONEs that were sent before a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(u32);
 
-/// Credits of a requester that sends calls and RDMA_DONEs.
+/// The RDMA_DONEs of a requester.
 ///
 /// # Invariants
 ///
-/// `dones_received <= dones_sent`, counted modulo 2^32.
+/// `received <= sent`, counted modulo 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Window {
-    credits: Credits,
-    /// Calls sent and not answered.
-    calls: u32,
-    /// RDMA_DONEs sent so far.
-    dones_sent: u32,
-    /// How many RDMA_DONEs the responder is known to have received.
-    dones_received: u32,
+pub struct Dones {
+    sent: u32,
+    /// How many of them the responder is known to have received.
+    received: u32,
     /// RDMA_DONEs that wait for a credit.
-    dones_due: u32,
+    due: u32,
 }
 
-impl Window {
+impl Dones {
     /// Makes the account of a new connection.
     pub const fn new() -> Self {
         Self {
-            credits: Credits::new(),
-            calls: 0,
-            dones_sent: 0,
-            dones_received: 0,
-            dones_due: 0,
+            sent: 0,
+            received: 0,
+            due: 0,
         }
     }
 
-    /// Returns how many calls may be sent now.
+    /// Returns how many calls may be in flight with a grant of `limit`.
     ///
     /// A responder always keeps a Receive for a requester without an outstanding call (section
-    /// 3.3). With no call in flight one may therefore be sent, whether the RDMA_DONEs have arrived
-    /// or not. Otherwise both would wait for ever, since only a reply to a later call confirms
-    /// them.
+    /// 3.3). One call may therefore be in flight, whether the RDMA_DONEs have arrived or not.
+    /// Otherwise both would wait for ever, since only a reply to a later call confirms them.
     //= 5666-3.3-5 always has at least one credit
-    pub fn available(&self) -> u32 {
-        match (self.calls, self.left()) {
-            (0, 0) => 1,
-            (_, left) => left,
-        }
-    }
-
-    /// Returns how many credits no message uses: neither a call nor an RDMA_DONE that the responder
-    /// may not have received.
-    fn left(&self) -> u32 {
-        let used = self.calls.saturating_add(self.unconfirmed());
-        self.credits.limit().saturating_sub(used)
-    }
-
-    /// Takes a credit for a call. Returns `None` if the caller has to wait. RDMA_DONEs go first
-    /// where there are credits, since they free memory at the responder.
-    #[must_use]
-    pub fn try_call(&mut self) -> Option<Stamp> {
-        if self.dones_due > 0 && self.left() > 0 || self.available() == 0 {
-            return None;
-        }
-        self.calls = self.calls.saturating_add(1);
-        Some(Stamp(self.dones_sent))
+    pub fn calls_allowed(&self, limit: u32) -> u32 {
+        limit.saturating_sub(self.unconfirmed()).max(1)
     }
 
     /// Notes that the read chunks of a reply have been read, so that an RDMA_DONE has to be sent.
     //= 5666-3.5-1 after reading client sends RDMA_DONE
-    pub fn done_due(&mut self) {
-        self.dones_due = self.dones_due.saturating_add(1);
+    pub fn on_due(&mut self) {
+        self.due = self.due.saturating_add(1);
     }
 
-    /// Takes a credit for an RDMA_DONE. Returns `false` if none has to be sent, or if the caller
-    /// has to wait.
+    /// Takes a credit for an RDMA_DONE, with a grant of `limit` and so many calls in flight.
+    /// Returns `false` if none has to be sent, or if the caller has to wait.
     #[must_use]
     //= 5666-3.8-1 client accounts for RDMA_DONE
-    pub fn try_done(&mut self) -> bool {
-        if self.dones_due == 0 || self.left() == 0 {
+    pub fn try_send(&mut self, limit: u32, calls: u32) -> bool {
+        let used = calls.saturating_add(self.unconfirmed());
+        if self.due == 0 || used >= limit {
             return false;
         }
-        self.dones_due = self.dones_due.saturating_sub(1);
-        self.dones_sent = self.dones_sent.wrapping_add(1);
+        self.due = self.due.saturating_sub(1);
+        // INVARIANT: only the number of those that were sent grows.
+        self.sent = self.sent.wrapping_add(1);
         true
     }
 
-    /// Handles the reply to the call with this stamp. Its grant, bounded by `max`, is the new
-    /// limit. The responder has received every RDMA_DONE that was sent before the call.
+    /// Returns the stamp of a call that is sent now, or that is in flight while no RDMA_DONE has
+    /// been sent after it.
+    pub const fn stamp(&self) -> Stamp {
+        Stamp(self.sent)
+    }
+
+    /// Handles the reply to the call with this stamp: the responder has received every RDMA_DONE
+    /// that was sent before the call, since Sends arrive in order.
     //= 5666-3.8-4 replenishes the credit RDMA_DONE took
-    pub fn on_reply(&mut self, stamp: Stamp, grant: u32, max: u32) {
-        self.calls = self.calls.saturating_sub(1);
-        self.credits.on_reply(grant, max);
-        let news = stamp.0.wrapping_sub(self.dones_received);
+    pub fn on_reply(&mut self, stamp: Stamp) {
+        let news = stamp.0.wrapping_sub(self.received);
         if news <= self.unconfirmed() {
-            // INVARIANT: at most `dones_sent`, by the comparison.
-            self.dones_received = stamp.0;
+            // INVARIANT: at most `sent`, by the comparison.
+            self.received = stamp.0;
         }
     }
 
     /// Returns how many RDMA_DONEs the responder may not have received yet.
     pub const fn unconfirmed(&self) -> u32 {
-        self.dones_sent.wrapping_sub(self.dones_received)
-    }
-
-    /// Returns the calls in flight.
-    pub const fn calls(&self) -> u32 {
-        self.calls
+        self.sent.wrapping_sub(self.received)
     }
 }
 

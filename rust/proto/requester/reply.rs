@@ -179,15 +179,6 @@ pub fn check_lists(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths,
     if returned.read_list().next().is_some() {
         return Err(Violation::ReadList);
     }
-    check_written(returned, offered)
-}
-
-/// Checks the write list and the reply chunk of a reply against the lists of its call.
-#[allow(dead_code, reason = "RFC 5666 only")]
-pub(in super::super) fn check_written(
-    returned: &Lists<'_>,
-    offered: &Lists<'_>,
-) -> Result<Lengths, Violation> {
     let write = offered.write_list().map(|c| c.segments());
     let reply = offered.reply_chunk().map(|c| c.segments());
     check_against(returned, write, reply)

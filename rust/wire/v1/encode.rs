@@ -32,7 +32,6 @@ pub fn begin_padded(
 ///
 /// [`EncodeError::NoRoom`].
 //= 5666-4.1-7 nothing follows RDMA_DONE and RDMA_ERROR
-#[allow(dead_code, reason = "RFC 5666 only")]
 pub fn done(buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeError> {
     let w = Version::One.start(buf, xid, credits, Proc::Done as u32)?;
     Ok(w.written())

@@ -23,7 +23,7 @@ pub use responder::{grants, intake, respond};
 pub use session::session;
 
 use crate::proto::conn::{Conn, Event, State, Step};
-use crate::proto::legacy::done::{Exposure, Window};
+use crate::proto::legacy::done::{Dones, Exposure};
 use crate::proto::requester::backoff::{Outage, LONGEST_MS, SHORTEST_MS};
 use crate::proto::requester::credits::Flow;
 
@@ -66,7 +66,8 @@ impl<'a> Input<'a> {
 /// Checks credits and RDMA_DONEs: the limit is never exceeded, and sending never stops for ever.
 pub fn windows(data: &[u8]) {
     let mut input = Input::new(data);
-    let (mut flow, mut window) = (Flow::new(), Window::new());
+    let (mut flow, mut dones) = (Flow::new(), Dones::new());
+    let mut limit = 1;
     let mut stamps = VecDeque::new();
     let mut exposure = Exposure::new(u32::from(input.byte()));
     let mut exposed = 0u32;
@@ -85,26 +86,26 @@ pub fn windows(data: &[u8]) {
             }
             2 => flow.on_unanswered(),
             3 => {
-                let room = window.available();
-                if let Some(stamp) = window.try_call() {
-                    assert!(room > 0);
-                    stamps.push_back(stamp);
+                if (stamps.len() as u64) < u64::from(dones.calls_allowed(limit)) {
+                    stamps.push_back(dones.stamp());
                 }
             }
-            4 => window.done_due(),
+            4 => dones.on_due(),
             5 => {
-                let (room, unconfirmed) = (window.available(), window.unconfirmed());
-                if window.try_done() {
-                    assert!(room > 0 && window.unconfirmed() == unconfirmed + 1);
+                let (calls, before) = (stamps.len() as u32, dones.unconfirmed());
+                if dones.try_send(limit, calls) {
+                    assert!(dones.unconfirmed() == before + 1);
+                    assert!(u64::from(calls) + u64::from(before) < u64::from(limit));
                 }
             }
             6 => {
                 // Replies come in any order.
                 let at = usize::from(input.byte()) % stamps.len().max(1);
                 if let Some(stamp) = stamps.remove(at) {
-                    let before = window.unconfirmed();
-                    window.on_reply(stamp, input.number(), input.number());
-                    assert!(window.unconfirmed() <= before);
+                    let before = dones.unconfirmed();
+                    dones.on_reply(stamp);
+                    assert!(dones.unconfirmed() <= before);
+                    limit = input.number().max(1);
                 }
             }
             _ => expose(&mut input, &mut exposure, &mut exposed),
@@ -113,11 +114,7 @@ pub fn windows(data: &[u8]) {
             flow.in_flight() > 0 || flow.available() > 0,
             "no message may be sent"
         );
-        assert_eq!(window.calls() as usize, stamps.len());
-        assert!(
-            window.calls() > 0 || window.available() > 0,
-            "no call may be sent"
-        );
+        assert!(dones.calls_allowed(limit) > 0, "no call may be sent");
     }
 }
 

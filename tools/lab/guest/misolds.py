@@ -9,7 +9,7 @@ import struct
 
 import nfs_calls
 from misheaders import BAD_KEY, clear
-from peer import DONE, MSGP, header, lists, words
+from peer import DONE, MSGP, Call, header, lists, words
 from requester import ANSWERED, CHUNK, SILENCE, Case, pattern
 
 HUGE = 0xFFFFFFFF
@@ -241,7 +241,86 @@ def longer_replies(link):
     yield "early again", ask(2048)
 
 
+def exposed_reply(link, size):
+    """Asks for so many bytes without a chunk; returns how that ended, the XID and the segments."""
+    handle = link.handle()
+    xid = link.xid()
+    link.post(header(xid) + lists() + nfs_calls.read(xid, handle, 0, size))
+    found, reply = link.outcome()
+    if found != "long reply":
+        return found, xid, []
+    parts = Call(link.number, reply.message)
+    return found, xid, [segment for position, segment in parts.reads if position == 0]
+
+
+def fetched(link, segments):
+    """Returns what RDMA Read finds in segments of the server's memory."""
+    data = b""
+    for handle, length, offset in segments:
+        done = link.peer.tell("read", link.number, f"{handle:x}", f"{offset:x}", length)
+        if done != "success":
+            return done
+        data += bytes.fromhex(link.peer.wait(link.number, 5, "data")[2])
+    return data
+
+
+def exposures(link):
+    """Replies as read chunks, which the requester reads and acknowledges."""
+    for size in (2048, 4096, 65536, 131073):
+        found, xid, segments = exposed_reply(link, size)
+        data = fetched(link, segments)
+        if found != "long reply" or isinstance(data, str):
+            yield f"{size} bytes", f"{found}, {data}"
+            continue
+        right = data[:4] == words(xid) and data.endswith(pattern(0, size) + bytes(-size % 4))
+        yield f"{size} bytes", link.then_served(ANSWERED if right else "wrong data")
+        yield "done", link.judge(header(xid, DONE))[0]
+        yield "done again", link.judge(header(xid, DONE))[0]
+        gone = fetched(link, segments)
+        yield "read after it", "closed" if isinstance(gone, str) else "it still has the data"
+        link.close()
+
+
+def hoarded(link):
+    """Replies that are read and never acknowledged: a bounded number is exposed."""
+    found = [exposed_reply(link, 2048) for _ in range(12)]
+    kinds = [kind for kind, _, _ in found]
+    yield "first", kinds[0]
+    yield "last", kinds[-1]
+    yield "NULL", link.then_served(ANSWERED)
+    for _, xid, segments in found:
+        if segments:
+            link.post(header(xid, DONE))
+    yield "first after RDMA_DONE", exposed_reply(link, 2048)[0]
+
+
+def undone(link):
+    """A reply whose RDMA_DONE never comes."""
+    yield "reply", exposed_reply(link, 2048)[0]
+    yield "wait", link.outcome(60)[0]
+
+
 SOME = "4096 4 some"
+#: The server exposes replies as read chunks in these, as a setting says.
+EXPOSING = [
+    Case(
+        103,
+        "exposed-replies",
+        exposures,
+        {"done": SILENCE, "read": "closed", "": ANSWERED},
+        of_old=True,
+        parameters=OLD,
+    ),
+    Case(
+        104,
+        "hoarded-replies",
+        hoarded,
+        {"first": "long reply", "last": CHUNK, "": ANSWERED},
+        of_old=True,
+        parameters=OLD,
+    ),
+    Case(105, "undone", undone, {"reply": "long reply", "": "closed"}, of_old=True, parameters=OLD),
+]
 CASES = [
     Case(70, "padded-writes", padded_writes, ANSWERED, of_old=True, parameters=OLD),
     Case(71, "padded-compound", padded_fourth, ANSWERED, of_old=True, parameters=OLD),

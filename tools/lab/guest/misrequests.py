@@ -18,7 +18,7 @@ from requester import RELEASE, STALLED, Link
 
 TABLES = misheaders, misconnects, misoptions, misolds
 CASES = {case.name: case for table in TABLES for case in table.CASES}
-LOADS = {case.name: case for case in misconnects.LOADS}
+LOADS = {case.name: case for case in misconnects.LOADS + misolds.EXPOSING}
 
 
 def main():

@@ -5,8 +5,10 @@
 It takes nfsd's place, and gets true answers from nfsd over TCP. It sends no private data, and
 includes the XDR round-up in the length of the write chunks that it returns. CONF says what it does
 with CONF_RDMA: ``none`` does not know the program, three numbers with commas are what it answers,
-``deaf`` gives no answer, and ``odd`` one that is none. VERSION is that of NFS, of which it serves
-3. It runs until /run/oldserver.stop exists, and prints what it has counted.
+``deaf`` gives no answer, and ``odd`` one that is none. With ``+chunks`` behind it, replies of more
+than 200 bytes come as read chunks, and each has to be followed by RDMA_DONE; ``+`` and the name of
+a misdeed has the first of them break a rule. VERSION is that of NFS, of which it serves 3. It runs
+until /run/oldserver.stop exists, and prints what it has counted.
 """
 
 import os
@@ -14,7 +16,7 @@ import struct
 import sys
 from collections import Counter
 
-from peer import MSG, MSGP, NOMSG, Call, Peer, SilenceError, header, lists, words
+from peer import DONE, MSG, MSGP, NOMSG, Call, Peer, SilenceError, header, lists, words
 
 from hostile import RealServer
 
@@ -24,6 +26,8 @@ CONF, NFS, READ, WRITE, SYMLINK = 100417, 100003, 6, 7, 10
 BASIC = 1024
 #: How long to wait for a call before looking whether to stop.
 LOOK = 0.2
+#: Replies that come as read chunks have more bytes. Their memory, and how many may be exposed.
+SHORT, MEMORY, EXPOSED = 200, 1 << 20, 8
 
 
 def take(data, at, *kinds):
@@ -40,10 +44,13 @@ def take(data, at, *kinds):
 class OldServer:
     """The server over one connection."""
 
-    def __init__(self, peer, real, connection, conf, counted):
+    def __init__(self, peer, real, connection, options, counted):
         self._peer, self._real, self._connection = peer, real, connection
-        self._conf, self.counted = conf, counted
+        self._options, self.counted = options, counted
+        self._conf = options[0]
         self._inline = BASIC
+        #: The memory for read chunks; the XIDs whose RDMA_DONE has not come, oldest first.
+        self._region, self._exposed, self._at = None, [], 0
 
     def next_call(self):
         event = self._peer.event(LOOK, "received", "disconnected")
@@ -51,13 +58,21 @@ class OldServer:
             return self.next_call()
         if event[0] == "disconnected":
             return None
-        return Call(self._connection, bytes.fromhex(event[2]))
+        data = bytes.fromhex(event[2])
+        xid, _, _, kind = struct.unpack_from(">4I", data)
+        if kind == DONE:
+            self.counted["done" if xid in self._exposed and len(data) == 16 else "odd done"] += 1
+            self._exposed = [other for other in self._exposed if other != xid]
+            return self.next_call()
+        return Call(self._connection, data)
 
     def answer(self, call):
         """Answers a call."""
         if self._conf != "none" and struct.unpack_from(">I", call.payload, 12) == (CONF,):
             return self._configure(call)
         reply = self._real.ask(self._message(call))
+        if "chunks" in self._options and len(reply) > SHORT:
+            return self._answer_by_chunks(call, reply)
         chunk = self._read_data(call, reply) if call.writes else None
         if chunk:
             return self._answer_read(call, reply, *chunk)
@@ -165,6 +180,51 @@ class OldServer:
         rest = reply[at + length + -length % 4 :]
         self._send(header(call.xid) + lists(writes=[returned]) + reply[:at] + rest)
 
+    def _expose(self, data):
+        """Exposes data for RDMA Read, in two segments; returns these."""
+        if self._region is None:
+            done = self._peer.tell("expose", self._connection, MEMORY, "r")
+            if done != "success":
+                raise SystemExit(f"expose: {done}")
+            _, _, handle, address = self._peer.event(5, "exposed", number=self._connection)
+            self._region = int(handle, 16), int(address, 16)
+        if self._at + len(data) > MEMORY:
+            self._at = 0
+        at, half = self._at, len(data) // 8 * 4
+        self._at += len(data)
+        self._peer.tell("poke", self._connection, 0, at, data.hex())
+        handle, address = self._region
+        whole = [(handle, half, address + at), (handle, len(data) - half, address + at + half)]
+        return [segment for segment in whole if segment[1]]
+
+    def _answer_by_chunks(self, call, reply):
+        """Answers by read chunks: the data of a READ, or the whole reply."""
+        if len(self._exposed) == EXPOSED:
+            print("no RDMA_DONE has come", flush=True)
+            raise SystemExit(1)
+        found = self._read_data(call, reply)
+        if found and found[1]:
+            at, length = found
+            body = reply[:at] + reply[at + length + -length % 4 :]
+            kind, position, data = MSG, at, reply[at : at + length]
+            self.counted["data chunks"] += 1
+        else:
+            kind, position, body, data = NOMSG, 0, b"", reply
+            self.counted["long replies"] += 1
+        self._exposed.append(call.xid)
+        segments = self._expose(data)
+        misdeed = next((name for name in self._options if name in MISDEEDS), None)
+        if misdeed:
+            self._options.remove(misdeed)
+            self._exposed.remove(call.xid)
+            self.counted["misdeeds"] += 1
+            position, segments = MISDEEDS[misdeed](position, segments)
+        reads = [(position, segment) for segment in segments]
+        message = header(call.xid, kind) + lists(reads=reads) + body
+        self._send(message)
+        if misdeed == "twice":
+            self._send(message)
+
     def _configure(self, call):
         """Answers a call of the Connection Configuration Protocol."""
         self.counted["asked"] += 1
@@ -180,6 +240,26 @@ class OldServer:
         answer = [int(value) for value in self._conf.split(",")]
         self._inline = max(replies, BASIC)
         return self._send(header(call.xid) + lists() + accepted + words(*answer))
+
+
+def _changed(segment, **fields):
+    handle, length, offset = segment
+    return fields.get("handle", handle), fields.get("length", length), fields.get("offset", offset)
+
+
+#: How the first reply with read chunks breaks a rule: its position and its segments.
+MISDEEDS = {
+    "key": lambda at, parts: (at, [_changed(part, handle=part[0] ^ 0xFF00) for part in parts]),
+    "endless": lambda at, parts: (at, [_changed(parts[0], length=0xFFFFFFFF), *parts[1:]]),
+    "longer": lambda at, parts: (at, [_changed(part, length=1 << 20) for part in parts] * 3),
+    "wrapping": lambda at, parts: (at, [_changed(part, offset=(1 << 64) - 2) for part in parts]),
+    "odd": lambda at, parts: (at + 2, parts),
+    "beyond": lambda at, parts: (at + (1 << 20), parts),
+    "zero": lambda at, parts: (0 if at else 4, parts),
+    "empty": lambda at, parts: (at, [_changed(part, length=0) for part in parts]),
+    "many": lambda at, parts: (at, [_changed(parts[0], length=4)] * 200),
+    "twice": lambda at, parts: (at, parts),
+}
 
 
 def serve(server):
@@ -208,7 +288,7 @@ def old_welcome(peer):
 
 
 def main():
-    conf = sys.argv[1]
+    options = sys.argv[1].split("+")
     if os.path.exists(STOP):
         os.unlink(STOP)
     peer, real, counted = Peer(), RealServer(), Counter()
@@ -216,7 +296,7 @@ def main():
     try:
         while connection := old_welcome(peer):
             counted["connections"] += 1
-            if serve(OldServer(peer, real, connection, conf, counted)):
+            if serve(OldServer(peer, real, connection, options, counted)):
                 break
     finally:
         for name, count in sorted(counted.items()):

@@ -18,6 +18,16 @@ from lab.pair import MOUNT_POINT, Guest, Pair
 
 pytestmark = [pytest.mark.needs_ours, pytest.mark.breaks_rules, pytest.mark.rxe_only]
 STOP = "/run/oldserver.stop"
+#: Replies that the server exposes at the same time.
+EXPOSED = 8
+#: How a reply with read chunks may break a rule: see oldserver.py.
+MISDEEDS = (
+    *("key", "endless", "longer"),
+    *(
+        pytest.param(name, marks=pytest.mark.full)
+        for name in ("wrapping", "odd", "beyond", "zero", "empty", "many", "twice")
+    ),
+)
 #: Lengths of files: inline, at thresholds, and in chunks, with and without round-up.
 SIZES = (0, 1, 511, 512, 513, 700, 1023, 1025, 2047, 3001, 4096, 4097, 9001, 65539)
 WORK = f"""
@@ -121,6 +131,31 @@ def test_padding(pair: Pair, tunables: Tunables, conf: str, padding: int, padded
     assert "request 4096 4096 " in old.text
     assert old.count("asked") == old.count("connections")
     assert bool(old.count("padded")) == padded
+
+
+def test_read_chunks(pair: Pair, tunables: Tunables) -> None:
+    """The client reads replies that come as read chunks, and sends RDMA_DONE for each."""
+    tunables.set(rdma_conf=0, rdma_read_chunks=1)
+    old = _work(pair, "none+chunks")
+    assert old.count("data chunks")
+    assert old.count("long replies")
+    assert not old.count("odd done")
+    # The connection may end before the last ones.
+    owed = old.count("data chunks") + old.count("long replies") - old.count("done")
+    assert 0 <= owed <= EXPOSED * old.count("connections")
+
+
+@pytest.mark.parametrize("misdeed", MISDEEDS)
+def test_bad_read_chunks(pair: Pair, tunables: Tunables, misdeed: str) -> None:
+    """A reply whose read chunks break a rule costs its RPC or the connection, and nothing else."""
+    tunables.set(rdma_conf=0, rdma_read_chunks=1)
+    with _old_server(pair, f"none+chunks+{misdeed}") as old:
+        pair.client.sh(f"mkdir -p {MOUNT_POINT}")
+        pair.client.run(f"timeout -s KILL 20 {MOUNT}", timeout=60)
+        pair.client.run(f"mountpoint -q {MOUNT_POINT} || {MOUNT}", timeout=60)
+        pair.client.sh(WORK, timeout=300)
+        pair.client.sh(f"cd /; umount {MOUNT_POINT}", timeout=60)
+    assert old.count("misdeeds") == 1
 
 
 def test_no_reads(pair: Pair, tunables: Tunables) -> None:

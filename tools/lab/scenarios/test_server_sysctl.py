@@ -25,8 +25,8 @@ RANGES = {
     "rdma_stat_sq_prod": (0, 0, 0),
 }
 #: Settings and counters that the stock module does not have.
-ADDED = {"max_version": (2, 1, 2), "conf_align": (4, 4, 65536)}
-ADDED_COUNTERS = ("rdma_stat_padded", "rdma_stat_done", "rdma_stat_conf")
+ADDED = {"max_version": (2, 1, 2), "conf_align": (4, 4, 65536), "read_chunks": (0, 0, 1)}
+ADDED_COUNTERS = ("rdma_stat_padded", "rdma_stat_done", "rdma_stat_conf", "rdma_stat_exposed")
 COUNTERS = ("rdma_stat_read", "rdma_stat_recv", "rdma_stat_write", "rdma_stat_sq_starve")
 
 

@@ -9,7 +9,6 @@ use crate::proto::backward;
 use crate::proto::conn::{Conn, Event, State, Step};
 use crate::proto::credits::Credits;
 use crate::proto::inline::Thresholds;
-use crate::proto::legacy;
 use crate::proto::requester::credits::Flow;
 use crate::proto::requester::plan::{
     CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape,
@@ -275,54 +274,4 @@ fn reshape(offered: &OwnedLists, lengths: &OwnedLists) -> OwnedLists {
         };
     }
     returned
-}
-
-/// Replies of a responder of RFC 5666 may have read chunks beside the offered chunks or instead of
-/// them.
-#[test]
-//~ 5666-3.4-7 results may come as read chunks
-//~ 5666-3.8-5 replies may carry read chunks
-//~ 5666-5.2-2 long reply may come as read chunk
-fn reply_may_have_read_chunks() {
-    let segment = Segment {
-        handle: 1,
-        length: 64,
-        offset: 0,
-    };
-    let read = crate::wire::ReadSegment {
-        position: 8,
-        segment,
-    };
-    let offered = OwnedLists {
-        writes: std::vec![std::vec![segment]],
-        ..OwnedLists::default()
-    };
-    let returned = OwnedLists {
-        reads: std::vec![read],
-        ..OwnedLists::default()
-    };
-    let (mut a, mut b) = (
-        std::vec![0; 16 + offered.len()],
-        std::vec![0; 16 + returned.len()],
-    );
-    offered
-        .encode(
-            Version::One
-                .begin(&mut a, 1, 1, Direction::Call, ListProc::Msg)
-                .unwrap(),
-        )
-        .unwrap();
-    returned
-        .encode(
-            Version::One
-                .begin(&mut b, 1, 1, Direction::Call, ListProc::Msg)
-                .unwrap(),
-        )
-        .unwrap();
-    let call = Message::decode_as(Version::One, &a, &Limits::NONE).unwrap();
-    let reply = Message::decode_as(Version::One, &b, &Limits::NONE).unwrap();
-    let (call, reply) = (call.lists().unwrap(), reply.lists().unwrap());
-    assert_eq!(check_lists(reply, call), Err(Violation::ReadList));
-    let lens = legacy::reply::check_lists(reply, call).unwrap();
-    assert_eq!((lens.write, lens.reply), (0, None));
 }

@@ -1,33 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Replies of a responder of RFC 5666.
+//! Replies whose write chunk has a length that includes the XDR round-up.
 //!
 //! State: live.
 //!
-//! Such a responder increases the length of a write chunk that it returns by the XDR round-up of
-//! the data (section 3.7), although it writes none. And its replies may have read chunks.
+//! A responder of RFC 5666 increases the length of a write chunk that it returns by the round-up of
+//! the data (section 3.7), although it writes none.
 
 use super::super::super::wire::message::Body;
-use super::super::super::wire::{Lists, Segment};
-use super::super::requester::reply::{
-    check_chunk, check_written, Lengths, Offer, Outcome, Violation,
-};
-
-/// Checks a reply's lists against the lists of its call, as
-/// [`check_lists`](super::super::requester::reply::check_lists) does, but accepts read chunks. Once
-/// they have been read, RDMA_DONE has to be sent ([`super::done`]).
-/// [`super::super::responder::reassembly`] inserts them into the message.
-///
-/// # Errors
-///
-/// The first [`Violation`] found.
-//= 5666-3.4-7 results may come as read chunks
-//= 5666-3.8-5 replies may carry read chunks
-//= 5666-5.2-2 long reply may come as read chunk
-#[allow(dead_code, reason = "RFC 5666 only")]
-pub fn check_lists(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths, Violation> {
-    check_written(returned, offered)
-}
+use super::super::super::wire::Segment;
+use super::reply::{check_chunk, Offer, Outcome, Violation};
 
 /// Checks a reply with a write chunk that is longer than offered, whose responder may be one of RFC
 /// 5666: it has sent no private data. The last segment may be up to three bytes too long, if the
