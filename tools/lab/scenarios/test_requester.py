@@ -148,3 +148,19 @@ def test_largest_payload(pair: Pair) -> None:
         pair.stop_nfsd()
         pair.server.sh(f"echo {1 << 20} > {payload}")
         pair.start_nfsd()
+
+
+@pytest.mark.server
+@pytest.mark.needs_our_server
+@pytest.mark.breaks_rules
+@pytest.mark.rxe_only
+@pytest.mark.parametrize("name", ["103-exposed-replies", "104-hoarded-replies", "105-undone"])
+def test_exposed_replies(pair: Pair, name: str) -> None:
+    """Replies as read chunks: read, hoarded, and never acknowledged by RDMA_DONE."""
+    requester.prepare(pair)
+    setting = "/proc/sys/sunrpc/svc_rdma/read_chunks"
+    pair.server.sh(f"echo 1 > {setting}")
+    try:
+        _check(LOADS[name], requester.Play(pair, name).finish(200))
+    finally:
+        pair.server.sh(f"echo 0 > {setting}")
