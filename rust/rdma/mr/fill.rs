@@ -29,7 +29,12 @@ pub(crate) struct Shape {
 ///
 /// By the invariants of [`Piece`] and [`Payload`], the bytes stay valid and are not moved while a
 /// region that maps them is live.
-pub(crate) trait Memory {
+///
+/// # Safety
+///
+/// [`Self::fill`] counts no more entries than there are, and sets each that it counts to memory of
+/// a [`Piece`] or a [`Payload`].
+pub(crate) unsafe trait Memory {
     /// Puts the first part of the memory into the scatterlist of a region, as much as `shape`
     /// permits, and removes it from the value. Returns the number of entries used, and of bytes;
     /// no entry if there is nothing left, or if a page is missing.
@@ -41,7 +46,8 @@ pub(crate) trait Memory {
 
 /// Any pieces of memory. A region ends where its pages are used up, or before a gap that the device
 /// cannot map.
-impl<I: Iterator<Item = Piece>> Memory for Peekable<I> {
+// SAFETY: `used` counts the entries that were set, each to a part of a piece.
+unsafe impl<I: Iterator<Item = Piece>> Memory for Peekable<I> {
     #[inline(never)]
     fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
         let mut packer = Packer::new(shape.depth, shape.gaps, shape.longest);
@@ -69,7 +75,9 @@ impl<I: Iterator<Item = Piece>> Memory for Peekable<I> {
 }
 
 /// A payload has no gaps: only its first run may begin, and only its last may end, within a page.
-impl Memory for Payload<'_> {
+// SAFETY: `used` counts the entries that were set, each to a run of the payload. `trim` only makes
+// the first and the last shorter.
+unsafe impl Memory for Payload<'_> {
     #[inline]
     fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
         if let (Some(piece), Some(entry)) = (self.take_single_page(), entries.first_mut()) {
@@ -106,7 +114,8 @@ pub(crate) enum Parts<'a, I: Iterator<Item = Piece>> {
     Pieces(Peekable<I>),
 }
 
-impl<I: Iterator<Item = Piece>> Memory for Parts<'_, I> {
+// SAFETY: Both variants fulfil the contract, and this passes their results on.
+unsafe impl<I: Iterator<Item = Piece>> Memory for Parts<'_, I> {
     #[inline]
     fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
         match self {

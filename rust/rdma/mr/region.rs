@@ -216,8 +216,8 @@ impl Region {
         direction: bindings::dma_data_direction,
     ) -> Result {
         let (dev, entries) = (self.pd.device(), self.entries.as_mut_ptr());
-        // SAFETY: `Memory::fill` has set the first `used` entries to memory that stays valid while
-        // it is mapped.
+        // SAFETY: By the contract of `Memory`, `fill` has set the first `used` entries to memory
+        // that stays valid while it is mapped.
         let n = unsafe { bindings::rr_ib_dma_map_sg(dev, entries, used, direction) };
         if n <= 0 {
             return Err(ENOMEM);
