@@ -85,7 +85,7 @@ pub(super) fn connect(
     let any = lifecycle.peer().is_some();
     shared.role().legacy.note_private_data(any);
     session::begin(client, xprt, &shared, (&qp, reads), config, terms)
-        .map_err(local(xprt, "session"))?;
+        .map_err(|error| no_session(xprt, error))?;
     let parts = Parts {
         qp,
         pd,
@@ -116,6 +116,17 @@ fn local<'a>(xprt: &'a Xprt<Client>, what: &'a str) -> impl Fn(Error) -> Connect
             unexpected(error, xprt)
         }
     }
+}
+
+/// Translates a failure to begin the session. A server whose answer to CONF_RDMA is not accepted
+/// counts as one that refuses, so that it is asked again later each time.
+fn no_session(xprt: &Xprt<Client>, error: Error) -> ConnectError {
+    if error != EPROTO {
+        return local(xprt, "session")(error);
+    }
+    let peer = xprt.shown().addr;
+    pr_warn!("connecting to {peer}: bad answer to CONF_RDMA; next: sysctl sunrpc.rdma_conf=0\n");
+    ConnectError::Refused
 }
 
 /// Translates an unexpected failure. Another attempt may succeed. But a connection that has never
