@@ -294,6 +294,8 @@ fn check_parts() -> Check {
     );
     let rest = [(Section::Head, 0, 148), (Section::Tail, 3, 8)];
     ensure!(is(&p.inline_call(), &rest), "inline rest");
+    let inline = p.inline_call();
+    ensure!((inline.head(), inline.tail()) == (148, (3, 8)), "two parts");
     ensure!(!p.is_inline(), "a chunk");
     ensure!(
         !p.read_chunk().is_empty() && !p.inline_call().is_empty(),
@@ -374,6 +376,9 @@ fn check_errors() -> Check {
     let long = write_call(u32::MAX, 0);
     let got = Plan::new(&long, &SMALL_REPLY, &COND);
     ensure!(got == Err(PlanError::MessageTooLong), "call above 4 GiB");
+    let longest = write_call(u32::MAX - 148, 0);
+    let got = Plan::new(&longest, &SMALL_REPLY, &COND);
+    ensure!(got.is_ok(), "call one byte below 4 GiB");
     let got = Plan::new(
         &SMALL_CALL,
         &ReplyShape {

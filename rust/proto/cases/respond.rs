@@ -400,6 +400,13 @@ fn check_marks() -> Check {
     ensure!(marks.as_slice().len() == 2, "both");
     marks.clear();
     ensure!(marks.as_slice().is_empty(), "cleared");
+    let mut buf = [0; BUF];
+    let one = lists(&mut buf, &[&[64]], None)?;
+    marks.clear();
+    ensure!(marks.add(100, 65, &one) == Err(TooSmall), "one segment");
+    ensure!(marks.add(100, 64, &one) == Ok(()), "all of it");
+    ensure!(marks.add(200, 9999, &one) == Ok(()), "no other chunk");
+    ensure!(marks.as_slice() == [mark(100, 64)], "one of two");
     let mut none = Marks::default();
     ensure!(none.add(0, 8, &Lists::EMPTY) == Ok(()), "no chunk");
     ensure!(none.as_slice().is_empty(), "nothing noted");
