@@ -172,6 +172,12 @@ pub fn check_conf() -> Check {
 //~ 5666-6.2-3 announces no RDMA Reads
 fn check_answers() -> Check {
     let agree = |reply| Configuration::agree(&REQUEST, &reply);
+    let least = Reply {
+        maxcall_sendsize: 1024,
+        ..REPLY
+    };
+    let least = agree(least).map(|c| c.max_call);
+    ensure!(least == Ok(1024), "the basic level itself");
     for maxcall_sendsize in [0, 512, 1023] {
         let modest = Reply {
             maxcall_sendsize,
