@@ -50,7 +50,8 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>, why: Cannot, credi
     let grant = exposures.grant(credits);
     let written = write(ep, call, &regions, grant);
     let (mut buf, len) = written.inspect_err(|_| ep.shared().force_close())?;
-    let mut source = ep.role().spare.source(ep.pd())?;
+    let source = ep.role().spare.source(ep.pd());
+    let mut source = source.inspect_err(|_| ep.shared().force_close())?;
     take_pages(reply, &mut source).inspect_err(|_| ep.shared().force_close())?;
     let exposed = Exposed {
         xid,
