@@ -141,6 +141,9 @@ LOAD = (
     f"exec fio --name=load --filename={MOUNT_POINT}/load --rw=randread --bs=4k --direct=1"
     " --ioengine=libaio --iodepth=128 --time_based --runtime=300 --output=/dev/null"
 )
+#: The slots of a session that the client asks for. By default it asks for 64, and then has at most
+#: 64 calls in flight, however many credits it has.
+SLOTS = "/sys/module/nfs/parameters/max_session_slots"
 #: The RPCs that are being executed.
 TASKS = "cat /sys/kernel/debug/sunrpc/rpc_clnt/*/tasks | wc -l"
 
@@ -152,6 +155,7 @@ def test_recall_at_full_credit(pair: Pair) -> None:
     """A recall and its answer pass a connection on which the client has used up its credits."""
     _prepare(pair, 1)
     pair.server.sh("head -c 8M /dev/urandom > /srv/export/load")
+    pair.client.sh(f"echo 160 > {SLOTS}")
     pair.mount("4.2")
     holder = pair.client.vm.start(f"exec sleep 1000 < {MOUNT_POINT}/d/f0")
     _take(pair, 1)
@@ -166,6 +170,7 @@ def test_recall_at_full_credit(pair: Pair) -> None:
         pair.client.vm.agent.wait(process, 60)
     _check_on_client(pair, 1)
     pair.umount()
+    pair.client.sh(f"echo 64 > {SLOTS}")
 
 
 @pytest.mark.both_roles
