@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """A server of RFC 5666: oldserver.py CONF VERSION.
 
-It takes nfsd's place, and gets true answers from nfsd over TCP. It sends no private data, and
-includes the XDR round-up in the length of the write chunks that it returns. CONF says what it does
+It takes nfsd's place, and gets true answers from nfsd over TCP. It sends no private data, returns
+a few bytes of data inline though there is a write chunk for them, and includes the XDR round-up in
+the length of the write chunks that it fills. CONF says what it does
 with CONF_RDMA: ``none`` does not know the program, three numbers with commas are what it answers,
 ``deaf`` gives no answer, and ``odd`` one that is none. With ``+chunks`` behind it, replies of more
 than 200 bytes come as read chunks, and each has to be followed by RDMA_DONE; ``+`` and the name of
@@ -26,6 +27,8 @@ CONF, NFS, READ, WRITE, SYMLINK = 100417, 100003, 6, 7, 10
 BASIC = 1024
 #: How long to wait for a call before looking whether to stop.
 LOOK = 0.2
+#: Data of a READ that is no longer comes inline, and the write chunk is not used.
+TINY = 16
 #: Replies that come as read chunks have more bytes. Their memory, and how many may be exposed.
 SHORT, MEMORY, EXPOSED = 200, 1 << 20, 8
 
@@ -170,6 +173,10 @@ class OldServer:
 
     def _answer_read(self, call, reply, at, length):
         """Answers a READ through its write chunk, whose length includes the round-up."""
+        if length <= TINY:
+            self.counted["unused write chunks"] += 1
+            unused = [(handle, 0, offset) for handle, _, offset in call.writes[0]]
+            return self._send(header(call.xid) + lists(writes=[unused]) + reply)
         returned = self._write(call.writes[0], reply[at : at + length])
         used = [index for index, (_, part, _) in enumerate(returned) if part]
         if used and length % 4:
@@ -178,7 +185,7 @@ class OldServer:
             returned[used[-1]] = handle, part + -length % 4, offset
         self.counted["write chunks"] += 1
         rest = reply[at + length + -length % 4 :]
-        self._send(header(call.xid) + lists(writes=[returned]) + reply[:at] + rest)
+        return self._send(header(call.xid) + lists(writes=[returned]) + reply[:at] + rest)
 
     def _expose(self, data):
         """Exposes data for RDMA Read, in two segments; returns these."""

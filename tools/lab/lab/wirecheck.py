@@ -120,6 +120,8 @@ class Summary:
     read_segments: int = 0
     write_segments: int = 0
     reply_segments: int = 0
+    #: Segments that hold nothing but the XDR round-up of the Read chunk before them.
+    round_ups: int = 0
     offered: int = 0
     used: int = 0
     #: Bytes of RPC messages behind the calls' headers; exact if each message is one packet.
@@ -265,6 +267,7 @@ class Checker:
         self.summary.write_chunks += bool(message.writes)
         self.summary.reply_chunks += message.reply is not None
         self.summary.read_segments += len(message.reads)
+        self.summary.round_ups += round_ups(message)
         self.summary.write_segments += sum(len(chunk) for chunk in message.writes)
         self.summary.reply_segments += len(message.reply or ())
         self.summary.offered += sum(s.length for s in advertised(message, write=True))
@@ -394,6 +397,16 @@ def advertised(call: Message, *, write: bool) -> list[Segment]:
 def answers_operation(message: Message, peer: Peer) -> bool:
     """Returns whether a message is an error about an optional operation of this peer."""
     return message.kind == RDMA_ERROR and message.xid in peer.operations
+
+
+def round_ups(call: Message) -> int:
+    """Returns how many segments of a call complete a Read chunk to a multiple of four bytes."""
+    found, total, chunk = 0, 0, -1
+    for position, segment in call.reads:
+        total, chunk = total if position == chunk else 0, position
+        found += 0 < total % 4 == -segment.length % 4 and segment.length < 4
+        total += segment.length
+    return found
 
 
 def has_chunks(message: Message) -> bool:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The client with a server of RFC 5666: guest/oldserver.py takes nfsd's port.
 
-That server sends no private data, includes the XDR round-up in the lengths that it returns, and
-answers the Connection Configuration Protocol in every way. Real files travel through it.
+That server sends no private data, returns a few bytes of data inline though there is a write chunk
+for them, includes the XDR round-up in the lengths of those that it fills, and answers the
+Connection Configuration Protocol in every way. Real files travel through it.
 """
 
 from __future__ import annotations
@@ -96,6 +97,7 @@ def test_files(pair: Pair, tunables: Tunables) -> None:
     assert old.count("asked") == 0
     assert old.count("rounded up")
     assert old.count("write chunks")
+    assert old.count("unused write chunks")
     assert old.count("read chunks")
 
 

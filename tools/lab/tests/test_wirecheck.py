@@ -41,6 +41,16 @@ def test_clean_exchange(cable: Cable, tmp_path: Path) -> None:
     assert summary.without_chunks == 0
 
 
+@pytest.mark.parametrize(
+    ("lengths", "expected"), [((4096,), 0), ((4093,), 0), ((4093, 3), 1), ((4093, 4093, 2), 1)]
+)
+def test_round_ups(cable: Cable, tmp_path: Path, lengths: tuple[int, ...], expected: int) -> None:
+    reads = [(40, (0x200 + i, length, i << 16)) for i, length in enumerate(lengths)]
+    cable.call(header(1, reads=reads), null_call(1))
+    cable.call(header(2, reads=[(40, READ_SEGMENT), (60, (0x300, 3, 0))]), null_call(2))
+    assert verdict(cable, tmp_path).round_ups == expected
+
+
 @pytest.mark.parametrize("by_client", [True, False])
 def test_probe(cable: Cable, tmp_path: Path, by_client: bool) -> None:
     """Either side may send a Write of no bytes, which needs no memory."""
