@@ -17,7 +17,9 @@ REMOVE, READDIR = 12, 16
 COMPOUND = 1
 #: Of NFSv4, and of its sessions.
 V4_GETATTR, V4_LOOKUP, V4_PUTFH, V4_PUTROOTFH, V4_READ, V4_READDIR = 9, 15, 22, 24, 25, 26
-V4_EXCHANGE_ID, V4_CREATE_SESSION = 42, 43
+V4_OPEN, V4_EXCHANGE_ID, V4_CREATE_SESSION, V4_SEQUENCE, V4_RECLAIM_COMPLETE = 18, 42, 43, 53, 58
+#: NFSv4's status until the server's grace period has passed.
+GRACE = 10013
 
 
 class RpcError(Exception):
@@ -85,7 +87,7 @@ def exchange_id(xid, owner):
 
 def create_session(xid, client, sequence):
     """Returns the call that makes a session whose callbacks come over the same connection."""
-    channel = words(0, 4096, 4096, 4096, 4, 4, 0)
+    channel = words(0, 4096, 4096, 4096, 8, 4, 0)
     back_channel = 2
     arguments = client + words(sequence, back_channel) + channel * 2 + words(0x40000000, 1, 0)
     return compound(xid, words(V4_CREATE_SESSION) + arguments, minor=1)
@@ -93,13 +95,40 @@ def create_session(xid, client, sequence):
 
 def exchanged(reply):
     """Returns the client and the sequence number in the reply to EXCHANGE_ID."""
+    results = first_result(reply)
+    return results[:8], *struct.unpack_from(">I", results, 8)
+
+
+def first_result(reply):
+    """Returns the results of a COMPOUND, without the status of the first operation.
+
+    # Errors
+    `RpcError` when the COMPOUND failed.
+    """
     results = result(reply)
     failed, length = struct.unpack_from(">2I", results)
     if failed:
-        raise RpcError(f"EXCHANGE_ID: {failed}")
+        raise RpcError(f"COMPOUND: {failed}")
     # The tag, the count, the operation and its status are before them.
-    at = 8 + length + -length % 4 + 12
-    return results[at : at + 8], *struct.unpack_from(">I", results, at + 8)
+    return results[8 + length + -length % 4 + 12 :]
+
+
+def in_session(xid, session, number, *operations):
+    """Returns the call of this number in the first slot of a session."""
+    sequence = words(V4_SEQUENCE) + session + words(number, 0, 0, 0)
+    return compound(xid, sequence, *operations, minor=1)
+
+
+def reclaim_complete():
+    return words(V4_RECLAIM_COMPLETE, 0)
+
+
+def open4(client, path):
+    """Returns the operations that open a file for reading, with a delegation if there is one."""
+    read_delegation = 0x101
+    owner = client + opaque(b"lab")
+    by_handle = words(0, 4)
+    return [*path4(*path), words(V4_OPEN, 0, read_delegation, 0) + owner + by_handle]
 
 
 def path4(*names):
