@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+import subprocess
 import textwrap
 from pathlib import Path
 
@@ -358,3 +359,43 @@ def test_private_data_of_the_vectors(cable: Cable, tmp_path: Path) -> None:
     cable.frames = [dissected.handshake.cm_req(1, arrays["VERSIONS_EMBEDDED"].ljust(56, b"\0"))]
     (here,) = dissected.frames(cable.save(tmp_path / "cable.pcap"), "rpcordma_cm.")
     assert here == FIRST_FIELDS | SECOND_FIELDS | {"low": ["2"], "high": ["255"]}
+
+
+#: A capture of the lab, and what Documentation/wireshark.rst says about it.
+SAMPLE = paths.ROOT / "tools/wireshark/version-two.pcap"
+
+
+def _documented(after: str) -> list[str]:
+    """Returns the lines of the example that follows a sentence of the document."""
+    text = (paths.ROOT / "Documentation/wireshark.rst").read_text()
+    block = text.split(f"{after}::\n\n", 1)[1]
+    lines = block.splitlines()
+    end = next(number for number, line in enumerate(lines) if not line.startswith("    "))
+    return textwrap.dedent("\n".join(lines[:end])).splitlines()
+
+
+def _tshark(*arguments: str) -> list[str]:
+    """Returns the lines that tshark prints about the sample."""
+    command = ["tshark", "-X", f"lua_script:{dissected.LUA}", "-r", SAMPLE, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_documented_sample() -> None:
+    """The document shows the sample as the dissector does."""
+    fields = ["frame.number", "ip.src", "_ws.col.Info"]
+    shown = _tshark(
+        *("-Y", "rpcordma2 || rpcordma_cm", "-T", "fields"),
+        *(option for name in fields for option in ("-e", name)),
+    )
+    assert [line.split("\t") for line in shown] == [
+        line.split(None, 2) for line in _documented("It prints")
+    ]
+
+
+def test_documented_announcement() -> None:
+    """The document shows the announcement of the sample's client as the dissector does."""
+    shown = _tshark("-Y", "frame.number == 10", "-V", "-O", "rpcordma2")
+    begin = next(number for number, line in enumerate(shown) if line.startswith("RPC-over-RDMA"))
+    announcement = _documented("this is what the client announces")
+    assert shown[begin : begin + len(announcement)] == announcement
