@@ -19,7 +19,7 @@ use super::flights::{lane, SEND};
 use super::{refuse, session};
 use crate::conn::traced;
 use crate::proto::responder::reply::Cannot;
-use crate::rdma::mr::{Direction, Mr, MrPool};
+use crate::rdma::mr::{Direction, Memory, Mr, MrPool};
 use crate::rdma::scatter::Source;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::svc::reply::Reply;
@@ -77,7 +77,7 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>, why: Cannot, credi
 fn map(pool: &Arc<MrPool>, message: &XdrBuf<'_>, xid: u32) -> Result<KVec<Mr>> {
     let mut regions = KVec::with_capacity(SEGMENTS, GFP_KERNEL)?;
     let mut pieces = message.pieces(0, message.len()).peekable();
-    while pieces.peek().is_some() {
+    while !Memory::is_empty(&mut pieces) {
         let mut region = pool.get().ok_or(ENOBUFS)?;
         region.map(&mut pieces, Direction::ToPeer, xid)?;
         regions.push_within_capacity(region).map_err(|_| EMSGSIZE)?;

@@ -40,7 +40,8 @@ pub(crate) unsafe trait Memory {
     /// no entry if there is nothing left, or if a page is missing.
     fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32);
 
-    /// Returns whether all memory was put into scatterlists.
+    /// Returns whether all memory was put into scatterlists. An iterator of pieces cannot tell: a
+    /// piece that ends with a region stays in it, without a byte.
     fn is_empty(&mut self) -> bool;
 }
 
@@ -168,6 +169,7 @@ fn set(entry: &mut bindings::scatterlist, page: NonNull<bindings::page>, offset:
 #[kernel::prelude::kunit_tests(rpcrdma_rdma_fill)]
 mod tests {
     use super::*;
+    use crate::mem::Page;
     use kernel::bindings::page;
     use kernel::prelude::*;
 
@@ -242,6 +244,25 @@ mod tests {
         assert_eq!(filled(&mut all, 2, 4)?.as_slice(), [[3, 16, 8176]]);
         assert_eq!(filled(&mut all, 2, 4)?.as_slice(), [[9, 0, 4092]]);
         assert!(all.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn pieces_that_fill_a_region_leave_nothing() -> Result {
+        let pages = [Page::new()?, Page::new()?];
+        // SAFETY: The pages stay while their pieces are compared, and no device accesses them.
+        let pieces = pages.iter().map(|page| unsafe { page.piece(0, PAGE) });
+        let mut pieces = pieces.peekable();
+        let mut entries: [bindings::scatterlist; 2] = pin_init::zeroed();
+        let shape = Shape {
+            depth: 2,
+            gaps: false,
+            longest: 4 * PAGE,
+            longest_pages: 4,
+        };
+        assert!(!Memory::is_empty(&mut pieces));
+        assert_eq!(pieces.fill(&mut entries, shape), (2, 2 * PAGE));
+        assert!(Memory::is_empty(&mut pieces));
         Ok(())
     }
 

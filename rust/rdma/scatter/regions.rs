@@ -11,7 +11,7 @@ use kernel::sync::Arc;
 use super::requests::{request, Requests};
 use crate::mem::Piece;
 use crate::raw as bindings;
-use crate::rdma::mr::{Direction, MrPool};
+use crate::rdma::mr::{Direction, Memory, MrPool};
 use crate::rdma::qp::Remote;
 
 impl Requests {
@@ -38,7 +38,7 @@ impl Requests {
             return self.fail(EINVAL);
         }
         let (mut pieces, mut remote) = (pieces.peekable(), remote);
-        while pieces.peek().is_some() {
+        while !Memory::is_empty(&mut pieces) {
             match self.register_one(&mut pieces, remote, pool, gfp) {
                 Ok(bytes) => remote.addr = remote.addr.wrapping_add(bytes.into()),
                 Err(error) => return self.fail(error),
