@@ -11,7 +11,9 @@ use super::asked::Outcome;
 use super::requester::{Conn, Incoming, QueuePair};
 use super::{reply, tags};
 use crate::conn::owner::Owner as _;
+use crate::conn::traced::peer;
 use crate::observe::stats::{breach, Breach};
+use crate::observe::trace;
 use crate::proto::inline::Thresholds;
 use crate::proto::legacy::request::call;
 use crate::rdma::send::SendBuf;
@@ -50,7 +52,9 @@ pub(super) fn ask(
     let no_regions = core::iter::empty();
     let posted = qp.post_send(tags::CONTROL_TAG, no_regions, out, len, true);
     posted.map_err(|_| ENOTCONN)?;
-    match legacy.conf.wait(|| conn.owner().is_abandoned()) {
+    let outcome = legacy.conf.wait(|| conn.owner().is_abandoned());
+    traced(conn, outcome.as_ref());
+    match outcome {
         None => Err(ETIMEDOUT),
         Some(Outcome::Rejected) => Err(EPROTO),
         Some(Outcome::Unserved) => Ok(one),
@@ -63,6 +67,17 @@ pub(super) fn ask(
             })
         }
     }
+}
+
+/// Traces what has come of asking.
+fn traced(conn: &Conn, outcome: Option<&Outcome>) {
+    let (word, agreed) = match outcome {
+        None => ("silent", None),
+        Some(Outcome::Rejected) => ("rejected", None),
+        Some(Outcome::Unserved) => ("unserved", None),
+        Some(Outcome::Agreed(agreed)) => ("agreed", Some(agreed)),
+    };
+    trace::conf_answer(peer(conn.owner()), word, agreed);
 }
 
 /// Writes the call. Returns its length.

@@ -10,7 +10,9 @@ use kernel::prelude::*;
 
 use super::endpoint::Endpoint;
 use super::request::State;
+use super::traced;
 use super::transport::Client;
+use crate::observe::trace;
 use crate::proto::inline::Thresholds;
 use crate::proto::legacy::padded::room;
 use crate::proto::requester::plan::Plan;
@@ -95,5 +97,6 @@ pub(super) fn write(
     out.get_mut(head..data).ok_or(EMSGSIZE)?.fill(0);
     call.copy_to(call.head_len(), out.get_mut(data..end).ok_or(EMSGSIZE)?)?;
     state.out_len = end;
+    trace::padded_call(traced::task(rqst), rqst.xid(), place.align, place.pad);
     Ok(at)
 }

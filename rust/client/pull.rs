@@ -14,6 +14,7 @@ use super::pulls::{Pull, READS};
 use super::request::{DeferredReply, Phase, Request};
 use super::requester::{Conn, Incoming, QueuePair};
 use super::{complete, fence, reply, traced};
+use crate::conn;
 use crate::mem::{Page, PagePool};
 use crate::observe::stats::{breach, Breach};
 use crate::observe::trace;
@@ -72,6 +73,7 @@ fn take(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>) {
     };
     // It stays pending while it is read.
     drop(rqst);
+    trace::pull_reply(conn::traced::peer(conn.owner()), header, len);
     let Some(pool) = pulls.with(|state| state.pages()) else {
         return conn.force_close();
     };
@@ -261,7 +263,9 @@ fn account(conn: &Conn, qp: &QueuePair) {
             let xid = state.next_done(limit, |act| each_call(conn, act))?;
             let requested = credits.requested();
             let posted = conn.post_control(qp, |out| done(out, xid, requested));
-            if !posted {
+            if posted {
+                trace::done_sent(conn::traced::peer(conn.owner()), xid);
+            } else {
                 // The buffer is in use: the end of its Send comes back here.
                 state.not_sent(xid, before);
             }

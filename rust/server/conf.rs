@@ -8,6 +8,8 @@ use super::config::{align, CONF};
 use super::endpoint::Endpoint;
 use super::flights::{lane, Outgoing};
 use super::session;
+use crate::conn::traced;
+use crate::observe::trace;
 use crate::proto::legacy::service::{self, Answer, MAX};
 use crate::proto::responder::call::Call;
 use crate::wire::conf_rdma;
@@ -38,8 +40,9 @@ pub(super) fn answer(ep: &Endpoint, call: &Call<'_>) {
     ep.send(out);
     session::replied(ep);
     if let Some(request) = answer.request() {
-        role.configured
-            .set_max_reply(service::max_reply(request, most));
+        let reply = service::max_reply(request, most);
+        trace::server::conf_call(traced::peer(ep.shared().owner()), call.xid(), reply);
+        role.configured.set_max_reply(reply);
     }
 }
 

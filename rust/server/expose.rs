@@ -18,6 +18,7 @@ use super::exposed::{Exposed, SEGMENTS};
 use super::flights::{lane, SEND};
 use super::{refuse, session};
 use crate::conn::traced;
+use crate::observe::trace;
 use crate::proto::responder::reply::Cannot;
 use crate::rdma::mr::{Direction, Memory, Mr, MrPool};
 use crate::rdma::scatter::Source;
@@ -47,6 +48,7 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>, why: Cannot, credi
         refuse::reply(ep, call, (why, len), credits);
         return Err(EMSGSIZE);
     };
+    trace::server::expose_reply(traced::peer(ep.shared().owner()), xid, len);
     let grant = exposures.grant(credits);
     let written = write(ep, call, &regions, grant);
     let (mut buf, len) = written.inspect_err(|_| ep.shared().force_close())?;

@@ -134,7 +134,7 @@ impl Exposures {
     }
 
     /// Handles an RDMA_DONE: posts the invalidation of the reply's regions, with this tag. Returns
-    /// whether such a reply was exposed.
+    /// how many bytes the reply has exposed; zero if there is no such reply.
     ///
     /// # Errors
     ///
@@ -144,17 +144,24 @@ impl Exposures {
         qp: &Qp<C>,
         tag: Tag,
         xid: u32,
-    ) -> Result<bool, PostError> {
+    ) -> Result<usize, PostError> {
         let mut state = self.state.lock();
         let State { record, list, .. } = &mut *state;
         let mut waiting = list.iter_mut().filter(|entry| !entry.done);
         let Some(entry) = waiting.find(|entry| entry.reply.xid == xid) else {
-            return Ok(false);
+            return Ok(0);
         };
         entry.done = true;
         record.release();
+        // CAST: `usize` has at least 32 bits.
+        let exposed = entry
+            .reply
+            .regions
+            .iter()
+            .map(|region| region.len() as usize);
+        let exposed = exposed.sum();
         qp.post_invalidate(tag, &mut entry.reply.regions)?;
-        Ok(true)
+        Ok(exposed)
     }
 
     /// Takes back the memory of the replies whose regions are invalidated.

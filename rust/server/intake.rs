@@ -100,6 +100,9 @@ fn take_padded<'a>(
             return arriving.nothing();
         }
     };
+    let padding = bytes.len() - plain.len();
+    let peer = traced::peer(ep.shared().owner());
+    trace::server::padded_call(peer, header.xid(), padding);
     match &intake::take(&plain, ep.limits()) {
         Ok(Taken::Call(call)) => {
             trace::server::decode_call(traced::cid(ep.qp(), message.index()), bytes, call);

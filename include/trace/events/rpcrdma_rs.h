@@ -1082,6 +1082,88 @@ TRACE_EVENT(xprtrdma_recvs_grow,
 		__entry->size, __entry->smaller, __entry->rc)
 );
 
+/*
+ * RFC 5666
+ */
+
+TRACE_EVENT(xprtrdma_conf_answer,
+	TP_PROTO(RPCRDMA_PEER_PROTO, const char *outcome, u32 call, u32 reply,
+		 u32 align, bool reads),
+	TP_ARGS(addr, port, outcome, call, reply, align, reads),
+	TP_STRUCT__entry(
+		__field(u32, call)
+		__field(u32, reply)
+		__field(u32, align)
+		__field(bool, reads)
+		__string(outcome, outcome)
+		RPCRDMA_PEER_ENTRY
+	),
+	TP_fast_assign(
+		__entry->call = call;
+		__entry->reply = reply;
+		__entry->align = align;
+		__entry->reads = reads;
+		__assign_str(outcome);
+		RPCRDMA_PEER_ASSIGN;
+	),
+	TP_printk("peer=[%s]:%s %s call=%u reply=%u align=%u reads=%d",
+		RPCRDMA_PEER_PRINT, __get_str(outcome), __entry->call,
+		__entry->reply, __entry->align, __entry->reads)
+);
+
+TRACE_EVENT(xprtrdma_padded_call,
+	TP_PROTO(RPCRDMA_TASK_PROTO, u32 xid, u32 align, u32 pad),
+	TP_ARGS(task_id, client_id, xid, align, pad),
+	TP_STRUCT__entry(
+		RPCRDMA_TASK_ENTRY
+		__field(u32, xid)
+		__field(u32, align)
+		__field(u32, pad)
+	),
+	TP_fast_assign(
+		RPCRDMA_TASK_ASSIGN;
+		__entry->xid = xid;
+		__entry->align = align;
+		__entry->pad = pad;
+	),
+	TP_printk(SUNRPC_TRACE_TASK_SPECIFIER " xid=0x%08x align=%u pad=%u",
+		RPCRDMA_TASK_PRINT, __entry->xid, __entry->align, __entry->pad)
+);
+
+TRACE_EVENT(xprtrdma_pull_reply,
+	TP_PROTO(RPCRDMA_PEER_PROTO, u32 xid, u32 length, u32 segments),
+	TP_ARGS(addr, port, xid, length, segments),
+	TP_STRUCT__entry(
+		__field(u32, xid)
+		__field(u32, length)
+		__field(u32, segments)
+		RPCRDMA_PEER_ENTRY
+	),
+	TP_fast_assign(
+		__entry->xid = xid;
+		__entry->length = length;
+		__entry->segments = segments;
+		RPCRDMA_PEER_ASSIGN;
+	),
+	TP_printk("peer=[%s]:%s xid=0x%08x length=%u segments=%u",
+		RPCRDMA_PEER_PRINT, __entry->xid, __entry->length,
+		__entry->segments)
+);
+
+TRACE_EVENT(xprtrdma_done_sent,
+	TP_PROTO(RPCRDMA_PEER_PROTO, u32 xid),
+	TP_ARGS(addr, port, xid),
+	TP_STRUCT__entry(
+		__field(u32, xid)
+		RPCRDMA_PEER_ENTRY
+	),
+	TP_fast_assign(
+		__entry->xid = xid;
+		RPCRDMA_PEER_ASSIGN;
+	),
+	TP_printk("peer=[%s]:%s xid=0x%08x", RPCRDMA_PEER_PRINT, __entry->xid)
+);
+
 #endif /* _TRACE_RPCRDMA_RS_H */
 
 /* <trace/define_trace.h> must be outside the guard. */

@@ -560,6 +560,37 @@ TRACE_EVENT(svcrdma_breach,
 		__get_str(name), __get_str(what))
 );
 
+/*
+ * RFC 5666
+ */
+
+DECLARE_EVENT_CLASS(rpcrdma_rs_legacy_class,
+	TP_PROTO(const char *addr, u32 xid, u32 length),
+	TP_ARGS(addr, xid, length),
+	TP_STRUCT__entry(
+		__field(u32, xid)
+		__field(u32, length)
+		__string(addr, addr)
+	),
+	TP_fast_assign(
+		__entry->xid = xid;
+		__entry->length = length;
+		__assign_str(addr);
+	),
+	TP_printk("addr=%s xid=0x%08x length=%u", __get_str(addr),
+		__entry->xid, __entry->length)
+);
+
+#define DEFINE_LEGACY_EVENT(name)					\
+	DEFINE_EVENT(rpcrdma_rs_legacy_class, name,			\
+		TP_PROTO(const char *addr, u32 xid, u32 length),	\
+		TP_ARGS(addr, xid, length))
+
+DEFINE_LEGACY_EVENT(svcrdma_conf_call);
+DEFINE_LEGACY_EVENT(svcrdma_padded_call);
+DEFINE_LEGACY_EVENT(svcrdma_expose_reply);
+DEFINE_LEGACY_EVENT(svcrdma_done_received);
+
 #endif /* _TRACE_RPCRDMA_SVC_RS_H */
 
 /* <trace/define_trace.h> must be outside the guard. */

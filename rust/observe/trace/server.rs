@@ -6,6 +6,7 @@
 
 mod connection;
 mod decode;
+mod legacy;
 mod read;
 mod receive;
 mod reply;
@@ -14,6 +15,7 @@ mod violation;
 
 pub(crate) use connection::*;
 pub(crate) use decode::*;
+pub(crate) use legacy::*;
 pub(crate) use read::*;
 pub(crate) use receive::*;
 pub(crate) use reply::*;

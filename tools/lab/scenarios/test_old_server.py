@@ -13,12 +13,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from lab import hostile
+from lab import hostile, tracing
 from lab.fixtures import Tunables
 from lab.pair import MOUNT_POINT, Guest, Pair
 
 pytestmark = [pytest.mark.needs_ours, pytest.mark.breaks_rules, pytest.mark.rxe_only]
 STOP = "/run/oldserver.stop"
+EVENTS = [
+    f"rpcrdma:xprtrdma_{what}" for what in ("conf_answer", "padded_call", "pull_reply", "done_sent")
+]
 #: Replies that the server exposes at the same time.
 EXPOSED = 8
 #: How a reply with read chunks may break a rule: see oldserver.py.
@@ -90,6 +93,11 @@ def _work(pair: Pair, conf: str) -> Old:
     return old
 
 
+def _named(events: list[tracing.Event], name: str) -> int:
+    """Returns the number of events of a name."""
+    return sum(event.name == name for event in events)
+
+
 def test_files(pair: Pair, tunables: Tunables) -> None:
     """Files travel through a server that is not asked, and their lengths may be rounded up."""
     tunables.set(rdma_conf=0)
@@ -129,22 +137,33 @@ def test_unknown_program(pair: Pair, tunables: Tunables) -> None:
 def test_padding(pair: Pair, tunables: Tunables, conf: str, padding: int, padded: bool) -> None:
     """Calls are padded as the server has asked, and no more than the administrator allows."""
     tunables.set(rdma_conf=1, rdma_inline_write_padding=padding)
-    old = _work(pair, conf)
+    with tracing.recording(pair.client, EVENTS) as trace:
+        old = _work(pair, conf)
+        seen = trace.events()
     assert "request 4096 4096 " in old.text
     assert old.count("asked") == old.count("connections")
     assert bool(old.count("padded")) == padded
+    answers = [event.text for event in seen if event.name == "xprtrdma_conf_answer"]
+    assert len(answers) == old.count("asked")
+    assert all(" agreed " in answer for answer in answers)
+    # A call may be lost with its connection.
+    assert _named(seen, "xprtrdma_padded_call") >= old.count("padded")
 
 
 def test_read_chunks(pair: Pair, tunables: Tunables) -> None:
     """The client reads replies that come as read chunks, and sends RDMA_DONE for each."""
     tunables.set(rdma_conf=0, rdma_read_chunks=1)
-    old = _work(pair, "none+chunks")
+    with tracing.recording(pair.client, EVENTS) as trace:
+        old = _work(pair, "none+chunks")
+        seen = trace.events()
     assert old.count("data chunks")
     assert old.count("long replies")
     assert not old.count("odd done")
     # The connection may end before the last ones.
     owed = old.count("data chunks") + old.count("long replies") - old.count("done")
     assert 0 <= owed <= EXPOSED * old.count("connections")
+    assert _named(seen, "xprtrdma_pull_reply") >= old.count("done")
+    assert _named(seen, "xprtrdma_done_sent") >= old.count("done")
 
 
 @pytest.mark.parametrize("misdeed", MISDEEDS)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lab import requester, settings
+from lab import requester, settings, tracing
 from lab.fixtures import ServerCounters
 from lab.pair import Pair
 
@@ -160,7 +160,13 @@ def test_exposed_replies(pair: Pair, name: str) -> None:
     requester.prepare(pair)
     setting = "/proc/sys/sunrpc/svc_rdma/read_chunks"
     pair.server.sh(f"echo 1 > {setting}")
+    events = [f"rpcrdma:svcrdma_{what}" for what in ("expose_reply", "done_received")]
     try:
-        _check(LOADS[name], requester.Play(pair, name).finish(200))
+        with tracing.recording(pair.server, events) as trace:
+            outcomes = requester.Play(pair, name).finish(200)
+            seen = [event.name for event in trace.events()]
     finally:
         pair.server.sh(f"echo 0 > {setting}")
+    _check(LOADS[name], outcomes)
+    assert "svcrdma_expose_reply" in seen
+    assert "svcrdma_done_received" in seen or name != "103-exposed-replies"
