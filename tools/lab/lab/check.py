@@ -99,7 +99,7 @@ def _parts(turn: Round, given: list[str]) -> list[list[str]]:
         return [[*given, *(watched if settings.attended() else [])]]
     if settings.only() or settings.attended():
         return [[*watched, *_marked(turn.markers)]]
-    shown = ["-v", "--durations", "8"]
+    shown = ["-v", "--durations", "25"]
     pairs = settings.pairs(turn.flavour)
     if pairs == 1:
         return [[*shown, *_marked(turn.markers)]]

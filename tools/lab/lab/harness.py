@@ -32,6 +32,8 @@ class Options:
     link: str = ""
     #: Megabytes of the client's memory; 0 for the usual size.
     memory: int = 0
+    #: Processors of each guest; 0 for the usual number.
+    cpus: int = 0
     #: Whether the guests may join the Kerberos realm; mounts without `sec=` would then use it.
     realm: bool = False
 
@@ -138,7 +140,7 @@ class Lab:
                 "hostile": hostile.build(),
                 **self._sample_files(),
             },
-            cpus=settings.cpus(self.kernel.flavour),
+            cpus=options.cpus or settings.cpus(self.kernel.flavour),
             threads=options.threads,
             cmdline=options.cmdline,
             relay=options.relay,

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The workqueue for completions is that of ib_core, or one of the module's own by parameter."""
+"""Where completions are handled: on which of the device's vectors, and in which workqueue.
+
+The workqueue is that of ib_core, or one of the module's own by parameter.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import re
 
 import pytest
 
+from lab import settings
+from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
 from lab.tracing import recording
 
@@ -16,7 +21,7 @@ FILES = f"/sys/devices/virtual/workqueue/{QUEUE}"
 TUNED = (("nice", "-20"), ("nice", "19"), ("cpumask", "1"))
 KILOBYTES = 256
 
-pytestmark = pytest.mark.needs_ours
+needs_ours = pytest.mark.needs_ours
 
 
 def _queues_used(pair: Pair) -> set[str]:
@@ -31,6 +36,7 @@ def _queues_used(pair: Pair) -> set[str]:
     return {match[1] for match in found if match}
 
 
+@needs_ours
 def test_workqueue_of_the_core(pair: Pair) -> None:
     """By default the workqueue of ib_core handles completions."""
     pair.mount("4.2")
@@ -39,6 +45,7 @@ def test_workqueue_of_the_core(pair: Pair) -> None:
     assert pair.client.run(f"test -e {FILES}").status
 
 
+@needs_ours
 @pytest.mark.debug_kernel
 def test_workqueue_of_our_own(pair: Pair) -> None:
     """With completion_workqueue=1 the module's own workqueue handles them, however it is tuned."""
@@ -55,3 +62,26 @@ def test_workqueue_of_our_own(pair: Pair) -> None:
     pair.unload()
     assert pair.client.run(f"test -e {FILES}").status
     pair.load()
+
+
+@pytest.mark.full
+@pytest.mark.both_roles
+@pytest.mark.parametrize("pair", [Options(cpus=4)], indirect=True)
+def test_vectors(pair: Pair) -> None:
+    """The connections of a mount complete on different vectors of the device.
+
+    Our client has one completion queue for a connection, and so four vectors have one each. The
+    stock client has two, of which the one for Receives is always the second.
+    """
+    with recording(pair.client, ["rdma_core:cq_alloc"]) as trace:
+        pair.mount("4.2", options="nconnect=4")
+        pair.client.sh(f"for i in $(seq 40); do echo $i > {MOUNT_POINT}/v$i; done; sync")
+        texts = [event.text for event in trace.events()]
+    pair.umount()
+    found = [re.search(r"comp_vector=(\d+)", text) for text in texts]
+    vectors = [int(match[1]) for match in found if match]
+    print(f"vectors of the completion queues: {vectors}")
+    if settings.client() == "ours":
+        assert sorted(vectors) == [0, 1, 2, 3]
+    else:
+        assert len(vectors) == 8

@@ -105,6 +105,7 @@ def test_line_of_a_server(pair: Pair) -> None:
     _eventually(pair.server, 0)
 
 
+@pytest.mark.full
 def test_readers_disturb_nothing(pair: Pair) -> None:
     """Connections are made and closed while three readers never stop."""
     pair.mount("4.2")

@@ -85,6 +85,7 @@ def _connections(pair: Pair) -> int:
     return pair.client.sh("rdma resource show cm_id").count("state CONNECT")
 
 
+@pytest.mark.full
 @pytest.mark.both_roles
 @pytest.mark.server_long
 def test_two_mounts(pair: Pair) -> None:

@@ -154,7 +154,13 @@ def test_largest_payload(pair: Pair) -> None:
 @pytest.mark.needs_our_server
 @pytest.mark.breaks_rules
 @pytest.mark.rxe_only
-@pytest.mark.parametrize("name", ["103-exposed-replies", "104-hoarded-replies", "105-undone"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("103-exposed-replies", "104-hoarded-replies"),
+        pytest.param("105-undone", marks=pytest.mark.full),
+    ],
+)
 def test_exposed_replies(pair: Pair, name: str) -> None:
     """Replies as read chunks: read, hoarded, and never acknowledged by RDMA_DONE."""
     requester.prepare(pair)
