@@ -222,8 +222,9 @@ def test_killed(pair: Pair, version: str, kind: str) -> None:
         print(pair.client.sh(command, timeout=seconds + 120).strip())
         worker.await_progress(5, 60)
     chunks = kind == "chunks"
-    # Processes that list names make the server write to memory after they were killed.
-    _no_blame(seen, exposed=chunks)
+    # Processes that list names make the server write to memory after they were killed. Over siw
+    # any pair of modules loses connections then, the stock ones most.
+    _no_blame(seen, lossless=pair.setup.link != "siw", exposed=chunks)
     _finish(pair, worker)
 
 
