@@ -17,6 +17,7 @@
 //! | [`peers`] | what is known of peers from earlier connections |
 //! | [`registry`] | the connections of the module, for a file of debugfs |
 //! | [`describe`] | what that file shows of a connection in either role |
+//! | [`tally`] | rare events of a connection, counted for that file |
 //! | [`live`] | the terms as they are now, for readers without a lock |
 //! | [`buffers`] | send buffers for replies, and spare ones for calls |
 //! | [`queues`] | the lengths of the queues that a device has room for |
@@ -47,5 +48,6 @@ pub(crate) mod registry;
 pub(crate) mod removal;
 pub(crate) mod role;
 pub(crate) mod shared;
+pub(crate) mod tally;
 pub(crate) mod terms;
 pub(crate) mod traced;

@@ -19,7 +19,7 @@ use super::tags::BACKWARD_TAG;
 use super::transport::Client;
 use super::{reply, traced};
 use crate::conn::backward::{write, Unposted};
-use crate::observe::stats::{breach, Breach};
+use crate::observe::stats::Breach;
 use crate::observe::trace::{self, Task};
 use crate::proto::backward::{self, Refusal, CREDITS};
 use crate::proto::inline::Thresholds;
@@ -58,7 +58,7 @@ fn receive(conn: &Conn, header: &Message<'_>) {
     };
     trace::cb_refused(peer, header.xid(), refusal);
     if refusal.is_breach() {
-        breach(Breach::BackwardCall);
+        conn.breach(Breach::BackwardCall);
     }
     if refusal.ends_connection() {
         conn.force_close();

@@ -12,7 +12,7 @@ use super::requester::{Conn, Incoming, QueuePair};
 use super::{reply, tags};
 use crate::conn::owner::Owner as _;
 use crate::conn::traced::peer;
-use crate::observe::stats::{breach, Breach};
+use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
 use crate::proto::legacy::request::call;
@@ -27,7 +27,7 @@ use crate::wire::{Direction, Message, Version};
 pub(super) fn received(conn: &Conn, msg: &Incoming<'_>) {
     let message = Message::decode_as(Version::One, msg.bytes(), &reply::LIMITS);
     if !conn.role().legacy.conf.hear(message.ok().as_ref()) {
-        breach(Breach::Conf);
+        conn.breach(Breach::Conf);
     }
 }
 

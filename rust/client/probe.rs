@@ -55,7 +55,7 @@ fn probe(client: &Client, ep: &Endpoint, owed: usize) {
     trace::probe(traced::peer(conn.owner()), owed);
     ep.requester().liveness.probe_begins();
     let Err(error) = ep.qp().post_probe(PROBE_TAG) else {
-        return;
+        return conn.tally().probe();
     };
     ep.requester().liveness.probe_ends();
     // ENOTCONN means that the queue pair had failed before. Any other error is about the probe

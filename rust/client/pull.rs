@@ -16,7 +16,7 @@ use super::requester::{Conn, Incoming, QueuePair};
 use super::{complete, fence, reply, traced};
 use crate::conn;
 use crate::mem::{Page, PagePool};
-use crate::observe::stats::{breach, Breach};
+use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::requester::pulled::{check_pulled, parts};
 use crate::proto::responder::placement::{Part, Source};
@@ -58,7 +58,7 @@ fn take(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>) {
         return late(conn, qp, xid);
     };
     if pulls.with(|state| state.has(xid)) {
-        breach(Breach::ReplyClaim);
+        conn.breach(Breach::ReplyClaim);
         return rqst.disown();
     }
     let max = rqst.recv_buf().buflen();
@@ -67,7 +67,7 @@ fn take(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>) {
         Err(violation) => {
             trace::reply_violation(traced::task(&rqst), xid, violation);
             conn.owner().data().stats().bad_reply();
-            breach(Breach::ReplyClaim);
+            conn.breach(Breach::ReplyClaim);
             return reply::fail(conn, qp, msg, rqst);
         }
     };
@@ -141,7 +141,7 @@ pub(super) fn completed(conn: &Conn, qp: &QueuePair, tag: Tag) {
     }
     if let Some(mut pull) = pulls.with(|state| state.finish(tag)) {
         pulls.with(|state| state.owe(pull.xid));
-        let message = assemble(&mut pull);
+        let message = assemble(conn, &mut pull);
         pulls.with(|state| state.put_back(&mut pull.sink));
         match message {
             Ok(message) => deliver(conn, qp, pull.xid, &message),
@@ -155,7 +155,7 @@ pub(super) fn completed(conn: &Conn, qp: &QueuePair, tag: Tag) {
 }
 
 /// Puts a reply together whose RDMA Reads have completed.
-fn assemble(pull: &mut Pull) -> Result<KVVec<u8>> {
+fn assemble(conn: &Conn, pull: &mut Pull) -> Result<KVVec<u8>> {
     let header = Message::decode_as(Version::One, &pull.message, &LIMITS).map_err(|_| EINVAL)?;
     let pages = pull.sink.pages().ok_or(EBUSY)?;
     // CAST: `usize` has at least 32 bits, here and below.
@@ -170,7 +170,7 @@ fn assemble(pull: &mut Pull) -> Result<KVVec<u8>> {
     }
     let begins = message.first_chunk().copied().map(u32::from_be_bytes) == Some(pull.xid);
     if !begins || Direction::of_rpc(&message) != Some(Direction::Reply) {
-        breach(Breach::ReplyClaim);
+        conn.breach(Breach::ReplyClaim);
         return Err(EPROTO);
     }
     Ok(message)

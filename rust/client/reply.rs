@@ -16,7 +16,7 @@ use super::requester::{Conn, Incoming, QueuePair};
 use super::transport::Client;
 use super::{claim, fence, release, traced};
 use crate::conn;
-use crate::observe::stats::{breach, Breach};
+use crate::observe::stats::Breach;
 use crate::observe::trace::{self, Lazy};
 use crate::proto::requester::invalidate::{self, Invalidated};
 use crate::proto::requester::reply::{self, Offer, Outcome};
@@ -64,7 +64,7 @@ pub(super) fn handle_undecodable(
     error: &DecodeError,
 ) {
     let (bytes, peer) = (msg.bytes(), conn::traced::peer(conn.owner()));
-    breach(Breach::MalformedHeader);
+    conn.breach(Breach::MalformedHeader);
     conn.owner().data().stats().bad_reply();
     let Ok(prefix) = wire::peek(bytes) else {
         trace::malformed_hdr(peer, 0, error, bytes.len());
@@ -255,7 +255,7 @@ fn mark_invalidated(
 #[cold]
 pub(super) fn report_foreign_rkey(conn: &Conn, xid: u32, rkey: u32) {
     trace::reminv_foreign(conn::traced::peer(conn.owner()), xid, rkey);
-    breach(Breach::ForeignRkey);
+    conn.breach(Breach::ForeignRkey);
 }
 
 /// A reply, as far as it is decoded.
@@ -380,7 +380,7 @@ fn check<'m>(
         Err(violation) => {
             trace::reply_violation(traced::task(rqst), header.xid(), violation);
             stats.bad_reply();
-            breach(Breach::ReplyClaim);
+            conn.breach(Breach::ReplyClaim);
             Finding::Done(Status::Failed)
         }
     }

@@ -17,7 +17,7 @@ use super::transport::Client;
 use super::{backward, conf, pull, reply, tags, traced};
 use crate::conn::agreement::BUFFER;
 use crate::conn::live::Now;
-use crate::observe::stats::{breach, Breach};
+use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::backward::is_call;
 use crate::proto::inline::Thresholds;
@@ -154,7 +154,7 @@ fn deliver(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>
 fn report(conn: &Conn, bytes: &[u8], header: Option<&Message<'_>>, verdict: &Verdict) {
     conn.trace_arrival(bytes, header, verdict);
     if verdict.breach.is_some() {
-        breach(Breach::Session);
+        conn.breach(Breach::Session);
     }
 }
 

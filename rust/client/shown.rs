@@ -9,7 +9,7 @@ use super::request::{Locked, Offered, Phase, Request};
 use super::traced;
 use super::transport::Client;
 use crate::conn::registry::Shown;
-use crate::observe::connections::{Calls, Credits, Up};
+use crate::observe::connections::{Calls, Counts, Credits, Up};
 use crate::rdma::mr::Direction;
 use crate::sunrpc::xprt::transport::ConnectError;
 use crate::sunrpc::xprt::Xprt;
@@ -19,7 +19,6 @@ impl Shown for Endpoint {
     fn show(&self) -> Up {
         let role = self.requester();
         let (calls, used) = count(self);
-        let stats = self.shared().owner().data().stats();
         Up {
             credits: Credits {
                 limit: role.credits.requested(),
@@ -29,9 +28,12 @@ impl Shown for Endpoint {
             calls,
             regions: self.pools.census().into(),
             silent: role.liveness.silent(),
-            breaches: stats.bad_replies(),
             ..self.describe()
         }
+    }
+
+    fn counts(&self) -> Counts {
+        self.shared().tally().counts()
     }
 }
 

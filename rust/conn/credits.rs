@@ -13,7 +13,7 @@ use kernel::sync::{new_spinlock, SpinLock};
 use super::owner::Owner;
 use super::shared::Shared;
 use super::traced;
-use crate::observe::stats::{breach, Breach};
+use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::credits::Credits;
 use crate::proto::requester::credits::Account;
@@ -74,7 +74,7 @@ impl CallCredits {
         credits.on_reply(grant, self.requested);
         if grant == 0 {
             trace::bad_credits(traced::peer(conn.owner()), xid, grant, credits.limit());
-            breach(Breach::BadCredits);
+            conn.breach(Breach::BadCredits);
         }
         if credits.limit() != self.grant() {
             self.change(conn, |account| {

@@ -12,7 +12,7 @@ use crate::rdma::mr::Census;
 use crate::text::Text;
 
 impl<R: Role> Connection<R> {
-    /// Returns what both roles show. The role adds credits, calls, regions, silence and breaches.
+    /// Returns what both roles show. The role adds credits, calls, regions and silence.
     pub(crate) fn describe(&self) -> Up {
         let (shared, qp) = (self.shared(), self.qp());
         let now = shared.now();
@@ -30,7 +30,6 @@ impl<R: Role> Connection<R> {
             receives: qp.receives(),
             send_queue: qp.send_queue(),
             silent: 0,
-            breaches: 0,
         }
     }
 

@@ -4,7 +4,7 @@
 
 use super::role::{ConnOf, Incoming, Role};
 use super::traced;
-use crate::observe::stats::{breach, Breach};
+use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::rdma::qp::{Completions, Qp, Tag, WcError};
 
@@ -50,7 +50,7 @@ impl<R: Role> Completions for ConnOf<R> {
 
     fn not_a_send(&self, _qp: &Qp<Self>, opcode: u32) {
         trace::not_a_send(traced::peer(self.owner()), opcode);
-        breach(Breach::NotASend);
+        self.breach(Breach::NotASend);
         self.mark_broken();
     }
 }

@@ -23,7 +23,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::time::{Instant, Monotonic};
 
-use crate::observe::connections::{History, Line, Loss, Role, Up};
+use crate::observe::connections::{Counts, History, Line, Loss, Role, Up};
 use crate::observe::debugfs::Listing;
 use crate::observe::trace::Peer;
 
@@ -34,6 +34,9 @@ const MORE_ROOM: usize = 16;
 pub(crate) trait Shown: Send + Sync {
     /// Returns what is known of the connection now. Process context; does not sleep.
     fn show(&self) -> Up;
+
+    /// Returns the rare events of the connection. Any context.
+    fn counts(&self) -> Counts;
 }
 
 /// The connections of the module.
@@ -63,6 +66,23 @@ struct State {
     /// When the connection was made or lost.
     since: Instant<Monotonic>,
     current: Option<Arc<dyn Shown>>,
+    /// The events of the connections before.
+    earlier: Counts,
+}
+
+impl State {
+    /// Takes the connection out, and adds its events to those before.
+    fn take(&mut self) -> Option<Arc<dyn Shown>> {
+        let conn = self.current.take()?;
+        self.earlier = self.earlier.plus(conn.counts());
+        Some(conn)
+    }
+
+    /// Returns the events of all connections.
+    fn counts(&self) -> Counts {
+        let now = self.current.as_ref().map(|conn| conn.counts());
+        self.earlier.plus(now.unwrap_or_default())
+    }
 }
 
 /// The entry of a transport. Dropping this value removes the entry, and may sleep.
@@ -173,6 +193,7 @@ impl Entry {
             history,
             since: now,
             current: None,
+            earlier: Counts::default(),
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -191,6 +212,7 @@ impl Entry {
         let state = self.state.lock();
         let up = state.current.as_ref().map(|conn| conn.show());
         let (peer, history, since) = (state.peer, state.history, state.since);
+        let counts = state.counts();
         drop(state);
         let line = Line {
             id: self.id,
@@ -200,6 +222,7 @@ impl Entry {
             age: seconds(self.made),
             since: seconds(since),
             history,
+            counts,
             up: up.as_ref(),
         };
         f.write_fmt(fmt!("{line}"))
@@ -215,7 +238,8 @@ impl Enrolled {
         state.history.connects = state.history.connects.saturating_add(1);
         state.history.failures = 0;
         state.history.error = 0;
-        let earlier = state.current.replace(conn);
+        let earlier = state.take();
+        state.current = Some(conn);
         drop(state);
         drop(earlier);
     }
@@ -232,7 +256,7 @@ impl Enrolled {
     /// returns. May sleep.
     pub(crate) fn down(&self, loss: Loss) {
         let mut state = self.entry.state.lock();
-        let lost = state.current.take();
+        let lost = state.take();
         if lost.is_some() {
             state.history.lost = loss;
             state.since = Instant::now();
@@ -289,7 +313,13 @@ mod tests {
                 receives: (0, 0),
                 send_queue: (0, 0),
                 silent: self.0,
-                breaches: 0,
+            }
+        }
+
+        fn counts(&self) -> Counts {
+            Counts {
+                probes: u64::from(self.0),
+                breaches: 1,
             }
         }
     }
@@ -347,12 +377,12 @@ mod tests {
         let enrolled = registry.enrol(Role::Client, 1, peer())?;
         let conn: Arc<dyn Shown> = Arc::new(Silent(5), GFP_KERNEL)?;
         enrolled.up(peer(), conn.clone());
-        assert!(contains(&registry, "state=up ") && contains(&registry, " silent=5 "));
+        assert!(contains(&registry, "state=up ") && contains(&registry, " silent=5\n"));
         enrolled.down(Loss::Device);
         assert!(contains(&registry, "state=down "));
         assert!(contains(
             &registry,
-            " connects=1 lost=device failures=0 error=0\n"
+            " connects=1 lost=device failures=0 error=0 probes=5 breaches=1\n"
         ));
         // Neither the entry nor a reader has kept a reference.
         assert!(Arc::into_unique_or_drop(conn).is_some());
@@ -365,13 +395,34 @@ mod tests {
         let enrolled = registry.enrol(Role::Client, 1, peer())?;
         enrolled.failed(peer(), -110);
         enrolled.failed(peer(), -111);
-        assert!(contains(&registry, " failures=2 error=-111\n"));
+        assert!(contains(
+            &registry,
+            " failures=2 error=-111 probes=0 breaches=0\n"
+        ));
         enrolled.up(peer(), Arc::new(Silent(0), GFP_KERNEL)?);
-        assert!(contains(&registry, " failures=0 error=0 device=rxe0 "));
+        assert!(contains(
+            &registry,
+            " failures=0 error=0 probes=0 breaches=1 device=rxe0 "
+        ));
         // The transport closes itself once, and nothing is lost the second time.
         enrolled.down(Loss::Peer);
         enrolled.down(Loss::Closed);
         assert!(contains(&registry, " lost=peer "));
+        Ok(())
+    }
+
+    #[test]
+    fn events_of_all_connections_are_added() -> Result {
+        let registry = Registry::new()?;
+        let enrolled = registry.enrol(Role::Client, 1, peer())?;
+        enrolled.up(peer(), Arc::new(Silent(5), GFP_KERNEL)?);
+        enrolled.down(Loss::Forced);
+        enrolled.up(peer(), Arc::new(Silent(2), GFP_KERNEL)?);
+        assert!(contains(&registry, " probes=7 breaches=2 device="));
+        // A connection that takes the place of another.
+        enrolled.up(peer(), Arc::new(Silent(1), GFP_KERNEL)?);
+        enrolled.down(Loss::Closed);
+        assert!(contains(&registry, " probes=8 breaches=3\n"));
         Ok(())
     }
 }

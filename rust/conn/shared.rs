@@ -9,6 +9,8 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 use super::agreement::Agreement;
 use super::live::Now;
 use super::owner::Owner;
+use super::tally::Tally;
+use crate::observe::stats::{self, Breach};
 use crate::proto::inline::Thresholds;
 use crate::proto::session::{Config, Session};
 use crate::rdma::send::SendBuf;
@@ -47,6 +49,7 @@ pub(crate) struct Shared<R, O: Owner> {
     established: Atomic<bool>,
     /// [`Self::force_close`] was called.
     forced: AtomicFlag,
+    tally: Tally,
 }
 
 impl<R, O: Owner> Shared<R, O> {
@@ -67,6 +70,7 @@ impl<R, O: Owner> Shared<R, O> {
                 heard: Atomic::new(false),
                 established: Atomic::new(false),
                 forced: AtomicFlag::new(false),
+                tally: Tally::new(),
             }),
             GFP_KERNEL,
         )
@@ -236,6 +240,19 @@ impl<R, O: Owner> Shared<R, O> {
     /// Returns whether this side has had the connection closed because of the peer.
     pub(super) fn was_forced(&self) -> bool {
         self.forced.load(Relaxed)
+    }
+
+    /// Returns the counters of this connection.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Counts a breach of the protocol by the peer, for this connection and for the module. Any
+    /// context.
+    #[cold]
+    pub(crate) fn breach(&self, what: Breach) {
+        self.tally.breach();
+        stats::breach(what);
     }
 
     /// Calls `act` with the transport, unless the connection is closed. The connection stays open

@@ -52,6 +52,25 @@ pub(crate) struct History {
     pub(crate) error: i32,
 }
 
+/// Rare events of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Probes that were posted because the peer was silent.
+    pub(crate) probes: u64,
+    /// Breaches of the protocol by the peer.
+    pub(crate) breaches: u64,
+}
+
+impl Counts {
+    /// Returns the sums.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            probes: self.probes.saturating_add(other.probes),
+            breaches: self.breaches.saturating_add(other.breaches),
+        }
+    }
+}
+
 /// Credits and calls under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Credits {
@@ -107,7 +126,6 @@ pub(crate) struct Up {
     pub(crate) send_queue: (u32, u32),
     /// Looks in a row that found the peer silent.
     pub(crate) silent: u32,
-    pub(crate) breaches: u64,
 }
 
 /// The line of a connection, or of a client's transport without one.
@@ -123,6 +141,8 @@ pub(crate) struct Line<'a> {
     /// Seconds since the connection was made or lost.
     pub(crate) since: u64,
     pub(crate) history: History,
+    /// Of all connections of the transport.
+    pub(crate) counts: Counts,
     pub(crate) up: Option<&'a Up>,
 }
 
@@ -165,6 +185,8 @@ impl fmt::Display for Line<'_> {
         let lost = lost.name();
         f.write_fmt(fmt!(" connects={connects} lost={lost}"))?;
         f.write_fmt(fmt!(" failures={failures} error={error}"))?;
+        let Counts { probes, breaches } = self.counts;
+        f.write_fmt(fmt!(" probes={probes} breaches={breaches}"))?;
         if let Some(up) = self.up {
             up.write(f)?;
         }
@@ -189,7 +211,7 @@ impl Up {
         f.write_fmt(fmt!(" receives={receives} receives_posted={posted}"))?;
         let (free, depth) = self.send_queue;
         f.write_fmt(fmt!(" send_queue={depth} send_queue_free={free}"))?;
-        f.write_fmt(fmt!(" silent={} breaches={}", self.silent, self.breaches))
+        f.write_fmt(fmt!(" silent={}", self.silent))
     }
 
     fn write_terms(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -251,7 +273,6 @@ mod tests {
             receives: (175, 176),
             send_queue: (900, 1000),
             silent: 7,
-            breaches: 8,
         }
     }
 
@@ -266,6 +287,10 @@ mod tests {
             age: 100,
             since: 50,
             history,
+            counts: Counts {
+                probes: 6,
+                breaches: 8,
+            },
             up,
         };
         let text = Text::<1024>::new(&fmt!("{}", line));
@@ -282,10 +307,11 @@ mod tests {
             error: 0,
         };
         let expected = "state=up age_s=100 state_s=50 connects=2 lost=peer failures=0 error=0 \
-            device=rxe0 port=1 version=2 terms=3 call_bytes=4096 reply_bytes=8192 invalidation=1 \
-            backward=1 credit_limit=128 credits=64 in_use=5 inline=1 read=2 write=3 reply=4 \
-            fencing=6 regions=32 regions_idle=20 regions_used=10 regions_unusable=2 receives=176 \
-            receives_posted=175 send_queue=1000 send_queue_free=900 silent=7 breaches=8\n";
+            probes=6 breaches=8 device=rxe0 port=1 version=2 terms=3 call_bytes=4096 \
+            reply_bytes=8192 invalidation=1 backward=1 credit_limit=128 credits=64 in_use=5 \
+            inline=1 read=2 write=3 reply=4 fencing=6 regions=32 regions_idle=20 regions_used=10 \
+            regions_unusable=2 receives=176 receives_posted=175 send_queue=1000 \
+            send_queue_free=900 silent=7\n";
         assert!(line_is(Some(&up()), history, expected));
     }
 
@@ -298,7 +324,7 @@ mod tests {
             error: -111,
         };
         let expected = "state=down age_s=100 state_s=50 connects=0 lost=none failures=4 \
-            error=-111\n";
+            error=-111 probes=6 breaches=8\n";
         assert!(line_is(None, history, expected));
     }
 }

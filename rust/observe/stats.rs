@@ -89,11 +89,6 @@ impl Stats {
         self.bad_reply.add(1);
     }
 
-    /// Returns the number of replies that were refused, or that report a refusal.
-    pub(crate) fn bad_replies(&self) -> u64 {
-        self.bad_reply.get()
-    }
-
     /// Counts `count` memory regions that were allocated.
     #[inline]
     pub(crate) fn mrs_allocated(&self, count: u32) {

@@ -66,7 +66,14 @@ fn note(conn: &Conn, error: &WcError, breach: Option<RequesterBreach>) {
 fn count(conn: &Conn, xid: u32, breach: RequesterBreach) -> bool {
     let first = !conn.role().breached.xchg(true, Full);
     if first {
-        requester::breach(traced::peer(conn.owner()), xid, breach);
+        report(conn, xid, breach);
     }
     first
+}
+
+/// Counts and traces a breach of the protocol by the requester. Closes nothing.
+#[cold]
+pub(super) fn report(conn: &Conn, xid: u32, breach: RequesterBreach) {
+    conn.tally().breach();
+    requester::breach(traced::peer(conn.owner()), xid, breach);
 }

@@ -2,11 +2,11 @@
 
 //! RDMA_DONE, of RFC 5666: the requester has read what a reply has exposed.
 
+use super::breach;
 use super::config::DONE;
 use super::flights::{lane, TAKEN_BACK};
 use super::responder::{Conn, QueuePair};
 use crate::conn::traced;
-use crate::observe::requester::breach;
 use crate::observe::stats::RequesterBreach;
 use crate::observe::trace;
 
@@ -20,7 +20,7 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, xid: u32) {
     trace::server::done_received(traced::peer(conn.owner()), xid, exposed);
     match found {
         Ok(1..) => {}
-        Ok(0) => breach(traced::peer(conn.owner()), xid, RequesterBreach::Done),
+        Ok(0) => breach::report(conn, xid, RequesterBreach::Done),
         Err(_) => conn.force_close(),
     }
 }

@@ -130,9 +130,11 @@ impl Watched for Endpoint {
             Measure::Probe => self.qp().post_probe(PROBE),
             Measure::Close => return breach::close(self.shared(), 0, RequesterBreach::Slow),
         };
-        // A full queue has work requests that are outstanding, and needs no probe.
-        if matches!(probed, Err(PostError::Broken(_) | PostError::Invalid)) {
-            self.shared().force_close();
+        match probed {
+            Ok(_) => self.shared().tally().probe(),
+            // A full queue has work requests that are outstanding, and needs no probe.
+            Err(PostError::Full) => {}
+            Err(PostError::Broken(_) | PostError::Invalid) => self.shared().force_close(),
         }
     }
 }

@@ -123,6 +123,7 @@ fn take_padded<'a>(
 fn refused(ep: &Endpoint, message: &Held, refusal: &Refusal) {
     let peer = traced::peer(ep.shared().owner());
     let cid = traced::cid(ep.qp(), message.index());
+    ep.shared().tally().breach();
     requester::refused(peer, cid, message.bytes(), &refusal.reason);
     refuse::message(ep, refusal);
 }

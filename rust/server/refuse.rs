@@ -4,11 +4,11 @@
 
 use kernel::prelude::*;
 
+use super::breach;
 use super::call::Call;
 use super::endpoint::Endpoint;
 use super::flights::Outgoing;
 use crate::conn::traced;
-use crate::observe::requester;
 use crate::observe::stats::RequesterBreach;
 use crate::observe::trace;
 use crate::proto::responder::intake::{Refusal, Remedy};
@@ -41,8 +41,7 @@ pub(super) fn reply(ep: &Endpoint, call: &Call, (why, len): (Cannot, u32), credi
         let cid = traced::cid(ep.qp(), call.receive());
         trace::server::small_wrch_err(cid, bytes, segments);
     }
-    let peer = traced::peer(ep.shared().owner());
-    requester::breach(peer, call.xid(), RequesterBreach::ReplyRoom);
+    breach::report(ep.shared(), call.xid(), RequesterBreach::ReplyRoom);
     send(
         ep,
         call.version().number(),

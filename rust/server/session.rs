@@ -11,12 +11,10 @@ use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
 use super::chosen::Chosen;
-use super::done;
 use super::responder::{Conn, QueuePair, Responder};
+use super::{breach, done};
 use crate::conn::agreement::BUFFER;
 use crate::conn::connection::Connection;
-use crate::conn::traced;
-use crate::observe::requester::breach;
 use crate::observe::stats::RequesterBreach;
 use crate::proto::inline::Thresholds;
 use crate::proto::session::{Config, Output, Side, Take, Verdict};
@@ -100,8 +98,7 @@ fn take(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
 fn report(conn: &Conn, bytes: &[u8], message: &Message<'_>, verdict: &Verdict) {
     conn.trace_arrival(bytes, Some(message), verdict);
     if verdict.breach.is_some() {
-        let peer = traced::peer(conn.owner());
-        breach(peer, message.xid(), RequesterBreach::Session);
+        breach::report(conn, message.xid(), RequesterBreach::Session);
     }
 }
 

@@ -2,11 +2,9 @@
 
 //! What the file `connections` shows of a responder's connection.
 
-use kernel::sync::atomic::Relaxed;
-
 use super::endpoint::Endpoint;
 use crate::conn::registry::Shown;
-use crate::observe::connections::{Calls, Credits, Regions, Up};
+use crate::observe::connections::{Calls, Counts, Credits, Regions, Up};
 
 impl Shown for Endpoint {
     fn show(&self) -> Up {
@@ -28,8 +26,11 @@ impl Shown for Endpoint {
             },
             regions: regions.map_or_else(Regions::default, |pool| pool.census().into()),
             silent: self.silent(),
-            breaches: u64::from(role.breached.load(Relaxed)),
             ..self.describe()
         }
+    }
+
+    fn counts(&self) -> Counts {
+        self.shared().tally().counts()
     }
 }

@@ -8,11 +8,10 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::super::breach;
 use super::super::responder::Conn;
 use super::super::route::Caller;
 use super::callback::Callback;
-use crate::conn::traced;
-use crate::observe::requester;
 use crate::observe::stats::RequesterBreach;
 use crate::proto::backward;
 use crate::sunrpc::xprt::reply::Pinned;
@@ -97,6 +96,6 @@ impl Client {
     }
 
     fn breach(&self, xid: u32, breach: RequesterBreach) {
-        requester::breach(traced::peer(self.conn.owner()), xid, breach);
+        breach::report(&self.conn, xid, breach);
     }
 }

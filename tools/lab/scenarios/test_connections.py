@@ -7,27 +7,20 @@ import time
 
 import pytest
 
+from lab import connections
 from lab.fixtures import Counters
 from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
 
-FILE = "/sys/kernel/debug/rpcrdma/connections"
-
 pytestmark = pytest.mark.needs_ours
-
-
-def _lines(guest: Guest) -> list[dict[str, str]]:
-    """Returns the fields of each line."""
-    lines = guest.read(FILE).splitlines()
-    return [dict(word.split("=", 1) for word in line.split()) for line in lines]
 
 
 def _eventually(guest: Guest, count: int) -> list[dict[str, str]]:
     """Returns the lines when there are `count` of them."""
     deadline = time.monotonic() + 20
-    while len(_lines(guest)) != count and time.monotonic() < deadline:
+    while len(connections.read(guest)) != count and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert len(_lines(guest)) == count
-    return _lines(guest)
+    assert len(connections.read(guest)) == count
+    return connections.read(guest)
 
 
 def test_line_of_a_client(pair: Pair, counters: Counters) -> None:
@@ -35,7 +28,7 @@ def test_line_of_a_client(pair: Pair, counters: Counters) -> None:
     _eventually(pair.client, 0)
     pair.mount("4.2")
     pair.client.sh(f"ls {MOUNT_POINT}")
-    (line,) = _lines(pair.client)
+    (line,) = connections.read(pair.client)
     assert (line["role"], line["state"]) == ("client", "up")
     assert line["peer"] == f"{SERVER_ADDRESS}:20049"
     assert line["device"] == f"{pair.setup.link}0"
@@ -45,7 +38,8 @@ def test_line_of_a_client(pair: Pair, counters: Counters) -> None:
     assert sum(regions) == int(line["regions"]) == counters()["allocated"]
     assert 0 < int(line["credits"]) <= int(line["credit_limit"]) == 128
     assert int(line["receives_posted"]) <= int(line["receives"])
-    assert line["in_use"] == line["breaches"] == line["silent"] == "0"
+    for field in ("in_use", "silent", "probes", "breaches"):
+        assert line[field] == "0", field
     pair.umount()
     _eventually(pair.client, 0)
 
@@ -54,9 +48,9 @@ def test_calls_under_way_are_counted(pair: Pair) -> None:
     """While many WRITEs are under way, a line shows calls with read chunks and their regions."""
     pair.mount("4.2")
     copy = f"dd if=/dev/zero of={MOUNT_POINT}/f$i bs=1M count=40 oflag=direct 2>/dev/null"
-    look = f"for n in $(seq 40); do cat {FILE}; done"
+    look = f"for n in $(seq 40); do cat {connections.FILE}; done"
     text = pair.client.sh(f"for i in 1 2 3 4; do {copy} & done; sleep 0.2; {look}; wait")
-    lines = [dict(word.split("=", 1) for word in line.split()) for line in text.splitlines()]
+    lines = connections.parse(text)
     busy = [line for line in lines if int(line["read"])]
     assert busy, "no look has found a WRITE under way"
     assert all(int(line["regions_used"]) > 0 for line in busy)
@@ -72,9 +66,9 @@ def test_failed_attempts_and_the_last_loss(pair: Pair) -> None:
     try:
         pair.client.sh(f"(ls {MOUNT_POINT}/x || true) > /dev/null 2>&1 &")
         deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and _lines(pair.client)[0]["failures"] == "0":
+        while time.monotonic() < deadline and connections.read(pair.client)[0]["failures"] == "0":
             time.sleep(0.5)
-        (line,) = _lines(pair.client)
+        (line,) = connections.read(pair.client)
         assert (line["state"], line["lost"]) == ("down", "peer")
         assert int(line["failures"]) > 0
         # ECONNREFUSED
@@ -83,7 +77,7 @@ def test_failed_attempts_and_the_last_loss(pair: Pair) -> None:
     finally:
         pair.server.sh(f"rpc.nfsd {threads} && echo 'rdma 20049' > /proc/fs/nfsd/portlist")
     pair.client.sh(f"ls {MOUNT_POINT}", timeout=60)
-    (line,) = _lines(pair.client)
+    (line,) = connections.read(pair.client)
     assert (line["state"], line["connects"], line["failures"]) == ("up", "2", "0")
     pair.umount()
 
@@ -94,11 +88,11 @@ def test_line_of_a_server(pair: Pair) -> None:
     """The server has a line for each connection, which ends with it."""
     pair.mount("4.2")
     pair.client.sh(f"ls {MOUNT_POINT}")
-    (line,) = _lines(pair.server)
+    (line,) = connections.read(pair.server)
     assert (line["role"], line["state"]) == ("server", "up")
     assert line["peer"].startswith(f"{CLIENT_ADDRESS}:")
     assert line["device"] == f"{pair.setup.link}0"
-    (ours,) = _lines(pair.client)
+    (ours,) = connections.read(pair.client)
     for field in ("version", "call_bytes", "reply_bytes", "invalidation", "backward", "credits"):
         assert line[field] == ours[field], field
     pair.umount()
@@ -109,7 +103,8 @@ def test_line_of_a_server(pair: Pair) -> None:
 def test_readers_disturb_nothing(pair: Pair) -> None:
     """Connections are made and closed while three readers never stop."""
     pair.mount("4.2")
-    readers = f"for n in 1 2 3; do while [ -e /tmp/read ]; do cat {FILE}; done > /dev/null & done"
+    reader = f"while [ -e /tmp/read ]; do cat {connections.FILE}; done > /dev/null"
+    readers = f"for n in 1 2 3; do {reader} & done"
     pair.client.sh(f"touch /tmp/read; ({readers}) > /dev/null 2>&1")
     try:
         for _ in range(5):

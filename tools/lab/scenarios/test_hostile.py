@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import pytest
 
-from lab import hostile, tracing
+from lab import connections, hostile, tracing
+from lab.fixtures import BREACHES
 from lab.pair import MOUNT_POINT, Pair
 from lab.worker import Worker
 
@@ -55,6 +56,16 @@ def _compare(done: list[hostile.Deed], moved: dict[str, int], fired: list[tracin
         assert moved[name] == counters[name], f"{name}: {moved[name]}, not {counters[name]}"
 
 
+def _compare_line(pair: Pair, moved: dict[str, int], probes: int) -> None:
+    """The mount's line counts the breaches and probes of all its connections."""
+    (line,) = connections.read(pair.client)
+    names = [line.split()[0] for line in pair.client.read(BREACHES).splitlines()]
+    noticed = sum(moved[name] for name in names)
+    print(f"breaches of the mount: {line['breaches']}, of the module: {noticed}")
+    assert int(line["breaches"]) == noticed
+    assert int(line["probes"]) == probes
+
+
 GROUPS = [
     *(("3", group) for group in ("headers", "claims")),
     *(pytest.param("3", group, marks=pytest.mark.full) for group in ("floods", "memory")),
@@ -81,7 +92,9 @@ def test_answers(pair: Pair, version: str, group: str) -> None:
     print("\n".join(deed.text for deed in done))
     assert not [deed.text for deed in done if "REACHED" in deed.text]
     after = hostile.counters(pair.client)
-    _compare(done, {name: after[name] - before[name] for name in after}, trace.events())
+    moved = {name: after[name] - before[name] for name in after}
+    _compare(done, moved, trace.events())
+    _compare_line(pair, moved, len(trace.events("xprtrdma_probe")))
     took = worker.await_progress(30, RECOVERING)
     print(f"{len(done)} misdeeds; at work again after {took:.1f} s; {worker.finish()}")
     pair.umount()

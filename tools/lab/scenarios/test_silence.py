@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from lab import mountstats, settings, tracing
+from lab import connections, mountstats, settings, tracing
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
 
@@ -94,6 +94,8 @@ def test_lost_farewell(pair: Pair) -> None:
         assert names == ["xprtrdma_probe", "xprtrdma_wc_probe"]
     else:
         assert names == []
+    (line,) = connections.read(pair.client)
+    assert int(line["probes"]) == names.count("xprtrdma_probe")
     assert _connects(pair) == 2
     assert pair.server.sh("ls /srv/export").split() == ["f", "g"]
     pair.umount()

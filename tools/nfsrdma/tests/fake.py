@@ -12,15 +12,15 @@ from nfsrdma.ucm import Answer
 
 UP = (
     "id=1 role=client net=1 peer=10.0.0.1:20049 state=up age_s=4000 state_s=125 connects=1"
-    " lost=none failures=0 error=0 device=rxe0 port=1 version=2 terms=3 call_bytes=4096"
-    " reply_bytes=8192 invalidation=1 backward=1 credit_limit=128 credits=64 in_use=5 inline=1"
-    " read=2 write=3 reply=4 fencing=6 regions=32 regions_idle=20 regions_used=10"
-    " regions_unusable=2 receives=176 receives_posted=175 send_queue=1000 send_queue_free=900"
-    " silent=0 breaches=0\n"
+    " lost=none failures=0 error=0 probes=0 breaches=0 device=rxe0 port=1 version=2 terms=3"
+    " call_bytes=4096 reply_bytes=8192 invalidation=1 backward=1 credit_limit=128 credits=64"
+    " in_use=5 inline=1 read=2 write=3 reply=4 fencing=6 regions=32 regions_idle=20"
+    " regions_used=10 regions_unusable=2 receives=176 receives_posted=175 send_queue=1000"
+    " send_queue_free=900 silent=0\n"
 )
 DOWN = (
     "id=2 role=client net=1 peer=10.0.0.3:20049 state=down age_s=90 state_s=30 connects=1"
-    " lost=peer failures=4 error=-111\n"
+    " lost=peer failures=4 error=-111 probes=2 breaches=0\n"
 )
 SERVED = UP.replace("id=1 role=client", "id=3 role=server").replace("10.0.0.1:20049", "10.0.0.9:51")
 

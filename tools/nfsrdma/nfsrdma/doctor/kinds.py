@@ -252,7 +252,7 @@ _kind(
 _kind(
     _W,
     "peer-breach",
-    "{peer} has broken the protocol: {count} replies were refused",
+    "{peer} has broken the protocol: breaches since its line was made: {count}",
     "nfsrdma trace --all COMMAND   # report it with the output",
 )
 _kind(
