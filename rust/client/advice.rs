@@ -13,13 +13,20 @@ use crate::sunrpc::xprt::Xprt;
 
 /// Why an attempt to connect has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub(super) enum Reason {
-    Refused,
+    Refused = 1,
     Unreachable,
     HostUnreachable,
     TimedOut,
     Unresolved,
     Lost,
+    /// The server takes none of our versions.
+    Version,
+    /// The server has ended the first connection before its first reply.
+    Left,
+    /// The server has accepted the first connection and answers nothing.
+    Mute,
 }
 
 /// What is said about a reason.
@@ -46,7 +53,7 @@ const fn row(
 }
 
 /// What is said about each reason.
-const ADVICE: [Advice; 6] = [
+const ADVICE: [Advice; 9] = [
     row(
         Reason::Refused,
         "Connection refused",
@@ -74,7 +81,7 @@ const ADVICE: [Advice; 6] = [
     row(
         Reason::Unresolved,
         "Protocol error",
-        "no RDMA device of this host leads to the address",
+        "no RDMA device of this host leads to the address, or no host has it",
         "ip route get ADDRESS, ip neighbour, and rdma link",
     ),
     row(
@@ -82,6 +89,24 @@ const ADVICE: [Advice; 6] = [
         "Connection timed out",
         "the server has ended the handshake, or the device has gone",
         "look at the log of the server",
+    ),
+    row(
+        Reason::Version,
+        "mount system call failed",
+        "the server takes no version of RPC-over-RDMA that this mount may use",
+        "sysctl sunrpc.rdma_version=auto, or a mount with proto=tcp",
+    ),
+    row(
+        Reason::Left,
+        "no message, it waits",
+        "the server has ended the connection before its first reply",
+        "look at the log of the server, and whether the port is nfsd's",
+    ),
+    row(
+        Reason::Mute,
+        "no message, it waits",
+        "the server has taken the connection and answers no call",
+        "nfsrdma doctor on the server: is nfsd stuck, or is the port another service's?",
     ),
 ];
 
@@ -91,13 +116,25 @@ impl Reason {
     }
 }
 
-/// Logs why a mount cannot connect.
+/// Logs why a mount cannot connect, unless this was the last that was logged about it.
 #[cold]
 pub(super) fn log(xprt: &Xprt<Client>, reason: Reason) {
+    // CAST: the discriminant of a `repr(u32)` enum.
+    if !xprt.data().is_new_complaint(reason as u32) {
+        return;
+    }
     if let Some(advice) = reason.advice() {
         let (shown, Advice { cause, next, .. }) = (xprt.shown(), advice);
         let (addr, port) = (shown.addr, shown.port);
         pr_warn!("connecting to {addr} port {port}: {cause}; next: {next}\n");
+    }
+}
+
+/// Logs why a mount gets no reply, unless there was one before. Any context.
+#[cold]
+pub(super) fn log_unanswered(xprt: &Xprt<Client>, reason: Reason) {
+    if xprt.is_main() && xprt.counts().recvs == 0 && !xprt.is_abandoned() {
+        log(xprt, reason);
     }
 }
 
@@ -123,6 +160,9 @@ mod tests {
             Reason::TimedOut,
             Reason::Unresolved,
             Reason::Lost,
+            Reason::Version,
+            Reason::Left,
+            Reason::Mute,
         ] {
             assert!(reason
                 .advice()

@@ -4,6 +4,7 @@
 
 use kernel::prelude::*;
 
+use super::advice::{self, Reason};
 use super::config::{self, Config, MAX_PAYLOAD};
 use super::context::Context;
 use super::marshal::{self, MarshalError};
@@ -57,7 +58,11 @@ impl Transport for Client {
         };
         trace::disconnect(traced::peer(xprt), 0, 1);
         session::lost(xprt, ep.shared(), ep.cause());
-        self.show_lost(ep.loss());
+        let loss = ep.loss();
+        if loss.is_unwanted() {
+            advice::log_unanswered(xprt, Reason::Left);
+        }
+        self.show_lost(loss);
         ep.close();
         fence::sweep(xprt, ep.epoch());
     }

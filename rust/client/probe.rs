@@ -12,6 +12,7 @@
 
 use kernel::error::code::ENOTCONN;
 
+use super::advice::{self, Reason};
 use super::endpoint::Endpoint;
 use super::request::{Phase, Request};
 use super::requester::{Conn, QueuePair};
@@ -30,8 +31,11 @@ pub(super) const INTERVAL: u32 = 5;
 pub(super) fn look(client: &Client, xprt: &Xprt<Client>, ep: &Endpoint) {
     let heard = ep.shared().take_heard();
     let owed = if heard { 0 } else { owed(xprt, ep.epoch()) };
-    if ep.requester().liveness.look(heard, owed > 0) && !client.unprobed() {
-        probe(client, ep, owed);
+    if ep.requester().liveness.look(heard, owed > 0) {
+        advice::log_unanswered(xprt, Reason::Mute);
+        if !client.unprobed() {
+            probe(client, ep, owed);
+        }
     }
 }
 

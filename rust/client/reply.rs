@@ -9,6 +9,7 @@
 
 use kernel::sync::SpinLockGuard;
 
+use super::advice::{self, Reason};
 use super::complete;
 use super::config::MAX_SEGMENTS;
 use super::request::{DeferredReply, Locked, Offered, Phase, Request, State, Status};
@@ -373,7 +374,7 @@ fn check<'m>(
             Finding::Done(Status::Length(reply_chunk_len))
         }
         Ok(Outcome::Error(body)) => {
-            trace_error(rqst, body);
+            report_error(conn, rqst, body);
             stats.bad_reply();
             Finding::Done(Status::Failed)
         }
@@ -403,11 +404,16 @@ fn offer(state: &State) -> Offer<'_> {
     }
 }
 
-/// Traces the error that the responder has answered with.
-fn trace_error(rqst: &Pinned<'_, Client>, error: ErrorBody) {
+/// Traces the error that the responder has answered with, and tells a mount of a version that is
+/// not served.
+#[cold]
+fn report_error(conn: &Conn, rqst: &Pinned<'_, Client>, error: ErrorBody) {
     let (task, xid) = (traced::task(rqst), rqst.xid());
     match error {
-        ErrorBody::Vers { low, high } => trace::err_vers(task, xid, low, high),
+        ErrorBody::Vers { low, high } => {
+            trace::err_vers(task, xid, low, high);
+            advice::log_unanswered(conn.owner(), Reason::Version);
+        }
         ErrorBody::BadHeader | ErrorBody::InvalidOption => trace::err_chunk(task, xid),
     }
 }

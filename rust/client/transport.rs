@@ -3,7 +3,7 @@
 //! The data of one transport.
 
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SetOnce, SpinLock};
 
 use super::config::Config;
@@ -35,6 +35,8 @@ pub(crate) struct Client {
     backward_max: Atomic<u32>,
     /// A device, the server's or ours, does not carry out probes. Stays set.
     unprobed: Atomic<bool>,
+    /// What the log says last about a mount that fails, as a number; zero for nothing.
+    complaint: Atomic<u32>,
 }
 
 impl Client {
@@ -55,6 +57,7 @@ impl Client {
             serves_backward: Atomic::new(false),
             backward_max: Atomic::new(backward_max),
             unprobed: Atomic::new(false),
+            complaint: Atomic::new(0),
         })
     }
 
@@ -124,6 +127,12 @@ impl Client {
     /// Notes that a device does not carry out probes.
     pub(super) fn set_unprobed(&self) {
         self.unprobed.store(true, Relaxed);
+    }
+
+    /// Notes what the log is to say about a mount that fails. Returns whether it has not just said
+    /// so. `complaint` is not zero.
+    pub(super) fn is_new_complaint(&self, complaint: u32) -> bool {
+        self.complaint.xchg(complaint, Full) != complaint
     }
 
     /// Returns whether a service for the server's calls exists.

@@ -156,6 +156,11 @@ impl Role {
 }
 
 impl Loss {
+    /// Returns whether the connection has ended without the will of this side.
+    pub(crate) const fn is_unwanted(self) -> bool {
+        matches!(self, Self::Peer | Self::Failed)
+    }
+
     const fn name(self) -> &'static str {
         match self {
             Self::None => "none",

@@ -36,20 +36,20 @@ const ADVICE: [Advice; 4] = [
     row(
         EADDRINUSE,
         "Address already in use",
-        "another listener has the port",
+        "another listener has the address and the port",
         "cat /proc/fs/nfsd/portlist, and rdma resource show cm_id",
     ),
     row(
         EADDRNOTAVAIL,
         "Cannot assign requested address",
-        "no RDMA device of this host has the address",
-        "ip address, and rdma link",
+        "another listener has the port, or no interface of this host has the address",
+        "cat /proc/fs/nfsd/portlist, rdma resource show cm_id, and ip address",
     ),
     row(
         ENODEV,
         "No such device",
-        "no RDMA device of this host has the address",
-        "rdma link",
+        "the interface that has the address belongs to no RDMA device",
+        "ip address, and rdma link",
     ),
     row(
         ENOMEM,

@@ -81,14 +81,14 @@ def take_port(pair: Pair, group: str, version: str = "4.2", *, program: str = "h
     deadline = time.monotonic() + 120
     while "ready" not in pair.server.run("cat /run/hostile.log").stdout.decode():
         if pair.server.vm.agent.poll(pid) or time.monotonic() > deadline:
-            _kill(pair, pid)
+            drop(pair, pid)
             raise GuestError(f"the hostile peer: {pair.server.read('/run/hostile.log')}")
         time.sleep(0.05)
     pair.server.sh(f"rpc.nfsd {pair.setup.threads}", timeout=120)
     return pid
 
 
-def _kill(pair: Pair, pid: int) -> None:
+def drop(pair: Pair, pid: int) -> None:
     """Ends the peer. The port is free once the verbs program has ended."""
     pair.server.run(f"kill {pid}; while pkill -KILL -x hostile; do sleep 0.1; done")
 
@@ -106,7 +106,7 @@ def finish(pair: Pair, pid: int, limit: float) -> str:
         assert done.status == 0, f"the hostile peer ended {done.status}: {text[-1500:]}"
         return text
     text = pair.server.read("/run/hostile.log")
-    _kill(pair, pid)
+    drop(pair, pid)
     raise AssertionError(f"the hostile peer still runs after {limit:.0f} s: {text[-1500:]}")
 
 

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A mount or a listener that fails leaves one line in the log: a row of the tables in the guide."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from lab import hostile, paths
+from lab.agent import Exit
+from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
+
+#: Over iWARP a port that is silent, and one that nobody has, are matters of TCP.
+pytestmark = [pytest.mark.needs_ours, pytest.mark.rxe_only]
+
+NOWHERE = "ip link add nowhere0 type dummy && ip link set nowhere0 up"
+#: An address of the network that no host has, and a way to it.
+STRANGER = "10.0.0.98"
+WAY = f"ip neighbour replace {STRANGER} lladdr 02:00:00:00:00:98 dev eth0"
+
+
+def _rows(path: str) -> list[tuple[str, str, str]]:
+    """Returns message, cause and next step of each row, as the guide has them."""
+    sys.path.insert(0, str(paths.ROOT / "tools/checks"))
+    try:
+        from checks import errors_table  # noqa: PLC0415
+    finally:
+        sys.path.pop(0)
+    return list(errors_table.rows((paths.ROOT / path).read_text()))
+
+
+def _log(guest: Guest) -> list[str]:
+    return guest.sh("dmesg | grep 'rpcrdma: ' || true").splitlines()
+
+
+@contextmanager
+def _one_line(guest: Guest, path: str, message: str, begin: str) -> Iterator[list[str]]:
+    """Checks that the block leaves one line, a row for this message. Yields what the log has."""
+    rows = [(cause, step) for told, cause, step in _rows(path) if told == message]
+    assert rows, f"the table has no row for '{message}'"
+    before = len(_log(guest))
+    wanted = [f"{cause}; next: {step}" for cause, step in rows]
+    yield wanted
+    texts = [text for text in _log(guest)[before:] if "cannot" in text or "connecting" in text]
+    # mount(8) tries some errors once more after a second, which makes another transport.
+    (line,) = {text.partition("] ")[2] for text in texts}
+    print(line)
+    assert begin in line
+    assert any(line.endswith(text) for text in wanted), line
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mount that fails."""
+
+    message: str
+    address: str = SERVER_ADDRESS
+    port: int = 20049
+    prepare: str = "true"
+    undo: str = "true"
+
+
+CASES = {
+    "refused": Case("Connection refused", port=20050),
+    "no-route": Case("Network is unreachable", "192.168.77.1"),
+    "other-interface": Case(
+        "Protocol error",
+        "192.0.2.7",
+        prepare=f"{NOWHERE} && ip route add 192.0.2.0/24 dev nowhere0",
+        undo="ip link del nowhere0",
+    ),
+    "unreachable": Case(
+        "No route to host",
+        "198.51.100.1",
+        prepare="ip route add unreachable 198.51.100.0/24",
+        undo="ip route del unreachable 198.51.100.0/24",
+    ),
+    "absent": Case("Protocol error", "10.0.0.99"),
+    "no-device": Case(
+        "Protocol error",
+        prepare="rdma link del rxe0",
+        undo="rdma link add rxe0 type rxe netdev eth0",
+    ),
+}
+
+
+def _mount(pair: Pair, address: str, port: int = 20049, limit: float = 30) -> Exit:
+    """Tries to mount, for so many seconds at most."""
+    words = f"vers=4.2,proto=rdma,port={port},retry=0 {address}:/export {MOUNT_POINT}"
+    command = f"mkdir -p {MOUNT_POINT}; timeout -s KILL {limit} mount -t nfs -o {words}"
+    done = pair.client.run(command, timeout=limit + 30)
+    assert done.status
+    return done
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_mount(pair: Pair, name: str) -> None:
+    """The mount command and the log say what is wrong with the way to the server."""
+    case = CASES[name]
+    begin = f"connecting to {case.address} port {case.port}: "
+    pair.client.sh(case.prepare)
+    try:
+        with _one_line(pair.client, "rust/client/advice.rs", case.message, begin):
+            said = _mount(pair, case.address, case.port).stderr.decode()
+            assert case.message in said
+    finally:
+        pair.client.sh(case.undo)
+
+
+def _mount_until(pair: Pair, address: str, wanted: list[str], limit: float) -> None:
+    """Tries to mount in vain until the log has one of the lines."""
+    words = f"vers=4.2,proto=rdma,port=20049,retry=0 {address}:/export {MOUNT_POINT}"
+    command = f"mkdir -p {MOUNT_POINT}; exec mount -t nfs -o {words}"
+    trying = pair.client.vm.start(command)
+    deadline = time.monotonic() + limit
+    before = len(_log(pair.client))
+    while time.monotonic() < deadline:
+        if any(line.endswith(text) for text in wanted for line in _log(pair.client)[before:]):
+            break
+        time.sleep(0.5)
+    pair.client.run(f"kill -KILL {trying}; pkill -KILL mount.nfs")
+    pair.client.vm.agent.wait(trying, 60)
+
+
+@pytest.mark.full
+def test_silent_host(pair: Pair) -> None:
+    """No host answers the connection request; the mount would go on trying."""
+    message, begin = "Connection timed out", f"connecting to {STRANGER} port 20049: "
+    pair.client.sh(WAY)
+    try:
+        with _one_line(pair.client, "rust/client/advice.rs", message, begin) as wanted:
+            _mount_until(pair, STRANGER, wanted, 90)
+    finally:
+        pair.client.sh(f"ip neighbour del {STRANGER} dev eth0")
+
+
+WAITS = "no message, it waits"
+
+
+@pytest.mark.breaks_rules
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("leaves", WAITS),
+        ("versions", "mount system call failed"),
+        pytest.param("mute", WAITS, marks=pytest.mark.full),
+    ],
+)
+def test_unwilling_server(pair: Pair, mode: str, message: str) -> None:
+    """The connection is made, and the first call gets no reply, or one that refuses it."""
+    peer = hostile.take_port(pair, mode, program="unwilling.py")
+    begin = f"connecting to {SERVER_ADDRESS} port 20049: "
+    try:
+        with _one_line(pair.client, "rust/client/advice.rs", message, begin) as wanted:
+            if message == WAITS:
+                _mount_until(pair, SERVER_ADDRESS, wanted, 60)
+            else:
+                assert message in _mount(pair, SERVER_ADDRESS).stderr.decode()
+    finally:
+        hostile.drop(pair, peer)
+        hostile.return_port(pair)
+    pair.mount()
+    pair.umount()
+
+
+LISTENERS = "rust/server/log/advice.rs"
+
+
+@pytest.mark.needs_our_server
+@pytest.mark.server
+def test_listeners(pair: Pair) -> None:
+    """The port is in use, the host lacks the address, or its interface is no RDMA device's."""
+    lacking = "Cannot assign requested address"
+    with _one_line(pair.server, LISTENERS, lacking, "cannot listen on 0.0.0.0:20049: error -99: "):
+        done = pair.server.run("echo 'rdma 20049' > /proc/fs/nfsd/portlist")
+        assert lacking in done.stderr.decode()
+    pair.stop_nfsd()
+    pair.server.sh(f"{NOWHERE} && ip address add 192.0.2.7/24 dev nowhere0")
+    try:
+        for address, message in (
+            ("192.0.2.8", lacking),
+            ("192.0.2.7", "No such device"),
+        ):
+            begin = f"cannot listen on {address}:20049: error "
+            with _one_line(pair.server, LISTENERS, message, begin):
+                done = pair.server.run(f"python3 /lab/listeners.py rdma {address} 20049")
+                assert message in done.stderr.decode()
+    finally:
+        pair.server.run("ip link del nowhere0; rpc.nfsd 0", timeout=120)
+        pair.start_nfsd()
+    pair.mount()
+    pair.umount()
+
+
+def test_settings(pair: Pair) -> None:
+    """A value outside its range is refused at once, and fails no mount later."""
+    before = _log(pair.client)
+    for name, value in (
+        ("rdma_slot_table_entries", 0),
+        ("rdma_max_inline_read", 1),
+        ("rdma_version", 7),
+    ):
+        told = pair.client.run(f"sysctl sunrpc.{name}={value}").stderr.decode()
+        assert f'setting key "sunrpc.{name}"' in told
+        assert "Invalid argument" in told
+    assert _log(pair.client) == before
+    pair.mount()
+    pair.umount()
