@@ -12,6 +12,7 @@ import pytest
 
 from lab import connections, hostile, tracing
 from lab.fixtures import BREACHES
+from lab.nfsrdma import doctor, install
 from lab.pair import MOUNT_POINT, Pair
 from lab.worker import Worker
 
@@ -64,6 +65,8 @@ def _compare_line(pair: Pair, moved: dict[str, int], probes: int) -> None:
     print(f"breaches of the mount: {line['breaches']}, of the module: {noticed}")
     assert int(line["breaches"]) == noticed
     assert int(line["probes"]) == probes
+    if noticed:
+        assert {"breaches", "peer-breach"} <= set(doctor(install(pair).client))
 
 
 GROUPS = [

@@ -3,57 +3,32 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from lab import paths
 from lab.fixtures import Tunables
+from lab.nfsrdma import TOOL, doctor, install
 from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
 
-TOOL = "/run/nfsrdma/command"
 SERVER = f"{SERVER_ADDRESS}:20049"
 CONNECTIONS = "/sys/kernel/debug/rpcrdma/connections"
 
 pytestmark = pytest.mark.needs_ours
 
 
-def _packed() -> bytes:
-    """Returns the command as a tar."""
-    tree, data = paths.ROOT / "tools/nfsrdma", io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w") as tar:
-        tar.add(tree / "command", "command")
-        for file in sorted((tree / "nfsrdma").rglob("*.py")):
-            tar.add(file, str(file.relative_to(tree)))
-    return data.getvalue()
-
-
 @pytest.fixture
 def tools(pair: Pair) -> Pair:
     """The pair, with the command on both guests."""
-    data = _packed()
-    for guest in (pair.client, pair.server):
-        guest.sh("mkdir -p /run/nfsrdma && tar -x -C /run/nfsrdma", stdin=data)
-    return pair
+    return install(pair)
 
 
 def _nfsrdma(guest: Guest, arguments: str, timeout: float = 60) -> str:
     return guest.sh(f"{TOOL} {arguments}", timeout=timeout)
-
-
-def _doctor(guest: Guest, server: str = "") -> dict[str, str]:
-    """Returns what the doctor advises, by the name of the finding."""
-    done = guest.run(f"{TOOL} doctor --json {server}")
-    told = json.loads(done.stdout)
-    wrong = any(finding["severity"] != "note" for finding in told["findings"])
-    assert done.status == (3 if wrong else 0)
-    return {finding["finding"]: finding["mend"] for finding in told["findings"]}
 
 
 def test_list(tools: Pair) -> None:
@@ -79,7 +54,7 @@ def test_list_on_the_server(tools: Pair) -> None:
     tools.mount("4.2")
     tools.client.sh(f"ls {MOUNT_POINT}")
     assert f"  server  {CLIENT_ADDRESS}:" in _nfsrdma(tools.server, "list")
-    assert _doctor(tools.server) == {}
+    assert doctor(tools.server) == {}
     tools.umount()
 
 
@@ -106,7 +81,7 @@ def test_doctor_without_the_module(tools: Pair) -> None:
     try:
         release = tools.client.sh("uname -r").strip()
         mend = f"apt install rpcrdma-dkms linux-headers-{release}"
-        assert _doctor(tools.client)["module-not-installed"] == mend
+        assert doctor(tools.client)["module-not-installed"] == mend
     finally:
         tools.load()
 
@@ -116,15 +91,15 @@ def test_doctor_on_the_way_to_a_server(tools: Pair) -> None:
     tools.client.sh("ip link add nowhere0 type dummy && ip link set nowhere0 up")
     tools.client.sh("ip route add 192.0.2.0/24 dev nowhere0")
     try:
-        assert "name-unknown" in _doctor(tools.client, "nonsense.invalid")
-        assert "address-local" in _doctor(tools.client, "127.0.0.1")
-        mend = _doctor(tools.client, "192.0.2.7")["route-not-rdma"]
+        assert "name-unknown" in doctor(tools.client, "nonsense.invalid")
+        assert "address-local" in doctor(tools.client, "127.0.0.1")
+        mend = doctor(tools.client, "192.0.2.7")["route-not-rdma"]
         assert re.fullmatch(r"ip route replace 192\.0\.2\.7 dev \w+", mend)
         tools.client.sh("ip route add unreachable 198.51.100.0/24")
-        assert "no-route" in _doctor(tools.client, "198.51.100.1")
+        assert "no-route" in doctor(tools.client, "198.51.100.1")
         # The neighbour is tried, and does not answer.
         tools.client.run("timeout 5 bash -c 'echo > /dev/tcp/10.0.0.77/1'")
-        assert "neighbour-failed" in _doctor(tools.client, "10.0.0.77")
+        assert "neighbour-failed" in doctor(tools.client, "10.0.0.77")
     finally:
         tools.client.sh("ip link del nowhere0; ip route del unreachable 198.51.100.0/24 || true")
 
@@ -135,22 +110,22 @@ def test_doctor_sees_a_link_that_is_down(tools: Pair) -> None:
     netdev = tools.client.sh(f"ip -o -4 address | grep -w {CLIENT_ADDRESS}").split()[1]
     addresses = tools.client.sh(f"ip -6 -o address show dev {netdev} scope global").split("inet6 ")
     tools.client.sh(f"ip link set {netdev} down")
-    mend = _doctor(tools.client).get("link-down", "")
+    mend = doctor(tools.client).get("link-down", "")
     tools.client.sh(mend or f"ip link set {netdev} up")
     for address in addresses[1:]:
         tools.client.run(f"ip address add {address.split()[0]} dev {netdev}")
     assert mend == f"ip link set {netdev} up"
-    assert "link-down" not in _doctor(tools.client)
+    assert "link-down" not in doctor(tools.client)
 
 
 def test_doctor_sees_settings(tools: Pair, tunables: Tunables) -> None:
     """Values below the defaults, and a version that is fixed."""
     tunables.set(rdma_slot_table_entries=16, rdma_version=1)
-    found = _doctor(tools.client)
+    found = doctor(tools.client)
     assert found["setting-low"] == "sysctl sunrpc.rdma_slot_table_entries=128"
     assert "version-fixed" in found
     tools.client.sh(found["setting-low"].replace("sysctl ", "sysctl -w "))
-    assert "setting-low" not in _doctor(tools.client)
+    assert "setting-low" not in doctor(tools.client)
 
 
 def test_doctor_sees_a_server_that_refuses(tools: Pair) -> None:
@@ -161,18 +136,18 @@ def test_doctor_sees_a_server_that_refuses(tools: Pair) -> None:
     tools.client.sh(
         f"timeout 40 sh -c 'until grep -q error=-111 {CONNECTIONS}; do sleep 0.5; done'"
     )
-    assert "refused" in _doctor(tools.client)
+    assert "refused" in doctor(tools.client)
     # Over iWARP a port cannot be asked without a queue pair.
     if tools.setup.link == "rxe":
-        assert "port-refused" in _doctor(tools.client, "server")
+        assert "port-refused" in doctor(tools.client, "server")
     told = _nfsrdma(tools.client, "list")
     assert re.search(r"down, \d+ failed .* peer\n", told)
-    mend = _doctor(tools.server)["no-listener"].splitlines()[0]
+    mend = doctor(tools.server)["no-listener"].splitlines()[0]
     tools.server.sh(mend)
     # The lab's usual server has the stock module.
-    assert set(_doctor(tools.server)) <= {"module-stock"}
+    assert set(doctor(tools.server)) <= {"module-stock"}
     tools.client.sh(f"ls {MOUNT_POINT}", timeout=60)
-    assert _doctor(tools.client) == {}
+    assert doctor(tools.client) == {}
     tools.server.sh(f"rpc.nfsd {tools.setup.threads}")
     tools.umount()
 
@@ -254,11 +229,40 @@ def test_top(tools: Pair) -> None:
     assert "no tracing" in quiet
 
 
+def test_top_on_the_server(tools: Pair) -> None:
+    """A server shows the calls that it serves by form; the stock module has the same events."""
+    with _file(tools) as path:
+        tools.client.sh(_busy(path))
+        try:
+            told = _nfsrdma(tools.server, "top --count 1 --interval 1")
+            sample = json.loads(_nfsrdma(tools.server, "top --count 1 --interval 2 --json"))
+            counted = json.loads(_nfsrdma(tools.client, "top --count 1 --interval 2 --json"))
+        finally:
+            tools.client.sh("rm /run/busy")
+    assert re.search(r"; \d+ calls/s served$", told.splitlines()[0])
+    assert re.search(r"^  inline, write chunk +\d+\.\d ", told, re.M)
+    _print_cost(sample)
+    _print_cost(counted)
+    served = sample["served"]["inline, write chunk"]
+    reads = counted["operations"]["READ"]["per_second"]
+    # The two programs do not look at the same time, and disturb what they look at.
+    assert served["per_second"] == pytest.approx(reads, rel=0.5)
+    assert 0 < served["median_us"] <= served["p99_us"]
+    assert sample["events_lost"] == 0
+
+
+def _print_cost(sample: dict[str, Any]) -> None:
+    load, events = sample["own_load"], sample["events_per_second"]
+    each = load / events * 1e6
+    print(f"top: {events} events/s, {load:.1%} of a processor, {each:.0f} us an event")
+
+
 def _compare(sample: dict[str, Any]) -> None:
     """Checks that counters and trace events agree about READs."""
     counted = sample["operations"]["READ"]["per_second"]
     traced = sample["forms"]["inline, write chunk"]
     assert counted > 0
+    _print_cost(sample)
     assert traced["per_second"] == pytest.approx(counted, rel=0.3)
     assert 0 < traced["median_us"] <= traced["p99_us"]
     assert sample["events_lost"] == 0

@@ -10,12 +10,13 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 
-from . import doctor, listing
+from . import doctor, listing, mounts
 from .errors import UsageError
 from .host import Host
 from .report import command as reporting
 from .report import record
 from .top import command as watching
+from .top import served
 from .top.frame import Look
 from .top.latencies import EVENTS
 from .top.sample import Sampler
@@ -85,8 +86,11 @@ def _interval(text: str) -> float:
 
 def _top(host: Host, chosen: argparse.Namespace) -> int:
     with ExitStack() as stack:
-        source = None if chosen.no_trace else stack.enter_context(Recording(EVENTS))
-        sampler, look = Sampler(host, source), Look(interval=chosen.interval)
+        serves = bool(mounts.listeners(host)) and not chosen.no_trace
+        names = EVENTS + served.EVENTS if serves else EVENTS
+        source = None if chosen.no_trace else stack.enter_context(Recording(names))
+        sampler = Sampler(host, source, serves=serves)
+        look = Look(interval=chosen.interval)
         with suppress(KeyboardInterrupt):
             if chosen.count or chosen.json:
                 show = functools.partial(print, flush=True)

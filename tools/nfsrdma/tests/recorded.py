@@ -46,9 +46,56 @@ GETATTR = [
 ]
 
 
+def _decode(xid: int, proc: str = "RDMA_MSG") -> str:
+    words = f"xid=0x{xid:08x} vers=1 credits=128 proc={proc} hdrlen=28"
+    return f"svcrdma_decode_rqst: cq.id=3 cid=7 {words}"
+
+
+def _processed(xid: int, procedure: str) -> str:
+    where = "server=10.0.0.1:20049 client=10.0.0.2:51000"
+    return f"svc_stats_latency: xid=0x{xid:08x} {where} proc={procedure} execute-us=30"
+
+
+_SENT = "svcrdma_post_send: cq.id=3 cid=9 num_sge=1 inv_rkey=0"
+
+#: Calls on a server with two threads: microseconds, thread and text.
+SERVED_CALLS = [
+    # A READ by the first thread, beside a WRITE that the second thread takes and the first ends.
+    (0, 1, _decode(0x10000001)),
+    (10, 2, _decode(0x11000001)),
+    (20, 2, "svcrdma_post_read_chunk: cq.id=3 cid=21 sqecount=1"),
+    (50, 1, _processed(0x10000001, "READ")),
+    (60, 1, "svcrdma_post_write_chunk: cq.id=3 cid=9 sqecount=1"),
+    (61, 1, _SENT),
+    (400, 9, "svcrdma_wc_read: cq.id=3 cid=21 totalbytes=4096 latency-us=300"),
+    (460, 1, _processed(0x11000001, "WRITE")),
+    (470, 1, _SENT),
+    # A GETATTR over RDMA, and one over TCP.
+    (500, 2, _decode(0x12000001)),
+    (540, 2, _processed(0x12000001, "GETATTR")),
+    (541, 2, _SENT),
+    (550, 2, _processed(0x77777777, "GETATTR")),
+    # A long call with a long reply.
+    (600, 2, _decode(0x13000001, "RDMA_NOMSG")),
+    (610, 2, "svcrdma_post_read_chunk: cq.id=3 cid=22 sqecount=1"),
+    (900, 9, "svcrdma_wc_read: cq.id=3 cid=22 totalbytes=9000 latency-us=250"),
+    (960, 1, _processed(0x13000001, "COMPOUND")),
+    (970, 1, "svcrdma_post_reply_chunk: cq.id=3 cid=9 sqecount=1"),
+    (971, 1, _SENT),
+]
+
+
 def lines(events: Sequence[tuple[int, str]]) -> list[str]:
     """Returns the lines of a trace that begins after 100 seconds."""
     return [
         f"     kworker/u4:1-123     [001] .....   {100 + micros / 1e6:.6f}: {text}"
         for micros, text in events
+    ]
+
+
+def server_lines(events: Sequence[tuple[int, int, str]]) -> list[str]:
+    """Returns the lines of a server's trace that begins after 100 seconds."""
+    return [
+        f"            nfsd-{thread}     [001] .....   {100 + micros / 1e6:.6f}: {text}"
+        for micros, thread, text in events
     ]

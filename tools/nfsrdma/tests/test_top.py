@@ -10,18 +10,19 @@ import re
 import select
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from fake import DOWN, UP, FakeHost
+from fake import DOWN, SERVED, UP, FakeHost
 from nfsrdma.mountstats import Counts
-from nfsrdma.top import command
+from nfsrdma.top import command, served
 from nfsrdma.top.frame import HELP, Look, Order, frame
 from nfsrdma.top.latencies import MOST, Latencies, quantile
 from nfsrdma.top.sample import Sample, Sampler
+from nfsrdma.top.served import Served
 from nfsrdma.trace.events import Event, parse
-from recorded import GETATTR, READ, lines
+from recorded import GETATTR, READ, SERVED_CALLS, lines, server_lines
 
 from nfsrdma import mountstats
 
@@ -61,7 +62,7 @@ class Source:
         events, self.events = self.events, []
         return events
 
-    def set_filter(self, text: str) -> None:
+    def set_filter(self, text: str, _names: Sequence[str]) -> None:
         """Keeps the filter."""
         self.filters.append(text)
 
@@ -70,11 +71,11 @@ def _clock(*times: float) -> Iterator[float]:
     yield from times
 
 
-def _sampler(source: Source | None) -> tuple[FakeHost, Sampler]:
+def _sampler(source: Source | None, *, serves: bool = False) -> tuple[FakeHost, Sampler]:
     host = FakeHost()
-    host.files[mountstats.FILE] = STATS
-    clock = _clock(0, 2, 4, 6)
-    return host, Sampler(host, source, lambda: next(clock))
+    host.files[mountstats.FILE] = "" if serves else STATS
+    clock = _clock(0, 2, 4, 6, 8)
+    return host, Sampler(host, source, lambda: next(clock), serves=serves)
 
 
 def test_counters_of_mounts_by_rdma() -> None:
@@ -180,6 +181,64 @@ def test_frame_of_a_sampled_host() -> None:
     sample = Sample(2.0, one_in=16, event_rate=3000, lost=5)
     sample.forms = Sampler(FakeHost(), None)._latencies.take(1)[0]
     assert "tracing one call in 16, 3000 events/s, 5 lost" in frame(sample, Look())[1]
+
+
+def _served_events() -> list[Event]:
+    return list(parse(server_lines(SERVED_CALLS)))
+
+
+def test_served_calls_by_form() -> None:
+    calls = Served()
+    calls.feed(_served_events())
+    forms = calls.take()
+    assert {name: (form.rtts, form.mappings) for name, form in forms.items()} == {
+        "inline, write chunk": ([50], []),
+        "read chunk, inline": ([450], [300]),
+        "inline, inline": ([40], []),
+        "long call, reply chunk": ([360], [250]),
+    }
+    assert calls.take() == {}
+
+
+def test_served_call_keeps_its_form_beside_others() -> None:
+    """A call that is not looked at gives its chunks to no other one."""
+    calls = Served()
+    sampled = "0x10000001"
+    calls.feed(
+        event
+        for event in _served_events()
+        if event.xid is None or event.text.find(f"xid={sampled}") >= 0
+    )
+    assert {name: form.rtts for name, form in calls.take().items()} == {"inline, write chunk": [50]}
+
+
+def test_filter_of_served_calls() -> None:
+    assert served.filter_for(1) == "0"
+    assert served.filter_for(8) == "!(xid & 0x7000000)"
+    assert served.filter_for(1024) == "!(xid & 0xff000000)"
+
+
+def test_frame_of_a_server() -> None:
+    source = Source(_served_events())
+    host, sampler = _sampler(source, serves=True)
+    host.files["/sys/kernel/debug/rpcrdma/connections"] = SERVED
+    told = frame(sampler.take(), Look())
+    assert told[0].endswith("0 sent again; 2 calls/s served")
+    place = told.index("Calls that nfsd serves, by form (call, reply)")
+    assert told[place:] == [
+        "Calls that nfsd serves, by form (call, reply)",
+        "  FORM                    CALLS/S  MEDIAN  99 %    MAX     RDMA READS",
+        "  inline, write chunk     0.5      50 us   50 us   50 us   -",
+        "  read chunk, inline      0.5      450 us  450 us  450 us  300 us",
+        "  inline, inline          0.5      40 us   40 us   40 us   -",
+        "  long call, reply chunk  0.5      360 us  360 us  360 us  250 us",
+    ]
+    assert "Operations of mounts" not in told
+    source.events = _served_events() * 4000
+    sampler.take()
+    assert source.filters[1] == served.filter_for(sampler.take().one_in)
+    idle = command.describe(sampler.take())
+    assert idle["served"] == {}
 
 
 def test_frame_without_tracing_and_connections() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from .frame import Look, Order, frame
-from .latencies import quantile
+from .latencies import Form, quantile
 from .sample import Sample, Sampler
 
 #: The shortest and the longest interval in seconds.
@@ -102,22 +102,29 @@ def describe(sample: Sample) -> dict[str, Any]:
         }
         for name, counts in sample.operations.items()
     }
-    forms = {
-        name: {
-            "per_second": round(form.count * sample.one_in / seconds, 3),
-            "median_us": quantile(form.rtts, 0.5),
-            "p99_us": quantile(form.rtts, 0.99),
-            "registration_us": round(quantile(form.mappings, 0.5), 1),
-        }
-        for name, form in sample.forms.items()
-    }
+    told = {"forms": _forms(sample.forms, "registration_us", sample.one_in / seconds)}
+    if sample.served is not None:
+        told["served"] = _forms(sample.served, "rdma_reads_us", sample.served_one_in / seconds)
     return {
         "seconds": round(seconds, 3),
         "operations": operations,
-        "forms": forms,
+        **told,
         "one_in": sample.one_in,
         "events_per_second": sample.event_rate and round(sample.event_rate, 1),
         "events_lost": sample.lost,
         "own_load": round(sample.own_load, 4),
         "connections": [conn.as_json() for conn in sample.connections],
+    }
+
+
+def _forms(forms: dict[str, Form], last: str, weight: float) -> dict[str, Any]:
+    """Returns the calls of each form. `weight`: the calls a second that one call stands for."""
+    return {
+        name: {
+            "per_second": round(form.count * weight, 3),
+            "median_us": quantile(form.rtts, 0.5),
+            "p99_us": quantile(form.rtts, 0.99),
+            last: round(quantile(form.mappings, 0.5), 1),
+        }
+        for name, form in forms.items()
     }

@@ -49,8 +49,12 @@ def frame(sample: Sample, look: Look) -> list[str]:
         return HELP
     lines = [_title(sample, look), _cost(sample), ""]
     lines += ["Connections", *_connections(sample), ""]
-    lines += ["Operations of mounts", *_operations(sample, look.order), ""]
-    lines += ["Calls by form (call, reply)", *_forms(sample)]
+    if sample.operations or sample.served is None:
+        lines += ["Operations of mounts", *_operations(sample, look.order), ""]
+        lines += ["Calls by form (call, reply)", *_forms(sample)]
+    if sample.served is not None:
+        lines += [""] if sample.operations else []
+        lines += ["Calls that nfsd serves, by form (call, reply)", *_served(sample, sample.served)]
     return lines
 
 
@@ -60,8 +64,15 @@ def _title(sample: Sample, look: Look) -> str:
     return (
         f"nfsrdma top, {state}: {total.operations / seconds:.0f} ops/s,"
         f" sent {size(total.sent / seconds)}/s, received {size(total.received / seconds)}/s,"
-        f" {total.retransmissions} sent again"
+        f" {total.retransmissions} sent again{_served_rate(sample)}"
     )
+
+
+def _served_rate(sample: Sample) -> str:
+    if sample.served is None:
+        return ""
+    calls = sum(form.count for form in sample.served.values())
+    return f"; {calls * sample.served_one_in / sample.seconds:.0f} calls/s served"
 
 
 def _cost(sample: Sample) -> str:
@@ -139,20 +150,30 @@ def _forms(sample: Sample) -> list[str]:
         return ["  not traced"]
     if not sample.forms:
         return ["  none"]
-    head = ("FORM", "CALLS/S", "MEDIAN", "99 %", "MAX", "REGISTRATION")
-    rows = [head]
-    for name, form in sorted(sample.forms.items(), key=lambda entry: -entry[1].count):
-        rows.append(_form(name, form, sample))
+    return _table(sample.forms, "REGISTRATION", sample.one_in / sample.seconds)
+
+
+def _served(sample: Sample, served: dict[str, Form]) -> list[str]:
+    if not served:
+        return ["  none"]
+    return _table(served, "RDMA READS", sample.served_one_in / sample.seconds)
+
+
+def _table(forms: dict[str, Form], last: str, weight: float) -> list[str]:
+    """Returns forms by their rate. `weight`: the calls a second that one call stands for."""
+    rows = [("FORM", "CALLS/S", "MEDIAN", "99 %", "MAX", last)]
+    for name, form in sorted(forms.items(), key=lambda entry: -entry[1].count):
+        rows.append(_form(name, form, weight))
     return columns(rows)
 
 
-def _form(name: str, form: Form, sample: Sample) -> tuple[str, ...]:
-    registration = span(quantile(form.mappings, 0.5)) if form.mappings else "-"
+def _form(name: str, form: Form, weight: float) -> tuple[str, ...]:
+    mapping = span(quantile(form.mappings, 0.5)) if form.mappings else "-"
     return (
         name,
-        f"{form.count * sample.one_in / sample.seconds:.1f}",
+        f"{form.count * weight:.1f}",
         span(quantile(form.rtts, 0.5)),
         span(quantile(form.rtts, 0.99)),
         span(max(form.rtts, default=0)),
-        registration,
+        mapping,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,7 +15,9 @@ from ..errors import UsageError
 from ..host import Host
 from ..mountstats import Counts
 from ..trace.events import Event
+from . import latencies, served
 from .latencies import Form, Latencies
+from .served import Served
 
 
 class Source(Protocol):
@@ -26,8 +28,8 @@ class Source(Protocol):
     def read(self, patience: float = 0) -> list[Event]:
         """Returns the events since the last call."""
 
-    def set_filter(self, text: str) -> None:
-        """Sets the filter of all events."""
+    def set_filter(self, text: str, names: Iterable[str]) -> None:
+        """Sets the filter of some events."""
 
 
 @dataclass
@@ -41,6 +43,9 @@ class Sample:
     operations: dict[str, Counts] = field(default_factory=dict)
     forms: dict[str, Form] = field(default_factory=dict)
     one_in: int = 1
+    #: The calls that this host serves; None if it is no server.
+    served: dict[str, Form] | None = None
+    served_one_in: int = 1
     #: Events in a second; None without tracing.
     event_rate: float | None = None
     lost: int = 0
@@ -57,11 +62,20 @@ class Sampler:
     """Takes one sample after the other."""
 
     def __init__(
-        self, host: Host, source: Source | None, now: Callable[[], float] = time.monotonic
+        self,
+        host: Host,
+        source: Source | None,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        serves: bool = False,
     ) -> None:
-        """Begins the first interval. Without a source of events there are no latencies."""
+        """Begins the first interval. Without a source of events there are no latencies.
+
+        `serves`: the source has the events of the server, too.
+        """
         self._host, self._source, self._now = host, source, now
         self._latencies = Latencies()
+        self._served = Served() if serves else None
         self._begin = now()
         self._used = _used()
         self._before = mountstats.read(host)
@@ -69,7 +83,10 @@ class Sampler:
     def pump(self) -> None:
         """Takes the events that are there."""
         if self._source:
-            self._latencies.feed(self._source.read())
+            events = self._source.read()
+            self._latencies.feed(events)
+            if self._served:
+                self._served.feed(events)
 
     def take(self) -> Sample:
         """Ends the interval and begins the next one."""
@@ -90,9 +107,14 @@ class Sampler:
     def _take_latencies(self, sample: Sample, source: Source) -> None:
         sample.one_in = self._latencies.one_in
         sample.forms, sample.event_rate = self._latencies.take(sample.seconds)
+        if self._served:
+            sample.served_one_in = served.one_in(sample.one_in)
+            sample.served = self._served.take()
         sample.lost = source.lost
         if self._latencies.adapt(sample.event_rate):
-            source.set_filter(self._latencies.filter)
+            source.set_filter(self._latencies.filter, latencies.EVENTS)
+            if self._served:
+                source.set_filter(served.filter_for(self._latencies.one_in), served.FILTERED)
 
 
 def _used() -> float:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-_LINE = re.compile(r"\s*(?P<thread>.+)-\d+\s+\[\d+\].*?\s(?P<time>\d+\.\d+): (?P<name>\w+): ?(.*)")
+_LINE = re.compile(r"\s*(?P<thread>.+-\d+)\s+\[\d+\].*?\s(?P<time>\d+\.\d+): (?P<name>\w+): ?(.*)")
 _TASK = re.compile(r"task:([0-9a-f]+@[0-9a-f]+)")
 _XID = re.compile(r"xid=0x([0-9a-f]+)")
 _REGION = re.compile(r"mr\.id=(\d+)")
@@ -23,6 +23,8 @@ class Event:
     name: str
     #: What the event prints behind its name.
     text: str
+    #: The thread that was running, as in ``nfsd-123``.
+    thread: str = ""
 
     @property
     def task(self) -> str:
@@ -63,7 +65,9 @@ class Event:
 def parse_line(line: str) -> Event | None:
     """Returns the event of a line; None for a comment, or a line of another form."""
     found = None if line.startswith("#") else _LINE.match(line)
-    return Event(float(found["time"]), found["name"], found[4].strip()) if found else None
+    if not found:
+        return None
+    return Event(float(found["time"]), found["name"], found[4].strip(), found["thread"].strip())
 
 
 def parse(lines: Iterable[str]) -> Iterator[Event]:

@@ -106,9 +106,9 @@ class Recording:
         with suppress(OSError):
             self._folder.rmdir()
 
-    def set_filter(self, text: str) -> None:
-        """Sets the filter of all events that are recorded; ``0`` records all of them."""
-        for name in self._names:
+    def set_filter(self, text: str, names: Iterable[str]) -> None:
+        """Sets the filter of some of the events that are recorded; ``0`` records all of them."""
+        for name in names:
             group, _, event = name.partition(":")
             with suppress(OSError):
                 self._write(f"events/{group}/{event}/filter", text)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command nfsrdma in the guests."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+
+from . import paths
+from .pair import Guest, Pair
+
+TOOL = "/run/nfsrdma/command"
+
+
+def install(pair: Pair) -> Pair:
+    """Puts the command in both guests."""
+    tree, data = paths.ROOT / "tools/nfsrdma", io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        tar.add(tree / "command", "command")
+        for file in sorted((tree / "nfsrdma").rglob("*.py")):
+            tar.add(file, str(file.relative_to(tree)))
+    for guest in (pair.client, pair.server):
+        guest.sh("mkdir -p /run/nfsrdma && tar -x -C /run/nfsrdma", stdin=data.getvalue())
+    return pair
+
+
+def doctor(guest: Guest, server: str = "", prefix: str = "") -> dict[str, str]:
+    """Returns what the doctor advises, by the name of the finding. `prefix`: runs the command."""
+    done = guest.run(f"{prefix} {TOOL} doctor --json {server}")
+    told = json.loads(done.stdout)
+    wrong = any(finding["severity"] != "note" for finding in told["findings"])
+    assert done.status == (3 if wrong else 0)
+    return {finding["finding"]: finding["mend"] for finding in told["findings"]}

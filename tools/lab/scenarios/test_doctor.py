@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Each finding of the doctor that a guest can have is provoked there, and found.
+
+test_nfsrdma.py provokes the findings on the way to a server, and carries out the doctor's commands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from lab import connections, requester
+from lab.fixtures import Tunables
+from lab.nfsrdma import doctor, install
+from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
+
+pytestmark = [pytest.mark.full, pytest.mark.needs_ours, pytest.mark.rxe_only]
+
+#: Modules that are installed, in place of the image's folder.
+INSTALL = (
+    "mount -t tmpfs modules /lib/modules && d=/lib/modules/$(uname -r) && mkdir -p $d/updates &&"
+    " cp {module} $d/updates/rpcrdma.ko && depmod"
+)
+
+
+@pytest.fixture
+def tools(pair: Pair) -> Iterator[Pair]:
+    """The pair, with the command on both guests."""
+    yield install(pair)
+    pair.client.run("umount /lib/modules")
+
+
+def _await(guest: Guest, finding: str, limit: float, server: str = "") -> dict[str, str]:
+    """Returns what the doctor finds as soon as `finding` is among it."""
+    deadline = time.monotonic() + limit
+    while finding not in (found := doctor(guest, server)) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert finding in found
+    return found
+
+
+def test_module(tools: Pair) -> None:
+    """The module is not loaded, is the kernel's own, or is older than what is installed."""
+    client = tools.client
+    client.sh(INSTALL.format(module="/lab/rpcrdma.ko"))
+    tools.unload()
+    try:
+        assert doctor(client)["module-missing"] == "modprobe rpcrdma"
+        client.write("/run/stock.ko", tools.setup.kernel.stock_module.read_bytes())
+        client.sh("insmod /run/stock.ko")
+        assert "module-stock" in doctor(client)
+        tools.unload()
+    finally:
+        tools.load()
+    assert "module-outdated" not in doctor(client)
+    version = client.read("/sys/module/rpcrdma/version").strip()
+    newer = f"9{version[1:]}"
+    client.sh(f"sed -i s/version={version}/version={newer}/ /lib/modules/*/updates/rpcrdma.ko")
+    assert "modprobe -r rpcrdma" in doctor(client)["module-outdated"]
+
+
+def test_what_cannot_be_seen(tools: Pair) -> None:
+    """Another user than root, and a host without debugfs."""
+    nobody = "setpriv --reuid=65534 --clear-groups"
+    assert doctor(tools.client, prefix=nobody)["not-root"] == "sudo nfsrdma doctor"
+    tools.client.sh("umount -l /sys/kernel/debug")
+    mend = doctor(tools.client).get("debugfs-missing", "")
+    tools.client.sh("mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug")
+    assert mend == "mount -t debugfs none /sys/kernel/debug"
+
+
+DEVICES = {
+    "no-address": "ip link add t0 type dummy && ip link set t0 up",
+    "mtu-small": "ip link add t0 type dummy && ip link set t0 mtu 1000 up",
+    # The other end is down, so there is no carrier.
+    "port-down": "ip link add t0 type veth peer name t1 && ip link set t0 up",
+}
+
+
+@pytest.mark.parametrize("finding", DEVICES)
+def test_device(tools: Pair, finding: str) -> None:
+    """A second device whose interface has no address, a small MTU, or no carrier."""
+    tools.client.sh(f"{DEVICES[finding]} && rdma link add rxe1 type rxe netdev t0")
+    try:
+        assert finding in doctor(tools.client)
+    finally:
+        tools.client.sh("rdma link del rxe1; ip link del t0")
+    assert finding not in doctor(tools.client)
+
+
+def test_no_device(tools: Pair) -> None:
+    """A host without a device."""
+    tools.client.sh("rdma link del rxe0")
+    try:
+        assert "rdma link add" in doctor(tools.client)["no-device"]
+    finally:
+        tools.client.sh("rdma link add rxe0 type rxe netdev eth0")
+
+
+def test_port_of_the_server(tools: Pair) -> None:
+    """A host that has gone, one that never was there, and a server that is mounted over TCP."""
+    client = tools.client
+    client.sh("ip neighbour replace 10.0.0.98 lladdr 02:00:00:00:00:98 dev eth0")
+    assert "port-silent" in doctor(client, "10.0.0.98")
+    client.sh("ip neighbour del 10.0.0.98 dev eth0")
+    assert "port-unresolved" in doctor(client, "10.0.0.97")
+    client.sh(f"mkdir -p {MOUNT_POINT}; mount -t nfs -o vers=4.2 server:/export {MOUNT_POINT}")
+    mend = doctor(client, "server").get("mount-not-rdma", "")
+    assert mend.startswith(f"umount {MOUNT_POINT} && mount -o proto=rdma,port=20049 ")
+    client.sh(mend, timeout=120)
+    assert "mount-not-rdma" not in doctor(client, "server")
+    tools.umount()
+
+
+def test_unreachable(tools: Pair) -> None:
+    """A mount whose server can no longer be reached."""
+    tools.mount("4.2")
+    tools.client.sh(f"ip route add unreachable {SERVER_ADDRESS}")
+    try:
+        tools.restart_nfsd()
+        tools.client.sh(f"(ls {MOUNT_POINT}/x || true) > /dev/null 2>&1 &")
+        assert _await(tools.client, "unreachable", 30)["unreachable"] == (
+            f"nfsrdma doctor {SERVER_ADDRESS}"
+        )
+    finally:
+        tools.client.sh(f"ip route del unreachable {SERVER_ADDRESS}")
+    tools.client.sh(f"ls {MOUNT_POINT}", timeout=60)
+    assert "unreachable" not in doctor(tools.client)
+    tools.umount()
+
+
+def test_lost_often(tools: Pair) -> None:
+    """A connection that is lost again and again."""
+    tools.mount("4.2")
+    for _ in range(4):
+        tools.restart_nfsd()
+        tools.client.sh(f"ls {MOUNT_POINT}", timeout=60)
+    assert "lost-often" in doctor(tools.client)
+    tools.umount()
+
+
+def test_silent(tools: Pair) -> None:
+    """A server that owes a reply for more than ten seconds."""
+    tools.server.sh("rm -rf /srv/export/*; echo there > /srv/export/f")
+    tools.mount("3", options="nolock")
+    tools.client.sh(f"cat {MOUNT_POINT}/f")
+    tools.server.sh("pkill -STOP mountd && exportfs -f")
+    try:
+        tools.client.sh(f"touch {MOUNT_POINT}/g > /dev/null 2>&1 &")
+        assert "ping -c 3" in _await(tools.client, "silent", 40)["silent"]
+    finally:
+        tools.server.sh("pkill -CONT mountd")
+    tools.client.sh(f"ls {MOUNT_POINT}", timeout=60)
+    tools.umount()
+
+
+def test_threshold(tools: Pair, tunables: Tunables) -> None:
+    """A connection with smaller messages than this host would take."""
+    tunables.set_thresholds(1024)
+    tools.mount("4.2", options="nconnect=1")
+    tools.client.sh(f"ls {MOUNT_POINT}")
+    tunables.set_thresholds(4096)
+    # A connection of version two follows the settings.
+    (line,) = connections.read(tools.client)
+    if line["version"] == "1":
+        assert "threshold-low" in doctor(tools.client)
+    tools.umount()
+
+
+def _busy(guest: Guest, command: str, finding: Callable[[], bool]) -> None:
+    """Runs eight loops of a command until the doctor has found something."""
+    guest.sh(f"touch /run/busy; for i in $(seq 8); do (while [ -e /run/busy ]; do {command}; done)"
+             " > /dev/null 2>&1 & done")  # fmt: skip
+    deadline = time.monotonic() + 60
+    try:
+        while not finding():
+            assert time.monotonic() < deadline
+    finally:
+        guest.sh("rm -f /run/busy")
+
+
+@pytest.mark.needs_our_server
+def test_credits_and_regions(tools: Pair, tunables: Tunables, server_tunables: Tunables) -> None:
+    """A server that grants few credits, and a client with few regions."""
+    write = f"dd if=/dev/zero of={MOUNT_POINT}/f$i bs=1M count=8 oflag=direct"
+    server_tunables.set(**{"svc_rdma/max_requests": 4})
+    tools.mount("4.2")
+    _busy(tools.client, write, lambda: "credits-out" in doctor(tools.client))
+    tools.client.sh("wait; sleep 1")
+    tools.umount()
+    server_tunables.restore()
+    tunables.set(rdma_slot_table_entries=4)
+    tools.mount("4.2")
+    _busy(tools.client, write, lambda: "regions-out" in doctor(tools.client))
+    tools.client.sh("sleep 1")
+    tools.umount()
+
+
+@pytest.mark.needs_our_server
+@pytest.mark.server
+def test_threads(tools: Pair) -> None:
+    """A server with fewer threads than connections, and one with a listener but no threads."""
+    tools.mount("4.2", options="nconnect=3")
+    tools.client.sh(f"for i in 1 2 3 4 5 6; do ls {MOUNT_POINT}; done")
+    tools.server.sh("echo 1 > /proc/fs/nfsd/threads")
+    assert _await(tools.server, "few-threads", 10)["few-threads"].startswith("rpc.nfsd ")
+    tools.umount()
+    tools.stop_nfsd()
+    tools.server.sh("python3 /lab/listeners.py rdma 0.0.0.0 20049")
+    mend = doctor(tools.server).get("no-threads")
+    tools.server.run("rpc.nfsd 0")
+    tools.start_nfsd()
+    assert mend == "rpc.nfsd 8"
+
+
+@pytest.mark.needs_our_server
+@pytest.mark.server
+@pytest.mark.breaks_rules
+def test_breaches_of_a_client(tools: Pair) -> None:
+    """A client breaks the protocol: the server's doctor names the counter."""
+    tools.mount()
+    requester.prepare(tools)
+    requester.Play(tools, next(iter(requester.cases()[0]))).finish(120)
+    assert "rpcrdma: server:" in doctor(tools.server)["requester-breaches"]
+    tools.umount()
