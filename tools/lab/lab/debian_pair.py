@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,8 +40,12 @@ class DebianPair(Pair):
         return replace(spec, image=machine.root, extra=("-initrd", str(machine.initrd)))
 
 
+#: What is installed in the machine: its folder, the release of its kernel, the log.
+Install = Callable[[Path, str, Path], None]
+
+
 @contextmanager
-def machine(directory: Path) -> Iterator[Machine]:
+def machine(directory: Path, install: Install = debian_root.install_package) -> Iterator[Machine]:
     """Bootstraps the machine or takes it from the cache, installs our package, makes the images."""
     log = paths.log_file("debian-package")
     log.unlink(missing_ok=True)
@@ -55,7 +59,7 @@ def machine(directory: Path) -> Iterator[Machine]:
         initrd.build(base, release, debian_root.HERE / "initrd-init", disk)
         root = directory / "root.sqfs"
         with debian_root.overlay(base, "with-package") as merged:
-            debian_root.install_package(merged, release, log)
+            install(merged, release, log)
             debian_root.squash(merged, root, log)
     try:
         yield Machine(release, modules / "vmlinuz.unsigned", disk, root, stock, log)

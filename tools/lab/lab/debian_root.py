@@ -29,6 +29,8 @@ _HEADERS = r"linux-headers-7\.\d+\.\d+\+deb\d+-amd64"
 _SKIPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/lib/llvm-*")
 _SKIPPED += ("usr/lib/*-linux-gnu/librustc*", "usr/lib/*-linux-gnu/libLLVM*")
 _SKIPPED += ("usr/lib/rustlib", "usr/src/rustc-*", "var/cache/apt", "var/lib/apt/lists")
+#: The other kernel of an upgrade, of the same version: no other one is 7.3 or later.
+OTHER_FLAVOUR = "rt"
 #: The place of the sources in the guests.
 SOURCES = "/root/rpcrdma"
 
@@ -146,23 +148,71 @@ def install_package(merged: Path, release: str, log: Path) -> None:
     """
     sources = merged / "root/rpcrdma"
     copy_sources(sources)
-    inside = ["chroot", merged, "env", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"]
-    with step("debian machine: building the package", log):
-        logged([*inside, "make", "-C", "/root/rpcrdma", "deb"], log)
-    deb = next((sources / "build/deb").glob("rpcrdma-dkms_*_all.deb"))
+    deb = _build(merged, log)
     changes = next((sources / "build/deb").glob("*.changes"))
-    name = f"/root/rpcrdma/build/deb/{deb.name}"
     with step("debian machine: lintian, errors only", log):
         fail = ["--fail-on", "error", "--allow-root", f"/root/rpcrdma/build/deb/{changes.name}"]
-        logged([*inside, "lintian", *fail], log)
-    with step(f"debian machine: apt-get install {deb.name} ({deb.stat().st_size} bytes)", log):
-        apt = ["apt-get", "install", "-y", "--no-install-recommends", name]
-        logged([*inside, *apt], log)
+        logged([*_inside(merged), "lintian", *fail], log)
+    _install(merged, deb, log)
     for line in figures(merged, release):
         say(f"    {line}")
     with step("debian machine: make without the package", log):
         make = ["make", "-C", "/root/rpcrdma", f"KDIR=/lib/modules/{release}/build"]
-        logged([*inside, *make], log)
+        logged([*_inside(merged), *make], log)
+
+
+def upgrade(merged: Path, release: str, log: Path) -> None:
+    """Installs our package, then a higher version of it, then another kernel, all by apt."""
+    sources = merged / "root/rpcrdma"
+    copy_sources(sources)
+    _install(merged, _build(merged, log), log)
+    raise_version(sources)
+    _install(merged, _build(merged, log), log)
+    other = release.replace("-amd64", f"-{OTHER_FLAVOUR}-amd64")
+    words = [f"linux-{kind}-{other}" for kind in ("headers", "modules")]
+    with step(f"debian machine: apt-get install {' '.join(words)}", log):
+        apt = ["apt-get", "install", "-y", "--no-install-recommends", "-t", KERNELS]
+        logged([*_inside(merged), *apt, *words], log)
+
+
+def version() -> str:
+    """Returns the version of this tree."""
+    return (paths.ROOT / "VERSION").read_text().strip()
+
+
+def higher(version: str) -> str:
+    """Returns a version that is higher."""
+    return f"{version}.1"
+
+
+def raise_version(sources: Path) -> None:
+    """Makes the sources those of a higher version."""
+    old, new = version(), higher(version())
+    (sources / "VERSION").write_text(f"{new}\n")
+    dkms, changelog = sources / "dkms.conf", sources / "debian/changelog"
+    dkms.write_text(dkms.read_text().replace(f'"{old}"', f'"{new}"'))
+    changelog.write_text(changelog.read_text().replace(f"({old})", f"({new})", 1))
+
+
+def _inside(merged: Path) -> list[str | Path]:
+    """Returns the begin of a command that runs in the machine."""
+    return ["chroot", merged, "env", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"]
+
+
+def _build(merged: Path, log: Path) -> Path:
+    """Builds the packages, and returns that of the module."""
+    folder = merged / "root/rpcrdma/build/deb"
+    shutil.rmtree(folder, ignore_errors=True)
+    with step("debian machine: building the package", log):
+        logged([*_inside(merged), "make", "-C", "/root/rpcrdma", "deb"], log)
+    return next(folder.glob("rpcrdma-dkms_*_all.deb"))
+
+
+def _install(merged: Path, deb: Path, log: Path) -> None:
+    """Installs a package, or upgrades to it."""
+    with step(f"debian machine: apt-get install {deb.name} ({deb.stat().st_size} bytes)", log):
+        apt = ["apt-get", "install", "-y", "--no-install-recommends"]
+        logged([*_inside(merged), *apt, f"/root/rpcrdma/build/deb/{deb.name}"], log)
 
 
 def figures(merged: Path, release: str) -> list[str]:

@@ -31,6 +31,17 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[debian_pair.Ma
 
 
 @pytest.fixture
+def upgraded_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Two guests of a machine whose package was upgraded, and which then got a second kernel."""
+    directory = tmp_path_factory.mktemp("upgraded")
+    with (
+        debian_pair.machine(directory, debian_root.upgrade) as machine,
+        debian_pair.boot(machine, directory) as pair,
+    ):
+        yield pair
+
+
+@pytest.fixture
 def stock_pair(machine: debian_pair.Machine, tmp_path: Path) -> Iterator[Pair]:
     """Two guests that boot that machine; a report in a console fails the scenario."""
     with debian_pair.boot(machine, tmp_path) as pair:
@@ -123,3 +134,20 @@ def test_install_mount_reload_remove(stock_pair: Pair) -> None:
     assert "from outside the kernel's tree is loaded" in said and "/updates/" not in said
     follow(pair, said)
     assert not is_ours(pair)
+
+
+def test_upgrades(upgraded_pair: Pair) -> None:
+    """After an upgrade by apt the new module is there and works; a new kernel has it, too."""
+    pair, client = upgraded_pair, upgraded_pair.client
+    print(client.sh("uname -r; dkms status; ls /lib/modules"))
+    (version,) = {line.split(",")[0] for line in client.sh("dkms status").splitlines()}
+    name, _, number = version.partition("/")
+    assert (name, number) == ("rpcrdma", debian_root.higher(debian_root.version()))
+    for release in client.sh("ls /lib/modules").split():
+        assert "/updates/" in client.sh(f"modinfo -k {release} -n rpcrdma")
+        assert client.sh(f"modinfo -k {release} -F version rpcrdma").strip() == number
+    pair.mount("4.2")
+    assert is_ours(pair)
+    assert client.read("/sys/module/rpcrdma/version").strip() == number
+    exchange(pair, "sizes")
+    pair.umount()
