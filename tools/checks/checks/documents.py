@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Checks that documents name only files and modules that exist, in lines of 100 columns.
+"""Checks that documents name only files, scenarios and modules that exist, in 100 columns.
 
 The documents are Documentation/*.rst and the Markdown files. The check needs only Python. rst.py
 checks the markup.
@@ -28,6 +28,7 @@ GENERATED = ("Documentation/rfc-map.rst",)
 _FOLDERS = r"(?:rust|tools|include/rpcrdma|include/trace|samples|Documentation|debian|build)"
 _PATH = re.compile(rf"(?<![\w./-]){_FOLDERS}/[\w./*-]*[\w/*]")
 _ROOMS = r"(?:wire|proto|rdma|sunrpc|observe|conn|client|server|mem|text|work)"
+_SCENARIO = re.compile(r"(tools/lab/scenarios/test_\w+\.py)::(\w+)")
 _MODULE = re.compile(rf"(?<![\w:]){_ROOMS}(?:::\w+)+")
 _ITEM = re.compile(r"(?<![\w:])([A-Z]\w+)::(\w+)")
 _LITERAL = re.compile(r"(`+)(.+?)\1")
@@ -79,6 +80,9 @@ def _check_line(tree: Tree, line: str) -> Iterator[str]:
         for path in _PATH.findall(literal):
             if not _exists(tree, path):
                 yield f"no such file: {path}"
+        for path, name in _SCENARIO.findall(literal):
+            if path in tree.files and not re.search(rf"^def {name}\(", tree.text(path), re.M):
+                yield f"no such scenario: {path}::{name}"
         for module in _MODULE.findall(literal):
             if not _is_module(tree, module):
                 yield f"no such module: {module}"

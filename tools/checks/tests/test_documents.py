@@ -36,6 +36,15 @@ class Documents(TreeTest):
         files = self.broken("Documentation/one.rst", "rust/proto/plan.rs", "rust/proto/gone.rs")
         self.fails(files, ("Documentation/one.rst:1", "no such file: rust/proto/gone.rs"))
 
+    def test_scenario(self):
+        path = "tools/lab/scenarios/test_one.py"
+        files = {**SOUND, path: "def test_first(pair):\n    pass\n"}
+        one = "Documentation/one.rst"
+        self.passes({**files, one: f"{SOUND[one]}\n``{path}::test_first``\n"})
+        line = SOUND[one].count("\n") + 2
+        files[one] = f"{SOUND[one]}\n``{path}::test_second``\n"
+        self.fails(files, (f"{one}:{line}", f"no such scenario: {path}::test_second"))
+
     def test_folder(self):
         files = self.broken("Documentation/one.rst", "``rust/proto/``", "``rust/gone/``")
         self.fails(files, ("Documentation/one.rst:1", "no such file: rust/gone"))
