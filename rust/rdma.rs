@@ -14,6 +14,7 @@
 //! | [`send`], [`recv`] | buffers of the send queue; messages that have arrived |
 //! | [`scatter`] | page lists, with the RDMA Reads and Writes that move them |
 //! | [`mr`] | memory regions (FRWR): memory that a peer may read or write |
+//! | [`store`] | memory that outlives the objects of a connection |
 //!
 //! Private modules have what these share: `buffer` (memory mapped for a device), `progress` (which
 //! work requests have completed), `numa`, `noio` and `stack`.
@@ -73,10 +74,11 @@ pub(crate) mod recv;
 #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
 pub(crate) mod scatter;
 pub(crate) mod send;
+pub(crate) mod store;
 
 mod buffer;
 mod noio;
-mod numa;
+pub(crate) mod numa;
 mod progress;
 mod stack;
 

@@ -63,7 +63,8 @@ pub(super) fn connect(
     let lease = removal::lease(client.devices(), &device, xprt.handle(), &lifecycle)
         .map_err(local(xprt, "device"))?;
     let cm = resolve_route(cm, &lease, &lifecycle, xprt, config)?;
-    let pd = Pd::new(lease).map_err(local(xprt, "protection domain"))?;
+    let pd =
+        Pd::new(lease, Some(client.store().clone())).map_err(local(xprt, "protection domain"))?;
     let pools = Pools::new(&pd, mr_depth).map_err(local(xprt, "memory regions"))?;
     client.stats().mrs_allocated(pools.total());
     trace::createmrs(traced::peer(&owner), pools.total());

@@ -8,9 +8,10 @@ use super::advice::{self, Reason};
 use super::config::{self, Config, MAX_PAYLOAD};
 use super::context::Context;
 use super::marshal::{self, MarshalError};
-use super::request::{Locked, Request};
+use super::request::{Locked, Phase, Request};
 use super::transport::Client;
 use super::{backward, connect, fence, probe, reconnect, release, send, session, shown, traced};
+use crate::observe::connections::Loss;
 use crate::observe::stats::{write_xprt_line, CallCounts};
 use crate::observe::trace;
 use crate::proto::backward::CREDITS;
@@ -63,8 +64,14 @@ impl Transport for Client {
             advice::log_unanswered(xprt, Reason::Left);
         }
         self.show_lost(loss);
+        let idle = loss == Loss::Closed && !has_calls(xprt);
         ep.close();
         fence::sweep(xprt, ep.epoch());
+        // The last reference, as a rule: buffers, regions and queues give their memory back.
+        drop(ep);
+        if idle {
+            self.store().close();
+        }
     }
 
     fn destroy(&self, xprt: &Xprt<Self>) {
@@ -85,6 +92,12 @@ impl Transport for Client {
         trace::op_inject_dsc(traced::peer(xprt));
         xprt.force_disconnect();
     }
+}
+
+/// Returns whether a call is prepared or under way.
+fn has_calls(xprt: &Xprt<Client>) -> bool {
+    let mut slots = xprt.slots();
+    slots.any(|slot| slot.data().lock().state.phase != Phase::Idle)
 }
 
 impl Rpc for Client {
@@ -170,6 +183,8 @@ impl Reconnect for Client {
         if let Some(ep) = self.endpoint() {
             probe::look(self, xprt, &ep);
             session::look(&ep, &self.config().refreshed());
+            // The connection has taken what it needs.
+            self.store().clear();
         }
     }
 

@@ -15,6 +15,7 @@ use crate::observe::connections::{Loss, Role};
 use crate::observe::stats::Stats;
 use crate::observe::trace::Peer;
 use crate::rdma::device::Registration;
+use crate::rdma::store::Store;
 
 /// One RDMA transport of SUNRPC. It has one connection at a time at most.
 #[pin_data]
@@ -26,6 +27,8 @@ pub(crate) struct Client {
     /// The connection, from when it is established until it is closed.
     #[pin]
     endpoint: SpinLock<Option<Arc<Endpoint>>>,
+    /// Memory of the last connection, for the next one.
+    store: Arc<Store>,
     context: Context,
     /// The entry that shows the transport, from its first attempt to connect.
     enrolled: SetOnce<Enrolled>,
@@ -41,7 +44,11 @@ pub(crate) struct Client {
 
 impl Client {
     /// Makes a transport without a connection. `backward_max` is the longest message in the
-    /// backward direction that the first connection can carry in any case, in bytes.
+    /// backward direction that the first connection can carry in any case, in bytes. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn init(
         config: Config,
         context: Context,
@@ -52,6 +59,7 @@ impl Client {
             stats: Stats::new(),
             attempts: Atomic::new(0),
             endpoint <- new_spinlock!(None, "rpcrdma::Client::endpoint"),
+            store: Store::new()?,
             context,
             enrolled: SetOnce::new(),
             serves_backward: Atomic::new(false),
@@ -91,6 +99,11 @@ impl Client {
     /// Returns the registration that reports when a device goes away.
     pub(super) fn devices(&self) -> &Arc<Registration> {
         &self.context.devices
+    }
+
+    /// Returns the memory that is kept from one connection for the next.
+    pub(super) fn store(&self) -> &Arc<Store> {
+        &self.store
     }
 
     /// Returns the entry that shows the transport. `None` if there was no memory for it. May sleep.

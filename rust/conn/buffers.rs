@@ -3,11 +3,13 @@
 //! Send buffers that no request slot owns: for replies to the peer's calls, and spare ones for
 //! calls.
 
+use kernel::alloc::allocator::KVmalloc;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use crate::rdma::pd::Pd;
 use crate::rdma::send::SendBuf;
+use crate::rdma::store::StoredVec;
 
 /// Send buffers for replies to the peer's calls. There are none until [`Self::fill`] is called.
 #[pin_data]
@@ -62,7 +64,7 @@ impl ReplyBuffers {
 #[pin_data]
 pub(crate) struct CallBuffers {
     #[pin]
-    given_up: SpinLock<KVVec<SendBuf>>,
+    given_up: SpinLock<StoredVec<SendBuf, KVmalloc>>,
 }
 
 impl CallBuffers {
@@ -71,11 +73,11 @@ impl CallBuffers {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(count: u32) -> impl PinInit<Self, Error> {
+    pub(super) fn new(pd: &Pd, count: u32) -> impl PinInit<Self, Error> + use<'_> {
         try_pin_init!(Self {
             given_up <- {
                 // CAST: `usize` has at least 32 bits.
-                let room = KVVec::with_capacity(count as usize, GFP_KERNEL)?;
+                let room = pd.near().with_capacity(count as usize, GFP_KERNEL)?;
                 new_spinlock!(room, "rpcrdma::CallBuffers::given_up")
             },
         }? Error)

@@ -67,7 +67,7 @@ impl<R: Role> Connection<R> {
             closed: Atomic::new(false),
             qp: parts.qp,
             replies <- ReplyBuffers::new(),
-            calls <- CallBuffers::new(parts.calls),
+            calls <- CallBuffers::new(&parts.pd, parts.calls),
             pd: parts.pd,
             cm: parts.cm,
             lifecycle: parts.lifecycle,

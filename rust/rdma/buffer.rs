@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Buffers: kernel memory that stays mapped for one device as long as it exists.
+//!
+//! The memory may outlive the buffer, in the [`Store`] of its protection domain. The mapping does
+//! not: the destructor of the buffer ends it before the memory goes back.
 
 use core::ptr::NonNull;
 
+use kernel::alloc::allocator::Kmalloc;
 use kernel::alloc::Flags;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::numa;
 use super::pd::Pd;
 use super::progress::Progress;
 use super::stack::Linked;
+use super::store::{Store, Stored, StoredBox, StoredVec};
 use crate::raw as bindings;
 
 /// Which side accesses the memory of a buffer.
@@ -37,7 +41,7 @@ impl DmaDirection {
 ///
 /// # Invariants
 ///
-/// - `memory` points to `len` initialised bytes of one kmalloc allocation, which `_owner` owns and
+/// - `memory` points to `len` initialised bytes of one kmalloc allocation, which `owner` owns and
 ///   nothing else accesses. They are mapped at `addr` for the device of `pd`, in `direction`.
 /// - If `progress` is set, the device may use the memory until the work request at `position` has
 ///   completed, or the queue pair of `progress` has been drained. If it is not set, the device does
@@ -49,8 +53,8 @@ pub(super) struct Buffer {
     direction: DmaDirection,
     position: u64,
     progress: Option<Arc<Progress>>,
-    next: Option<KBox<Buffer>>,
-    _owner: KVec<u8>,
+    next: Option<StoredBox<Buffer>>,
+    owner: StoredVec<u8, Kmalloc>,
     pd: Arc<Pd>,
 }
 
@@ -61,13 +65,21 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Linked for Buffer {
-    fn link(&mut self) -> &mut Option<KBox<Self>> {
+    type Boxed = StoredBox<Self>;
+
+    fn link(&mut self) -> &mut Option<StoredBox<Self>> {
         &mut self.next
     }
 }
 
+impl Stored for Buffer {
+    fn store(&self) -> Option<&Arc<Store>> {
+        self.owner.store()
+    }
+}
+
 impl Buffer {
-    /// Allocates `len` zeroed bytes on the device's NUMA node, and maps them for the device. May
+    /// Takes `len` zeroed bytes near the device ([`Pd::near`]), and maps them for the device. May
     /// sleep if `gfp` allows it.
     ///
     /// # Errors
@@ -79,14 +91,13 @@ impl Buffer {
         len: usize,
         direction: DmaDirection,
         gfp: Flags,
-    ) -> Result<KBox<Self>> {
+    ) -> Result<StoredBox<Self>> {
         if len == 0 || u32::try_from(len).is_err() {
             return Err(EINVAL);
         }
-        let node = numa::node(&pd.as_device());
-        let mut owner: KVec<u8> = numa::zeroed(len, gfp, node)?;
+        let mut owner: StoredVec<u8, _> = pd.near().zeroed(len, gfp)?;
         let memory = NonNull::new(owner.as_mut_ptr()).ok_or(ENOMEM)?;
-        let buffer = numa::boxed(gfp, node)?;
+        let buffer = pd.near().boxed(gfp)?;
         let (dev, dir) = (pd.device(), direction.raw());
         // SAFETY: By the invariant of `Pd`, the device exists. `memory` points to `len` bytes of
         // kmalloc memory, which is physically contiguous as this way of mapping demands.
@@ -96,7 +107,7 @@ impl Buffer {
             return Err(EIO);
         }
         // INVARIANT: The memory was allocated and mapped above, and has not been posted.
-        Ok(buffer.write(Self {
+        let buffer = buffer.write(Self {
             memory,
             len,
             addr,
@@ -104,9 +115,10 @@ impl Buffer {
             position: 0,
             progress: None,
             next: None,
-            _owner: owner,
+            owner,
             pd: pd.clone(),
-        }))
+        });
+        Ok(buffer.into())
     }
 
     /// Returns the length in bytes.
@@ -195,13 +207,13 @@ impl Buffer {
     }
 
     /// Frees the buffer now or, if the device may be using it, when its queue pair is drained.
-    pub(super) fn release(mut this: KBox<Self>) {
+    pub(super) fn release(mut this: StoredBox<Self>) {
         if this.in_flight() {
             // The buffer gives up its reference, or the two would keep each other alive.
             if let Some(progress) = this.progress.take() {
                 // If the queue pair was drained meanwhile, the buffer comes back, and is freed
                 // here.
-                drop(progress.defer(this));
+                drop(progress.defer::<Self>(this));
             }
         }
     }

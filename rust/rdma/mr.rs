@@ -28,6 +28,7 @@ use super::pd::Pd;
 use super::progress::Progress;
 use super::qp::Completions;
 use super::recv::Received;
+use super::store::StoredBox;
 
 mod fill;
 mod pack;
@@ -77,7 +78,7 @@ pub(crate) enum Direction {
 ///
 /// `region.pool` is the pool that the region belongs to.
 pub(crate) struct Mr {
-    region: ManuallyDrop<KBox<Region>>,
+    region: ManuallyDrop<StoredBox<Region>>,
 }
 
 impl Mr {

@@ -12,6 +12,8 @@ use kernel::task::might_sleep;
 
 use super::device::{Device, Lease, Limits, Name};
 use super::noio::NoIo;
+use super::numa::{self, Near};
+use super::store::Store;
 use crate::raw as bindings;
 use crate::work::Queue;
 
@@ -29,6 +31,7 @@ use crate::work::Queue;
 /// - `taken` is set before a queue pair is made, and cleared only if making it fails.
 pub(crate) struct Pd {
     pd: NonNull<bindings::ib_pd>,
+    store: Option<Arc<Store>>,
     lease: Lease,
     taken: AtomicFlag,
 }
@@ -43,12 +46,16 @@ impl Pd {
     /// Allocates a protection domain. Process context, may sleep.
     ///
     /// It keeps the lease, so the device is not removed while the protection domain, or anything
-    /// made from it, exists.
+    /// made from it, exists. The memory of buffers, regions and queues comes from `store` as far as
+    /// it has some, and goes back to it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, or another error of the driver.
-    pub(crate) fn new(lease: Lease) -> Result<Arc<Self>> {
+    pub(crate) fn new(lease: Lease, store: Option<Arc<Store>>) -> Result<Arc<Self>> {
+        if let Some(store) = &store {
+            store.open(numa::node(&lease.device()));
+        }
         // SAFETY: The device exists as long as it is leased. The name is static.
         let pd = unsafe { bindings::__ib_alloc_pd(lease.device().as_ptr(), 0, super::caller()) };
         let pd = NonNull::new(from_err_ptr(pd)?).ok_or(ENOMEM)?;
@@ -57,6 +64,7 @@ impl Pd {
         Ok(Arc::new(
             Self {
                 pd,
+                store,
                 lease,
                 taken: AtomicFlag::new(false),
             },
@@ -107,6 +115,11 @@ impl Pd {
     /// Returns the device.
     pub(super) fn as_device(&self) -> Device<'_> {
         self.lease.device()
+    }
+
+    /// Returns where the objects of the protection domain get their memory from.
+    pub(crate) fn near(&self) -> Near<'_> {
+        Near::new(&self.as_device(), self.store.as_ref())
     }
 
     /// Returns the workqueue for completions, which exists as long as `self`, or `None` if it is

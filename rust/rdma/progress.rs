@@ -157,7 +157,7 @@ impl Progress {
     /// # Errors
     ///
     /// Returns the object itself if the queue pair has been drained already.
-    pub(super) fn defer<T: Deferrable>(&self, object: KBox<T>) -> Result<(), KBox<T>> {
+    pub(super) fn defer<T: Deferrable>(&self, object: T::Boxed) -> Result<(), T::Boxed> {
         let mut deferred = self.deferred.lock();
         if self.is_drained() {
             return Err(object);

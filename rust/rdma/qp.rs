@@ -150,7 +150,7 @@ struct Sending {
 ///
 /// ```
 /// let device = cm.device().ok_or(ENODEV)?;
-/// let pd = Pd::new(devices.lease(&device, removal)?)?;
+/// let pd = Pd::new(devices.lease(&device, removal)?, None)?;
 /// let cq = Cq::new(&pd, CONFIG.send_wr + CONFIG.recv_max)?;
 /// let outcome = Outcome::new()?;
 /// let qp = Qp::new(&cm, &pd, cq, &CONFIG, outcome.clone())?;
@@ -381,11 +381,11 @@ impl<C: Completions> Inner<C> {
         config: &QpConfig,
         consumer: Arc<C>,
     ) -> Result<impl PinInit<Self> + use<'a, C>> {
-        let tags = Tags::new(config.tags, Self::send_done)?;
+        let tags = Tags::new(pd.near(), config.tags, Self::send_done)?;
         let progress = Progress::new()?;
         let recv_queue = RecvQueue::new(pd, config.receives(), &progress, Self::recv_done)?;
         let sending = Sending {
-            queue: SendQueue::new(config.send_wr)?,
+            queue: SendQueue::new(pd.near(), config.send_wr)?,
             open: true,
         };
         Ok(pin_init!(Self {

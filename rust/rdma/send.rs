@@ -11,6 +11,7 @@ use kernel::sync::Arc;
 
 use super::buffer::{Buffer, DmaDirection};
 use super::pd::Pd;
+use super::store::StoredBox;
 
 macro_rules! owned_buffer {
     ($(#[$attr:meta])* $name:ident, $direction:expr) => {
@@ -58,7 +59,7 @@ macro_rules! owned_buffer {
 ///
 /// Dropping the last object of a [`Pd`] sleeps. A caller that drops buffers in atomic context must
 /// therefore keep the `Pd` alive meanwhile, as queue pairs and region pools do.
-pub(crate) struct SendBuf(ManuallyDrop<KBox<Buffer>>);
+pub(crate) struct SendBuf(ManuallyDrop<StoredBox<Buffer>>);
 
 owned_buffer!(SendBuf, DmaDirection::ToDevice);
 
@@ -82,7 +83,7 @@ impl SendBuf {
 }
 
 /// Memory into which RDMA Reads place the bytes of the peer.
-pub(crate) struct ReadBuf(ManuallyDrop<KBox<Buffer>>);
+pub(crate) struct ReadBuf(ManuallyDrop<StoredBox<Buffer>>);
 
 owned_buffer!(
     #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]

@@ -3,17 +3,20 @@
 //! A list of boxed objects that are linked through themselves. Adding an object never allocates,
 //! so `Drop` implementations can do it.
 
-use kernel::prelude::*;
+use core::ops::DerefMut;
 
 /// An object with room for a link.
 pub(super) trait Linked: Sized {
+    /// A box of such objects.
+    type Boxed: DerefMut<Target = Self>;
+
     /// Returns the place of the link to the next object of a [`Stack`].
-    fn link(&mut self) -> &mut Option<KBox<Self>>;
+    fn link(&mut self) -> &mut Option<Self::Boxed>;
 }
 
 /// A last-in, first-out list: the object that was used last is most likely still in the cache.
 pub(super) struct Stack<T: Linked> {
-    head: Option<KBox<T>>,
+    head: Option<T::Boxed>,
     len: u32,
 }
 
@@ -31,7 +34,7 @@ impl<T: Linked> Stack<T> {
 
     /// Adds an object on top.
     #[inline]
-    pub(super) fn push(&mut self, mut item: KBox<T>) {
+    pub(super) fn push(&mut self, mut item: T::Boxed) {
         *item.link() = self.head.take();
         self.head = Some(item);
         self.len += 1;
@@ -39,7 +42,7 @@ impl<T: Linked> Stack<T> {
 
     /// Removes the object on top.
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<KBox<T>> {
+    pub(super) fn pop(&mut self) -> Option<T::Boxed> {
         let mut item = self.head.take()?;
         self.head = item.link().take();
         self.len -= 1;

@@ -78,7 +78,7 @@ impl Prepared {
         let cm = request
             .adopt(lifecycle.clone())
             .map_err(Step::Identifier.failed())?;
-        let pd = Pd::new(lease).map_err(Step::Pd.failed())?;
+        let pd = Pd::new(lease, None).map_err(Step::Pd.failed())?;
         let regions = needs_regions.then(|| regions(&pd, reads)).transpose();
         let regions = regions.map_err(Step::Regions.failed())?;
         let shared = Responder::new(&sizes, service, lifecycle.clone(), name, regions)

@@ -15,6 +15,7 @@ use crate::raw as bindings;
 use crate::rdma::noio::NoIo;
 use crate::rdma::pd::Pd;
 use crate::rdma::stack::Stack;
+use crate::rdma::store::StoredBox;
 
 // CAST: a page is far smaller than 4 GiB.
 const PAGE: u32 = PAGE_SIZE as u32;
@@ -167,7 +168,7 @@ impl MrPool {
 
     /// Returns a region to the pool.
     #[inline]
-    pub(super) fn put(&self, region: KBox<Region>) {
+    pub(super) fn put(&self, region: StoredBox<Region>) {
         let mut regions = self.regions.lock();
         if region.state == State::Idle {
             regions.idle.push(region);
@@ -183,7 +184,7 @@ impl Drop for Regions {
             // The region gives up its reference, or the two would keep each other alive.
             if let Some(progress) = region.progress.take() {
                 // If the queue pair has been drained, the region comes back, and is destroyed here.
-                drop(progress.defer(region));
+                drop(progress.defer::<Region>(region));
             }
         }
     }

@@ -5,6 +5,7 @@
 
 use core::ptr::NonNull;
 
+use kernel::alloc::allocator::KVmalloc;
 use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -13,10 +14,10 @@ use super::fill::{Memory, Shape};
 use super::{Direction, MrPool};
 use crate::raw as bindings;
 use crate::rdma::noio::NoIo;
-use crate::rdma::numa;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
 use crate::rdma::stack::Linked;
+use crate::rdma::store::{Store, Stored, StoredBox, StoredVec};
 
 // CAST: small constants.
 const ACCESS_READ: i32 = bindings::ib_access_flags_IB_ACCESS_REMOTE_READ as i32;
@@ -54,7 +55,7 @@ pub(in super::super) struct Region {
     mr: NonNull<bindings::ib_mr>,
     /// The scatterlist. Only the CPU reads it, so it need not be physically contiguous; for a
     /// payload of 1 MiB it is longer than two pages.
-    entries: KVVec<bindings::scatterlist>,
+    entries: StoredVec<bindings::scatterlist, KVmalloc>,
     pub(super) shape: Shape,
     mapped: i32,
     direction: bindings::dma_data_direction,
@@ -62,7 +63,7 @@ pub(in super::super) struct Region {
     pub(super) progress: Option<Arc<Progress>>,
     /// The pool, while the region is in use.
     pub(super) pool: Option<Arc<MrPool>>,
-    next: Option<KBox<Region>>,
+    next: Option<StoredBox<Region>>,
     pub(super) pd: Arc<Pd>,
 }
 
@@ -73,8 +74,16 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Linked for Region {
-    fn link(&mut self) -> &mut Option<KBox<Self>> {
+    type Boxed = StoredBox<Self>;
+
+    fn link(&mut self) -> &mut Option<StoredBox<Self>> {
         &mut self.next
+    }
+}
+
+impl Stored for Region {
+    fn store(&self) -> Option<&Arc<Store>> {
+        self.entries.store()
     }
 }
 
@@ -84,11 +93,10 @@ impl Region {
     /// # Errors
     ///
     /// `ENOMEM`, or another error of the driver.
-    pub(super) fn new(pd: &Arc<Pd>, shape: Shape) -> Result<KBox<Self>> {
-        let node = numa::node(&pd.as_device());
-        let region = numa::boxed(GFP_KERNEL, node)?;
+    pub(super) fn new(pd: &Arc<Pd>, shape: Shape) -> Result<StoredBox<Self>> {
+        let region = pd.near().boxed(GFP_KERNEL)?;
         // CAST: `usize` has at least 32 bits.
-        let mut entries: KVVec<_> = numa::zeroed(shape.depth as usize, GFP_KERNEL, node)?;
+        let mut entries = pd.near().zeroed(shape.depth as usize, GFP_KERNEL)?;
         // SAFETY: The vector has `shape.depth` entries, all of which may be written.
         unsafe { bindings::sg_init_table(entries.as_mut_ptr(), shape.depth) };
         let kind = if shape.gaps {
@@ -100,7 +108,7 @@ impl Region {
         let mr = unsafe { bindings::ib_alloc_mr(pd.as_ptr(), kind, shape.depth) };
         let mr = NonNull::new(from_err_ptr(mr)?).ok_or(ENOMEM)?;
         // INVARIANT: The region was allocated above, and nothing is mapped.
-        Ok(region.write(Self {
+        let region = region.write(Self {
             wr: bindings::ib_reg_wr {
                 mr: mr.as_ptr(),
                 ..pin_init::zeroed()
@@ -115,7 +123,8 @@ impl Region {
             pool: None,
             next: None,
             pd: pd.clone(),
-        }))
+        });
+        Ok(region.into())
     }
 
     /// Returns the R_key.

@@ -7,7 +7,11 @@
 //! known to have completed, because it, or a later one, was signalled and has completed. Retiring
 //! gives the queue its room back, so some work requests are signalled for that alone.
 
+use kernel::alloc::allocator::KVmalloc;
 use kernel::prelude::*;
+
+use crate::rdma::numa::Near;
+use crate::rdma::store::StoredVec;
 
 /// A completion that contradicts the queue: no signalled work request was outstanding, or the
 /// oldest one belongs to another tag.
@@ -62,7 +66,7 @@ pub(super) struct SendQueue {
     retired: u64,
     /// Number of unsignalled work requests since the last signalled one.
     run: u32,
-    signals: KVVec<Signal>,
+    signals: StoredVec<Signal, KVmalloc>,
     first: usize,
     count: usize,
     /// Whether a chain was refused since the last completion.
@@ -75,7 +79,7 @@ impl SendQueue {
     /// # Errors
     ///
     /// `EINVAL` for a depth of 0; `ENOMEM`.
-    pub(super) fn new(depth: u32) -> Result<Self> {
+    pub(super) fn new(near: Near<'_>, depth: u32) -> Result<Self> {
         if depth == 0 {
             return Err(EINVAL);
         }
@@ -85,7 +89,8 @@ impl SendQueue {
             wanted: false,
         };
         // CAST: `usize` has at least 32 bits.
-        let signals = KVVec::from_elem(none, depth as usize, GFP_KERNEL)?;
+        let mut signals: StoredVec<_, KVmalloc> = near.with_capacity(depth as usize, GFP_KERNEL)?;
+        signals.extend_with(depth as usize, none, GFP_KERNEL)?;
         Ok(Self {
             depth,
             // At least one work request in four is signalled; in a queue of less than four, all.
@@ -155,13 +160,14 @@ impl SendQueue {
 
     /// Adds a signalled work request to the ring buffer. The buffer has an entry for each work
     /// request between `retired` and `posted`, so there is a free one.
-    #[inline]
+    #[inline(always)]
     fn push_signal(&mut self, signal: Signal) {
+        let signals = &mut self.signals[..];
         let mut index = self.first + self.count;
-        if index >= self.signals.len() {
-            index -= self.signals.len();
+        if index >= signals.len() {
+            index -= signals.len();
         }
-        if let Some(free) = self.signals.get_mut(index) {
+        if let Some(free) = signals.get_mut(index) {
             *free = signal;
             self.count += 1;
         }
@@ -203,7 +209,7 @@ mod tests {
 
     #[test]
     fn takes_as_many_as_its_depth() -> Result {
-        let mut queue = SendQueue::new(8)?;
+        let mut queue = SendQueue::new(Near::ANYWHERE, 8)?;
         for position in 1..=8 {
             assert_eq!(queue.reserve(1, 0, false).map(|a| a.position), Ok(position));
         }
@@ -213,7 +219,7 @@ mod tests {
 
     #[test]
     fn signals_one_in_four() -> Result {
-        let mut queue = SendQueue::new(16)?;
+        let mut queue = SendQueue::new(Near::ANYWHERE, 16)?;
         let mut quiet = 0;
         for _ in 0..1000 {
             match queue.reserve(1, 0, false) {
@@ -229,7 +235,7 @@ mod tests {
     #[test]
     fn something_signalled_is_outstanding_when_full() -> Result {
         for depth in 1..40 {
-            let mut queue = SendQueue::new(depth)?;
+            let mut queue = SendQueue::new(Near::ANYWHERE, depth)?;
             for i in 0..400 {
                 let n = (i % 5 + 1).min(depth);
                 while queue.reserve(n, 0, false).is_err() {
@@ -248,7 +254,7 @@ mod tests {
 
     #[test]
     fn forced_signals_differ_from_wanted_ones() -> Result {
-        let mut queue = SendQueue::new(4)?;
+        let mut queue = SendQueue::new(Near::ANYWHERE, 4)?;
         assert!(!queue.reserve(1, 0, false).map_err(|_| EINVAL)?.signalled);
         // The second in a row is signalled by force: a quarter of four is one.
         assert!(queue.reserve(1, 0, false).map_err(|_| EINVAL)?.signalled);
@@ -263,7 +269,7 @@ mod tests {
 
     #[test]
     fn reports_room_once_after_a_refusal() -> Result {
-        let mut queue = SendQueue::new(2)?;
+        let mut queue = SendQueue::new(Near::ANYWHERE, 2)?;
         queue.reserve(1, 0, true).map_err(|_| EINVAL)?;
         queue.reserve(1, 0, true).map_err(|_| EINVAL)?;
         assert_eq!(queue.reserve(1, 0, true), Err(Full));
@@ -274,7 +280,7 @@ mod tests {
 
     #[test]
     fn ring_buffer_wraps() -> Result {
-        let mut queue = SendQueue::new(3)?;
+        let mut queue = SendQueue::new(Near::ANYWHERE, 3)?;
         for position in 1..100 {
             assert_eq!(queue.reserve(1, 0, true).map(|a| a.position), Ok(position));
             assert_eq!(queue.retire(0).map(|r| r.position), Ok(position));
@@ -284,7 +290,7 @@ mod tests {
 
     #[test]
     fn completion_out_of_order_retires_nothing() -> Result {
-        let mut queue = SendQueue::new(8)?;
+        let mut queue = SendQueue::new(Near::ANYWHERE, 8)?;
         for tag in [7, 8] {
             queue.reserve(1, tag, true).map_err(|_| EINVAL)?;
         }
@@ -299,6 +305,6 @@ mod tests {
 
     #[test]
     fn depth_of_zero_is_refused() {
-        assert!(SendQueue::new(0).is_err());
+        assert!(SendQueue::new(Near::ANYWHERE, 0).is_err());
     }
 }

@@ -2,11 +2,14 @@
 
 //! Tags: small numbers by which the owners of work requests recognise their completions.
 
+use kernel::alloc::allocator::KVmalloc;
 use kernel::prelude::*;
 
 use super::PostError;
 use crate::raw as bindings;
 use crate::rdma::cq::Done;
+use crate::rdma::numa::Near;
+use crate::rdma::store::StoredVec;
 
 /// The number that a work request belongs to: that of a request slot, for example. It is less than
 /// [`QpConfig::tags`](super::QpConfig).
@@ -52,17 +55,17 @@ impl Entry {
 ///
 /// The entries neither move nor change, so a work request may refer to them as long as this value
 /// exists.
-pub(super) struct Tags(KVVec<Entry>);
+pub(super) struct Tags(StoredVec<Entry, KVmalloc>);
 
 impl Tags {
-    /// Makes `count` entries, whose completions are passed to `done`. May sleep.
+    /// Makes `count` entries, at least one, whose completions are passed to `done`. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(count: u32, done: Done) -> Result<Self> {
+    pub(super) fn new(near: Near<'_>, count: u32, done: Done) -> Result<Self> {
         // CAST: `usize` has at least 32 bits.
-        let mut entries = KVVec::with_capacity(count as usize, GFP_KERNEL)?;
+        let mut entries: StoredVec<_, KVmalloc> = near.with_capacity(count as usize, GFP_KERNEL)?;
         for n in 0..count {
             let cqe = bindings::ib_cqe { done: Some(done) };
             entries.push(Entry { cqe, tag: Tag(n) }, GFP_KERNEL)?;

@@ -16,6 +16,7 @@ use crate::rdma::cq::Done;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
 use crate::rdma::stack::Stack;
+use crate::rdma::store::StoredBox;
 use crate::work::Once;
 
 /// The number and the size of the Receives of a queue pair.
@@ -103,7 +104,7 @@ struct Idle {
     /// Size of the buffers that new Receives have, in bytes. No Receive has a larger one.
     size: usize,
     /// Buffers of `size` bytes, one for each Receive whose buffer is smaller.
-    larger: KVVec<KBox<Buffer>>,
+    larger: KVVec<StoredBox<Buffer>>,
     /// Whether Receives may be posted.
     open: bool,
     qp: *mut bindings::ib_qp,
@@ -383,7 +384,7 @@ impl Idle {
     }
 
     /// Adds all slots of a new group.
-    fn adopt(&mut self, mut group: KBox<Group>) {
+    fn adopt(&mut self, mut group: StoredBox<Group>) {
         for slot in group.slots() {
             self.add(slot);
         }

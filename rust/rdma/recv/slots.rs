@@ -4,15 +4,16 @@
 
 use core::ops::Range;
 
+use kernel::alloc::allocator::KVmalloc;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use crate::raw as bindings;
 use crate::rdma::buffer::{Buffer, DmaDirection};
 use crate::rdma::cq::Done;
-use crate::rdma::numa;
 use crate::rdma::pd::Pd;
 use crate::rdma::stack::Linked;
+use crate::rdma::store::{Store, Stored, StoredBox, StoredVec};
 
 /// A Receive: its completion entry, work request and buffer.
 ///
@@ -26,7 +27,7 @@ pub(super) struct Slot {
     cqe: bindings::ib_cqe,
     wr: bindings::ib_recv_wr,
     sge: bindings::ib_sge,
-    pub(super) buffer: KBox<Buffer>,
+    pub(super) buffer: StoredBox<Buffer>,
     pub(super) index: u32,
 }
 
@@ -36,13 +37,21 @@ pub(super) struct Slot {
 ///
 /// `slots` is complete and linked: its members do not move any more.
 pub(super) struct Group {
-    slots: KVVec<Slot>,
-    next: Option<KBox<Group>>,
+    slots: StoredVec<Slot, KVmalloc>,
+    next: Option<StoredBox<Group>>,
 }
 
 impl Linked for Group {
-    fn link(&mut self) -> &mut Option<KBox<Self>> {
+    type Boxed = StoredBox<Self>;
+
+    fn link(&mut self) -> &mut Option<StoredBox<Self>> {
         &mut self.next
+    }
+}
+
+impl Stored for Group {
+    fn store(&self) -> Option<&Arc<Store>> {
+        self.slots.store()
     }
 }
 
@@ -58,16 +67,17 @@ impl Group {
         indices: Range<u32>,
         size: usize,
         done: Done,
-    ) -> Result<KBox<Self>> {
-        let node = numa::node(&pd.as_device());
-        let mut slots: KVVec<_> = numa::with_capacity(indices.len(), GFP_KERNEL, node)?;
+    ) -> Result<StoredBox<Self>> {
+        let mut slots: StoredVec<_, KVmalloc> =
+            pd.near().with_capacity(indices.len(), GFP_KERNEL)?;
         for index in indices {
             let buffer = Buffer::new(pd, size, DmaDirection::FromDevice, GFP_KERNEL)?;
             slots.push(Slot::new(index, buffer, pd.lkey(), done), GFP_KERNEL)?;
         }
         // INVARIANT: `slots` is complete, so its members do not move any more.
         slots.iter_mut().for_each(Slot::link);
-        Ok(KBox::new(Self { slots, next: None }, GFP_KERNEL)?)
+        let group = pd.near().boxed(GFP_KERNEL)?;
+        Ok(group.write(Self { slots, next: None }).into())
     }
 
     /// Returns the slots.
@@ -78,7 +88,7 @@ impl Group {
 
 impl Slot {
     /// Makes a slot, whose pointers are not set yet.
-    fn new(index: u32, buffer: KBox<Buffer>, lkey: u32, done: Done) -> Self {
+    fn new(index: u32, buffer: StoredBox<Buffer>, lkey: u32, done: Done) -> Self {
         Self {
             cqe: bindings::ib_cqe { done: Some(done) },
             wr: pin_init::zeroed(),
@@ -101,7 +111,7 @@ impl Slot {
     }
 
     /// Takes another buffer, and returns the one that the slot had. Nothing else uses the slot.
-    pub(super) fn exchange(&mut self, buffer: KBox<Buffer>) -> KBox<Buffer> {
+    pub(super) fn exchange(&mut self, buffer: StoredBox<Buffer>) -> StoredBox<Buffer> {
         self.sge.addr = buffer.addr();
         // CAST: `Buffer::new` refuses lengths that do not fit.
         self.sge.length = buffer.len() as u32;

@@ -25,6 +25,8 @@ pub(in super::super) struct List<P> {
 }
 
 impl<P> Linked for List<P> {
+    type Boxed = KBox<Self>;
+
     fn link(&mut self) -> &mut Option<KBox<Self>> {
         &mut self.next
     }
@@ -48,13 +50,13 @@ impl<P> List<P> {
     /// Frees the list now or, if the device may be using it, when its queue pair is drained.
     pub(super) fn release(mut this: KBox<Self>)
     where
-        Self: Deferrable,
+        Self: Deferrable<Boxed = KBox<Self>>,
     {
         if this.requests.in_flight() {
             // The list gives up its reference, or the two would keep each other alive.
             if let Some(progress) = this.requests.take_progress() {
                 // If the queue pair was drained meanwhile, the list comes back, and is freed here.
-                drop(progress.defer(this));
+                drop(progress.defer::<Self>(this));
             }
         }
     }

@@ -24,6 +24,7 @@
  *   callback.c		the service that replies to the server's calls
  *   scenario.c		scenarios without a fault
  *   faults.c		scenarios with a fault
+ *   reconnect.c		scenarios of a second connection, and what it allocates
  *   explore.c		runs events in all orders
  *   schedule.c		the events, and the checks after each event
  *   wire.h		reads and writes the words of a message
@@ -65,6 +66,17 @@ void h_work_init(void);
 int h_module_references(void);
 /* The number of slots of a transport; 0: the module's default. */
 extern unsigned int h_slots;
+
+/* --- memory.c --- */
+/* The allocations of the module's Rust code. A scenario sets it to zero. */
+struct h_allocations {
+	unsigned int count;
+	size_t bytes, largest;
+};
+
+extern struct h_allocations h_allocations;
+/* Allocations of the module's Rust code of at least so many bytes fail; 0: none fails. */
+extern size_t h_refused_size;
 
 /* --- dma.c --- */
 enum h_use { H_UNUSED, H_SEND, H_RECEIVE };
@@ -382,6 +394,11 @@ void h_event(const char *name);
 /* Lets all RPCs end, and checks that nothing is left. */
 void h_setting_end(void);
 u64 h_look(void);
+
+/* --- reconnect.c --- */
+void h_second_connection(void);
+void h_reconnect_without_memory(void);
+void h_idle_without_memory(void);
 
 /* --- scenario.c, faults.c, explore.c, bench.c --- */
 struct h_scenario {

@@ -51,6 +51,10 @@ void *__kmalloc_cache_node_noprof(struct kmem_cache *cache, gfp_t flags, int nod
 	return take(size, flags, __builtin_return_address(0));
 }
 
+struct h_allocations h_allocations;
+size_t h_refused_size;
+
+/* Rust's allocator, which the module alone uses, calls this function for everything. */
 static void *resize(const void *old, size_t size, gfp_t flags, const void *owner)
 {
 	void *p;
@@ -60,6 +64,11 @@ static void *resize(const void *old, size_t size, gfp_t flags, const void *owner
 			give(old);
 		return ZERO_SIZE_PTR;
 	}
+	if (h_refused_size && size >= h_refused_size)
+		return NULL;
+	h_allocations.count++;
+	h_allocations.bytes += size;
+	h_allocations.largest = max(h_allocations.largest, size);
 	p = take(size, flags, owner);
 	if (!ZERO_OR_NULL_PTR(old)) {
 		memcpy(p, old, min(size, (size_t)u_size(old)));

@@ -211,5 +211,8 @@ const struct h_scenario h_scenarios[] = {
 	{ "reconnect", reconnect },
 	{ "device_removal", device_removal },
 	{ "abandoned", abandoned },
+	{ "second_connection", h_second_connection },
+	{ "reconnect_without_memory", h_reconnect_without_memory },
+	{ "idle_without_memory", h_idle_without_memory },
 	{}
 };

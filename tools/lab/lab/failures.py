@@ -35,7 +35,7 @@ class Failures:
 
     def __enter__(self) -> Failures:
         """Starts the failures."""
-        first, last = _module_text(self._guest)
+        first, last = self._callers()
         knobs = {
             "require-start": first,
             "require-end": last,
@@ -53,7 +53,43 @@ class Failures:
         )
         return self
 
+    def _callers(self) -> tuple[int, int]:
+        """Returns the range of code addresses one of which is on the stack of a failure."""
+        return _module_text(self._guest)
+
     def __exit__(self, *_: object) -> None:
         """Ends the failures and counts them."""
         left = self._guest.sh(f"cd {self._where}; echo 0 > probability; cat times")
         self.failed = self.MANY - int(left)
+
+
+class BufferFailures(Failures):
+    """Makes every allocation of a buffer fail inside a `with` block.
+
+    These are allocations of 4 or 8 KiB by Rust code, of which the module's is the only one. Rust's
+    allocator calls krealloc_node_align() for them. Drivers and ib_core do not.
+    """
+
+    CACHES = ("kmalloc-4k", "kmalloc-8k")
+
+    def __init__(self, guest: Guest) -> None:
+        """All such allocations fail."""
+        super().__init__(guest, "failslab", 100)
+
+    def __enter__(self) -> BufferFailures:
+        """Starts the failures."""
+        for cache in self.CACHES:
+            self._guest.sh(f"echo 1 > /sys/kernel/slab/{cache}/failslab")
+        self._guest.sh(f"echo Y > {self._where}/cache-filter")
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Ends the failures and counts them."""
+        super().__exit__(*error)
+        self._guest.sh(f"echo N > {self._where}/cache-filter")
+
+    def _callers(self) -> tuple[int, int]:
+        after = "grep -A 1 ' krealloc_node_align_noprof$' /proc/kallsyms"
+        first, last = (int(line.split()[0], 16) for line in self._guest.sh(after).splitlines())
+        return first, last

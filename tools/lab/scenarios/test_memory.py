@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lab.failures import KINDS, Failures
+from lab.failures import KINDS, BufferFailures, Failures
 from lab.fixtures import Counters, Tunables
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
@@ -19,6 +19,8 @@ MOUNTS, WANT, PATIENCE = 10, 10, 100
 #: Request slots of these mounts, each of which takes three allocations when the transport is made.
 #: A mount fails at once if one of them fails; it tries again if its connection cannot be made.
 SLOTS = 4
+#: Restarts of the server while no buffer can be allocated.
+RESTARTS = 3
 #: Megabytes of a small client, and the number of 64 MiB files that it writes at a time.
 SMALL, WRITERS = 256, 6
 
@@ -107,3 +109,35 @@ def test_failing_allocations(pair: Pair, tunables: Tunables, kind: str) -> None:
     print(said)
     assert "errors=0" in said
     pair.umount()
+
+
+@pytest.mark.debug_kernel
+@pytest.mark.debug_only
+@pytest.mark.timeout(1200)
+def test_reconnecting_without_buffers(pair: Pair, counters: Counters) -> None:
+    """The client reconnects although no allocation of a buffer succeeds."""
+    pair.starved = True
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.mount("3")
+    took = []
+    with BufferFailures(pair.client) as reconnecting:
+        for number in range(RESTARTS):
+            pair.restart_nfsd()
+            began = time.monotonic()
+            name = f"{MOUNT_POINT}/{number}"
+            pair.client.sh(f"echo {number} > {name}; sync {name}", timeout=60)
+            took.append(round(time.monotonic() - began, 1))
+    assert counters.connects() >= 1 + RESTARTS
+    print(f"reconnected and wrote after {took} s; allocations failed: {reconnecting.failed}")
+    pair.umount()
+    # A new transport has no memory of an earlier one: the same failures stop it.
+    mount = f"mount -t nfs -o vers=3,proto=rdma,port=20049,retry=0 server:/export {MOUNT_POINT}"
+    with BufferFailures(pair.client) as mounting:
+        process = pair.client.vm.start(mount)
+        time.sleep(WANT)
+        done = pair.client.vm.agent.poll(process)
+        assert done is None or done.status != 0, "the mount went well without buffers"
+    assert mounting.failed, "no allocation failed while mounting"
+    done = done or pair.client.vm.agent.wait(process, PATIENCE)
+    if done.status == 0:
+        pair.umount()

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Scenarios of a second connection, and what the module allocates for it. */
+#include "harness.h"
+
+/* The most objects that a further connection may allocate, and the size of the largest. */
+#define OBJECTS	12
+#define LARGEST	1024
+
+static const struct h_reply plain;
+
+/* Runs a READ, for which the transport connects if it is not connected. */
+static void read_once(void)
+{
+	struct h_rpc *rpc = h_rpc_new(H_READ_4K);
+	unsigned int i;
+
+	h_rpc_start(rpc, 0);
+	for (i = 0; i < 90 && !h_peer_call(rpc->xid); i++)
+		h_live(1000);
+	h_expect(h_peer_call(rpc->xid), "the call was not sent");
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+}
+
+static void lose_connection(void)
+{
+	h_cm_disconnected();
+	h_settle();
+}
+
+/* Reports what was allocated since h_allocations was set to zero. */
+static void report(const char *what)
+{
+	u_say("%s: %u allocations, %lu bytes, the largest has %lu", what, h_allocations.count,
+	      h_allocations.bytes, h_allocations.largest);
+}
+
+static void begin_counting(void)
+{
+	memset(&h_allocations, 0, sizeof(h_allocations));
+}
+
+static void expect_little(const char *what)
+{
+	report(what);
+	h_expect(h_allocations.count <= OBJECTS, "%s: %u allocations", what, h_allocations.count);
+	h_expect(h_allocations.largest <= LARGEST, "%s: an allocation of %lu bytes", what,
+		 h_allocations.largest);
+}
+
+/* Buffers, regions and queues of the second connection have the memory of the first. */
+void h_second_connection(void)
+{
+	h_begin();
+	begin_counting();
+	h_connect();
+	report("first connection");
+	lose_connection();
+	begin_counting();
+	read_once();
+	h_expect(h_connections == 2, "%u connections", h_connections);
+	expect_little("second connection");
+	h_end();
+}
+
+/* The transport reconnects although only allocations of small objects succeed. */
+void h_reconnect_without_memory(void)
+{
+	h_begin();
+	h_connect();
+	h_refused_size = LARGEST + 1;
+	lose_connection();
+	read_once();
+	h_expect(h_connections == 2, "%u connections", h_connections);
+	h_refused_size = 0;
+	h_end();
+}
+
+/* SUNRPC closes an idle connection, and the transport then keeps no memory for the next one. */
+void h_idle_without_memory(void)
+{
+	unsigned long before, after;
+
+	h_begin();
+	before = u_live();
+	h_connect();
+	h_live(400000);
+	h_expect(!h_dma_live(), "the idle connection is not closed");
+	after = u_live();
+	u_say("%lu pieces of memory before the connection, %lu after it", before, after);
+	h_expect(after <= before + 8, "%lu pieces of memory are kept", after - before);
+	read_once();
+	h_end();
+}
