@@ -60,6 +60,7 @@ mod ops;
 mod owner;
 mod padded;
 mod pools;
+mod preparing;
 mod probe;
 mod pull;
 mod pulls;

@@ -82,6 +82,14 @@ pub(crate) mod numa;
 mod progress;
 mod stack;
 
+/// Calls `act`, in which allocations of this task start no I/O. Whatever waits for `act` to end may
+/// then itself be what I/O waits for.
+#[allow(dead_code, reason = "for the client")]
+pub(crate) fn without_io<T>(act: impl FnOnce() -> T) -> T {
+    let _scope = noio::NoIo::enter();
+    act()
+}
+
 /// Returns the module's name, which resource tracking shows (`rdma resource show`).
 fn caller() -> *const kernel::ffi::c_char {
     <crate::LocalModule as kernel::ModuleMetadata>::NAME.as_char_ptr()

@@ -124,7 +124,9 @@ pub(super) fn invalidated(conn: &Conn, qp: &QueuePair, request: &Request) {
     match locked.state.phase {
         Phase::Fencing => trace::wc_li_done(cid, WcStatus::SUCCESS),
         Phase::Abandoned => trace::wc_li_wake(cid, WcStatus::SUCCESS),
-        Phase::Idle | Phase::Prepared | Phase::Sent | Phase::Withdrawn => return,
+        Phase::Idle | Phase::Preparing | Phase::Prepared | Phase::Sent | Phase::Withdrawn => {
+            return;
+        }
     }
     if !finish(conn.owner(), request, locked) {
         // The completion was not that of the whole chain. Only a close invalidates the rest.
@@ -162,6 +164,7 @@ fn finish(xprt: &Xprt<Client>, request: &Request, mut locked: SpinLockGuard<'_, 
 pub(super) fn sweep(xprt: &Xprt<Client>, epoch: u32) {
     for slot in xprt.slots() {
         let request: &Request = slot.data();
+        request.wait_for_preparing();
         let mut locked = request.lock();
         if locked.state.epoch != epoch {
             continue;

@@ -70,7 +70,8 @@ impl From<EncodeError> for MarshalError {
     }
 }
 
-/// Prepares a call for a connection. A call that is under way is left alone. Does not sleep.
+/// Prepares a call for a connection. A call that is under way is left alone. Does not sleep, unless
+/// the driver of the device does ([`super::preparing`]).
 ///
 /// # Errors
 ///
@@ -86,7 +87,9 @@ pub(super) fn prepare(
         Phase::Idle => {}
         // SUNRPC has encoded the call anew, and its memory may have moved.
         Phase::Prepared => state.take_back(),
-        Phase::Sent | Phase::Fencing | Phase::Abandoned | Phase::Withdrawn => return Ok(()),
+        Phase::Preparing | Phase::Sent | Phase::Fencing | Phase::Abandoned | Phase::Withdrawn => {
+            return Ok(())
+        }
     }
     state.xid = rqst.xid();
     // A change after this makes the call void.

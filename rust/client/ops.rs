@@ -10,7 +10,9 @@ use super::context::Context;
 use super::marshal::{self, MarshalError};
 use super::request::{Locked, Phase, Request};
 use super::transport::Client;
-use super::{backward, connect, fence, probe, reconnect, release, send, session, shown, traced};
+use super::{
+    backward, connect, fence, preparing, probe, reconnect, release, send, session, shown, traced,
+};
 use crate::observe::connections::Loss;
 use crate::observe::stats::{write_xprt_line, CallCounts};
 use crate::observe::trace;
@@ -109,7 +111,12 @@ impl Rpc for Client {
         let Some(ep) = ep else {
             return Ok(());
         };
-        match marshal::prepare(ep, &rqst, state, self.stats()) {
+        let done = if ep.pools.are_slow() {
+            preparing::prepare(locked, &rqst, self.stats())
+        } else {
+            marshal::prepare(ep, &rqst, state, self.stats())
+        };
+        match done {
             Err(MarshalError::Impossible(error)) => Err(error),
             // `send` prepares the call again.
             Err(MarshalError::NoRegions | MarshalError::NoBuffer | MarshalError::NoMapping) => {

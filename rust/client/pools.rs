@@ -22,6 +22,8 @@ const FIRST_GAPPED: u32 = 4;
 pub(super) struct Pools {
     plain: Arc<MrPool>,
     gapped: Arc<MrPool>,
+    /// Mapping a region may take long, or sleep.
+    slow: bool,
 }
 
 impl Pools {
@@ -36,12 +38,20 @@ impl Pools {
             return Ok(Self {
                 plain: all.clone(),
                 gapped: all,
+                slow: pd.limits().slow_mapping,
             });
         }
         Ok(Self {
             plain: MrPool::new(pd.clone(), depth, Kind::Plain, FIRST_PLAIN)?,
             gapped: MrPool::new(pd.clone(), depth, Kind::Gapped, FIRST_GAPPED)?,
+            slow: pd.limits().slow_mapping,
         })
+    }
+
+    /// Returns whether mapping a region may take long, or sleep.
+    #[inline]
+    pub(super) fn are_slow(&self) -> bool {
+        self.slow
     }
 
     /// Takes an idle region of this kind, or a gapped one in place of a plain one; `None` if there

@@ -9,10 +9,10 @@
 //! finished.
 
 use kernel::sync::Arc;
-use kernel::time::{msecs_to_jiffies, Jiffies};
+use kernel::time::msecs_to_jiffies;
 
 use super::endpoint::Endpoint;
-use super::request::{Locked, Phase, Request, State};
+use super::request::{Locked, Phase, Request, State, FOREVER};
 use super::requester::{Conn, Incoming};
 use super::transport::Client;
 use super::{fence, probe, traced};
@@ -27,8 +27,6 @@ use crate::sunrpc::xprt::Xprt;
 const LINGER_MS: u32 = 2_000;
 /// How long a LOCAL_INV may take before the connection is closed, in milliseconds.
 const FENCE_MS: u32 = 2_000;
-/// No limit (`MAX_SCHEDULE_TIMEOUT`). CAST: it is the largest `long`.
-const FOREVER: Jiffies = isize::MAX as Jiffies;
 
 /// Takes note of a reply to a call that SUNRPC has dequeued and not yet released, or that was
 /// answered before. Returns whether there is such a call. Completion worker; does not sleep.
@@ -47,7 +45,11 @@ pub(super) fn answered_late(conn: &Conn, xid: u32, msg: &Incoming<'_>) -> bool {
                 request.wake();
             }
             Phase::Fencing => {}
-            Phase::Idle | Phase::Prepared | Phase::Abandoned | Phase::Withdrawn => return false,
+            Phase::Idle
+            | Phase::Preparing
+            | Phase::Prepared
+            | Phase::Abandoned
+            | Phase::Withdrawn => return false,
         }
         true
     })
@@ -116,7 +118,8 @@ fn abandon(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
     let mut locked = request.lock();
     let state = &mut locked.state;
     match state.phase {
-        Phase::Idle => return,
+        // SUNRPC gives no call up that is being prepared.
+        Phase::Idle | Phase::Preparing => return,
         Phase::Prepared | Phase::Withdrawn => return state.reset(),
         Phase::Sent | Phase::Fencing | Phase::Abandoned => {}
     }

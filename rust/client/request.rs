@@ -13,6 +13,9 @@
 //!    └─────────────────────────────────┴──────────────────────┘
 //! ```
 //!
+//! Where mapping memory may take long, the slot is in phase Preparing between Idle and Prepared,
+//! and the task that prepares the call has its contents ([`super::preparing`]).
+//!
 //! A call that SUNRPC takes back only to encode it anew ends in Withdrawn instead of Idle: it must
 //! not be sent again over the same connection. It leaves Withdrawn when it is released, or swept.
 //!
@@ -38,11 +41,16 @@ use crate::sunrpc::xprt::reply::Parked;
 use crate::wire::Segment;
 use crate::work::{Change, Once};
 
+/// No limit (`MAX_SCHEDULE_TIMEOUT`). CAST: it is the largest `long`.
+pub(super) const FOREVER: Jiffies = isize::MAX as Jiffies;
+
 /// How far a slot's RPC has come, as far as RDMA is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// No memory is mapped or exposed.
     Idle,
+    /// A task maps memory and encodes the header, and has the contents of the slot meanwhile.
+    Preparing,
     /// Memory is mapped and the header is encoded. No work request is posted.
     Prepared,
     /// The call is posted: the peer may reach the memory. No reply has come, unless
@@ -107,8 +115,8 @@ pub(crate) struct Request {
     /// The number of the slot.
     index: u32,
     /// Whether the slot may be in a phase other than Idle, for readers without the lock. It changes
-    /// under the lock. It is set whenever the slot is not idle, and cleared when a reply completes
-    /// the RPC.
+    /// under the lock, or in phase Preparing. It is set whenever the slot is not idle, and cleared
+    /// when a reply completes the RPC.
     in_use: Atomic<bool>,
     #[pin]
     locked: SpinLock<Locked>,
@@ -133,7 +141,7 @@ pub(super) struct Locked {
 ///
 /// # Invariants
 ///
-/// - `regions` is empty in the phases Idle and Withdrawn.
+/// - `regions` is empty in the phases Idle, Preparing and Withdrawn.
 /// - In phase Fencing, and in no other, `parked` holds the RPC's pin. `deferred` is empty in all
 ///   other phases.
 /// - The contents of `regions`, `spare` and `out` belong to the connection with number `epoch`.
@@ -209,7 +217,7 @@ impl Request {
         self.in_use.read_once()
     }
 
-    /// Notes that the slot leaves phase Idle. The slot's lock is held.
+    /// Notes that the slot leaves phase Idle. The slot's lock is held, or its phase is Preparing.
     #[inline]
     pub(super) fn begin_use(&self) {
         self.in_use.write_once(true);
@@ -230,7 +238,7 @@ impl Request {
 
     /// Waits while `condition` holds, for `limit` jiffies at most. Returns whether the condition
     /// has ended. It changes with [`Self::wake`]. Only the task that gives the request up may call
-    /// this. Sleeps.
+    /// this, or in phase Preparing the sweep. Sleeps.
     pub(super) fn wait_while(
         &self,
         mut limit: Jiffies,
@@ -286,6 +294,12 @@ impl Request {
         state.out.replace(buf)
     }
 
+    /// Waits until no task prepares a call. Nothing new is prepared for a connection that was
+    /// closed. Sleeps.
+    pub(super) fn wait_for_preparing(&self) {
+        self.wait_while(FOREVER, |state| state.phase == Phase::Preparing);
+    }
+
     /// Wakes the task that waits in [`Self::wait_while`], if there is one.
     pub(super) fn wake(&self) {
         self.progress.announce();
@@ -327,6 +341,27 @@ impl State {
             parked: None,
             counts: CallCounts::default(),
         })
+    }
+
+    /// Returns what a slot has while a task prepares its call.
+    pub(super) fn while_preparing(&self) -> Self {
+        Self {
+            phase: Phase::Preparing,
+            epoch: self.epoch,
+            xid: self.xid,
+            terms: Now::NEVER,
+            answered: false,
+            out: None,
+            out_len: 0,
+            regions: KVec::new(),
+            spare: None,
+            offered: KVec::new(),
+            offer: Offered::Nothing,
+            status: Status::Failed,
+            deferred: None,
+            parked: None,
+            counts: self.counts,
+        }
     }
 
     /// Marks the regions whose LOCAL_INV has completed, or whose queue pair is drained: the peer

@@ -12,7 +12,7 @@ use super::endpoint::Endpoint;
 use super::marshal::{self, MarshalError};
 use super::request::{Locked, Phase, Request, State};
 use super::transport::Client;
-use super::{replenish, session, traced};
+use super::{preparing, replenish, session, traced};
 use crate::conn;
 use crate::observe::trace;
 use crate::rdma::qp::PostError;
@@ -158,8 +158,13 @@ fn try_prepare(
     let Some(ep) = ep.as_ref().filter(|ep| !ep.is_closed()) else {
         return Err(SendError::NotConnected);
     };
-    let done = marshal::prepare(ep, rqst, state, client.stats());
-    Ok((ep.clone(), done))
+    let ep = ep.clone();
+    let done = if ep.pools.are_slow() {
+        preparing::prepare(locked, rqst, client.stats())
+    } else {
+        marshal::prepare(&ep, rqst, state, client.stats())
+    };
+    Ok((ep, done))
 }
 
 /// Takes the memory regions back from all calls whose turn has not come. The call whose turn it is

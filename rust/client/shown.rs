@@ -68,7 +68,7 @@ fn count(ep: &Endpoint) -> (Calls, u32) {
                 add(&mut calls, &locked);
             }
             Phase::Fencing | Phase::Abandoned => calls.fencing += 1,
-            Phase::Idle | Phase::Prepared | Phase::Withdrawn => {}
+            Phase::Idle | Phase::Preparing | Phase::Prepared | Phase::Withdrawn => {}
         }
     }
     (calls, used)

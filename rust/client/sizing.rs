@@ -32,8 +32,6 @@ pub(super) struct Sizing {
 pub(super) enum Unfit {
     /// No fast registration (`IB_DEVICE_MEM_MGT_EXTENSIONS`).
     NoFastRegistration,
-    /// The driver sleeps while it maps a region ([`Limits::map_sleeps`]).
-    MapSleeps,
     /// The memory regions are so small that [`MAX_SEGMENTS`] of them do not hold a payload with
     /// head and tail.
     RegionsTooSmall,
@@ -46,7 +44,6 @@ impl Unfit {
     pub(super) const fn reason(self) -> &'static str {
         match self {
             Self::NoFastRegistration => "it has no fast memory registration",
-            Self::MapSleeps => "its driver may sleep while it maps memory",
             Self::RegionsTooSmall => "its memory regions are too small",
             Self::QueuesTooShort => "its queues are too short",
         }
@@ -62,10 +59,6 @@ impl Sizing {
     pub(super) fn new(config: &Config, limits: &Limits) -> Result<Self, Unfit> {
         if !limits.mem_mgt_extensions {
             return Err(Unfit::NoFastRegistration);
-        }
-        // Regions are mapped under the spinlock of a request, which completions take as well.
-        if limits.map_sleeps {
-            return Err(Unfit::MapSleeps);
         }
         let mr_depth = limits.max_frmr_depth.min(MAX_PAYLOAD_PAGES);
         // Head and tail of a message lie elsewhere, so they have regions of their own.
@@ -126,7 +119,7 @@ mod tests {
             max_cqe,
             mem_mgt_extensions: true,
             sg_gaps: false,
-            map_sleeps: false,
+            slow_mapping: false,
         }
     }
 
@@ -197,11 +190,6 @@ mod tests {
             ..good
         };
         assert_eq!(unfit(without), Some(Unfit::NoFastRegistration));
-        let asleep = Limits {
-            map_sleeps: true,
-            ..good
-        };
-        assert_eq!(unfit(asleep), Some(Unfit::MapSleeps));
         for depth in [0, 1, 18] {
             let small = device(32_768, depth, 65_535);
             assert_eq!(unfit(small), Some(Unfit::RegionsTooSmall));

@@ -2,6 +2,8 @@
 /*
  * Glue for rust/rdma/: one-line wrappers of inline functions. No policy.
  */
+#include <linux/dma-mapping.h>
+#include <linux/iommu-dma.h>
 #include <linux/sched/mm.h>
 #include <rpcrdma/glue_ib.h>
 
@@ -67,6 +69,12 @@ bool rr_ib_uses_virt_dma(struct ib_device *dev)
 bool rr_ib_is_iwarp(const struct ib_device *dev)
 {
 	return rdma_protocol_iwarp(dev, rdma_start_port(dev));
+}
+
+/* A driver that maps memory itself, like those of software devices, has no dma_device. */
+bool rr_ib_uses_iommu(const struct ib_device *dev)
+{
+	return dev->dma_device && use_dma_iommu(dev->dma_device);
 }
 
 int rr_ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents,

@@ -47,9 +47,10 @@ pub(crate) struct Limits {
     pub(crate) mem_mgt_extensions: bool,
     /// Whether memory regions may have gaps between pages (`IBK_SG_GAPS_REG`).
     pub(crate) sg_gaps: bool,
-    /// Whether mapping a memory region may sleep. Only the driver of HiSilicon's hns does, which
-    /// allocates in `hns_roce_map_mr_sg()`.
-    pub(crate) map_sleeps: bool,
+    /// Whether mapping a memory region may sleep, or take long. The driver of HiSilicon's hns
+    /// allocates memory in `hns_roce_map_mr_sg()`. An IOMMU has to find addresses, and to write
+    /// them to its tables.
+    pub(crate) slow_mapping: bool,
     /// Whether RDMA Reads must place their bytes into registered memory, and can invalidate it:
     /// the device's ports speak iWARP.
     #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
@@ -112,8 +113,14 @@ impl Device<'_> {
             (&(*device).attrs, (*device).ops.driver_id)
         };
         let flags = attrs.device_cap_flags;
+        let device = self.device.as_ptr();
         // SAFETY: By the type invariant the device is registered.
-        let iwarp = unsafe { bindings::rr_ib_is_iwarp(self.device.as_ptr()) };
+        let (iwarp, iommu) = unsafe {
+            (
+                bindings::rr_ib_is_iwarp(device),
+                bindings::rr_ib_uses_iommu(device),
+            )
+        };
         Limits {
             max_qp_wr: attrs.max_qp_wr,
             max_sge: attrs.max_send_sge,
@@ -127,7 +134,7 @@ impl Device<'_> {
             mem_mgt_extensions: flags & MEM_MGT_EXTENSIONS != 0,
             sg_gaps: attrs.kernel_cap_flags & SG_GAPS != 0,
             reads_need_regions: iwarp,
-            map_sleeps: driver == bindings::rdma_driver_id_RDMA_DRIVER_HNS,
+            slow_mapping: iommu || driver == bindings::rdma_driver_id_RDMA_DRIVER_HNS,
         }
     }
 

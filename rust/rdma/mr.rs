@@ -90,8 +90,8 @@ impl Mr {
     /// that the peer uses start at [`Self::iova`], whose upper half is `iova_high`.
     ///
     /// Any context but interrupts; nothing is allocated, except by the DMA layer. If
-    /// [`Limits::map_sleeps`](super::device::Limits) is set for the device, process context, where
-    /// it may sleep.
+    /// [`Limits::slow_mapping`](super::device::Limits) is set for the device, process context,
+    /// where it may sleep.
     ///
     /// # Errors
     ///

@@ -126,7 +126,7 @@ mod tests {
             max_cqe: 1 << 16,
             mem_mgt_extensions: true,
             sg_gaps: false,
-            map_sleeps: false,
+            slow_mapping: false,
             reads_need_regions: iwarp,
         }
     }

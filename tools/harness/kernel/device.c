@@ -28,7 +28,8 @@ void h_device_init(void)
 	device->port_data = ports;
 	device->ops.post_send = h_post_send;
 	device->ops.post_recv = h_post_recv;
-	device->ops.driver_id = RDMA_DRIVER_MLX5;
+	/* The driver of hns sleeps while it maps a region. */
+	device->ops.driver_id = h_slow_mapping ? RDMA_DRIVER_HNS : RDMA_DRIVER_MLX5;
 	device->attrs = (struct ib_device_attr) {
 		.max_qp_wr = 32768,
 		.max_send_sge = 30,

@@ -24,6 +24,14 @@ static const struct h_setting settings[] = {
 		.either = true, .again = true, .anew = true, .disconnect = true,
 	},
 	{
+		.name = "read_slow", .count = 1, .kinds = { H_READ_4K },
+		.either = true, .anew = true, .disconnect = true, .slow = true,
+	},
+	{
+		.name = "two_slow", .count = 2, .kinds = { H_READ_4K, H_WRITE_4K },
+		.how = { H_INV_OWN, H_INV_NONE }, .disconnect = true, .slow = true, .prune = true,
+	},
+	{
 		.name = "read_write", .count = 2, .kinds = { H_READ_4K, H_WRITE_4K },
 		.how = { H_INV_OWN, H_INV_NONE }, .prune = true,
 	},

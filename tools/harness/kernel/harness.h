@@ -125,6 +125,12 @@ struct h_mr {
 	int access;
 };
 
+/* The driver sleeps while it maps a region. To be set before the device is added. */
+extern bool h_slow_mapping;
+/* Returns the number of threads that sleep so; lets one of them go on. */
+unsigned int h_map_waits(void);
+void h_map_go(void);
+
 struct h_qp;
 void h_mr_register(struct h_qp *qp, struct h_mr *mr, u32 key, int access);
 bool h_mr_invalidate(struct h_qp *qp, u32 key);
@@ -381,6 +387,7 @@ struct h_setting {
 	bool anew;		/* each call may be retransmitted once, as for NFSv3 */
 	bool disconnect;	/* the connection may be lost, once */
 	bool at_once;		/* a message is handled when it arrives */
+	bool slow;		/* the driver sleeps while it maps a region */
 	bool prune;		/* equal states are followed once, but not by explore-all */
 };
 

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Memory regions, and the peer's access to their memory. */
 #include <linux/scatterlist.h>
+#include <linux/wait.h>
 #include "harness.h"
 
 static LIST_HEAD(regions);
+static DECLARE_WAIT_QUEUE_HEAD(mapping);
+/* The threads that map a region, and how many of them may go on. */
+static unsigned int mapping_threads, released_threads;
+bool h_slow_mapping;
 static unsigned int count;
 static u32 last_id;
 
@@ -66,6 +71,26 @@ static bool fits(const struct ib_mr *mr, const struct scatterlist *sg, int i, in
 	return (i == 0 || start % page == 0) && (i == nents - 1 || end % page == 0);
 }
 
+/* A driver that sleeps while it maps a region, until h_map_go() is called. */
+static void sleep_in_driver(void)
+{
+	mapping_threads++;
+	wait_event(mapping, released_threads);
+	released_threads--;
+	mapping_threads--;
+}
+
+unsigned int h_map_waits(void)
+{
+	return mapping_threads;
+}
+
+void h_map_go(void)
+{
+	released_threads++;
+	wake_up(&mapping);
+}
+
 int ib_map_mr_sg(struct ib_mr *ib, struct scatterlist *sgl, int nents, unsigned int *offset,
 		 unsigned int page_size)
 {
@@ -73,6 +98,8 @@ int ib_map_mr_sg(struct ib_mr *ib, struct scatterlist *sgl, int nents, unsigned 
 	struct scatterlist *sg;
 	int i;
 
+	if (h_slow_mapping)
+		sleep_in_driver();
 	if (mr->valid && h_mr_reachable(mr))
 		h_violation("region %#x is mapped again while the peer can reach it", mr->key);
 	h_expect(!offset || !*offset, "a region begins at an offset in its memory");

@@ -13,6 +13,7 @@
  *   S	the module handles the next completion of the send queue
  *   T	time passes, so that the wait for the replies to cancelled calls ends
  *   D	the peer ends the connection
+ *   M	the driver ends the mapping of a region, in which it has slept
  */
 #include "harness.h"
 
@@ -37,6 +38,7 @@ void h_setting_begin(const struct h_setting *chosen)
 	setting = chosen;
 	/* Few slots keep the number of states small. */
 	h_slots = SLOTS;
+	h_slow_mapping = setting->slow;
 	h_grant = SLOTS;
 	h_begin();
 	h_clnt.cl_noretranstimeo = !setting->anew;
@@ -45,7 +47,8 @@ void h_setting_begin(const struct h_setting *chosen)
 		rpcs[i] = h_rpc_new(setting->kinds[i]);
 		rpcs[i]->hold = true;
 		h_rpc_start(rpcs[i], 0);
-		h_expect(h_peer_call(rpcs[i]->xid), "call %u has not been sent", i);
+		h_expect(setting->slow || h_peer_call(rpcs[i]->xid), "call %u has not been sent",
+			 i);
 	}
 }
 
@@ -116,6 +119,8 @@ static bool may_now(char event)
 		return !late && !may_now('S') && is_waited_for();
 	case 'D':
 		return setting->disconnect && !lost && h_qp;
+	case 'M':
+		return h_map_waits();
 	default:
 		return false;
 	}
@@ -135,7 +140,7 @@ unsigned int h_events(char names[H_EVENTS][H_EVENT_NAME])
 			names[n++][2] = 0;
 		}
 	}
-	for (event = "RSTD"; *event; event++) {
+	for (event = "RSTDM"; *event; event++) {
 		if (!may_now(*event))
 			continue;
 		names[n][0] = *event;
@@ -208,6 +213,9 @@ static void happen(char event)
 		h_peer_drop_all();
 		h_cm_disconnected();
 		break;
+	case 'M':
+		h_map_go();
+		break;
 	}
 }
 
@@ -244,12 +252,22 @@ static bool all_released(void)
 	return true;
 }
 
+/* Lets the driver end the mapping of all regions. */
+static void end_mapping(void)
+{
+	while (h_map_waits()) {
+		h_map_go();
+		h_settle();
+	}
+}
+
 /* Replies to all calls, delivers all completions, and lets stopped calls continue. */
 static void push(void)
 {
 	static const struct h_reply plain;
 	unsigned int i;
 
+	end_mapping();
 	for (i = 0; i < setting->count; i++) {
 		if (can_arrive(i) && !h_answer_call(h_peer_call(rpcs[i]->xid), &plain))
 			excused = true;
@@ -314,7 +332,7 @@ u64 h_look(void)
 		hash = mix(hash, rpc->status);
 		hash = mix(hash, h_peer_call(rpc->xid) != NULL);
 	}
-	hash = mix(hash, h_window() << 8 | h_window_used());
+	hash = mix(hash, h_window() << 8 | h_window_used() | (u64)h_map_waits() << 32);
 	hash = mix(hash, h_disconnects << 8 | h_connections);
 	hash = mix(hash, u_live() << 32 | h_dma_live() << 8 | h_sleepers());
 	if (!h_qp)
