@@ -16,6 +16,7 @@
 //! | [`requester`], [`role`] | the requester's part of a connection; how it takes a completion |
 //! | [`request`], [`tags`] | a request slot and its phases; the tags of its work requests |
 //! | [`marshal`], [`register`] | plans, registers and encodes a call, outside the send lock |
+//! | [`single`], [`assemble`] | ... with one payload alone; the steps that all calls share |
 //! | [`send`] | posts a prepared call, under the send lock |
 //! | [`reply`], [`complete`] | checks a reply; completes its RPC |
 //! | [`fence`] | invalidates memory before its owner gets it back |
@@ -45,6 +46,7 @@ pub(crate) mod transport;
 
 mod advice;
 mod asked;
+mod assemble;
 mod backward;
 mod claim;
 mod complete;
@@ -76,6 +78,7 @@ mod send;
 mod session;
 mod shape;
 mod shown;
+mod single;
 mod sizing;
 mod tags;
 mod traced;

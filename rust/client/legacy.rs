@@ -14,6 +14,7 @@ use super::config;
 use super::pulls::Pulls;
 use crate::proto::legacy::conf::Configuration;
 use crate::proto::legacy::padding::Padding;
+use crate::work::Once;
 
 /// What a connection knows of a server that may be one of RFC 5666.
 #[pin_data]
@@ -21,7 +22,7 @@ pub(super) struct Legacy {
     /// The server has sent no private data.
     may_be_old: AtomicFlag,
     /// The server has said that there can be no RDMA Reads.
-    no_reads: AtomicFlag,
+    no_reads: Atomic<bool>,
     /// The alignment that the server wants for the data of a call; zero for none.
     align: Atomic<u32>,
     #[pin]
@@ -35,7 +36,7 @@ impl Legacy {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             may_be_old: AtomicFlag::new(false),
-            no_reads: AtomicFlag::new(false),
+            no_reads: Atomic::new(false),
             align: Atomic::new(0),
             conf <- Conf::new(),
             pulls <- Pulls::new(),
@@ -67,7 +68,7 @@ impl Legacy {
     /// Returns whether calls may have read chunks.
     #[inline]
     pub(super) fn may_offer_read_chunks(&self) -> bool {
-        !self.no_reads.load(Relaxed)
+        !self.no_reads.read_once()
     }
 
     /// Returns the padding that the server has asked for, if any.

@@ -8,67 +8,20 @@
 
 use kernel::prelude::*;
 
-use super::config::MAX_SEGMENTS;
+use super::assemble::{account, begin, copy_inline, MarshalError};
 use super::endpoint::Endpoint;
-use super::register::{RegisterError, Registrar};
+use super::register::Registrar;
 use super::request::{Offered, Phase, State};
 use super::transport::Client;
-use super::{padded, shape, traced};
+use super::{padded, shape, single, traced};
 use crate::conn;
 use crate::observe::stats::Stats;
-use crate::observe::trace::{self, Lazy};
-use crate::proto::inline::Thresholds;
-use crate::proto::requester::plan::{CallKind, Conditions, Extents, Plan, ReplyKind};
+use crate::observe::trace;
+use crate::proto::requester::plan::{CallKind, Forms, Plan, ReplyKind, Rooms};
 use crate::rdma::mr::Direction;
-use crate::rdma::send::SendBuf;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
-use crate::wire::{
-    Direction as MessageDirection, EncodeError, ReadListWriter, ReadSegment, Segment, Version,
-};
-
-/// Why a call could not be prepared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MarshalError {
-    /// No memory region is idle at the moment.
-    NoRegions,
-    /// The request has no send buffer at the moment.
-    NoBuffer,
-    /// The DMA layer has no room at the moment.
-    NoMapping,
-    /// This transport cannot carry the call: it is too long, or its memory cannot be mapped.
-    Impossible(Error),
-}
-
-impl MarshalError {
-    /// Returns the (negative) errno that trace events show.
-    fn errno(self) -> i32 {
-        match self {
-            Self::NoRegions => EAGAIN,
-            Self::NoBuffer => ENOBUFS,
-            Self::NoMapping => ENOMEM,
-            Self::Impossible(error) => error,
-        }
-        .to_errno()
-    }
-}
-
-impl From<RegisterError> for MarshalError {
-    fn from(error: RegisterError) -> Self {
-        match error {
-            RegisterError::NoRegions => Self::NoRegions,
-            RegisterError::TooManySegments => Self::Impossible(EMSGSIZE),
-            RegisterError::Map(ENOMEM) => Self::NoMapping,
-            RegisterError::Map(error) => Self::Impossible(error),
-        }
-    }
-}
-
-impl From<EncodeError> for MarshalError {
-    fn from(_: EncodeError) -> Self {
-        Self::Impossible(EMSGSIZE)
-    }
-}
+use crate::wire::{ReadListWriter, ReadSegment, Segment};
 
 /// Prepares a call for a connection. A call that is under way is left alone. Does not sleep, unless
 /// the driver of the device does ([`super::preparing`]).
@@ -93,8 +46,10 @@ pub(super) fn prepare(
     }
     state.xid = rqst.xid();
     // A change after this makes the call void.
-    state.terms = ep.shared().now();
-    let done = marshal(ep, rqst, state);
+    let measured = state.set_terms(ep.shared().now());
+    let done = measured
+        .ok_or(MarshalError::NoBuffer)
+        .and_then(|()| marshal(ep, rqst, state));
     match done {
         Ok(()) => {
             state.phase = Phase::Prepared;
@@ -122,72 +77,68 @@ fn failed(
     stats.failed_marshal();
 }
 
+/// Prepares a call for a slot that is idle.
 #[inline(always)]
 fn marshal(ep: &Endpoint, rqst: &Rqst<'_, Client>, state: &mut State) -> Result<(), MarshalError> {
-    let (call, reply) = (rqst.send_buf(), rqst.recv_buf());
-    let thresholds = thresholds(state);
-    let plan = plan(&thresholds, rqst, &call, &reply)?;
-    let header = match padded::place(ep, (&plan, &thresholds), rqst, &call) {
-        None => encode_and_copy(
-            ep,
-            rqst,
-            (&plan, thresholds.version),
-            (&call, &reply),
-            state,
-        )?,
+    let forms = choose(rqst, &state.rooms)?;
+    if forms.is_inline() {
+        return marshal_inline(ep, rqst, state);
+    }
+    if single::marshal(ep, rqst, forms, state)? {
+        return Ok(());
+    }
+    marshal_any(ep, rqst, forms, state)
+}
+
+/// Chooses the forms of call and reply.
+#[inline(always)]
+fn choose(rqst: &Rqst<'_, Client>, rooms: &Rooms) -> Result<Forms, MarshalError> {
+    let call = shape::call(&rqst.send_buf());
+    let reply = shape::reply(&rqst.recv_buf());
+    let forms = Forms::choose(&call, &reply, rooms, || rqst.data_touch());
+    forms.map_err(|_| MarshalError::Impossible(EMSGSIZE))
+}
+
+/// Prepares a call without chunks.
+#[inline(always)]
+fn marshal_inline(
+    ep: &Endpoint,
+    rqst: &Rqst<'_, Client>,
+    state: &mut State,
+) -> Result<(), MarshalError> {
+    let forms = Forms {
+        call: CallKind::Inline,
+        reply: ReplyKind::Inline,
+    };
+    let call = rqst.send_buf();
+    let header = match padded::place(ep, rqst, state) {
+        None => {
+            let header = begin(ep, rqst, forms, state.terms.version(), &mut state.out)?.finish()?;
+            copy_inline(forms.call, &call, header, state)?;
+            header
+        }
         Some(place) => {
             padded::write(ep, rqst, place, &call, state).map_err(MarshalError::Impossible)?
         }
     };
-    account(&plan, rqst, header, (&call, state));
+    account(forms, rqst, header, state);
     Ok(())
 }
 
-/// Registers the chunks, writes the header, and copies what goes inline. Returns the length of the
-/// header.
-#[inline(always)]
-fn encode_and_copy(
+/// Prepares a call with any chunks.
+#[inline(never)]
+fn marshal_any(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,
-    (plan, version): (&Plan, Version),
-    (call, reply): (&XdrBuf<'_>, &XdrBuf<'_>),
+    forms: Forms,
     state: &mut State,
-) -> Result<usize, MarshalError> {
-    let header = encode(ep, rqst, (plan, version), (call, reply), state)?;
-    let out = state.out.as_mut().ok_or(MarshalError::NoBuffer)?;
-    state.out_len = header + copy_inline(plan, call, out.as_mut_slice(), header)?;
-    Ok(header)
-}
-
-/// Returns the thresholds for a call. A larger buffer may not have reached the slot yet.
-#[inline(always)]
-fn thresholds(state: &State) -> Thresholds {
-    let mut thresholds = state.terms.thresholds();
-    if thresholds.version == Version::Two {
-        let capacity = state.out.as_ref().map_or(0, SendBuf::capacity);
-        // CAST: a buffer's length fits.
-        thresholds.client_to_server = thresholds.client_to_server.min(capacity as u32);
-    }
-    thresholds
-}
-
-/// Chooses the chunks.
-#[inline(always)]
-fn plan(
-    thresholds: &Thresholds,
-    rqst: &Rqst<'_, Client>,
-    call: &XdrBuf<'_>,
-    reply: &XdrBuf<'_>,
-) -> Result<Plan, MarshalError> {
-    let (call, reply) = (shape::call(call), shape::reply(reply));
-    let conditions = Conditions {
-        thresholds: *thresholds,
-        // It matters for a payload in pages only.
-        data_touch: (call.payload_in_pages || reply.payload_in_pages) && rqst.data_touch(),
-        max_segs: MAX_SEGMENTS,
-        pad_write_chunks: false,
-    };
-    Plan::new(&call, &reply, &conditions).map_err(|_| MarshalError::Impossible(EMSGSIZE))
+) -> Result<(), MarshalError> {
+    let (call, reply) = (rqst.send_buf(), rqst.recv_buf());
+    let plan = Plan::of(forms, &shape::call(&call), &shape::reply(&reply));
+    let header = encode(ep, rqst, &plan, (&call, &reply), state)?;
+    copy_inline(forms.call, &call, header, state)?;
+    account(forms, rqst, header, state);
+    Ok(())
 }
 
 /// Registers the chunks and writes the header. Returns the length of the header.
@@ -195,7 +146,7 @@ fn plan(
 fn encode(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,
-    (plan, version): (&Plan, Version),
+    plan: &Plan,
     (call, reply): (&XdrBuf<'_>, &XdrBuf<'_>),
     state: &mut State,
 ) -> Result<usize, MarshalError> {
@@ -205,19 +156,16 @@ fn encode(
         spare,
         offered,
         offer,
+        terms,
         ..
     } = state;
-    let xid = rqst.xid();
     let mut registrar = Registrar {
         pools: &ep.pools,
         rqst,
         regions,
         spare,
     };
-    let buf = out.as_mut().ok_or(MarshalError::NoBuffer)?.as_mut_slice();
-    let credits = ep.requester().credits.requested();
-    let call_direction = MessageDirection::Call;
-    let mut header = version.begin(buf, xid, credits, call_direction, plan.proc())?;
+    let mut header = begin(ep, rqst, plan.forms(), terms.version(), out)?;
     encode_read_chunk(ep, &mut registrar, plan, call, &mut header)?;
     encode_reply_room(&mut registrar, plan, reply, header, (offer, offered))
 }
@@ -293,81 +241,4 @@ fn read_position(plan: &Plan) -> Option<u32> {
         CallKind::ReadChunk { position } => Some(position),
         CallKind::PositionZero => Some(0),
     }
-}
-
-/// Copies the inline part of the RPC message behind the header. Returns its length.
-#[inline(always)]
-fn copy_inline(
-    plan: &Plan,
-    call: &XdrBuf<'_>,
-    out: &mut [u8],
-    header: usize,
-) -> Result<usize, MarshalError> {
-    let room = out
-        .get_mut(header..)
-        .ok_or(MarshalError::Impossible(EMSGSIZE))?;
-    let parts = plan.inline_call();
-    // CAST: `usize` has at least 32 bits.
-    let len = match plan.call() {
-        CallKind::Inline => parts.len() as usize,
-        CallKind::PositionZero => return Ok(0),
-        CallKind::ReadChunk { .. } => parts.head() as usize,
-    };
-    let (dest, rest) = room
-        .split_at_mut_checked(len)
-        .ok_or(MarshalError::Impossible(EMSGSIZE))?;
-    call.copy_to(0, dest).map_err(MarshalError::Impossible)?;
-    match plan.call() {
-        CallKind::ReadChunk { .. } if parts.tail().1 != 0 => {
-            Ok(len + copy_tail(&parts, call, rest)?)
-        }
-        _ => Ok(len),
-    }
-}
-
-/// Copies what is inline of the tail. Returns its length.
-#[cold]
-fn copy_tail(parts: &Extents, call: &XdrBuf<'_>, room: &mut [u8]) -> Result<usize, MarshalError> {
-    let (start, len) = parts.tail();
-    // CAST: `usize` has at least 32 bits.
-    let dest = room
-        .get_mut(..len as usize)
-        .ok_or(MarshalError::Impossible(EMSGSIZE))?;
-    call.copy_to(call.head_len() + call.page_len() + start, dest)
-        .map_err(MarshalError::Impossible)?;
-    Ok(len as usize)
-}
-
-/// Counts and traces the prepared call.
-#[inline(always)]
-fn account(
-    plan: &Plan,
-    rqst: &Rqst<'_, Client>,
-    header: usize,
-    (call, state): (&XdrBuf<'_>, &mut State),
-) {
-    let (offered, all) = (state.offered.len(), state.regions.len());
-    let stats = &mut state.counts;
-    match plan.call() {
-        CallKind::Inline => {}
-        CallKind::ReadChunk { .. } => stats.read_chunk(all.wrapping_sub(offered)),
-        CallKind::PositionZero => {
-            stats.read_chunk(all.wrapping_sub(offered));
-            stats.nomsg_call();
-        }
-    }
-    match plan.reply() {
-        ReplyKind::Inline => {}
-        ReplyKind::WriteChunk { .. } => stats.write_chunk(offered, plan.write_chunk().len()),
-        ReplyKind::ReplyChunk => stats.reply_chunk(offered, plan.reply_chunk().len()),
-    }
-    stats.pullup(state.out_len.wrapping_sub(header));
-    trace::marshal(
-        traced::task(rqst),
-        rqst.xid(),
-        header,
-        Lazy(|| shape::call(call)),
-        plan.call(),
-        plan.reply(),
-    );
 }

@@ -5,13 +5,14 @@
 use kernel::prelude::*;
 
 use super::advice::{self, Reason};
+use super::assemble::MarshalError;
 use super::config::{self, Config, MAX_PAYLOAD};
 use super::context::Context;
-use super::marshal::{self, MarshalError};
 use super::request::{Locked, Phase, Request};
 use super::transport::Client;
 use super::{
-    backward, connect, fence, preparing, probe, reconnect, release, send, session, shown, traced,
+    backward, connect, fence, marshal, preparing, probe, reconnect, release, send, session, shown,
+    traced,
 };
 use crate::observe::connections::Loss;
 use crate::observe::stats::{write_xprt_line, CallCounts};

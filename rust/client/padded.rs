@@ -13,9 +13,7 @@ use super::request::State;
 use super::traced;
 use super::transport::Client;
 use crate::observe::trace;
-use crate::proto::inline::Thresholds;
 use crate::proto::legacy::padded::room;
-use crate::proto::requester::plan::Plan;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::v1::begin_padded;
@@ -28,33 +26,24 @@ pub(super) struct Place {
     pad: u32,
 }
 
-/// Returns where the padding of a call goes, if it gets any.
+/// Returns where the padding of a call without chunks goes, if it gets any.
 #[inline(always)]
-pub(super) fn place(
-    ep: &Endpoint,
-    (plan, thresholds): (&Plan, &Thresholds),
-    rqst: &Rqst<'_, Client>,
-    call: &XdrBuf<'_>,
-) -> Option<Place> {
-    if call.page_len() == 0 || !plan.is_inline() {
+pub(super) fn place(ep: &Endpoint, rqst: &Rqst<'_, Client>, state: &State) -> Option<Place> {
+    if rqst.send_buf().page_len() == 0 {
         return None;
     }
-    find(ep, thresholds, rqst, call)
+    find(ep, rqst, state)
 }
 
 #[cold]
-fn find(
-    ep: &Endpoint,
-    thresholds: &Thresholds,
-    rqst: &Rqst<'_, Client>,
-    call: &XdrBuf<'_>,
-) -> Option<Place> {
+fn find(ep: &Endpoint, rqst: &Rqst<'_, Client>, state: &State) -> Option<Place> {
     let padding = ep.requester().legacy.padding()?;
+    let call = rqst.send_buf();
     let lens = (call.head_len(), call.page_len(), call.tail_len());
-    if rqst.data_touch() || !call.may_write() || !begins_payload(call) {
+    if rqst.data_touch() || !call.may_write() || !begins_payload(&call) {
         return None;
     }
-    let pad = room(&padding, lens, thresholds)?;
+    let pad = room(&padding, lens, &state.thresholds()?)?;
     Some(Place {
         align: padding.align(),
         pad,

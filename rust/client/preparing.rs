@@ -12,8 +12,9 @@
 
 use kernel::sync::{Arc, SpinLockGuard};
 
+use super::assemble::MarshalError;
 use super::endpoint::Endpoint;
-use super::marshal::{self, MarshalError};
+use super::marshal;
 use super::request::{Locked, Phase, Request, State};
 use super::transport::Client;
 use crate::observe::stats::Stats;

@@ -34,11 +34,13 @@ use crate::conn::live::Now;
 use crate::conn::traced;
 use crate::observe::stats::CallCounts;
 use crate::observe::trace;
+use crate::proto::inline::Thresholds;
+use crate::proto::requester::plan::Rooms;
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::Tag;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::xprt::reply::Parked;
-use crate::wire::Segment;
+use crate::wire::{Segment, Version};
 use crate::work::{Change, Once};
 
 /// No limit (`MAX_SCHEDULE_TIMEOUT`). CAST: it is the largest `long`.
@@ -153,6 +155,8 @@ pub(super) struct State {
     pub(super) xid: u32,
     /// The terms that the call was prepared under.
     pub(super) terms: Now,
+    /// How long messages may be under these terms, and with this send buffer.
+    pub(super) rooms: Rooms,
     /// In phase Sent: the reply has come when SUNRPC no longer waited for it. The peer has finished
     /// with the call, and counts its credit as free.
     pub(super) answered: bool,
@@ -259,7 +263,7 @@ impl Request {
     pub(super) fn begin_connection(&self, buf: SendBuf, epoch: u32) {
         let mut locked = self.lock();
         locked.state.epoch = epoch;
-        locked.state.out = Some(buf);
+        locked.state.set_buffer(buf);
     }
 
     /// Sets the connection, whose number the slot has got in [`Self::begin_connection`].
@@ -272,7 +276,7 @@ impl Request {
     pub(super) fn replace_buffer(&self, buf: SendBuf, ep: &Endpoint) {
         let mut locked = self.lock();
         if !ep.is_closed() && locked.state.epoch == ep.epoch() {
-            locked.state.out = Some(buf);
+            locked.state.set_buffer(buf);
         }
     }
 
@@ -291,7 +295,7 @@ impl Request {
         if ep.is_closed() || state.epoch != ep.epoch() || state.phase != Phase::Idle {
             return Some(buf);
         }
-        state.out.replace(buf)
+        state.set_buffer(buf)
     }
 
     /// Waits until no task prepares a call. Nothing new is prepared for a connection that was
@@ -329,6 +333,7 @@ impl State {
             epoch: 0,
             xid: 0,
             terms: Now::NEVER,
+            rooms: Rooms::new(&Thresholds::DEFAULT, MAX_SEGMENTS, false),
             answered: false,
             out: None,
             out_len: 0,
@@ -350,6 +355,7 @@ impl State {
             epoch: self.epoch,
             xid: self.xid,
             terms: Now::NEVER,
+            rooms: self.rooms,
             answered: false,
             out: None,
             out_len: 0,
@@ -362,6 +368,45 @@ impl State {
             parked: None,
             counts: self.counts,
         }
+    }
+
+    /// Gives the slot, which is idle, a send buffer. Returns the one that it had.
+    fn set_buffer(&mut self, buf: SendBuf) -> Option<SendBuf> {
+        // The next call finds out what fits.
+        self.terms = Now::NEVER;
+        self.out.replace(buf)
+    }
+
+    /// Sets the terms under which a call is prepared. `None`: there is no send buffer.
+    #[inline(always)]
+    pub(super) fn set_terms(&mut self, now: Now) -> Option<()> {
+        if self.terms == now {
+            return Some(());
+        }
+        self.change_terms(now)
+    }
+
+    #[cold]
+    fn change_terms(&mut self, now: Now) -> Option<()> {
+        self.terms = now;
+        let measured = self.thresholds();
+        match measured {
+            Some(thresholds) => self.rooms = Rooms::new(&thresholds, MAX_SEGMENTS, false),
+            None => self.terms = Now::NEVER,
+        }
+        measured.map(drop)
+    }
+
+    /// Returns the thresholds for a call, if there is a send buffer. A larger one may not have
+    /// reached the slot yet.
+    pub(super) fn thresholds(&self) -> Option<Thresholds> {
+        let capacity = self.out.as_ref()?.capacity();
+        let mut thresholds = self.terms.thresholds();
+        if thresholds.version == Version::Two {
+            // CAST: a buffer's length fits.
+            thresholds.client_to_server = thresholds.client_to_server.min(capacity as u32);
+        }
+        Some(thresholds)
     }
 
     /// Marks the regions whose LOCAL_INV has completed, or whose queue pair is drained: the peer

@@ -8,11 +8,11 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::assemble::MarshalError;
 use super::endpoint::Endpoint;
-use super::marshal::{self, MarshalError};
 use super::request::{Locked, Phase, Request, State};
 use super::transport::Client;
-use super::{preparing, replenish, session, traced};
+use super::{marshal, preparing, replenish, session, traced};
 use crate::conn;
 use crate::observe::trace;
 use crate::rdma::qp::PostError;

@@ -60,6 +60,13 @@ impl<'a> Payload<'a> {
         self.len
     }
 
+    /// Returns the number of pages in which the bytes are.
+    #[inline]
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(crate) fn pages(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Removes the first run of adjacent pages, and returns it. Returns `None` at the end, or if a
     /// page is missing.
     #[inline]

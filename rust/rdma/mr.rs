@@ -111,6 +111,14 @@ impl Mr {
         region.map(memory, direction, iova_high)
     }
 
+    /// Returns whether the region can map a payload of so many pages at once.
+    #[inline]
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(crate) fn takes_pages(&self, pages: usize) -> bool {
+        // CAST: `usize` has at least 32 bits.
+        pages <= self.region.shape.depth as usize
+    }
+
     /// Returns the R_key, which is the handle of the segment that describes the region.
     #[inline]
     pub(crate) fn rkey(&self) -> u32 {

@@ -21,9 +21,13 @@ use super::super::super::wire::ListProc;
 use super::super::inline::Thresholds;
 
 mod extent;
+mod forms;
+mod rooms;
 
 #[allow(unused_imports, reason = "named by the tests")]
 pub use extent::{Extent, Extents, Section};
+pub use forms::{Forms, SingleChunk};
+pub use rooms::Rooms;
 
 /// The encoded RPC call: lengths in bytes of a `struct xdr_buf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +58,7 @@ pub struct ReplyShape {
 }
 
 /// The conditions of the connection and the upper layer for a plan.
+#[allow(dead_code, reason = "for tests")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conditions {
     /// The connection's inline thresholds.
@@ -82,6 +87,21 @@ pub enum CallKind {
     PositionZero,
 }
 
+impl CallKind {
+    /// Returns the parts of a call that the Send carries after the header, in order. Empty for a
+    /// long call.
+    #[inline(always)]
+    pub const fn inline_parts(self, s: &CallShape) -> Extents {
+        match self {
+            Self::Inline => Extents::of(s.head_len, s.page_len, s.tail_len),
+            Self::ReadChunk { .. } => {
+                Extents::of(s.head_len, 0, s.tail_len).skip_in_tail(pad_of(s.page_len))
+            }
+            Self::PositionZero => Extents::EMPTY,
+        }
+    }
+}
+
 /// The memory that the call offers for the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyKind {
@@ -106,8 +126,7 @@ pub enum ReplyKind {
 ///   inline extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    call: CallKind,
-    reply: ReplyKind,
+    forms: Forms,
     call_shape: CallShape,
     reply_shape: ReplyShape,
 }
@@ -128,54 +147,57 @@ impl Plan {
     ///
     /// See [`PlanError`]. Neither occurs with thresholds of at least 1024 bytes, at most 16
     /// segments, and messages below 4 GiB.
-    //= 8166-3.5-1 does not fit inline
+    #[allow(dead_code, reason = "for tests")]
     pub fn new(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Result<Self, PlanError> {
-        let reply_kind = plan_reply(reply, cond)?;
-        let call_kind = plan_call(call, reply_kind, cond)?;
-        Ok(Self {
-            call: call_kind,
-            reply: reply_kind,
+        let rooms = Rooms::new(&cond.thresholds, cond.max_segs, cond.pad_write_chunks);
+        let forms = Forms::choose(call, reply, &rooms, || cond.data_touch)?;
+        Ok(Self::of(forms, call, reply))
+    }
+
+    /// Makes the plan of a call for which `forms` were chosen.
+    pub const fn of(forms: Forms, call: &CallShape, reply: &ReplyShape) -> Self {
+        Self {
+            forms,
             call_shape: *call,
             reply_shape: *reply,
-        })
+        }
+    }
+
+    /// Returns the forms of the call and its reply.
+    #[inline]
+    pub const fn forms(&self) -> Forms {
+        self.forms
     }
 
     /// Returns how the call's RPC message travels.
     #[inline]
     pub const fn call(&self) -> CallKind {
-        self.call
+        self.forms.call
     }
 
     /// Returns the memory that is offered for the reply.
     #[inline]
     pub const fn reply(&self) -> ReplyKind {
-        self.reply
+        self.forms.reply
     }
 
     /// Returns the message type that follows from the plan.
-    #[inline]
-    //= 5666-4-1 too long moves as a chunk
+    #[allow(dead_code, reason = "for tests")]
     pub const fn proc(&self) -> ListProc {
-        match self.call {
-            CallKind::PositionZero => ListProc::Nomsg,
-            _ => ListProc::Msg,
-        }
+        self.forms.proc()
     }
 
     /// Returns whether no memory has to be registered.
-    #[inline]
+    #[allow(dead_code, reason = "for tests")]
     pub const fn is_inline(&self) -> bool {
-        matches!(
-            (self.call, self.reply),
-            (CallKind::Inline, ReplyKind::Inline)
-        )
+        self.forms.is_inline()
     }
 
     /// Returns the parts of the call in the read chunk, in order. Empty when the call is inline.
     //= 5666-3.7-2 round-up not in a read chunk
     pub const fn read_chunk(&self) -> Extents {
         let s = &self.call_shape;
-        match self.call {
+        match self.forms.call {
             CallKind::Inline => Extents::EMPTY,
             // The chunk has the pages only. The tail starts with their XDR padding, which is not
             // sent.
@@ -184,23 +206,17 @@ impl Plan {
         }
     }
 
-    /// Returns the parts of the call that the Send carries after the header, in order. Empty for a
-    /// long call.
+    /// Returns the parts of the call that the Send carries after the header; see
+    /// [`CallKind::inline_parts`].
+    #[allow(dead_code, reason = "for tests")]
     pub const fn inline_call(&self) -> Extents {
-        let s = &self.call_shape;
-        match self.call {
-            CallKind::Inline => Extents::of(s.head_len, s.page_len, s.tail_len),
-            CallKind::ReadChunk { .. } => {
-                Extents::of(s.head_len, 0, s.tail_len).skip_in_tail(pad_of(s.page_len))
-            }
-            CallKind::PositionZero => Extents::EMPTY,
-        }
+        self.forms.call.inline_parts(&self.call_shape)
     }
 
     /// Returns the part of the receive buffer that is offered as a write chunk, if there is one.
     //= 5666-3.6-2 one chunk, for the pages
     pub const fn write_chunk(&self) -> Extents {
-        match self.reply {
+        match self.forms.reply {
             ReplyKind::WriteChunk { .. } => Extents::of(0, self.reply_shape.page_len, 0),
             ReplyKind::Inline | ReplyKind::ReplyChunk => Extents::EMPTY,
         }
@@ -211,96 +227,11 @@ impl Plan {
     //= 5666-5.2-1 reply chunk for the whole reply
     pub const fn reply_chunk(&self) -> Extents {
         let s = &self.reply_shape;
-        match self.reply {
+        match self.forms.reply {
             ReplyKind::ReplyChunk => Extents::of(s.head_len, s.page_len, s.tail_len),
             ReplyKind::Inline | ReplyKind::WriteChunk { .. } => Extents::EMPTY,
         }
     }
-}
-
-//= 5666-3.4-2 call may offer write chunks
-//= 5666-3.4-8 calls do not leave out write list
-//= 5666-3.8-6 replies have no read chunks
-fn plan_reply(s: &ReplyShape, cond: &Conditions) -> Result<ReplyKind, PlanError> {
-    let threshold = cond.thresholds.server_to_client;
-    let total = total(s.head_len, s.page_len, s.tail_len)?;
-    if fits(
-        threshold,
-        cond.thresholds.header_len(0, None, None),
-        total.max(s.buflen.into()),
-    ) {
-        return Ok(ReplyKind::Inline);
-    }
-    let pad = cond.pad_write_chunks && pad_of(s.page_len) != 0;
-    let header = cond
-        .thresholds
-        .header_len(0, Some(segments(cond, pad)), None);
-    let may = s.payload_in_pages && s.page_len != 0 && !cond.data_touch;
-    if may && fits(threshold, header, sum(s.head_len, s.tail_len)) {
-        return Ok(ReplyKind::WriteChunk { pad });
-    }
-    Ok(ReplyKind::ReplyChunk)
-}
-
-//= 5666-3.4-1 upper layer decides which data
-fn plan_call(s: &CallShape, reply: ReplyKind, cond: &Conditions) -> Result<CallKind, PlanError> {
-    let threshold = cond.thresholds.client_to_server;
-    let total = total(s.head_len, s.page_len, s.tail_len)?;
-    if fits(threshold, header_len(0, reply, cond), total) {
-        return Ok(CallKind::Inline);
-    }
-    // CAST: lossless where `usize` has 32 bits or more.
-    let header = header_len(cond.max_segs as usize, reply, cond);
-    if !fits(threshold, header, 0) {
-        return Err(PlanError::HeaderTooLong);
-    }
-    let may = s.payload_in_pages && s.page_len != 0 && !cond.data_touch && s.head_len % 4 == 0;
-    let rest = s.tail_len.saturating_sub(pad_of(s.page_len));
-    if may && fits(threshold, header, sum(s.head_len, rest)) {
-        return Ok(CallKind::ReadChunk {
-            position: s.head_len,
-        });
-    }
-    Ok(CallKind::PositionZero)
-}
-
-/// Returns the length of the call's header with `reads` read segments and the chunk that `reply`
-/// adds.
-fn header_len(reads: usize, reply: ReplyKind, cond: &Conditions) -> usize {
-    let (write, reply) = match reply {
-        ReplyKind::Inline => (None, None),
-        ReplyKind::WriteChunk { pad } => (Some(segments(cond, pad)), None),
-        ReplyKind::ReplyChunk => (None, Some(segments(cond, false))),
-    };
-    cond.thresholds.header_len(reads, write, reply)
-}
-
-fn segments(cond: &Conditions, pad: bool) -> usize {
-    // CAST: lossless where `usize` has 32 bits or more.
-    (cond.max_segs as usize).saturating_add(usize::from(pad))
-}
-
-/// Returns whether `header` and `message` bytes together are within `threshold`.
-#[inline]
-fn fits(threshold: u32, header: usize, message: u64) -> bool {
-    // CAST: widening; `usize` has at most 64 bits.
-    message.saturating_add(header as u64) <= threshold.into()
-}
-
-/// Returns the length of a message, which must be below 4 GiB.
-#[inline]
-fn total(head: u32, pages: u32, tail: u32) -> Result<u64, PlanError> {
-    let total = u64::from(pages).wrapping_add(sum(head, tail));
-    if total > u32::MAX.into() {
-        return Err(PlanError::MessageTooLong);
-    }
-    Ok(total)
-}
-
-/// Returns the sum of two lengths.
-#[inline]
-fn sum(a: u32, b: u32) -> u64 {
-    u64::from(a).wrapping_add(b.into())
 }
 
 /// Returns the bytes of XDR padding after `len` bytes of opaque data (RFC 4506 section 4.9).

@@ -85,24 +85,34 @@ unsafe impl Memory for Payload<'_> {
             set(entry, piece.page(), piece.offset(), piece.len());
             return (1, piece.len());
         }
-        let part = self.split_front(shape.depth);
-        let mut runs = part.runs(shape.longest_pages);
-        let mut used = 0;
-        for (entry, run) in entries.iter_mut().zip(&mut runs) {
-            set(entry, run.first, 0, run.len());
-            used += 1;
-        }
-        if !runs.is_done() || !trim(entries, used, &part) {
-            return (0, 0);
-        }
-        // CAST: a region has fewer than 2^31 pages.
-        (used as i32, part.len())
+        fill_runs(self, entries, shape)
     }
 
     #[inline]
     fn is_empty(&mut self) -> bool {
         Payload::is_empty(self)
     }
+}
+
+/// Implements [`Memory::fill`] for a payload in several pages.
+#[inline(never)]
+fn fill_runs(
+    payload: &mut Payload<'_>,
+    entries: &mut [bindings::scatterlist],
+    shape: Shape,
+) -> (i32, u32) {
+    let part = payload.split_front(shape.depth);
+    let mut runs = part.runs(shape.longest_pages);
+    let mut used = 0;
+    for (entry, run) in entries.iter_mut().zip(&mut runs) {
+        set(entry, run.first, 0, run.len());
+        used += 1;
+    }
+    if !runs.is_done() || !trim(entries, used, &part) {
+        return (0, 0);
+    }
+    // CAST: a region has fewer than 2^31 pages.
+    (used as i32, part.len())
 }
 
 /// The memory of a chunk: a payload, or any pieces. With one type for both, a caller has its code

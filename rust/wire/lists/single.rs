@@ -4,8 +4,9 @@
 //!
 //! State: live.
 //!
-//! They have one encoding only, so a few comparisons recognize them. [`Lists::decode`] decodes them
-//! as well.
+//! They have one encoding only, so a few comparisons recognize them, and a few stores write them.
+//! [`Lists::decode`] decodes them as well, and the writers of [`encode`](super::super::encode)
+//! write the same.
 
 use super::{Lists, ReadSegment, Segment};
 
@@ -14,6 +15,10 @@ pub(in super::super) const LEN: usize = 36;
 
 /// Bytes of a write chunk of one segment, including the word that announces it.
 const WRITE_CHUNK: usize = 8 + Segment::LEN;
+
+/// What stands before the segment of a single write chunk: an absent read list, the word that
+/// announces a chunk, and the number of its segments.
+const ONE_WRITE: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1];
 
 impl<'a> Lists<'a> {
     /// Returns the lists that these bytes encode, and their only segment, if that is in the read
@@ -38,12 +43,10 @@ impl<'a> Lists<'a> {
     /// list. Returns `None` for all other bytes, well-formed or not.
     #[inline(always)]
     pub(in super::super) fn one_write(bytes: &'a [u8; LEN]) -> Option<(Self, Segment)> {
-        // An absent read list, the word that announces a chunk, and the number of its segments.
-        const HEAD: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1];
         let (_, rest) = bytes.split_first_chunk::<4>()?;
         let (chunk, absent) = rest.split_first_chunk::<WRITE_CHUNK>()?;
         let absent = u64::from_ne_bytes(*absent.first_chunk()?) == 0;
-        if bytes.first_chunk() != Some(&HEAD) || !absent {
+        if bytes.first_chunk() != Some(&ONE_WRITE) || !absent {
             return None;
         }
         // INVARIANT: the bytes are the word 1, the count 1, and one segment.
@@ -70,4 +73,32 @@ impl<'a> Lists<'a> {
         let one = u32::from_be_bytes([*n0, *n1, *n2, *n3]) == 1;
         (one && self.reply.is_none()).then(|| Segment::from_bytes(segment))
     }
+}
+
+/// Writes lists with a read segment and nothing else. It returns `Some`: the lengths fit.
+#[inline(always)]
+pub(in super::super) fn put_read(
+    dest: &mut [u8; LEN],
+    position: u32,
+    segment: Segment,
+) -> Option<()> {
+    let (entry, absent) = dest.split_first_chunk_mut::<{ ReadSegment::LEN }>()?;
+    let (begin, target) = entry.split_first_chunk_mut()?;
+    // The compiler stores two words with one instruction.
+    *begin = (1 << 32 | u64::from(position)).to_be_bytes();
+    *target.first_chunk_mut()? = segment.to_bytes();
+    *absent.first_chunk_mut()? = [0; 12];
+    Some(())
+}
+
+/// Writes lists with a write chunk of one segment and nothing else. It returns `Some`: the lengths
+/// fit.
+#[inline(always)]
+pub(in super::super) fn put_write(dest: &mut [u8; LEN], segment: Segment) -> Option<()> {
+    let (begin, rest) = dest.split_first_chunk_mut()?;
+    let (target, absent) = rest.split_first_chunk_mut()?;
+    *begin = ONE_WRITE;
+    *target = segment.to_bytes();
+    *absent.first_chunk_mut()? = [0; 8];
+    Some(())
 }

@@ -3,7 +3,8 @@
 //! Messages with one chunk of one segment, and messages that are almost such ones.
 
 use super::super::{
-    peek, Brief, Direction, Limits, Lists, Message, OneSegment, ReadSegment, Segment, Version,
+    peek, Brief, Direction, EncodeError, Limits, ListProc, Lists, Message, OneSegment,
+    ReadListWriter, ReadSegment, Segment, Version,
 };
 use super::ensure;
 
@@ -75,6 +76,7 @@ pub fn check() -> Check {
         check_read(version)?;
         check_write(version)?;
         check_others(version)?;
+        check_written(version)?;
     }
     check_brief()
 }
@@ -158,6 +160,59 @@ fn check_others(version: Version) -> Check {
             Version::Two => Version::One,
         };
         ensure!(!is_split(other, bytes), "single: another version");
+    }
+    Ok(())
+}
+
+/// Begins the header of [`message`].
+fn begin(buf: &mut [u8], version: Version) -> Result<ReadListWriter<'_>, EncodeError> {
+    version.begin(buf, 7, 32, Direction::Reply, ListProc::Msg)
+}
+
+/// Writes lists with one read segment, or with one write chunk of one segment, as lists of any
+/// length are written.
+fn write_any(buf: &mut [u8], version: Version, read: bool) -> Result<usize, EncodeError> {
+    let mut lists = begin(buf, version)?;
+    if read {
+        lists.segment(8, SEGMENT)?;
+        return lists.finish();
+    }
+    let mut chunk = lists.write_list()?.chunk()?;
+    chunk.segment(SEGMENT)?;
+    chunk.end().finish()
+}
+
+/// Writes the same lists at once.
+fn write_single(buf: &mut [u8], version: Version, read: bool) -> Result<usize, EncodeError> {
+    let lists = begin(buf, version)?;
+    if read {
+        lists.only_read(8, SEGMENT)
+    } else {
+        lists.only_write(SEGMENT)
+    }
+}
+
+/// Lists of one segment are written as any lists are, into a buffer of any length.
+fn check_written(version: Version) -> Check {
+    for (words, read) in [(&READ, true), (&WRITE, false)] {
+        let mut buf = [0; BUF];
+        let bytes = message(&mut buf, version, 0, words)?;
+        let (mut one, mut any) = ([0xff; BUF], [0xff; BUF]);
+        let len = write_single(&mut one, version, read);
+        // The vector ends with two words of the RPC message.
+        ensure!(len == Ok(bytes.len().saturating_sub(8)), "single: length");
+        ensure!(
+            len == write_any(&mut any, version, read),
+            "single: same length"
+        );
+        ensure!(one == any, "single: same bytes");
+        let header = one.get(..len.unwrap_or_default()).ok_or("buffer")?;
+        ensure!(bytes.starts_with(header), "single: written");
+        for room in 0..bytes.len().saturating_sub(8) {
+            let short = one.get_mut(..room).ok_or("buffer")?;
+            let refused = write_single(short, version, read);
+            ensure!(refused == Err(EncodeError::NoRoom), "single: no room");
+        }
     }
     Ok(())
 }

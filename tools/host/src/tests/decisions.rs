@@ -11,7 +11,7 @@ use crate::proto::credits::Credits;
 use crate::proto::inline::Thresholds;
 use crate::proto::requester::credits::Flow;
 use crate::proto::requester::plan::{
-    CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape,
+    CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape, SingleChunk,
 };
 use crate::proto::requester::reply::{check, check_lists, Offer, Outcome, Violation};
 use crate::wire::v1::len;
@@ -139,6 +139,39 @@ proptest! {
         let room = u64::from(cond.thresholds.server_to_client) - min;
         let inline = total.max(u64::from(reply.buflen)) <= room;
         prop_assert_eq!(inline, plan.reply() == ReplyKind::Inline);
+    }
+
+    /// A single chunk is one payload in pages, and the call has no other chunk.
+    #[test]
+    fn single_chunk_is_the_only_one(
+        call in call_shape(),
+        reply in reply_shape(),
+        cond in conditions(),
+    ) {
+        let Ok(plan) = Plan::new(&call, &reply, &cond) else { return Ok(()) };
+        let (read, write) = (plan.read_chunk(), plan.write_chunk());
+        match plan.forms().single_chunk() {
+            Some(SingleChunk::Read { position }) => {
+                prop_assert_eq!(plan.call(), CallKind::ReadChunk { position });
+                prop_assert!(read.is_payload() && read.len() == call.page_len);
+                prop_assert!(write.is_empty() && plan.reply_chunk().is_empty());
+            }
+            Some(SingleChunk::Write) => {
+                prop_assert_eq!(plan.call(), CallKind::Inline);
+                prop_assert!(write.is_payload() && write.len() == reply.page_len);
+                prop_assert!(read.is_empty() && plan.reply_chunk().is_empty());
+                prop_assert!(!cond.pad_write_chunks || reply.page_len % 4 == 0);
+            }
+            None => {
+                let padded = plan.reply() == ReplyKind::WriteChunk { pad: true };
+                let chunks = [read, write, plan.reply_chunk()];
+                let payloads = chunks.iter().filter(|chunk| chunk.is_payload()).count();
+                let others = chunks.iter().filter(|chunk| !chunk.is_empty()).count() - payloads;
+                let reply = plan.reply() == ReplyKind::ReplyChunk;
+                let long = plan.call() == CallKind::PositionZero;
+                prop_assert!(payloads != 1 || others != 0 || padded || reply || long);
+            }
+        }
     }
 
     /// Checks that the limit stays within 1..=max, and that no more messages are sent than the

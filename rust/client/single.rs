@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls whose only chunk is one payload in pages, and fits in one memory region: the usual READ
+//! and WRITE. [`super::marshal`] has the way of any other call.
+
+use kernel::prelude::*;
+
+use super::assemble::{account, begin, copy_inline, MarshalError};
+use super::endpoint::Endpoint;
+use super::register::RegisterError;
+use super::request::{Offered, State};
+use super::traced;
+use super::transport::Client;
+use crate::conn;
+use crate::observe::trace;
+use crate::proto::requester::plan::{Forms, SingleChunk};
+use crate::rdma::mr::{Direction, Kind, Mr};
+use crate::sunrpc::xprt::rqst::Rqst;
+use crate::wire::{ReadSegment, Segment};
+
+/// Prepares a call whose only chunk is a payload, if one region takes it. Returns whether it did;
+/// otherwise nothing was done. After a failure the caller gives the region back.
+///
+/// # Errors
+///
+/// See [`MarshalError`].
+#[inline(always)]
+pub(super) fn marshal(
+    ep: &Endpoint,
+    rqst: &Rqst<'_, Client>,
+    forms: Forms,
+    state: &mut State,
+) -> Result<bool, MarshalError> {
+    let Some(chunk) = forms.single_chunk() else {
+        return Ok(false);
+    };
+    let Some((segment, nents)) = map(ep, rqst, chunk, state)? else {
+        return Ok(false);
+    };
+    let task = traced::task(rqst);
+    let header = begin(ep, rqst, forms, state.terms.version(), &mut state.out)?;
+    let header = match chunk {
+        SingleChunk::Read { position } => {
+            let entry = ReadSegment { position, segment };
+            trace::chunk_read(task, &entry, nents, true);
+            header.only_read(position, segment)?
+        }
+        SingleChunk::Write => {
+            trace::chunk_write(task, &segment, nents, true);
+            let len = header.only_write(segment)?;
+            offer(state, segment)?;
+            len
+        }
+    };
+    copy_inline(forms.call, &rqst.send_buf(), header, state)?;
+    account(forms, rqst, header, state);
+    Ok(true)
+}
+
+/// Notes the segment that the call offers for the payload of its reply.
+#[inline(always)]
+fn offer(state: &mut State, segment: Segment) -> Result<(), MarshalError> {
+    state.offer = Offered::WriteChunk;
+    let noted = state.offered.push_within_capacity(segment);
+    noted.map_err(|_| MarshalError::Impossible(EMSGSIZE))
+}
+
+/// Maps the payload of a call. Returns the segment, and the number of pieces that it has. `None`:
+/// nothing was mapped.
+#[inline(always)]
+fn map(
+    ep: &Endpoint,
+    rqst: &Rqst<'_, Client>,
+    chunk: SingleChunk,
+    state: &mut State,
+) -> Result<Option<(Segment, u32)>, MarshalError> {
+    let (memory, direction) = match chunk {
+        SingleChunk::Read { .. } if !ep.requester().legacy.may_offer_read_chunks() => {
+            return Ok(None)
+        }
+        SingleChunk::Read { .. } => (rqst.send_buf(), Direction::ToPeer),
+        SingleChunk::Write => (rqst.recv_buf(), Direction::FromPeer),
+    };
+    let mut payload = memory.payload();
+    let Some(mut region) = take(ep, state, payload.pages()) else {
+        return Ok(None);
+    };
+    let done = region
+        .map(&mut payload, direction, rqst.xid())
+        .inspect(|_| trace::mr_map(traced::task(rqst), conn::traced::region(&region)));
+    let mapped = (conn::traced::segment(&region), region.nents());
+    let kept = state.regions.push_within_capacity(region);
+    kept.map_err(|_| MarshalError::Impossible(EMSGSIZE))?;
+    done.map_err(RegisterError::Map)?;
+    Ok(Some(mapped))
+}
+
+/// Takes an idle region that can map so many pages, if there is one.
+#[inline(always)]
+fn take(ep: &Endpoint, state: &mut State, pages: usize) -> Option<Mr> {
+    let region = state.spare.take().or_else(|| ep.pools.get(Kind::Plain))?;
+    if region.takes_pages(pages) {
+        return Some(region);
+    }
+    state.spare = Some(region);
+    None
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which form a call and its reply have.
+//!
+//! State: live.
+
+use super::super::super::super::wire::ListProc;
+use super::rooms::Rooms;
+use super::{pad_of, CallKind, CallShape, PlanError, ReplyKind, ReplyShape};
+
+/// The forms of a call and of its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forms {
+    /// How the call's RPC message travels.
+    pub call: CallKind,
+    /// The memory that the call offers for the reply.
+    pub reply: ReplyKind,
+}
+
+/// The only chunk of a call, which is for one payload in pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SingleChunk {
+    /// A read chunk for the pages of the call.
+    Read {
+        /// Position of the chunk in the XDR stream, in bytes.
+        position: u32,
+    },
+    /// A write chunk for the pages of the reply.
+    Write,
+}
+
+impl Forms {
+    /// Chooses the forms of a call. `data_touch` is called if it matters; see
+    /// [`Conditions`](super::Conditions).
+    ///
+    /// # Errors
+    ///
+    /// See [`Plan::new`](super::Plan::new).
+    //= 8166-3.5-1 does not fit inline
+    #[inline(always)]
+    pub fn choose(
+        call: &CallShape,
+        reply: &ReplyShape,
+        rooms: &Rooms,
+        data_touch: impl Fn() -> bool,
+    ) -> Result<Self, PlanError> {
+        let reply = reply_form(reply, rooms, &data_touch)?;
+        let call = call_form(call, reply, rooms, &data_touch)?;
+        Ok(Self { call, reply })
+    }
+
+    /// Returns the message type that follows from the form of the call.
+    #[inline]
+    //= 5666-4-1 too long moves as a chunk
+    pub const fn proc(&self) -> ListProc {
+        match self.call {
+            CallKind::PositionZero => ListProc::Nomsg,
+            _ => ListProc::Msg,
+        }
+    }
+
+    /// Returns whether no memory has to be registered.
+    #[inline]
+    pub const fn is_inline(&self) -> bool {
+        matches!(
+            (self.call, self.reply),
+            (CallKind::Inline, ReplyKind::Inline)
+        )
+    }
+
+    /// Returns the only chunk of the call, if it has one, which is for one payload in pages.
+    #[inline(always)]
+    pub const fn single_chunk(&self) -> Option<SingleChunk> {
+        match (self.call, self.reply) {
+            (CallKind::ReadChunk { position }, ReplyKind::Inline) => {
+                Some(SingleChunk::Read { position })
+            }
+            (CallKind::Inline, ReplyKind::WriteChunk { pad: false }) => Some(SingleChunk::Write),
+            _ => None,
+        }
+    }
+}
+
+//= 5666-3.4-2 call may offer write chunks
+//= 5666-3.4-8 calls do not leave out write list
+//= 5666-3.8-6 replies have no read chunks
+#[inline(always)]
+fn reply_form(
+    s: &ReplyShape,
+    rooms: &Rooms,
+    data_touch: impl Fn() -> bool,
+) -> Result<ReplyKind, PlanError> {
+    let total = total(s.head_len, s.page_len, s.tail_len)?;
+    if rooms.reply.takes(total.max(s.buflen.into())) {
+        return Ok(ReplyKind::Inline);
+    }
+    let pad = rooms.pad_write_chunks && pad_of(s.page_len) != 0;
+    let may = s.payload_in_pages && s.page_len != 0 && !data_touch();
+    if may && rooms.written(pad).takes(sum(s.head_len, s.tail_len)) {
+        return Ok(ReplyKind::WriteChunk { pad });
+    }
+    Ok(ReplyKind::ReplyChunk)
+}
+
+//= 5666-3.4-1 upper layer decides which data
+#[inline(always)]
+fn call_form(
+    s: &CallShape,
+    reply: ReplyKind,
+    rooms: &Rooms,
+    data_touch: impl Fn() -> bool,
+) -> Result<CallKind, PlanError> {
+    let room = rooms.calls(reply);
+    if room
+        .inline
+        .takes(total(s.head_len, s.page_len, s.tail_len)?)
+    {
+        return Ok(CallKind::Inline);
+    }
+    if !room.read.takes(0) {
+        return Err(PlanError::HeaderTooLong);
+    }
+    let may = s.payload_in_pages && s.page_len != 0 && s.head_len % 4 == 0 && !data_touch();
+    let rest = s.tail_len.saturating_sub(pad_of(s.page_len));
+    if may && room.read.takes(sum(s.head_len, rest)) {
+        return Ok(CallKind::ReadChunk {
+            position: s.head_len,
+        });
+    }
+    Ok(CallKind::PositionZero)
+}
+
+/// Returns the length of a message, which must be below 4 GiB.
+#[inline(always)]
+fn total(head: u32, pages: u32, tail: u32) -> Result<u64, PlanError> {
+    let total = u64::from(pages).wrapping_add(sum(head, tail));
+    if total > u32::MAX.into() {
+        return Err(PlanError::MessageTooLong);
+    }
+    Ok(total)
+}
+
+/// Returns the sum of two lengths.
+#[inline(always)]
+fn sum(a: u32, b: u32) -> u64 {
+    u64::from(a).wrapping_add(b.into())
+}

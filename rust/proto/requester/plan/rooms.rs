@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How long messages may be beside each header that a plan can lead to. This depends on a
+//! connection's terms alone, so it need not be computed for each call.
+//!
+//! State: live.
+
+use super::super::super::inline::Thresholds;
+use super::ReplyKind;
+
+/// The longest message beside a header, in bytes; negative if the header alone is too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room(i64);
+
+impl Room {
+    fn new(threshold: u32, header: usize) -> Self {
+        let header = i64::try_from(header).unwrap_or(i64::MAX);
+        Self(i64::from(threshold).saturating_sub(header))
+    }
+
+    /// Returns whether a message of `len` bytes fits. `len` is a sum of a few 32-bit numbers.
+    #[inline(always)]
+    pub(super) const fn takes(self, len: u64) -> bool {
+        // CAST: `len` has far less than 63 bits.
+        len as i64 <= self.0
+    }
+}
+
+/// The longest calls whose header has the same chunk for the reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Calls {
+    /// Without a read list.
+    pub(super) inline: Room,
+    /// With a read list of the most segments.
+    pub(super) read: Room,
+}
+
+/// The rooms beside all headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rooms {
+    /// For a reply without chunks.
+    pub(super) reply: Room,
+    /// For a reply that returns a write chunk without and with padding.
+    written: (Room, Room),
+    /// For a call that offers nothing for its reply.
+    none: Calls,
+    /// For a call with a write chunk without and with padding.
+    write: (Calls, Calls),
+    /// For a call with a reply chunk.
+    reply_chunk: Calls,
+    /// See [`Conditions`](super::Conditions).
+    pub(super) pad_write_chunks: bool,
+}
+
+impl Rooms {
+    /// Computes the rooms of a connection with these thresholds. The chunks of a call have at most
+    /// `max_segs` segments each, and one more if they need padding.
+    pub fn new(thresholds: &Thresholds, max_segs: u32, pad_write_chunks: bool) -> Self {
+        // CAST: lossless where `usize` has 32 bits or more.
+        let (segs, t) = (max_segs as usize, thresholds);
+        let more = segs.saturating_add(1);
+        let call = |write, reply| Calls {
+            inline: Room::new(t.client_to_server, t.header_len(0, write, reply)),
+            read: Room::new(t.client_to_server, t.header_len(segs, write, reply)),
+        };
+        let reply = |write| Room::new(t.server_to_client, t.header_len(0, write, None));
+        Self {
+            reply: reply(None),
+            written: (reply(Some(segs)), reply(Some(more))),
+            none: call(None, None),
+            write: (call(Some(segs), None), call(Some(more), None)),
+            reply_chunk: call(None, Some(segs)),
+            pad_write_chunks,
+        }
+    }
+
+    /// Returns the room for the reply beside a write chunk.
+    #[inline(always)]
+    pub(super) const fn written(&self, pad: bool) -> Room {
+        if pad {
+            self.written.1
+        } else {
+            self.written.0
+        }
+    }
+
+    /// Returns the rooms for a call that offers `reply`.
+    #[inline(always)]
+    pub(super) const fn calls(&self, reply: ReplyKind) -> &Calls {
+        match reply {
+            ReplyKind::Inline => &self.none,
+            ReplyKind::WriteChunk { pad: false } => &self.write.0,
+            ReplyKind::WriteChunk { pad: true } => &self.write.1,
+            ReplyKind::ReplyChunk => &self.reply_chunk,
+        }
+    }
+}
