@@ -182,7 +182,7 @@ impl<R, O: Owner> Shared<R, O> {
     /// by the completion worker only, which handles one message after the other.
     #[inline]
     pub(super) fn is_first_message(&self) -> bool {
-        let first = !self.established.load(Relaxed);
+        let first = !self.established.read_once();
         if first {
             self.established.store(true, Relaxed);
         }

@@ -12,6 +12,7 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 use super::call::Call;
 use crate::proto::responder::call;
 use crate::proto::responder::grant::{Excess, Grant};
+use crate::work::Once;
 
 /// Calls beyond the grant that are served all the same.
 pub(super) const SPARE: u32 = 16;
@@ -148,6 +149,6 @@ impl Calls {
     /// Returns the number of operations that wait for room on the send queue. Any context.
     #[inline]
     pub(super) fn parked(&self) -> u32 {
-        self.parked.load(Relaxed)
+        self.parked.read_once()
     }
 }

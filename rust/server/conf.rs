@@ -61,11 +61,5 @@ fn write(ep: &Endpoint, call: &Call<'_>, answer: &Answer) -> Result<Outgoing> {
         .get_mut(at..len)
         .ok_or(EMSGSIZE)?
         .copy_from_slice(answer.bytes());
-    Ok(Outgoing {
-        buf,
-        len,
-        source: None,
-        long: false,
-        rkey: None,
-    })
+    Ok(Outgoing::inline(buf, len))
 }

@@ -6,6 +6,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 
 use crate::proto::inline::Thresholds;
 use crate::wire::Version;
+use crate::work::Once;
 
 /// What a connection has agreed on with this protocol.
 pub(super) struct Configured {
@@ -52,7 +53,7 @@ impl Configured {
     /// private data, which is what the client said before. Version two has other ways to say it.
     #[inline]
     pub(super) fn apply(&self, terms: Thresholds) -> Thresholds {
-        match (self.max_reply.load(Relaxed), terms.version) {
+        match (self.max_reply.read_once(), terms.version) {
             (0, _) | (_, Version::Two) => terms,
             (server_to_client, Version::One) => Thresholds {
                 server_to_client,

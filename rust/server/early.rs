@@ -39,6 +39,7 @@ pub(super) fn fetch(conn: &Conn, qp: &QueuePair, message: &Incoming<'_>) -> bool
 }
 
 /// Prepares to fetch the call in a message.
+#[inline(always)]
 fn prepare(fetcher: &Fetcher<'_>, message: &Incoming<'_>) -> Option<KBox<Call>> {
     let role = fetcher.role;
     // The calls that wait for pages come first.

@@ -109,6 +109,19 @@ impl Endpoint {
         }
     }
 
+    /// Posts a message without RDMA Writes as [`Self::send`] does.
+    #[inline(always)]
+    pub(super) fn send_inline(&self, buf: SendBuf, len: usize) {
+        if self
+            .role()
+            .flights
+            .send_inline(self.qp(), buf, len)
+            .is_err()
+        {
+            self.shared().force_close();
+        }
+    }
+
     /// Has a worker close the connection and drop `this`.
     pub(super) fn close_later(this: Arc<Self>, service: &Service) {
         // The queue refuses an item that is queued already, and that one suffices.

@@ -50,6 +50,18 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
+    /// Makes a message without RDMA Writes that invalidates nothing.
+    #[inline]
+    pub(super) fn inline(buf: SendBuf, len: usize) -> Self {
+        Self {
+            buf,
+            len,
+            source: None,
+            long: false,
+            rkey: None,
+        }
+    }
+
     /// Traces that the message was posted.
     #[inline]
     fn trace_posted<C: Completions>(&self, qp: &Qp<C>, tag: Tag) {
@@ -94,9 +106,8 @@ enum Parked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Broken;
 
-/// What became of an operation.
-enum Outcome {
-    Posted,
+/// An operation that was not posted.
+enum Refused {
     /// There is no room on the send queue, or no slot.
     Full(Parked),
     /// The connection has failed.
@@ -168,14 +179,31 @@ impl Flights {
     #[inline(always)]
     pub(super) fn send<C: Completions>(&self, qp: &Qp<C>, out: Outgoing) -> Result<(), Broken> {
         let mut state = self.state.lock();
-        let outcome = match state.parked.is_empty() {
+        let posted = match state.parked.is_empty() {
             true => state.post_reply(qp, out),
-            false => Outcome::Full(Parked::Reply(out)),
+            false => Err(Refused::Full(Parked::Reply(out))),
         };
-        match outcome {
-            Outcome::Posted => Ok(()),
-            outcome => self.not_posted(qp, state, outcome),
-        }
+        posted.or_else(|refused| self.not_posted(qp, state, refused))
+    }
+
+    /// Posts a message without RDMA Writes, or parks it.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`]: the message was dropped.
+    #[inline(always)]
+    pub(super) fn send_inline<C: Completions>(
+        &self,
+        qp: &Qp<C>,
+        buf: SendBuf,
+        len: usize,
+    ) -> Result<(), Broken> {
+        let mut state = self.state.lock();
+        let posted = match state.parked.is_empty() {
+            true => state.post_inline(qp, buf, len),
+            false => Err(Refused::Full(Parked::Reply(Outgoing::inline(buf, len)))),
+        };
+        posted.or_else(|refused| self.not_posted(qp, state, refused))
     }
 
     /// Posts the RDMA Reads of a call, or parks them.
@@ -186,14 +214,11 @@ impl Flights {
     #[inline(always)]
     pub(super) fn pull<C: Completions>(&self, qp: &Qp<C>, call: KBox<Call>) -> Result<(), Broken> {
         let mut state = self.state.lock();
-        let outcome = match state.parked.is_empty() {
+        let posted = match state.parked.is_empty() {
             true => state.post_pull(qp, call),
-            false => Outcome::Full(Parked::Pull(call)),
+            false => Err(Refused::Full(Parked::Pull(call))),
         };
-        match outcome {
-            Outcome::Posted => Ok(()),
-            outcome => self.not_posted(qp, state, outcome),
-        }
+        posted.or_else(|refused| self.not_posted(qp, state, refused))
     }
 
     /// Parks or drops an operation that was not posted.
@@ -202,15 +227,14 @@ impl Flights {
         &self,
         qp: &Qp<C>,
         mut state: SpinLockGuard<'_, State>,
-        outcome: Outcome,
+        refused: Refused,
     ) -> Result<(), Broken> {
-        let refused = match outcome {
-            Outcome::Posted => return Ok(()),
-            Outcome::Full(operation) => self.park(qp, &mut state, operation),
-            Outcome::Broken(operation) => Some(operation),
+        let dropped = match refused {
+            Refused::Full(operation) => self.park(qp, &mut state, operation),
+            Refused::Broken(operation) => Some(operation),
         };
         drop(state);
-        match refused {
+        match dropped {
             // The device may have made room between the two steps.
             None => self.resume(qp).map(drop),
             // The operation is dropped after the lock was released.
@@ -248,16 +272,16 @@ impl Flights {
         let mut broken = None;
         while let Some(operation) = state.parked.pop() {
             match state.post(qp, operation) {
-                Outcome::Posted => {
+                Ok(()) => {
                     trace::server::sq_retry(traced::cid(qp, u32::MAX), traced::send_queue(qp));
                 }
-                Outcome::Full(operation) => {
+                Err(Refused::Full(operation)) => {
                     // The place that it has left is free.
                     let refused = state.parked.push_front(operation);
                     debug_assert!(refused.is_ok());
                     break;
                 }
-                Outcome::Broken(operation) => {
+                Err(Refused::Broken(operation)) => {
                     broken = Some(operation);
                     break;
                 }
@@ -335,7 +359,7 @@ impl Flights {
 impl State {
     /// Posts an operation that was parked.
     #[cold]
-    fn post<C: Completions>(&mut self, qp: &Qp<C>, operation: Parked) -> Outcome {
+    fn post<C: Completions>(&mut self, qp: &Qp<C>, operation: Parked) -> Result<(), Refused> {
         match operation {
             Parked::Reply(out) => self.post_reply(qp, out),
             Parked::Pull(call) => self.post_pull(qp, call),
@@ -343,11 +367,11 @@ impl State {
     }
 
     #[inline(always)]
-    fn post_reply<C: Completions>(&mut self, qp: &Qp<C>, mut out: Outgoing) -> Outcome {
+    fn post_reply<C: Completions>(&mut self, qp: &Qp<C>, mut out: Outgoing) -> Result<(), Refused> {
         let slot = match &out.source {
             None => None,
             Some(_) => match self.free.pop() {
-                None => return Outcome::Full(Parked::Reply(out)),
+                None => return Err(Refused::Full(Parked::Reply(out))),
                 slot => slot,
             },
         };
@@ -356,7 +380,7 @@ impl State {
         let posted = qp.post_reply(tag, source, &mut out.buf, out.len, out.rkey, signal);
         if let Err(error) = posted {
             self.give_back(slot);
-            return outcome(qp, tag, error, Parked::Reply(out));
+            return Err(refused(qp, tag, error, Parked::Reply(out)));
         }
         out.trace_posted(qp, tag);
         if let (Some(slot), Some(source)) = (slot, out.source) {
@@ -364,22 +388,44 @@ impl State {
         }
         // Without room the buffer is freed once the device has finished with it.
         let _ = self.sent.push(out.buf);
-        Outcome::Posted
+        Ok(())
+    }
+
+    /// Posts a message without RDMA Writes, which needs no slot.
+    #[inline(always)]
+    fn post_inline<C: Completions>(
+        &mut self,
+        qp: &Qp<C>,
+        mut buf: SendBuf,
+        len: usize,
+    ) -> Result<(), Refused> {
+        if let Err(error) = qp.post_send(SEND, [], &mut buf, len, false) {
+            let out = Outgoing::inline(buf, len);
+            return Err(refused(qp, SEND, error, Parked::Reply(out)));
+        }
+        trace::server::post_send(traced::cid(qp, SEND.get()), 1, 0);
+        // Without room the buffer is freed once the device has finished with it.
+        let _ = self.sent.push(buf);
+        Ok(())
     }
 
     #[inline(always)]
-    fn post_pull<C: Completions>(&mut self, qp: &Qp<C>, mut call: KBox<Call>) -> Outcome {
+    fn post_pull<C: Completions>(
+        &mut self,
+        qp: &Qp<C>,
+        mut call: KBox<Call>,
+    ) -> Result<(), Refused> {
         let Some(slot) = self.free.pop() else {
-            return Outcome::Full(Parked::Pull(call));
+            return Err(Refused::Full(Parked::Pull(call)));
         };
         let tag = Tag::new(slot + FIRST);
         let pull = call.pull.as_mut().ok_or(PostError::Invalid);
         if let Err(error) = pull.and_then(|pull| pull.post(qp, tag)) {
             self.give_back(Some(slot));
-            return outcome(qp, tag, error, Parked::Pull(call));
+            return Err(refused(qp, tag, error, Parked::Pull(call)));
         }
         self.fill(slot, Flight::Pull(call));
-        Outcome::Posted
+        Ok(())
     }
 
     #[inline(always)]
@@ -398,15 +444,15 @@ impl State {
     }
 }
 
-/// Returns what becomes of an operation that could not be posted.
+/// Returns how an operation was refused that could not be posted.
 #[cold]
-fn outcome<C: Completions>(qp: &Qp<C>, tag: Tag, error: PostError, operation: Parked) -> Outcome {
+fn refused<C: Completions>(qp: &Qp<C>, tag: Tag, error: PostError, operation: Parked) -> Refused {
     if error == PostError::Full {
-        return Outcome::Full(operation);
+        return Refused::Full(operation);
     }
     let (cid, queue) = (traced::cid(qp, tag.get()), traced::send_queue(qp));
     trace::server::sq_post_err(cid, queue, Error::from(error).to_errno());
-    Outcome::Broken(operation)
+    Refused::Broken(operation)
 }
 
 /// Returns the lane in which the module's counters count for a connection.

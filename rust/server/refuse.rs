@@ -87,12 +87,5 @@ fn send(ep: &Endpoint, version: u32, (xid, credits): (u32, u32), error: ErrorBod
     let Ok((buf, len)) = written else {
         return ep.shared().force_close();
     };
-    let out = Outgoing {
-        buf,
-        len,
-        source: None,
-        long: false,
-        rkey: None,
-    };
-    ep.send(out);
+    ep.send(Outgoing::inline(buf, len));
 }

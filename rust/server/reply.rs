@@ -18,6 +18,7 @@ use crate::conn::traced;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
 use crate::proto::responder::reply::{self, Cannot, Plan, Range, Single};
+use crate::rdma::send::SendBuf;
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::wire::{Direction, ListProc, Lists, Version};
@@ -53,18 +54,27 @@ impl From<Cannot> for Unsent {
 pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
     let credits = ep.role().calls.answer(call);
-    let written = if call.lists().is_empty() {
-        write_inline(ep, &message, call, credits)
-    } else {
-        write_chunks(ep, &message, call, credits)
-    };
-    let mut out = match written {
-        Ok(out) => out,
-        Err(Unsent::Cannot(why)) if may_expose(ep, call) => {
-            return expose::send(ep, reply, why, credits);
+    if call.lists().is_empty() {
+        match write_inline(ep, &message, call, credits) {
+            Ok((buf, len)) => {
+                reply.keep();
+                ep.send_inline(buf, len);
+            }
+            Err(why) => return not_written(ep, reply, credits, why),
         }
-        Err(why) => return Err(unsent(ep, &message, call, credits, why)),
-    };
+    } else {
+        match write_chunks(ep, &message, call, credits) {
+            Ok(out) => send_chunks(ep, reply, out)?,
+            Err(why) => return not_written(ep, reply, credits, why),
+        }
+    }
+    session::replied(ep);
+    Ok(())
+}
+
+/// Sends the reply to a call with chunks.
+#[inline(always)]
+fn send_chunks(ep: &Endpoint, reply: Reply<'_, Call>, mut out: Outgoing) -> Result {
     match &mut out.source {
         Some(source) => {
             expose::take_pages(reply, source).inspect_err(|_| ep.shared().force_close())?
@@ -74,8 +84,17 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
         }
     }
     ep.send(out);
-    session::replied(ep);
     Ok(())
+}
+
+/// Sends a reply as a read chunk, if that is possible, after it could not be written for `why`.
+#[cold]
+fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: Unsent) -> Result {
+    let (message, call) = reply.parts();
+    match why {
+        Unsent::Cannot(why) if may_expose(ep, call) => expose::send(ep, reply, why, credits),
+        why => Err(unsent(ep, &message, call, credits, why)),
+    }
 }
 
 /// Returns whether the reply to a call may be a read chunk.
@@ -109,14 +128,15 @@ fn unsent(ep: &Endpoint, message: &XdrBuf<'_>, call: &Call, credits: u32, why: U
     }
 }
 
-/// Writes the reply to a call without chunks, all of which goes inline.
+/// Writes the reply to a call without chunks, all of which goes inline. It invalidates nothing:
+/// only chunks have R_keys. Returns the message and its length.
 #[inline]
 fn write_inline(
     ep: &Endpoint,
     message: &XdrBuf<'_>,
     call: &Call,
     credits: u32,
-) -> Result<Outgoing, Unsent> {
+) -> Result<(SendBuf, usize), Unsent> {
     let thresholds = thresholds(ep, call);
     // CAST: `usize` has at least 32 bits.
     let len = reply::inline_len(message.len(), &thresholds)? as usize;
@@ -128,14 +148,7 @@ fn write_inline(
     message.copy_to(0, bytes.get_mut(at..len).ok_or(EMSGSIZE)?)?;
     let cid = traced::cid(ep.qp(), call.receive());
     trace::server::send_pullup(cid, at, len.saturating_sub(at));
-    Ok(Outgoing {
-        buf,
-        len,
-        source: None,
-        long: false,
-        // Only chunks have R_keys.
-        rkey: None,
-    })
+    Ok((buf, len))
 }
 
 /// Writes what goes inline of the reply to a call with chunks, and prepares the RDMA Writes, if

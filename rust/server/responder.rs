@@ -28,6 +28,7 @@ use crate::rdma::mr::MrPool;
 use crate::rdma::qp::Remote;
 use crate::rdma::recv::Held;
 use crate::wire::Segment;
+use crate::work::Once;
 
 /// What the completion worker and the threads of the service share of a connection.
 #[pin_data]
@@ -36,7 +37,7 @@ pub(crate) struct Responder {
     #[pin]
     arrivals: SpinLock<Arrivals>,
     /// A copy of `starved` in `arrivals`, for readers without the lock.
-    starved: AtomicFlag,
+    starved: Atomic<bool>,
     /// The calls in progress.
     pub(super) calls: Arc<Calls>,
     /// What a call may ask for.
@@ -115,7 +116,7 @@ impl Responder {
         Ok(pin_init!(Self {
             lifecycle,
             arrivals <- new_spinlock!(arrivals, "rpcrdma::Responder::arrivals"),
-            starved: AtomicFlag::new(false),
+            starved: Atomic::new(false),
             calls,
             limits,
             pages,
@@ -158,7 +159,7 @@ impl Responder {
     /// Returns whether a message waits for pages. A thread may change that at any time.
     #[inline]
     pub(super) fn is_starved(&self) -> bool {
-        self.starved.load(Relaxed)
+        self.starved.read_once()
     }
 
     /// Lets messages be received again. Returns whether there are any.
