@@ -85,15 +85,15 @@ def main(arguments: list[str]) -> int:
         say(text.rstrip())
         return status
     if args.command == "bench":
-        measured = figures.table(programs, args.kind, args.verbose)
         if args.update and args.kind:
             raise LabError("figures are written for all kinds at once")
+        found = figures.table(programs, args.kind, verbose=args.verbose)
         if args.update:
-            figures.write(measured, ours.compiler)
+            figures.write(found.figures, ours.compiler)
         return 0
     good = _check(ours)
-    measured = figures.table([ours], "", verbose=False)
-    return not (figures.check(programs, measured) and good)
+    found = figures.table(programs, "", goals_only=True)
+    return not (figures.check(ours.compiler, found) and good)
 
 
 if __name__ == "__main__":

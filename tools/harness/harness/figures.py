@@ -10,7 +10,7 @@ from pathlib import Path
 from lab.errors import LabError
 from lab.progress import say
 
-from . import build, callgrind
+from . import build, callgrind, goals
 
 FILE = build.HARNESS / "figures.tsv"
 #: The fraction by which the cost of a kind may exceed its figure in the file.
@@ -60,9 +60,11 @@ def kinds(program: build.Program) -> list[str]:
     return text.split()
 
 
-def _costs(program: build.Program, only: str) -> dict[str, callgrind.Cost]:
+def _costs(program: build.Program, only: str, goals_only: bool) -> dict[str, callgrind.Cost]:
     image = callgrind.Image(program)
     chosen = fnmatch.filter(kinds(program), only or "*")
+    if goals_only:
+        chosen = [kind for kind in chosen if kind in goals.GOALS]
     return {kind: callgrind.measure(image, kind, _count(kind)) for kind in chosen}
 
 
@@ -78,6 +80,13 @@ def _demangled(name: str) -> str:
     return build.capture(["c++filt", name]).strip() if name.startswith("_R") else name
 
 
+def _ratio(kind: str, ours: callgrind.Cost, stock: callgrind.Cost) -> float:
+    """Returns our instructions as a fraction of those of the kernel's module."""
+    count = _count(kind)
+    other = figure(stock, count)
+    return figure(ours, count).instructions / (other.instructions + round(stock.aides / count))
+
+
 def _row(kind: str, ours: callgrind.Cost, stock: callgrind.Cost | None) -> str:
     count = _count(kind)
     mine = figure(ours, count)
@@ -87,23 +96,48 @@ def _row(kind: str, ours: callgrind.Cost, stock: callgrind.Cost | None) -> str:
         other = figure(stock, count)
         aides = other.helpers + round(stock.aides / count)
         text += f"  |{other.module:8}{aides:8}{other.locks:7.1f}{other.atomics:8.1f}"
-        text += f"{other.allocations:7.1f}  | {mine.instructions / (other.module + aides):5.2f}"
+        text += f"{other.allocations:7.1f}  | {_ratio(kind, ours, stock):5.2f}"
+        if kind in goals.GOALS:
+            text += f"  {goals.GOALS[kind].ratio:.2f}"
     return text
 
 
-def table(programs: list[build.Program], only: str, verbose: bool) -> dict[str, Figure]:
-    """Measures and prints the figures. Returns those of our module."""
-    costs = {program.name: _costs(program, only) for program in programs}
+@dataclass(frozen=True)
+class Table:
+    """What was measured."""
+
+    #: The figures of our module.
+    figures: dict[str, Figure]
+    #: What the goals are compared with; empty without the kernel's module.
+    measured: dict[str, goals.Measured]
+
+
+def table(
+    programs: list[build.Program], only: str, *, verbose: bool = False, goals_only: bool = False
+) -> Table:
+    """Measures and prints the figures.
+
+    With `goals_only`, the kernel's module runs no other kinds than those that have a goal.
+    """
+    costs = {p.name: _costs(p, only, goals_only and p.name == "stock") for p in programs}
     stock = costs.get("stock", {})
     say("instructions of one RPC: module and helpers; for the C module also xdr.o and others")
     head = f"{'module':>8}{'helpers':>8}{'locks':>7}{'atomics':>8}{'allocs':>7}"
-    say(f"{'kind':20}{head}  |{head.replace('helpers', '   xdr+')}  | ours/C")
+    say(f"{'kind':20}{head}  |{head.replace('helpers', '   xdr+')}  | ours/C  goal")
     for kind, cost in costs["ours"].items():
         say(_row(kind, cost, stock.get(kind)))
         if verbose:
             for name in costs:
                 _print_functions(name, kind, costs[name][kind])
-    return {kind: figure(cost, _count(kind)) for kind, cost in costs["ours"].items()}
+    found = {kind: figure(cost, _count(kind)) for kind, cost in costs["ours"].items()}
+    return Table(found, {kind: _measured(kind, costs, found[kind]) for kind in stock})
+
+
+def _measured(
+    kind: str, costs: dict[str, dict[str, callgrind.Cost]], mine: Figure
+) -> goals.Measured:
+    ratio = _ratio(kind, costs["ours"][kind], costs["stock"][kind])
+    return goals.Measured(ratio, mine.locks, mine.atomics)
 
 
 def write(figures: dict[str, Figure], compiler: str, path: Path = FILE) -> None:
@@ -139,15 +173,29 @@ def complaints(measured: dict[str, Figure], expected: dict[str, Figure]) -> list
     return found
 
 
-def check(programs: list[build.Program], measured: dict[str, Figure]) -> bool:
-    """Compares with the file, unless its figures are of another compiler. Returns the result."""
-    compiler, expected = read()
-    if compiler != programs[0].compiler:
-        say(f"figures: not compared: measured with {compiler}, not {programs[0].compiler}")
+def check(compiler: str, found: Table, path: Path = FILE) -> bool:
+    """Compares with the goals and with the file, unless its figures are of another compiler.
+
+    Returns whether all goals are met, and no kind costs more than before.
+    """
+    used, expected = read(path)
+    if compiler != used:
+        say(f"figures: not compared: measured with {used}, not {compiler}")
         return True
-    found = complaints(measured, expected)
-    for line in found:
+    grown = complaints(found.figures, expected)
+    for line in grown:
         say(f"figures: {line}")
-    if found:
+    if grown:
         say(f"figures: if this is intended, run make bench-path UPDATE=1 and commit {FILE.name}")
-    return not found
+    return not grown and check_goals(found)
+
+
+def check_goals(found: Table) -> bool:
+    """Compares with the goals, if the kernel's module was measured. Returns whether all are met."""
+    if not found.measured:
+        say("goals: not compared: the kernel's own module was not measured")
+        return True
+    lines = goals.missed(found.measured)
+    for line in lines:
+        say(f"goals: {line}")
+    return not lines

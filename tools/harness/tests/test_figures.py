@@ -6,9 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.callgrind import Function
-from harness.figures import Figure
+from harness.figures import Figure, Table
+from harness.goals import GOALS, Goal, Measured
 
-from harness import callgrind, figures
+from harness import callgrind, figures, goals
 
 
 def _figure(instructions: int) -> Figure:
@@ -37,6 +38,64 @@ def test_written_figures_are_read_back(tmp_path: Path) -> None:
     wanted = {"read": Figure(10, 2, 1.5, 0.1, 0.0)}
     figures.write(wanted, "some compiler 1.2", path)
     assert figures.read(path) == ("some compiler 1.2", wanted)
+
+
+def _measured(**changes: Measured) -> dict[str, Measured]:
+    """Returns what just meets all goals, except for the kinds that are given."""
+    met = {
+        kind: Measured(goal.ratio, goal.locks or 0, goal.atomics or 0)
+        for kind, goal in GOALS.items()
+    }
+    return {**met, **changes}
+
+
+def _check(tmp_path: Path, measured: dict[str, Measured]) -> bool:
+    """Compares figures that have not grown with the goals."""
+    path = tmp_path / "figures.tsv"
+    figures.write({"read_4k": _figure(1000)}, "compiler", path)
+    return figures.check("compiler", Table({"read_4k": _figure(1000)}, measured), path)
+
+
+def test_goals_that_are_just_met_pass(tmp_path: Path) -> None:
+    assert _check(tmp_path, _measured())
+
+
+def test_missed_goal_fails_although_no_figure_has_grown(tmp_path: Path) -> None:
+    assert not _check(tmp_path, _measured(write_4k=Measured(0.851, 6, 0)))
+
+
+def test_missed_goal_fails_with_its_number() -> None:
+    found = goals.missed({"read": Measured(0.911, 7, 1)}, {"read": Goal(0.90, locks=6, atomics=0)})
+    assert found == [
+        "read: 0.911 of the kernel's module; goal: 0.90",
+        "read: 7 locks; goal: 6",
+        "read: 1 atomics; goal: 0",
+    ]
+
+
+def test_goal_of_a_kind_that_was_not_measured_is_missed(tmp_path: Path) -> None:
+    measured = _measured()
+    del measured["inline"]
+    assert goals.missed(measured) == ["inline: has a goal, but was not measured"]
+    assert not _check(tmp_path, measured)
+
+
+def test_goals_without_the_kernels_module_are_not_compared(tmp_path: Path) -> None:
+    assert _check(tmp_path, {})
+
+
+def test_growth_fails_although_all_goals_are_met(tmp_path: Path) -> None:
+    path = tmp_path / "figures.tsv"
+    figures.write({"read_4k": _figure(1000)}, "compiler", path)
+    grown = Table({"read_4k": _figure(1021)}, _measured())
+    assert not figures.check("compiler", grown, path)
+
+
+def test_goals_are_those_of_the_issues() -> None:
+    client = {"inline": 0.90, "read_4k": 0.85, "write_4k": 0.85}
+    assert {kind: GOALS[kind].ratio for kind in client} == client
+    server = [goal.ratio for kind, goal in GOALS.items() if kind.startswith("srv_")]
+    assert server == [0.90] * 5
 
 
 class _Image:
