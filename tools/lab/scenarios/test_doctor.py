@@ -222,3 +222,9 @@ def test_breaches_of_a_client(tools: Pair) -> None:
     requester.Play(tools, next(iter(requester.cases()[0]))).finish(120)
     assert "rpcrdma: server:" in doctor(tools.server)["requester-breaches"]
     tools.umount()
+    # The counters are the module's.
+    tools.stop_nfsd()
+    tools.unload_server(20)
+    tools.load_server()
+    tools.start_nfsd()
+    assert "requester-breaches" not in doctor(tools.server)
