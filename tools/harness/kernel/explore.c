@@ -29,7 +29,8 @@ static const struct h_setting settings[] = {
 	},
 	{
 		.name = "two_slow", .count = 2, .kinds = { H_READ_4K, H_WRITE_4K },
-		.how = { H_INV_OWN, H_INV_NONE }, .disconnect = true, .slow = true, .prune = true,
+		.how = { H_INV_OWN, H_INV_NONE }, .disconnect = true, .at_once = true, .slow = true,
+		.prune = true,
 	},
 	{
 		.name = "read_write", .count = 2, .kinds = { H_READ_4K, H_WRITE_4K },
