@@ -146,7 +146,7 @@ WAITS = "no message, it waits"
 @pytest.mark.parametrize(
     ("mode", "message"),
     [
-        ("leaves", WAITS),
+        pytest.param("leaves", WAITS, marks=pytest.mark.full),
         ("versions", "mount system call failed"),
         pytest.param("mute", WAITS, marks=pytest.mark.full),
     ],
