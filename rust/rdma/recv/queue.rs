@@ -317,11 +317,11 @@ impl RecvQueue {
     /// The caller is the completion worker.
     #[inline]
     pub(super) unsafe fn recycle_in_worker(&self, slot: &mut Slot) {
-        if self.smaller() != 0 {
-            return self.recycle(slot);
-        }
         // SAFETY: By the type invariant only the completion worker, the caller, accesses `worker`.
         let worker = unsafe { &mut *self.worker.get() };
+        if self.smaller() != 0 {
+            return self.recycle_while_growing(worker, slot);
+        }
         // INVARIANT: The slot is borrowed exclusively, so neither the device nor a message has it.
         worker.first = slot.chain(worker.first);
         if worker.count == 0 {
@@ -331,6 +331,16 @@ impl RecvQueue {
         if worker.count >= self.shape.batch {
             self.post_from_worker(worker);
         }
+    }
+
+    /// Adds a slot to the idle Receives while some have smaller buffers. The slots of the completion
+    /// worker are posted as they are: they get larger buffers when their next message was handled.
+    #[cold]
+    fn recycle_while_growing(&self, worker: &mut Worker, slot: &mut Slot) {
+        if worker.count != 0 {
+            self.post_from_worker(worker);
+        }
+        self.recycle(slot);
     }
 
     /// Passes the slots of the completion worker on to the idle Receives, and posts all if the

@@ -89,10 +89,15 @@ def _await_chunks(pair: Pair, counters: Counters, *, wanted: bool, limit: float 
 
 
 def _await_inline_reads(pair: Pair, counters: Counters) -> None:
-    """Waits until the client has announced larger Receives: it has replaced all of them then."""
+    """Waits until the server has shown by a long reply that it knows the client's larger Receives.
+
+    The client announces them when it has replaced all of them. Only a list of names that is fetched
+    after that is such a reply.
+    """
     deadline = time.monotonic() + 60 * pair.setup.patience
     while _copy_inline(pair, counters)[1]["write_chunks"]:
         assert time.monotonic() < deadline, "the reads still have chunks"
+        pair.client.sh(f"echo 2 > /proc/sys/vm/drop_caches; {LIST}")
 
 
 @pytest.mark.full
