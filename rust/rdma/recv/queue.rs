@@ -333,8 +333,8 @@ impl RecvQueue {
         }
     }
 
-    /// Adds a slot to the idle Receives while some have smaller buffers. The slots of the completion
-    /// worker are posted as they are: they get larger buffers when their next message was handled.
+    /// Adds a slot to the idle Receives while some have smaller buffers. The slots of the
+    /// completion worker are posted as they are, and get larger buffers after their next message.
     #[cold]
     fn recycle_while_growing(&self, worker: &mut Worker, slot: &mut Slot) {
         if worker.count != 0 {
