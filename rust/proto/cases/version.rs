@@ -279,6 +279,8 @@ fn check_peers() -> Check {
     ensure!(known(&mut peers, &key(1), 111), "second doubt");
     ensure!(peers.entries(111).count() == 1, "listed once");
     ensure!(known(&mut peers, &key(1), 169), "second doubt lasts");
+    ensure!(peers.entries(169).count() == 1, "listed to the end");
+    ensure!(peers.entries(170).count() == 0, "listed no longer");
     peers.note(&key(1), Memory::Doubt, 200, 60);
     ensure!(!known(&mut peers, &key(1), 201), "a doubt expires");
     Ok(())
