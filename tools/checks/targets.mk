@@ -4,7 +4,7 @@
 
 CHECKS := PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3
 
-.PHONY: check check-tree check-lint check-clippy doc man
+.PHONY: check-fast check-tree check-lint check-clippy doc man
 
 ## check-tree: check layering, unsafe budget, sizes and more; run the tests of the checks
 check-tree:
@@ -28,4 +28,4 @@ man:
 	@$(CHECKS) tools/checks/man.py build/rpcrdma.4
 	@$(CHECKS) tools/checks/man.py build/nfsrdma.8
 
-check: check-tree check-lint check-clippy
+check-fast: check-tree check-lint check-clippy

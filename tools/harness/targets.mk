@@ -4,7 +4,7 @@
 
 HARNESS := tools/harness/run
 
-.PHONY: check check-harness bench-path
+.PHONY: check-fast check-harness bench-path
 
 ## check-harness: run the module's object in user space: scenarios, orders of events, figures
 check-harness: lab-deps
@@ -21,4 +21,4 @@ bench-path: lab-deps
 #: VERBOSE=1 make bench-path prints the functions of each kind
 #: UPDATE=1 make bench-path writes the reference figures that check-harness compares with
 
-check: check-harness
+check-fast: check-harness

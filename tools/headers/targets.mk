@@ -28,5 +28,5 @@ headers-check:
 	@cd tools/headers && PYTHONPATH=. PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest \
 		-q -p no:cacheprovider $(if $(filter-out 0,$(FULL)),tests,tests/test_parts.py)
 
-.PHONY: check
-check: headers-check
+.PHONY: check-fast
+check-fast: headers-check

@@ -3,8 +3,9 @@
 # Targets for the rooms wire and proto, which need no kernel, with a stable cargo.
 
 CARGO ?= cargo
-# Without the exported RUSTC, because the kernel's compiler may be older than cargo's own.
-HOST_CARGO = env -u RUSTC $(CARGO)
+# Without the exported RUSTC, because the kernel's compiler may be older than cargo's own. Without
+# MAKEFLAGS, because make passes its job server to recursive makes only.
+HOST_CARGO = env -u RUSTC -u MAKEFLAGS $(CARGO)
 # The number of seconds for each fuzz target.
 FUZZ_TIME ?= 60
 FUZZ_TARGETS ?= limits message xchar cm_private reassembly reply plan characteristics negotiation \
@@ -17,7 +18,7 @@ FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-covera
 FUZZ_HOST = $(shell $(HOST_CARGO) -vV | sed -n 's/^host: //p')
 FUZZ_BIN = tools/fuzz/target/$(FUZZ_HOST)/release
 
-.PHONY: check check-host check-rfc-map check-wire mutants fuzz fuzz-build bench-wire
+.PHONY: check-fast check-host check-rfc-map check-wire mutants fuzz fuzz-build bench-wire
 
 ## check-host: run the unit, property and golden-byte tests of wire and proto
 check-host:
@@ -38,7 +39,7 @@ mutants:
 	@CARGO='$(CARGO)' JOBS='$(JOBS)' FILES='$(FILES)' MUTANTS='$(MUTANTS)' \
 		PYTHONDONTWRITEBYTECODE=1 python3 tools/mutants/run.py
 
-check: check-host check-rfc-map check-wire $(if $(filter-out 0,$(FULL)),mutants)
+check-fast: check-host check-rfc-map check-wire $(if $(filter-out 0,$(FULL)),mutants)
 
 fuzz-build:
 	@cd tools/fuzz && RUSTFLAGS='$(FUZZ_FLAGS)' $(HOST_CARGO) build --quiet --locked --release \

@@ -4,7 +4,7 @@
 
 LAB := tools/lab/python -m lab
 
-.PHONY: run shell bench soak lab-deps lab-lint lab-check
+.PHONY: run shell bench soak lab-deps lab-prepare lab-modules lab-lint lab-check
 
 ## run: build all, boot two guests, mount our server by our client and by the stock one, copy files
 run: lab-deps
@@ -25,6 +25,14 @@ soak: lab-deps
 ## lab-deps: install the lab's dependencies (Debian packages as root; bindgen; ruff)
 lab-deps:
 	@tools/lab/bootstrap
+
+## lab-prepare: build the guests' kernel and root file system into the cache
+lab-prepare: lab-deps
+	@$(LAB) prepare
+
+## lab-modules: build the modules that the guests load
+lab-modules: lab-prepare
+	@$(LAB) prepare --modules
 
 ## lab-lint: run ruff and the lab's own host tests
 lab-lint: lab-deps
@@ -52,5 +60,5 @@ lab-check: lab-deps
 #: GDB=1 QEMU accepts gdb connections; the lab writes a gdb command file with all symbols
 #: PAIRS= number of parallel pairs of guests; default: processors, at most 4; debug: 1
 
-.PHONY: check
-check: lab-lint lab-check
+.PHONY: check-fast
+check-fast: lab-lint lab-modules

@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Builds kernel and guest image into the cache, unless they are there."""
+"""Builds kernel and guest image into the cache, unless they are there; on request the modules."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
 
-from . import image, kernel, settings
+from . import image, kernel, module, settings
 from .progress import say
 
 
 def main(arguments: Sequence[str]) -> int:
-    """``lab prepare [--kernel plain|debug]``."""
+    """``lab prepare [--kernel plain|debug] [--modules]``."""
     parser = argparse.ArgumentParser(prog="lab prepare", description=__doc__)
     parser.add_argument("--kernel", default=settings.flavour(), choices=("plain", "debug"))
+    parser.add_argument("--modules", action="store_true", help="build our modules, too")
     chosen = parser.parse_args(arguments)
     root = image.ensure()
     built = kernel.ensure(chosen.kernel)
+    if chosen.modules:
+        module.build(built)
+        module.build(built, kunit=True)
     say(f"guest image {root}")
     say(f"kernel {chosen.kernel}: source {built.src}, build tree {built.obj}")
     say(f"rustc {built.tools.rustc}, bindgen {built.tools.bindgen}")

@@ -92,12 +92,13 @@ def _await_inline_reads(pair: Pair, counters: Counters) -> None:
     """Waits until the server has shown by a long reply that it knows the client's larger Receives.
 
     The client announces them when it has replaced all of them. Only a list of names that is fetched
-    after that is such a reply.
+    after that is such a reply. The pages of the list are dropped before, so that it is fetched; the
+    directory itself may stay in the cache.
     """
     deadline = time.monotonic() + 60 * pair.setup.patience
     while _copy_inline(pair, counters)[1]["write_chunks"]:
         assert time.monotonic() < deadline, "the reads still have chunks"
-        pair.client.sh(f"echo 2 > /proc/sys/vm/drop_caches; {LIST}")
+        pair.client.sh(f"echo 3 > /proc/sys/vm/drop_caches; {LIST}")
 
 
 @pytest.mark.full
