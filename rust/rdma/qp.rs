@@ -4,8 +4,7 @@
 //!
 //! Everything that a queue pair needs is allocated when it is made, so posting never allocates.
 //! Each work request of the send queue belongs to a [`Tag`], by which its completion is reported,
-//! and has a *position*: work requests are numbered from 1 in the order of posting, which is also
-//! the order of completion.
+//! and has a *position*: work requests are numbered from 1 in the order of posting.
 //!
 //! | file | what it has |
 //! | --- | --- |

@@ -6,6 +6,10 @@
 //! them are unsignalled: their completion is not reported. A work request is *retired* when it is
 //! known to have completed, because it, or a later one, was signalled and has completed. Retiring
 //! gives the queue its room back, so some work requests are signalled for that alone.
+//!
+//! Completions should come in the order of posting. siw reports an RDMA Read when its response has
+//! arrived, and what was posted after it before that (`siw_qp_sq_process()`). Such a completion is
+//! passed on, but nothing is retired until those before it have arrived.
 
 use kernel::alloc::allocator::KVmalloc;
 use kernel::prelude::*;
@@ -13,10 +17,9 @@ use kernel::prelude::*;
 use crate::rdma::numa::Near;
 use crate::rdma::store::StoredVec;
 
-/// A completion that contradicts the queue: no signalled work request was outstanding, or the
-/// oldest one belongs to another tag.
+/// A completion that contradicts the queue: no signalled work request of the tag is outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OutOfOrder;
+pub(super) struct Unknown;
 
 /// The queue has no room for the chain at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,8 @@ pub(super) struct Reservation {
 /// A signalled work request that has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Retired {
-    /// Position of the work request. It and all before it have completed.
+    /// A position up to which all work requests have completed. It is the one of this work request,
+    /// unless an older one is outstanding, or younger ones have completed before.
     pub(super) position: u64,
     /// Whether the consumer asked for the completion.
     pub(super) wanted: bool,
@@ -50,6 +54,8 @@ struct Signal {
     tag: u32,
     /// Whether the consumer asked for the completion.
     wanted: bool,
+    /// Whether it has completed, before an older one.
+    early: bool,
 }
 
 /// The state of one send queue.
@@ -59,6 +65,7 @@ struct Signal {
 /// - `retired <= posted`, and their difference is at most `depth`.
 /// - `signals` is a ring buffer of `depth` entries. `count` of them, from `first` on, are the
 ///   signalled work requests between `retired` and `posted`, oldest first.
+/// - The oldest of them is outstanding. `early` of the others have completed.
 pub(super) struct SendQueue {
     depth: u32,
     longest_run: u32,
@@ -69,6 +76,7 @@ pub(super) struct SendQueue {
     signals: StoredVec<Signal, KVmalloc>,
     first: usize,
     count: usize,
+    early: usize,
     /// Whether a chain was refused since the last completion.
     refused: bool,
 }
@@ -87,6 +95,7 @@ impl SendQueue {
             position: 0,
             tag: 0,
             wanted: false,
+            early: false,
         };
         // CAST: `usize` has at least 32 bits.
         let mut signals: StoredVec<_, KVmalloc> = near.with_capacity(depth as usize, GFP_KERNEL)?;
@@ -101,6 +110,7 @@ impl SendQueue {
             signals,
             first: 0,
             count: 0,
+            early: 0,
             refused: false,
         })
     }
@@ -148,6 +158,7 @@ impl SendQueue {
                 position,
                 tag,
                 wanted,
+                early: false,
             });
         } else {
             self.run = run;
@@ -173,31 +184,72 @@ impl SendQueue {
         }
     }
 
-    /// Notes that a signalled work request of `tag` has completed. It must be the oldest signalled
-    /// one that is outstanding.
+    /// Notes that the oldest signalled work request of `tag` that is outstanding has completed.
     ///
     /// # Errors
     ///
-    /// [`OutOfOrder`]: the queue is as before.
+    /// [`Unknown`]: the queue is as before.
     #[inline]
-    pub(super) fn retire(&mut self, tag: u32) -> Result<Retired, OutOfOrder> {
+    pub(super) fn retire(&mut self, tag: u32) -> Result<Retired, Unknown> {
         if self.count == 0 {
-            return Err(OutOfOrder);
+            return Err(Unknown);
         }
-        let signal = *self.signals.get(self.first).ok_or(OutOfOrder)?;
+        let signal = *self.signals.get(self.first).ok_or(Unknown)?;
         if signal.tag != tag {
-            return Err(OutOfOrder);
+            return self.note_early(tag);
         }
+        self.retire_first(signal.position);
+        if self.early != 0 {
+            self.retire_early();
+        }
+        Ok(Retired {
+            position: self.retired,
+            wanted: signal.wanted,
+            room: core::mem::take(&mut self.refused),
+        })
+    }
+
+    /// Removes the oldest signalled work request, and retires all up to it.
+    #[inline(always)]
+    fn retire_first(&mut self, position: u64) {
         self.first += 1;
         if self.first == self.signals.len() {
             self.first = 0;
         }
         self.count -= 1;
-        self.retired = signal.position;
+        self.retired = position;
+    }
+
+    /// Retires what has completed before the one that was the oldest until now.
+    #[cold]
+    fn retire_early(&mut self) {
+        while self.count != 0 {
+            match self.signals.get(self.first) {
+                Some(signal) if signal.early => {
+                    let position = signal.position;
+                    self.retire_first(position);
+                    self.early -= 1;
+                }
+                _ => break,
+            }
+        }
+    }
+
+    /// Notes that a work request has completed before the oldest one. Nothing is retired.
+    #[cold]
+    fn note_early(&mut self, tag: u32) -> Result<Retired, Unknown> {
+        let (wrapped, older) = self.signals.split_at_mut(self.first);
+        // By its full name, because `pin_init` has a `chain` of its own.
+        let found = Iterator::chain(older.iter_mut(), wrapped)
+            .take(self.count)
+            .find(|signal| signal.tag == tag && !signal.early)
+            .ok_or(Unknown)?;
+        found.early = true;
+        self.early += 1;
         Ok(Retired {
             position: self.retired,
-            wanted: signal.wanted,
-            room: core::mem::take(&mut self.refused),
+            wanted: found.wanted,
+            room: false,
         })
     }
 }
@@ -263,7 +315,7 @@ mod tests {
         assert_eq!((forced.position, forced.wanted), (2, false));
         let wanted = queue.retire(0).map_err(|_| EINVAL)?;
         assert_eq!((wanted.position, wanted.wanted), (3, true));
-        assert_eq!(queue.retire(0), Err(OutOfOrder));
+        assert_eq!(queue.retire(0), Err(Unknown));
         Ok(())
     }
 
@@ -289,17 +341,52 @@ mod tests {
     }
 
     #[test]
-    fn completion_out_of_order_retires_nothing() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 8)?;
-        for tag in [7, 8] {
+    fn early_completion_retires_nothing() -> Result {
+        let mut queue = SendQueue::new(Near::ANYWHERE, 3)?;
+        // The ring buffer wraps within the three.
+        queue.reserve(2, 0, true).map_err(|_| EINVAL)?;
+        queue.retire(0).map_err(|_| EINVAL)?;
+        for tag in [7, 8, 9] {
             queue.reserve(1, tag, true).map_err(|_| EINVAL)?;
         }
-        // Work requests complete in the order of posting.
-        assert_eq!(queue.retire(8), Err(OutOfOrder));
+        assert_eq!(queue.reserve(1, 0, true), Err(Full));
+        for tag in [9, 8] {
+            let early = queue.retire(tag).map_err(|_| EINVAL)?;
+            assert_eq!((early.position, early.wanted, early.room), (2, true, false));
+            assert_eq!(queue.retire(tag), Err(Unknown));
+        }
+        assert_eq!(queue.reserve(1, 0, true), Err(Full));
+        let oldest = queue.retire(7).map_err(|_| EINVAL)?;
+        assert_eq!((oldest.position, oldest.room), (5, true));
+        assert_eq!(queue.room(), (3, 3));
+        assert_eq!(queue.retire(7), Err(Unknown));
+        Ok(())
+    }
+
+    #[test]
+    fn early_completions_of_one_tag_are_its_oldest() -> Result {
+        let mut queue = SendQueue::new(Near::ANYWHERE, 8)?;
+        // The second one is signalled by force.
+        for (n, tag, wanted) in [(1, 7, true), (3, 8, false), (1, 8, true), (1, 7, true)] {
+            queue.reserve(n, tag, wanted).map_err(|_| EINVAL)?;
+        }
+        assert!(!queue.retire(8).map_err(|_| EINVAL)?.wanted);
+        assert_eq!(queue.retire(7).map(|r| r.position), Ok(4));
+        assert!(queue.retire(8).map_err(|_| EINVAL)?.wanted);
+        assert_eq!(queue.retire(7).map(|r| r.position), Ok(6));
+        Ok(())
+    }
+
+    #[test]
+    fn early_completion_leaves_what_is_outstanding_between() -> Result {
+        let mut queue = SendQueue::new(Near::ANYWHERE, 8)?;
+        for tag in [7, 8, 9] {
+            queue.reserve(1, tag, true).map_err(|_| EINVAL)?;
+        }
+        assert_eq!(queue.retire(9).map(|r| r.position), Ok(0));
         assert_eq!(queue.retire(7).map(|r| r.position), Ok(1));
-        assert_eq!(queue.retire(7), Err(OutOfOrder));
-        assert_eq!(queue.retire(8).map(|r| r.position), Ok(2));
-        assert_eq!(queue.retire(8), Err(OutOfOrder));
+        assert_eq!(queue.retire(8).map(|r| r.position), Ok(3));
+        assert_eq!(queue.retire(9), Err(Unknown));
         Ok(())
     }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from lab import namespace
+from lab.fixtures import Counters
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
 from lab.worker import Worker
@@ -38,16 +39,21 @@ def _sends(pair: Pair, at: str = MOUNT_POINT) -> list[int]:
 @pytest.mark.server_long
 @pytest.mark.parametrize("pair", [Options(link="siw")], indirect=True)
 @pytest.mark.parametrize("version", ["3", "4.2"])
-def test_iwarp(pair: Pair, version: str) -> None:
-    """A mount works over siw; `LINK=siw` runs every scenario over it.
+def test_iwarp(pair: Pair, counters: Counters, version: str) -> None:
+    """A mount works over siw, under load, too; `LINK=siw` runs every scenario over it.
 
-    A WRITE of NFSv3 has 1 MiB, which fills a memory region of siw to the last page.
+    A WRITE of NFSv3 has 1 MiB, which fills a memory region of siw to the last page. siw reports the
+    server's RDMA Reads after replies that were sent later.
     """
     pair.server.sh("rm -rf /srv/export/*")
     pair.mount(version)
     assert "siw0" in pair.client.sh("rdma resource show cm_id | grep -F 10.0.0.2")
     _both_ways(pair)
     _both_ways(pair, "names")
+    worker = Worker(pair)
+    worker.await_progress(200, 100)
+    print(worker.finish())
+    assert counters.connects() == 1
     pair.umount()
 
 
