@@ -12,6 +12,7 @@ use super::super::legacy::padding::{BadAlign, Padding};
 use super::super::requester::pulled::{check_pulled, parts};
 use super::super::requester::reply::{check, Offer, Violation};
 use super::super::requester::rounded::check_rounded_up;
+use super::super::responder::call::LONGEST_SEGMENT;
 use super::ensure;
 
 type Check = Result<(), &'static str>;
@@ -348,6 +349,15 @@ pub fn check_reads() -> Check {
         let reply = Message::decode(bytes.map_err(|_| "no room")?, &Limits::NONE);
         let found = check_pulled(&reply.map_err(|_| "refused")?, 4096);
         ensure!(found.is_ok() == fine, "address");
+    }
+    // The longest segment, and a longer one, of an RPC that has room for both.
+    for (length, fine) in [(LONGEST_SEGMENT, true), (LONGEST_SEGMENT + 1, false)] {
+        let mut buf = [0; 256];
+        let bytes = reply_of(&mut buf, ListProc::Nomsg, 0, (&[(0, length)], 0));
+        let reply = Message::decode(bytes.map_err(|_| "no room")?, &Limits::NONE);
+        let found = check_pulled(&reply.map_err(|_| "refused")?, u32::MAX);
+        let refused = found == Err(Violation::SegmentLength);
+        ensure!(if fine { found.is_ok() } else { refused }, "segment length");
     }
     // Chunks of the call are not used beside read chunks.
     let mut buf = [0; 256];
