@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Calls that are given up before their replies come.
 
+given_up.py fill DIRECTORY
+    Makes the files that the other commands read and write, on the server.
 given_up.py kill DIRECTORY SECONDS KIND
     Processes that call the server without a pause are killed after a few milliseconds, eight at a
     time. KIND ``inline``: attributes and names that do not exist, calls that expose no memory.
@@ -27,6 +29,20 @@ CHILDREN, BLOCK, REST = 8, 65536, 1.0
 #: With `rsize=8192` one read of it makes 24 calls: fewer than a server grants, since a client whose
 #: given-up calls occupy all credits has to connect anew.
 SIZE = 24 * 8192
+
+
+def fill(directory):
+    """Makes long names, long links, a block for each process, and a file to read."""
+    for folder in ("names", "links"):
+        os.mkdir(f"{directory}/{folder}")
+    for index in range(150):
+        open(f"{directory}/names/{index}" + "n" * 60, "w").close()
+    for index in range(1000):
+        os.symlink("0" * 1000, f"{directory}/links/{index}")
+    for name in (*(f"blocks-{index}" for index in range(CHILDREN)), "empty"):
+        with open(f"{directory}/{name}", "wb") as file:
+            file.write(bytes(1 << 19))
+        os.chmod(f"{directory}/{name}", 0o666)
 
 
 def attributes(directory, _number):
@@ -139,4 +155,4 @@ def read(path):
 
 
 if __name__ == "__main__":
-    {"kill": kill, "burst": burst, "read": read}[sys.argv[1]](*sys.argv[2:])
+    {"fill": fill, "kill": kill, "burst": burst, "read": read}[sys.argv[1]](*sys.argv[2:])

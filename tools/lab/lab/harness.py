@@ -137,6 +137,7 @@ class Lab:
             files={
                 "lab_provoke.ko": self.provoker,
                 "lab_slow.ko": self.provoker.with_name("lab_slow.ko"),
+                "lab_sleepy.ko": self.provoker.with_name("lab_sleepy.ko"),
                 "hostile": hostile.build(),
                 **self._sample_files(),
             },

@@ -89,7 +89,8 @@ def _clean_environment(kernel: Kernel) -> dict[str, str]:
 def build_provoker(kernel: Kernel) -> Path:
     """Builds the module that provokes reports, for the scenarios that test the detector.
 
-    The same build makes `lab_slow.ko`, which lengthens the windows of races.
+    The same build makes `lab_slow.ko`, which lengthens the windows of races, and `lab_sleepy.ko`,
+    which makes mapping of memory sleep.
     """
     tree = paths.sub("module") / (kernel.obj.name + "-provoke")
     log = paths.log_file(f"module-provoke-{kernel.flavour}")

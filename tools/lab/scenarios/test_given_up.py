@@ -174,25 +174,9 @@ def _finish(pair: Pair, worker: Worker) -> None:
     pair.umount()
 
 
-#: The files for calls that are given up: long names, long links, blocks, and a file that is
-#: emptied later.
-FILL = """
-import os
-os.chdir("/srv/export")
-os.mkdir("names")
-os.mkdir("links")
-for index in range(150):
-    open(f"names/{index}" + "n" * 60, "w").close()
-for index in range(1000):
-    os.symlink("0" * 1000, f"links/{index}")
-for name in (*(f"blocks-{index}" for index in range(8)), "empty"):
-    open(name, "wb").write(bytes(1 << 19))
-    os.chmod(name, 0o666)
-"""
-
-
 def _fill(pair: Pair) -> None:
-    pair.server.sh("rm -rf /srv/export/* && python3 -", stdin=FILL.encode())
+    """Makes the files for calls that are given up."""
+    pair.server.sh("rm -rf /srv/export/* && python3 /lab/given_up.py fill /srv/export")
 
 
 def _empty_for_the_server(pair: Pair) -> None:
