@@ -173,6 +173,7 @@ def test_recall_at_full_credit(pair: Pair) -> None:
     pair.client.sh(f"echo 64 > {SLOTS}")
 
 
+@pytest.mark.full
 @pytest.mark.both_roles
 @pytest.mark.server_long
 def test_recall_after_restart(pair: Pair) -> None:

@@ -44,7 +44,7 @@ LONG |= {("4.2", suite) for suite in ("append", "offsets", "names", "big")}
 #: Suites of the short run on the debug kernel, which is ten times as slow.
 DEBUG = ("sizes", "direct", "xattrs")
 #: The same for the runs with our server.
-SERVER = (("3", "sizes"), ("4.2", "sizes"), ("4.2", "direct"), ("4.2", "xattrs"))
+SERVER = (("3", "sizes"), ("4.2", "sizes"), ("4.2", "direct"))
 
 
 def _cases() -> list[object]:
@@ -179,6 +179,7 @@ def test_large_directory(pair: Pair, version: str) -> None:
     pair.umount()
 
 
+@pytest.mark.full
 @pytest.mark.both_roles
 @pytest.mark.server_long
 @pytest.mark.parametrize("version", VERSIONS)

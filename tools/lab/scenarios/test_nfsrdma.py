@@ -229,6 +229,7 @@ def test_top(tools: Pair) -> None:
     assert "no tracing" in quiet
 
 
+@pytest.mark.full
 def test_top_on_the_server(tools: Pair) -> None:
     """A server shows the calls that it serves by form; the stock module has the same events."""
     with _file(tools) as path:

@@ -10,7 +10,7 @@ from lab.memory import free_kilobytes
 from lab.pair import MOUNT_POINT, Pair
 
 #: A cycle takes ten times as long on the debug kernel, which finds leaks by kmemleak.
-FEW, MANY = (5, 20) if settings.flavour() == "debug" else (8, 100)
+FEW, MANY = (5, 20) if settings.flavour() == "debug" else (4, 100)
 
 
 def _allowed(cycles: int) -> int:

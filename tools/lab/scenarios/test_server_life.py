@@ -221,7 +221,7 @@ def test_module_in_use(pair: Pair) -> None:
 
 
 #: A cycle takes ten times as long on the debug kernel, which finds leaks by kmemleak.
-FEW, MANY = (3, 10) if DEBUG else (6, 40)
+FEW, MANY = (3, 10) if DEBUG else (4, 40)
 
 
 def _allowed(cycles: int) -> int:

@@ -70,6 +70,7 @@ def test_slow_server(pair: Pair) -> None:
     pair.umount()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("pair", [Options(relay=True)], indirect=True)
 def test_lost_farewell(pair: Pair) -> None:
     """The server closes the connection while the link is dead; the client finds out by a probe."""

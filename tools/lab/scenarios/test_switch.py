@@ -65,6 +65,7 @@ def test_client(pair: Pair) -> None:
         pair.load()
 
 
+@pytest.mark.full
 def test_server(pair: Pair) -> None:
     """Nfsd stops, and its clients stay mounted: they wait, and go on with the other module."""
     pair.server.sh("rm -rf /srv/export/*")
