@@ -205,6 +205,69 @@ def test_trace(tools: Pair) -> None:
     assert tools.client.sh("ls /sys/kernel/tracing/instances") == ""
 
 
+#: What the server tells of a call, in this order.
+_ON_THE_SERVER = {
+    "WRITE": (
+        r"arrives in a message of \d+ bytes",
+        r"comes inline \(RDMA_MSG of version [12]\)",
+        r"offers 65536 bytes in segment 0 of a read chunk at position \d+ \(R_key 0x",
+        r"posts the RDMA Reads \(work requests: \d+\)",
+        r"the RDMA Reads have read 65536 bytes in ",
+        r"is handed to nfsd, \d+ bytes, 65536 of them in pages",
+        r"is processed by nfsd v4 as COMPOUND",
+        r"operation \d of \d, WRITE, is done",
+        r"has its reply, \d+ bytes",
+        r"the reply is sent",
+    ),
+    "READ": (
+        r"arrives in a message of \d+ bytes",
+        r"offers room for 65536 bytes in segment 0 of a write chunk or reply chunk",
+        r"is handed to nfsd, \d+ bytes",
+        r"operation \d of \d, READ, is done",
+        r"has its reply, \d+ bytes, 65536 of them in pages",
+        r"gets 65536 bytes of its reply in segment 0",
+        r"posts the RDMA Writes to the write chunk",
+        r"the reply is sent",
+        r"the RDMA Writes and the Send have completed",
+    ),
+}
+
+
+def _served(pair: Pair, command: str) -> list[str]:
+    """Traces on the server while a command runs on the client. Returns the calls as text."""
+    done = "until [ -e /run/traced ]; do sleep 0.1; done; sleep 0.5"
+    trace = pair.server.vm.start(f"rm -f /run/traced; {TOOL} trace -- sh -c '{done}'")
+    pair.server.sh("timeout 30 sh -c 'until ls /sys/kernel/tracing/instances | grep -q nfsrdma; do"
+                   " sleep 0.2; done'; sleep 1")  # fmt: skip
+    pair.client.sh(command)
+    pair.server.sh("touch /run/traced")
+    told = pair.server.vm.agent.wait(trace, 60).stdout.decode()
+    assert "calls served (call, reply): " in told.splitlines()[-1]
+    return told.split("\nnfsd")
+
+
+@pytest.mark.needs_our_server
+@pytest.mark.server
+def test_trace_on_the_server(tools: Pair) -> None:
+    """A WRITE and a READ are told as the server sees them, with their chunks."""
+    with _file(tools) as path:
+        direct = "bs=64k count=1 2>/dev/null"
+        told = _served(
+            tools,
+            f"dd if=/dev/zero of={path} oflag=direct conv=notrunc {direct};"
+            f" dd if={path} of=/dev/null iflag=direct {direct}",
+        )
+    for operation, sentences in _ON_THE_SERVER.items():
+        (call,) = (part for part in told if re.search(rf"^.*\([A-Z ]*\b{operation}\b", part))
+        assert re.search(rf" of {re.escape(CLIENT_ADDRESS)}, xid 0x[0-9a-f]+: [\d.]+ [um]s", call)
+        at = 0
+        for words in sentences:
+            found = re.compile(words).search(call, at)
+            assert found, (words, call)
+            at = found.end()
+    assert tools.server.sh("ls /sys/kernel/tracing/instances") == ""
+
+
 def _busy(path: str) -> str:
     """Returns a command that reads a file again and again until /run/busy goes."""
     read = f"dd if={path} of=/dev/null bs=64k iflag=direct 2>/dev/null"

@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--json", action="store_true", help="print JSON, one interval on each line")
     one.set_defaults(run=_top)
 
-    one = commands.add_parser("trace", help="the way of each RPC while a command runs, in words")
+    one = commands.add_parser("trace", help="the way of each RPC that is made or served, in words")
     one.add_argument("--xid", type=lambda text: int(text, 0), help="only the RPC with this XID")
     one.add_argument("--all", action="store_true", help="also connections, and tasks without RDMA")
     one.add_argument("--json", action="store_true", help="print JSON, one RPC on each line")
@@ -100,8 +100,9 @@ def _top(host: Host, chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _trace(_host: Host, chosen: argparse.Namespace) -> int:
-    wish = tracing.Wish(_argv(chosen.argv), chosen.xid, chosen.all, chosen.json)
+def _trace(host: Host, chosen: argparse.Namespace) -> int:
+    serves = bool(mounts.listeners(host))
+    wish = tracing.Wish(_argv(chosen.argv), chosen.xid, chosen.all, chosen.json, serves)
     with Recording(wish.events) as recording:
         return tracing.trace(wish, recording, tracing.running)
 

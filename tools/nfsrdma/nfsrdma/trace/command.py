@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""``nfsrdma trace``: what the RPCs of a command do, as time lines in words."""
+"""``nfsrdma trace``: RPCs that this host makes and serves, as time lines in words."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -14,11 +13,13 @@ from typing import Any, Protocol
 
 from ..errors import UsageError
 from ..table import span
+from . import call_words, calls
+from .calls import Call, Calls
 from .events import Event
 from .rpcs import EVENTS, Assembler, Rpc
 from .words import connection_sentence, tell
 
-#: Further events for ``--all``: connections, breaches, calls of the server.
+#: Further events for ``--all``: connections, breaches, calls by the server.
 CONNECTION_EVENTS = tuple(
     f"rpcrdma:xprtrdma_{name}"
     for name in (
@@ -83,20 +84,16 @@ class Wish:
     xid: int | None = None
     everything: bool = False
     as_json: bool = False
+    #: Whether this host serves calls, which are traced as well.
+    serves: bool = False
 
     @property
     def events(self) -> tuple[str, ...]:
         """The events to record."""
-        return EVENTS + (CONNECTION_EVENTS if self.everything else ())
-
-
-@dataclass
-class Told:
-    """What was printed so far."""
-
-    rpcs: int = 0
-    events: int = 0
-    forms: Counter[str] | None = None
+        names = EVENTS + (CONNECTION_EVENTS if self.everything else ())
+        if not self.serves:
+            return names
+        return names + calls.EVENTS + (calls.CONNECTION_EVENTS if self.everything else ())
 
 
 def trace(wish: Wish, source: Source, run: Callable[[Sequence[str]], Iterator[int | None]]) -> int:
@@ -109,24 +106,23 @@ def trace(wish: Wish, source: Source, run: Callable[[Sequence[str]], Iterator[in
     """
     if not wish.command and wish.xid is None:
         raise UsageError("trace needs a command to run, or --xid")
-    assembler, told = Assembler(), Told(forms=Counter())
+    teller = Teller(wish)
     begin = time.monotonic()
     status = 0
     try:
         for ended in run(wish.command):
             # Waiting for an event would wake this program for each of them.
             time.sleep(_STEP)
-            _take(wish, assembler, told, source.read())
+            teller.take(source.read())
             status = ended or 0
     except KeyboardInterrupt:
         pass
     time.sleep(_AFTER)
     source.stop()
-    _take(wish, assembler, told, source.read())
-    for rpc in assembler.unfinished():
-        _print(wish, told, rpc)
+    teller.take(source.read())
+    teller.finish()
     if not wish.as_json:
-        _summarise(told, time.monotonic() - begin, source.lost)
+        print("\n".join(teller.summary(time.monotonic() - begin, source.lost)))
     return status
 
 
@@ -150,35 +146,75 @@ def running(command: Sequence[str]) -> Iterator[int | None]:
     yield process.returncode
 
 
-def _take(wish: Wish, assembler: Assembler, told: Told, events: list[Event]) -> None:
-    """Prints the RPCs that events complete, and with ``--all`` the events of no RPC."""
-    for event in events:
-        told.events += 1
-        rpc = assembler.feed(event)
-        if rpc:
-            _print(wish, told, rpc)
-    if wish.everything and wish.xid is None and not wish.as_json:
-        for event in assembler.others:
-            print(connection_sentence(event))
-    assembler.others.clear()
+class Teller:
+    """Prints RPCs as soon as they are complete, and counts them by form."""
+
+    def __init__(self, wish: Wish) -> None:
+        """Nothing is known yet."""
+        self._wish = wish
+        self._assembler, self._calls = Assembler(), Calls()
+        self._made: Counter[str] = Counter()
+        self._served: Counter[str] = Counter()
+
+    def take(self, events: list[Event]) -> None:
+        """Prints the RPCs that events complete, and with ``--all`` the events of no RPC."""
+        for event in events:
+            if calls.is_of_server(event):
+                self._tell_call(self._calls.feed(event))
+            else:
+                self._tell_rpc(self._assembler.feed(event))
+        for others in (self._assembler.others, self._calls.others):
+            if self._wish.everything and self._wish.xid is None and not self._wish.as_json:
+                for event in others:
+                    print(connection_sentence(event))
+            others.clear()
+
+    def finish(self) -> None:
+        """Prints the RPCs whose end was not seen."""
+        for rpc in self._assembler.unfinished():
+            self._tell_rpc(rpc)
+        for call in self._calls.unfinished():
+            self._tell_call(call)
+
+    def summary(self, seconds: float, lost: int) -> list[str]:
+        """Returns how many RPCs were printed, by form."""
+        lines = [f"{self._made.total()} RPCs in {span(seconds * 1e6)} {_forms(self._made)}"]
+        if self._wish.serves:
+            lines.append(f"{self._served.total()} calls served {_forms(self._served)}")
+        if lost:
+            lines.append(
+                f"The kernel had no room for {lost} events: some time lines are not complete."
+            )
+        return lines
+
+    def _tell_rpc(self, rpc: Rpc | None) -> None:
+        # SUNRPC has tasks that call nobody, and tasks over TCP.
+        if rpc and self._is_wanted(rpc.xid) and (rpc.is_rdma or self._wish.everything):
+            self._made[rpc.form] += 1
+            self._print(as_json(rpc) if self._wish.as_json else tell(rpc))
+
+    def _tell_call(self, call: Call | None) -> None:
+        if call and self._is_wanted(call.xid):
+            self._served[call.form] += 1
+            self._print(call.as_json() if self._wish.as_json else call_words.tell(call))
+
+    def _is_wanted(self, xid: int | None) -> bool:
+        return self._wish.xid is None or self._wish.xid == xid
+
+    @staticmethod
+    def _print(told: dict[str, Any] | list[str]) -> None:
+        print(json.dumps(told) if isinstance(told, dict) else "\n".join(told), flush=True)
 
 
-def _print(wish: Wish, told: Told, rpc: Rpc) -> None:
-    if wish.xid is not None and rpc.xid != wish.xid:
-        return
-    # SUNRPC has tasks that call nobody, and tasks over TCP.
-    if not rpc.is_rdma and not wish.everything:
-        return
-    told.rpcs += 1
-    if told.forms is not None:
-        told.forms[rpc.form] += 1
-    print(json.dumps(as_json(rpc)) if wish.as_json else "\n".join(tell(rpc)))
-    sys.stdout.flush()
+def _forms(forms: Counter[str]) -> str:
+    counted = ", ".join(f"{count} {form}" for form, count in forms.most_common())
+    return f"(call, reply): {counted or 'none'}"
 
 
 def as_json(rpc: Rpc) -> dict[str, Any]:
-    """Returns an RPC for ``--json``, which prints one object on each line."""
+    """Returns an RPC of this host for ``--json``, which prints one object on each line."""
     return {
+        "role": "client",
         "program": rpc.program,
         "procedure": rpc.procedure,
         "xid": rpc.xid,
@@ -192,15 +228,5 @@ def as_json(rpc: Rpc) -> dict[str, Any]:
         "rtt_us": rpc.rtt,
         "execute_us": rpc.execute,
         "complete": rpc.is_complete,
-        "events": [
-            {"us": round((event.time - rpc.begin) * 1e6), "name": event.name, "text": event.rest}
-            for event in rpc.events
-        ],
+        "events": [event.as_json(rpc.begin) for event in rpc.events],
     }
-
-
-def _summarise(told: Told, seconds: float, lost: int) -> None:
-    forms = ", ".join(f"{count} {form}" for form, count in (told.forms or Counter()).most_common())
-    print(f"{told.rpcs} RPCs in {span(seconds * 1e6)} (call, reply): {forms or 'none'}")
-    if lost:
-        print(f"The kernel had no room for {lost} events: some time lines are not complete.")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 _LINE = re.compile(r"\s*(?P<thread>.+-\d+)\s+\[\d+\].*?\s(?P<time>\d+\.\d+): (?P<name>\w+): ?(.*)")
 _TASK = re.compile(r"task:([0-9a-f]+@[0-9a-f]+)")
@@ -45,6 +46,16 @@ class Event:
         return found[1] if found else ""
 
     @property
+    def completion_queue(self) -> int:
+        """The number of the completion queue; 0 if the event has none."""
+        return self.number("cq.id")
+
+    @property
+    def work_request(self) -> tuple[int, int]:
+        """The completion queue of a work request, and the number of the work request there."""
+        return self.completion_queue, self.number("cid")
+
+    @property
     def rest(self) -> str:
         """The text without the task."""
         return _TASK.sub("", self.text).strip()
@@ -60,6 +71,10 @@ class Event:
             return int(self.value(name), 0)
         except ValueError:
             return 0
+
+    def as_json(self, begin: float) -> dict[str, Any]:
+        """Returns the event for ``--json``, with the microseconds since `begin`."""
+        return {"us": round((self.time - begin) * 1e6), "name": self.name, "text": self.rest}
 
 
 def parse_line(line: str) -> Event | None:
