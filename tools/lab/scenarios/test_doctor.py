@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lab import connections, requester
+from lab import requester
+from lab.failures import BufferFailures
 from lab.fixtures import Tunables
 from lab.nfsrdma import doctor, install
 from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
@@ -19,12 +20,12 @@ from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
 pytestmark = [pytest.mark.full, pytest.mark.needs_ours, pytest.mark.rxe_only]
 
 #: The image has no folder for modules. modinfo is told of another root that has one.
-INSTALL = """
-set -e; d=/run/root/lib/modules/$(uname -r); mkdir -p $d/updates /run/bin
-cp /lab/rpcrdma.ko $d/updates/; depmod -b /run/root
+FOLDER = """
+set -e; mkdir -p /run/root/lib/modules/$(uname -r)/updates /run/bin; depmod -b /run/root
 printf '#!/bin/sh\\nexec %s -b /run/root "$@"\\n' "$(command -v modinfo)" > /run/bin/modinfo
 chmod +x /run/bin/modinfo
 """
+INSTALL = "cp /lab/rpcrdma.ko /run/root/lib/modules/*/updates/ && depmod -b /run/root"
 INSTALLED = "PATH=/run/bin:$PATH"
 
 
@@ -44,11 +45,15 @@ def _await(guest: Guest, finding: str, limit: float, server: str = "") -> dict[s
 
 
 def test_module(tools: Pair) -> None:
-    """The module is not loaded, is the kernel's own, or is older than what is installed."""
+    """The module is not installed or loaded, is the kernel's own, or is older than the file."""
     client = tools.client
-    client.sh(INSTALL)
+    client.sh(FOLDER)
     tools.unload()
     try:
+        release = client.sh("uname -r").strip()
+        mend = doctor(client, prefix=INSTALLED)["module-not-installed"]
+        assert mend == f"apt install rpcrdma-dkms linux-headers-{release}"
+        client.sh(INSTALL)
         assert doctor(client, prefix=INSTALLED)["module-missing"] == "modprobe rpcrdma"
         client.write("/run/stock.ko", tools.setup.kernel.stock_module.read_bytes())
         client.sh("insmod /run/stock.ko")
@@ -134,6 +139,46 @@ def test_unreachable(tools: Pair) -> None:
     tools.umount()
 
 
+def test_not_answering(tools: Pair) -> None:
+    """A mount whose server's host answers no connection request any more."""
+    tools.mount("4.2")
+    tools.client.sh(f"ls {MOUNT_POINT}")
+    # Nobody has this address on the cable.
+    nobody = f"{SERVER_ADDRESS} lladdr 02:00:00:00:00:98 dev eth0 nud permanent"
+    tools.client.sh(f"ip neighbour replace {nobody}")
+    try:
+        tools.restart_nfsd()
+        tools.client.sh(f"(ls {MOUNT_POINT}/x || true) > /dev/null 2>&1 &")
+        # The connection manager's own patience has to end first.
+        mend = _await(tools.client, "not-answering", 200)["not-answering"]
+        assert mend.startswith(f"ping -c 3 {SERVER_ADDRESS}\n")
+    finally:
+        tools.client.sh(f"ip neighbour del {SERVER_ADDRESS} dev eth0")
+    tools.client.sh(f"ls {MOUNT_POINT}", timeout=150)
+    assert "not-answering" not in doctor(tools.client)
+    tools.umount()
+
+
+@pytest.mark.debug_kernel
+@pytest.mark.debug_only
+def test_connecting_without_memory(tools: Pair) -> None:
+    """A mount that goes on trying, because this host has no memory for its connection."""
+    tools.starved = True
+    words = f"vers=3,nolock,proto=rdma,port=20049,retry=1 server:/export {MOUNT_POINT}"
+    with BufferFailures(tools.client) as failures:
+        mounting = tools.client.vm.start(f"mkdir -p {MOUNT_POINT}; mount -t nfs -o {words}")
+        mend = _await(tools.client, "connect-failed", 60)["connect-failed"]
+    assert failures.failed
+    assert mend.startswith("dmesg | grep 'rpcrdma: connecting to'")
+    assert "rpcrdma: connecting to" in tools.client.sh(mend.partition("#")[0])
+    done = tools.client.vm.agent.wait(mounting, 200)
+    if done.status:
+        tools.mount("3", options="nolock")
+    tools.client.sh(f"ls {MOUNT_POINT}", timeout=120)
+    assert "connect-failed" not in doctor(tools.client)
+    tools.umount()
+
+
 def test_lost_often(tools: Pair) -> None:
     """A connection that is lost again and again."""
     tools.mount("4.2")
@@ -160,16 +205,64 @@ def test_silent(tools: Pair) -> None:
 
 
 def test_threshold(tools: Pair, tunables: Tunables) -> None:
-    """A connection with smaller messages than this host would take."""
+    """A connection that was made when this host took less; the command that is named helps."""
+    tunables.set(rdma_version=1)
     tunables.set_thresholds(1024)
-    tools.mount("4.2", options="nconnect=1")
+    tools.mount("4.2")
     tools.client.sh(f"ls {MOUNT_POINT}")
+    assert "threshold-low" not in doctor(tools.client)
     tunables.set_thresholds(4096)
-    # A connection of version two follows the settings.
-    (line,) = connections.read(tools.client)
-    if line["version"] == "1":
-        assert "threshold-low" in doctor(tools.client)
+    assert doctor(tools.client)["threshold-low"].startswith("umount and mount again ")
     tools.umount()
+    tools.mount("4.2")
+    tools.client.sh(f"ls {MOUNT_POINT}")
+    assert "threshold-low" not in doctor(tools.client)
+    tools.umount()
+
+
+#: Leaves three of a hundred bytes of the memory.
+FILL = """
+mkdir -p /run/full && mount -t tmpfs -o size=100% none /run/full
+sums='/MemTotal/ {t = $2} /MemAvailable/ {a = $2} END {print int(a - t * 0.03)}'
+size=$(awk "$sums" /proc/meminfo)
+head -c ${size}K /dev/zero > /run/full/f
+"""
+
+
+def test_memory_low(tools: Pair) -> None:
+    """A host whose memory is nearly full."""
+    tools.client.sh(FILL)
+    try:
+        assert "memory-low" in doctor(tools.client)
+    finally:
+        tools.client.sh("umount /run/full; rmdir /run/full")
+    assert "memory-low" not in doctor(tools.client)
+
+
+FREEZE = """
+set -e; head -c 16M /dev/zero > /run/disk; mkfs.ext4 -q /run/disk; mkdir -p /run/frozen
+mount "$(losetup --find --show /run/disk)" /run/frozen
+echo 2 > /proc/sys/kernel/hung_task_timeout_secs
+fsfreeze -f /run/frozen; touch /run/frozen/f > /dev/null 2>&1 &
+"""
+THAW = """
+fsfreeze -u /run/frozen; echo 120 > /proc/sys/kernel/hung_task_timeout_secs
+while pgrep -x touch; do sleep 0.1; done; umount /run/frozen; losetup -D; rm /run/disk
+"""
+
+
+@pytest.mark.provokes
+def test_locked_up(tools: Pair) -> None:
+    """A task that writes to a file system that is frozen."""
+    tools.client.sh(FREEZE)
+    try:
+        mend = _await(tools.client, "locked-up", 30)["locked-up"]
+        assert "touch" in tools.client.sh(mend)
+    finally:
+        tools.client.sh(THAW)
+    # The log still has the report, but the task has ended.
+    assert "blocked" in tools.client.sh(mend)
+    assert "locked-up" not in doctor(tools.client)
 
 
 def _busy(guest: Guest, command: str, finding: Callable[[], bool]) -> None:

@@ -66,8 +66,7 @@ class FakeHost(Host):
         port = "/sys/class/infiniband/rxe0/ports/1"
         self.files |= {
             f"{port}/state": "4: ACTIVE\n",
-            f"{port}/gids/0": "fe80:0000:0000:0000:5054:00ff:fe00:0002\n",
-            f"{port}/gids/1": "0000:0000:0000:0000:0000:0000:0000:0000\n",
+            "/sys/class/infiniband/rxe0/node_type": "1: CA\n",
         }
         link = {"ifname": "rxe0", "port": 1, "state": "ACTIVE", "netdev": "eth0"}
         self.json("rdma", "-j", "link", "show", value=[link])
@@ -81,6 +80,7 @@ class FakeHost(Host):
             "mtu": 1500,
             "addr_info": [address, local],
         }
+        self.program("ip", "-V", out="ip utility\n")
         self.json("ip", "-j", "address", "show", value=[self.eth0])
         self.route("10.0.0.1", [{"dst": "10.0.0.1", "dev": "eth0"}])
         self.neighbour("10.0.0.1", "REACHABLE")

@@ -27,7 +27,8 @@ def table() -> str:
 
 def _entry(kind: Kind) -> str:
     text = re.sub(r"{(\w+)}", lambda field: field[1].upper(), f"{kind.severity.value}: {kind.text}")
-    lines = textwrap.wrap(f"{text}.", 96, break_on_hyphens=False)
+    # The two colons behind it become one.
+    lines = textwrap.wrap(text, 96, break_on_hyphens=False)
     mend = re.sub(r"{(\w+)}", lambda field: field[1].upper(), kind.mend)
     body = [*lines[:-1], f"{lines[-1]}::", "", *(f"    {line}" for line in mend.splitlines())]
     return f"``{kind.name}``\n" + "".join(f"    {line}".rstrip() + "\n" for line in body) + "\n"

@@ -78,6 +78,12 @@ def _over_tcp(host: FakeHost) -> None:
     host.files["/proc/self/mountinfo"] = MOUNTED.replace("rdma,port=20049", "tcp")
 
 
+def _hung(host: FakeHost, state: str, why: str = "") -> None:
+    told = f"[ 9.1] INFO: task kworker/u8:1:312 blocked{why} for more than 120 seconds.\n"
+    host.program("dmesg", out=told)
+    host.files["/proc/312/stat"] = f"312 (kworker/u8:1 (x)) {state} 2 0 0\n"
+
+
 #: A way to provoke each finding.
 PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "not-root": lambda host: host.denied.add(CONNECTIONS),
@@ -90,7 +96,6 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "link-down": _link_down,
     "port-down": lambda host: host.files.update({f"{PORT}/state": "2: INIT\n"}),
     "no-address": lambda host: _interface(host, addr_info=[]),
-    "no-gid": lambda host: host.remove("gids"),
     "mtu-small": lambda host: _interface(host, mtu=1000),
     "name-unknown": lambda host: host.known.clear(),
     "no-route": lambda host: host.route("10.0.0.1", []),
@@ -107,8 +112,7 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "refused": lambda host: _down(host, -111),
     "unreachable": lambda host: _down(host, -113),
     "not-answering": lambda host: _down(host, -110),
-    "protocol": lambda host: _down(host, -71),
-    "local-failure": lambda host: _down(host, -12),
+    "connect-failed": lambda host: _down(host, -105),
     "silent": lambda host: host.connection(silent=2),
     "lost-often": lambda host: host.connection(connects=40, lost="device"),
     "peer-breach": lambda host: host.connection(breaches=3),
@@ -118,17 +122,14 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "requester-breaches": lambda host: host.files.update(
         {"/sys/kernel/debug/rpcrdma/requester_breaches": "slow 1\n"}
     ),
-    "regions-out": lambda host: host.connection(regions_idle=0),
     "credits-out": lambda host: host.connection(in_use=64),
-    "threshold-low": lambda host: host.connection(call_bytes=1024),
+    "threshold-low": lambda host: host.connection(version=1, call_bytes=1024),
     "setting-low": lambda host: host.files.update({f"{SYSCTL}/rdma_slot_table_entries": "16\n"}),
     "version-fixed": lambda host: host.files.update({f"{SYSCTL}/rdma_version": "1\n"}),
     "memory-low": lambda host: host.files.update(
         {"/proc/meminfo": "MemTotal: 1000000 kB\nMemAvailable: 20000 kB\n"}
     ),
-    "locked-up": lambda host: host.program(
-        "dmesg", out="INFO: task nfsd:312 blocked for more than 120 seconds.\n"
-    ),
+    "locked-up": lambda host: _hung(host, "D"),
 }
 
 
@@ -236,8 +237,78 @@ def test_without_iproute2() -> None:
     host = FakeHost()
     host.ran.clear()
     host.program("modinfo", "-F", "version", "rpcrdma", out="0.1.0\n")
-    host.files["/proc/self/mountinfo"] = ""
     assert _findings(host) == []
+
+
+def _above(host: FakeHost, name: str) -> None:
+    """Puts an interface above eth0, which has the addresses in place of eth0."""
+    host.files[f"/sys/class/net/eth0/upper_{name}/ifindex"] = "7\n"
+    host.files["/sys/class/net/eth0/mtu"] = "1500\n"
+    empty, above = host.eth0 | {"addr_info": []}, host.eth0 | {"ifname": name}
+    host.json("ip", "-j", "address", "show", value=[empty, above])
+
+
+@pytest.mark.parametrize("name", ["eth0.100", "bond0"])
+def test_server_behind_a_vlan_or_a_bond(name: str) -> None:
+    """A RoCE device uses the addresses of the interfaces above its own."""
+    host = FakeHost()
+    _above(host, name)
+    host.route("10.0.0.1", [{"dev": name}])
+    told = doctor.examine(host, "server")
+    assert told.findings == []
+    assert f"10.0.0.1 is reached through {name} (rxe0)" in doctor.as_text(told)
+    assert "rxe0/1 on eth0 is active: 10.0.0.2" in doctor.as_text(told)
+
+
+def test_small_mtu_of_iwarp_is_no_finding() -> None:
+    """The packets of iWARP are those of TCP."""
+    host = FakeHost()
+    _interface(host, mtu=1000)
+    host.files["/sys/class/infiniband/rxe0/node_type"] = "4: RNIC\n"
+    assert _findings(host) == []
+
+
+@pytest.mark.parametrize("error", [-107, -71, -105, -12])
+def test_attempts_that_fail_for_another_reason(error: int) -> None:
+    """ENOTCONN and EPROTO say nothing about whether the peer has answered."""
+    host = FakeHost()
+    _down(host, error)
+    assert _findings(host) == ["connect-failed"]
+
+
+def test_regions_kept_for_the_next_call_are_no_finding() -> None:
+    """Request slots keep a region each, so none may be idle on a connection at rest."""
+    host = FakeHost()
+    host.connection(regions_idle=0, in_use=0)
+    assert _findings(host) == []
+
+
+def test_task_that_waits_for_a_disk_hangs_as_well() -> None:
+    host = FakeHost()
+    _hung(host, "D", " in I/O wait")
+    (finding,) = doctor.examine(host, None).findings
+    assert finding.text == "tasks hang, as the kernel's log reports: kworker/u8:1:312"
+
+
+def test_task_that_hung_before_is_no_finding() -> None:
+    host = FakeHost()
+    _hung(host, "S")
+    assert _findings(host) == []
+    host.remove("/proc/312")
+    assert _findings(host) == []
+
+
+def test_thresholds_that_are_no_finding() -> None:
+    """Version two follows the settings; a host that takes little inline asks for no more."""
+    host = FakeHost()
+    host.connection(version=2, call_bytes=1024)
+    assert _findings(host) == []
+    host.connection(version=1, call_bytes=4096, reply_bytes=8192)
+    assert _findings(host) == []
+    host.connection(version=1, call_bytes=2048)
+    assert _findings(host) == ["threshold-low"]
+    host.files[f"{SYSCTL}/rdma_max_inline_read"] = "2048\n"
+    assert _findings(host) == ["setting-low"]
 
 
 def test_json() -> None:

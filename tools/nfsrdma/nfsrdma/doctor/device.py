@@ -25,8 +25,14 @@ def check(view: View) -> Iterator[Fact | Finding]:
 
 def _fact(view: View, port: Port) -> Fact:
     where = f" on {port.netdev}" if port.netdev else ""
-    addresses = ", ".join(view.addresses_of(port.netdev)) if port.netdev else ""
+    addresses = ", ".join(_addresses(view, port.netdev)) if port.netdev else ""
     return Fact(f"{port.device}/{port.port}{where} is active{': ' if addresses else ''}{addresses}")
+
+
+def _addresses(view: View, netdev: str) -> list[str]:
+    """Returns the addresses of an interface, and of VLANs and bonds above it."""
+    names = [netdev, *view.uppers_of(netdev)]
+    return [address for name in names for address in view.addresses_of(name)]
 
 
 def _check_port(view: View, port: Port) -> Iterator[Finding]:
@@ -37,10 +43,10 @@ def _check_port(view: View, port: Port) -> Iterator[Finding]:
         return
     if not port.netdev:
         return
-    if not port.gids:
-        yield finding("no-gid", **named)
-    if port.netdev in view.interfaces and not view.addresses_of(port.netdev):
+    if port.netdev in view.interfaces and not _addresses(view, port.netdev):
         yield finding("no-address", **named)
+    if port.is_iwarp:
+        return
     mtu = int(view.interfaces.get(port.netdev, {}).get("mtu", 0))
     if 0 < mtu - _HEADERS < 1024:
         roce = max((size for size in _PAYLOADS if size <= mtu - _HEADERS), default=0)

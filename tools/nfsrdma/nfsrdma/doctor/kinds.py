@@ -143,12 +143,6 @@ _kind(
     "ip address add ADDRESS/PREFIX dev {netdev}",
 )
 _kind(
-    _P,
-    "no-gid",
-    "port {port} of device {device} has no GID",
-    "ip link set {netdev} down && ip link set {netdev} up   # the GIDs follow the addresses",
-)
-_kind(
     _W,
     "mtu-small",
     "the MTU of {netdev} is {mtu}: RoCE then sends {roce} bytes a packet",
@@ -232,10 +226,10 @@ _kind(
     "ping -c 3 {address}\nnfsrdma doctor   # on the server",
 )
 _kind(
-    _P, "protocol", "{peer} ended the handshake: {error}", "dmesg | grep rpcrdma   # on both hosts"
-)
-_kind(
-    _P, "local-failure", "connecting to {peer} fails on this host: {error}", "dmesg | grep rpcrdma"
+    _P,
+    "connect-failed",
+    "connecting to {peer} fails: {error}",
+    "dmesg | grep 'rpcrdma: connecting to'   # names the step that has failed",
 )
 _kind(
     _W,
@@ -268,12 +262,6 @@ _kind(
     "dmesg | grep 'rpcrdma: server:'   # names the clients",
 )
 _kind(
-    _W,
-    "regions-out",
-    "all {regions} memory regions of the connection to {peer} are in use",
-    "sysctl sunrpc.rdma_slot_table_entries={fewer}   # for the next mount",
-)
-_kind(
     _N,
     "credits-out",
     "all {credits} credits of {peer} are in use",
@@ -284,8 +272,10 @@ _kind(
 _kind(
     _W,
     "threshold-low",
-    "messages to or from {peer} above {bytes} bytes need memory registration",
-    "sysctl sunrpc.{name}=4096   # on {where}, for the next connection",
+    "messages to or from {peer} above {bytes} bytes need memory registration, although this host"
+    " would take {ours} bytes inline",
+    "umount and mount again   # if the sysctls of this host were lower before\n"
+    "# otherwise the server takes no more, or announces nothing (RFC 8797)",
 )
 _kind(
     _W,
@@ -310,6 +300,6 @@ _kind(
 _kind(
     _W,
     "locked-up",
-    "the kernel's log reports tasks that hang: {task}",
-    "dmesg | grep -A20 'blocked for more'",
+    "tasks hang, as the kernel's log reports: {task}",
+    "dmesg | grep -A20 'blocked.* for more than'",
 )

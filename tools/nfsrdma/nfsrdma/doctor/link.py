@@ -22,8 +22,6 @@ _BY_ERROR = {
     errno.ENETUNREACH: "unreachable",
     errno.EHOSTUNREACH: "unreachable",
     errno.ETIMEDOUT: "not-answering",
-    errno.ENOTCONN: "not-answering",
-    errno.EPROTO: "protocol",
 }
 
 
@@ -45,7 +43,7 @@ def _fact(conn: Connection) -> Fact:
 
 def _check(conn: Connection) -> Iterator[Finding]:
     if conn["failures"] and not conn.is_up:
-        kind = _BY_ERROR.get(-conn["error"], "local-failure")
+        kind = _BY_ERROR.get(-conn["error"], "connect-failed")
         yield finding(kind, peer=conn.peer, address=conn.address, error=conn.error)
     if conn.role == "client":
         yield from _check_client(conn)
@@ -65,9 +63,6 @@ def _check_client(conn: Connection) -> Iterator[Finding]:
     if conn["silent"] >= 2:
         seconds = conn["silent"] * _LOOK
         yield finding("silent", peer=conn.peer, address=conn.address, seconds=seconds)
-    if conn["regions"] and not conn["regions_idle"]:
-        fewer = max(4, conn["credit_limit"] // 2)
-        yield finding("regions-out", peer=conn.peer, regions=conn["regions"], fewer=fewer)
     if conn["in_use"] >= conn["credits"] > 0 and conn["credits"] < conn["credit_limit"]:
         more = conn["credit_limit"]
         yield finding("credits-out", peer=conn.peer, credits=conn["credits"], more=more)

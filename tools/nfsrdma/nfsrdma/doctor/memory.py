@@ -13,7 +13,10 @@ from .view import Fact, View
 #: Below this part of all memory, registering memory may fail.
 _LOW = 1 / 20
 
-_HUNG = re.compile(r"task (\S+) blocked for more than")
+#: As in `INFO: task kworker/u8:1:77 blocked in I/O wait for more than 120 seconds.`
+_HUNG = re.compile(r"task (.+):(\d+) blocked.* for more than")
+#: The states of a task that waits and cannot be interrupted, in /proc/PID/stat.
+_WAITS = "D"
 
 
 def check(view: View) -> Iterator[Fact | Finding]:
@@ -25,6 +28,17 @@ def check(view: View) -> Iterator[Fact | Finding]:
         yield finding("memory-low", available=size(available), total=size(total))
     elif total:
         yield Fact(f"{size(available)} of {size(total)} are available")
-    hung = _HUNG.findall(view.host.run("dmesg").out)
+    yield from _hung(view)
+
+
+def _hung(view: View) -> Iterator[Finding]:
+    """Reports the tasks that the log has named and that still hang."""
+    named = dict.fromkeys(_HUNG.findall(view.host.run("dmesg").out))
+    hung = [f"{name}:{pid}" for name, pid in named if _waits(view, pid)]
     if hung:
-        yield finding("locked-up", task=", ".join(dict.fromkeys(hung)))
+        yield finding("locked-up", task=", ".join(hung))
+
+
+def _waits(view: View, pid: str) -> bool:
+    stat = view.host.read(f"/proc/{pid}/stat") or ""
+    return stat.rpartition(")")[2].split()[:1] == [_WAITS]

@@ -44,6 +44,8 @@ def check(view: View) -> Iterator[Fact | Finding]:
 
 def _check_address(view: View, address: str) -> Iterator[Fact | Finding]:
     routes = json_of(view.host, "ip", "-j", "route", "get", address)
+    if not routes and not view.has_iproute:
+        return
     if not routes:
         yield finding("no-route", address=address)
         return
@@ -72,7 +74,7 @@ def _check_neighbour(view: View, address: str, netdev: str, via: str) -> Iterato
         if "FAILED" in states or "INCOMPLETE" in states:
             yield finding("neighbour-failed", address=via, netdev=netdev, state="/".join(states))
             return
-    device = next((port.device for port in view.ports if port.netdev == netdev), netdev)
+    device = view.device_of(netdev)
     hop = f" via {via}" if via != address else ""
     yield Fact(f"{address} is reached through {netdev} ({device}){hop}")
 

@@ -18,8 +18,6 @@ _DEFAULTS = {
     "rdma_max_inline_write": 4096,
     "svc_rdma/max_requests": 128,
 }
-#: The threshold that is in force if the peer announces none.
-_UNANNOUNCED = 1024
 
 
 def check(view: View) -> Iterator[Fact | Finding]:
@@ -45,21 +43,18 @@ def _version(view: View) -> Iterator[Finding]:
 
 
 def _thresholds(view: View) -> Iterator[Finding]:
-    """Finds connections with less than this host offers: the peer's setting is lower."""
+    """Finds connections with less than the default and than this host would take.
+
+    The peer takes less, or announces nothing, or the settings of this host were lower when the
+    connection was made. A connection of version two follows the settings.
+    """
     for conn in view.connections:
-        if conn.role != "client" or not conn.is_up:
+        if conn.role != "client" or not conn.is_up or conn["version"] != 1:
             continue
         smallest = min(conn["call_bytes"], conn["reply_bytes"])
         ours = min(
-            number(view.host.read(f"{_FOLDER}/{name}")) or 4096
+            number(view.host.read(f"{_FOLDER}/{name}")) or _DEFAULTS[name]
             for name in ("rdma_max_inline_read", "rdma_max_inline_write")
         )
-        if smallest <= _UNANNOUNCED < ours:
-            where = f"the server {conn.address}"
-            yield finding(
-                "threshold-low",
-                peer=conn.peer,
-                bytes=smallest,
-                name="svc_rdma.max_req_size",
-                where=where,
-            )
+        if smallest < min(ours, _DEFAULTS["rdma_max_inline_read"]):
+            yield finding("threshold-low", peer=conn.peer, bytes=smallest, ours=ours)

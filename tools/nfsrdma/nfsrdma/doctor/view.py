@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from .. import connections, mounts
 from ..connections import Connection
 from ..errors import UsageError
-from ..host import Host, json_of
+from ..host import MISSING, Host, json_of
 from ..mounts import Listener, Mount
 
 INFINIBAND = "/sys/class/infiniband"
@@ -36,7 +36,7 @@ class Port:
     state: str
     #: The network interface; empty if there is none.
     netdev: str
-    gids: list[str] = field(default_factory=list)
+    is_iwarp: bool = False
 
     @property
     def is_active(self) -> bool:
@@ -66,12 +66,9 @@ class View:
     def _port(self, device: str, port: int, folder: str) -> Port:
         # As in `4: ACTIVE`.
         state = (self.host.read(f"{folder}/state") or "?").strip().rpartition(" ")[2]
-        gids = []
-        for name in self.host.names(f"{folder}/gids"):
-            gid = (self.host.read(f"{folder}/gids/{name}") or "").strip()
-            if gid.replace(":", "").strip("0"):
-                gids.append(gid)
-        return Port(device, port, state, self._netdevs.get((device, port), ""), gids)
+        # As in `4: RNIC`.
+        is_iwarp = "RNIC" in (self.host.read(f"{INFINIBAND}/{device}/node_type") or "")
+        return Port(device, port, state, self._netdevs.get((device, port), ""), is_iwarp)
 
     @cached_property
     def _netdevs(self) -> Mapping[tuple[str, int], str]:
@@ -90,14 +87,40 @@ class View:
 
     @cached_property
     def rdma_netdevs(self) -> list[str]:
-        """The interfaces that belong to RDMA devices."""
-        return list(dict.fromkeys(port.netdev for port in self.ports if port.netdev))
+        """The interfaces that belong to RDMA devices, and the VLANs and bonds above these."""
+        own = dict.fromkeys(port.netdev for port in self.ports if port.netdev)
+        above = [upper for netdev in own for upper in self.uppers_of(netdev)]
+        return list(dict.fromkeys([*own, *above]))
+
+    def uppers_of(self, netdev: str) -> list[str]:
+        """Returns the interfaces above another one, such as VLANs and bonds, and those above them.
+
+        A RoCE device uses the addresses of all of these.
+        """
+        found: list[str] = []
+        for name in self.host.names(f"/sys/class/net/{netdev}"):
+            upper = name.removeprefix("upper_")
+            if upper != name and upper not in found:
+                found += [upper, *self.uppers_of(upper)]
+        return list(dict.fromkeys(found))
+
+    def device_of(self, netdev: str) -> str:
+        """Returns the RDMA device through which an interface reaches others; else its own name."""
+        for port in self.ports:
+            if port.netdev and netdev in (port.netdev, *self.uppers_of(port.netdev)):
+                return port.device
+        return netdev
 
     @cached_property
     def interfaces(self) -> dict[str, dict[str, Any]]:
         """The network interfaces by name, with their addresses."""
         found = json_of(self.host, "ip", "-j", "address", "show")
         return {str(entry.get("ifname")): entry for entry in found}
+
+    @cached_property
+    def has_iproute(self) -> bool:
+        """Whether iproute2 can be asked for routes. Without it nothing is known of them."""
+        return self.host.run("ip", "-V").status != MISSING
 
     def addresses_of(self, netdev: str) -> list[str]:
         """Returns the addresses of an interface, without those of the link alone."""
