@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import argparse
 import functools
+import math
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from types import FrameType
+from typing import TypeVar
 
 from . import doctor, listing, mounts
 from .errors import UsageError
@@ -23,6 +27,8 @@ from .top.sample import Sampler
 from .top.terminal import Terminal
 from .trace import command as tracing
 from .trace.tracefs import Recording
+
+_Number = TypeVar("_Number", int, float)
 
 DESCRIPTION = "Shows connections of NFS over RDMA, and finds what is wrong with them."
 
@@ -43,13 +49,13 @@ def parser() -> argparse.ArgumentParser:
 
     one = commands.add_parser("top", help="operations, latencies and connections, live")
     one.add_argument("--interval", type=_interval, default=2.0, help="seconds; default: 2")
-    one.add_argument("--count", type=int, metavar="N", help="print N intervals, without a screen")
+    one.add_argument("--count", type=_count, metavar="N", help="print N intervals, without screen")
     one.add_argument("--no-trace", action="store_true", help="no trace events: no latencies")
     one.add_argument("--json", action="store_true", help="print JSON, one interval on each line")
     one.set_defaults(run=_top)
 
     one = commands.add_parser("trace", help="the way of each RPC that is made or served, in words")
-    one.add_argument("--xid", type=lambda text: int(text, 0), help="only the RPC with this XID")
+    one.add_argument("--xid", type=_xid, help="only the RPC with this XID")
     one.add_argument("--all", action="store_true", help="also connections, and tasks without RDMA")
     one.add_argument("--json", action="store_true", help="print JSON, one RPC on each line")
     one.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND ...")
@@ -57,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
 
     one = commands.add_parser("report", help="a recording as one HTML page")
     one.add_argument("--output", "-o", required=True, metavar="FILE", help="the page to be written")
-    one.add_argument("--seconds", type=float, default=30.0, help="time to record; default: 30")
+    one.add_argument("--seconds", type=_seconds, default=30.0, help="time to record; default: 30")
     one.add_argument("--mask", action="store_true", help="replace addresses and names")
     one.add_argument("--json", action="store_true", help="write the recording as JSON")
     one.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND ...")
@@ -76,12 +82,35 @@ def _doctor(host: Host, chosen: argparse.Namespace) -> int:
     return result.status
 
 
-def _interval(text: str) -> float:
-    seconds = float(text)
-    if not watching.SHORTEST <= seconds <= watching.LONGEST:
-        limits = f"{watching.SHORTEST:g} to {watching.LONGEST:g}"
-        raise argparse.ArgumentTypeError(f"an interval has {limits} seconds")
-    return seconds
+def _limited(
+    read: Callable[[str], _Number], allows: Callable[[_Number], bool], rule: str
+) -> Callable[[str], _Number]:
+    """Returns a function that reads a value of an option, or says which values there are."""
+
+    def limited(text: str) -> _Number:
+        try:
+            value = read(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(rule) from None
+        if not allows(value):
+            raise argparse.ArgumentTypeError(rule)
+        return value
+
+    return limited
+
+
+_interval = _limited(
+    float,
+    lambda seconds: watching.SHORTEST <= seconds <= watching.LONGEST,
+    f"an interval has {watching.SHORTEST:g} to {watching.LONGEST:g} seconds",
+)
+_count = _limited(int, lambda count: count >= 1, "at least 1")
+_seconds = _limited(float, lambda seconds: 0 < seconds < math.inf, "more than 0")
+_xid = _limited(
+    lambda text: int(text, 0),
+    lambda xid: 0 <= xid < 1 << 32,
+    "an XID is a number such as 0x996e5448",
+)
 
 
 def _top(host: Host, chosen: argparse.Namespace) -> int:
@@ -120,15 +149,24 @@ def _argv(words: list[str]) -> list[str]:
     return words[1:] if words[:1] == ["--"] else words
 
 
+def _end(number: int, _frame: FrameType | None) -> None:
+    """Ends the command, but first its trace instance, and the screen that it has taken."""
+    sys.exit(128 + number)
+
+
 def main(arguments: Sequence[str], host: Host | None = None) -> int:
     """Runs one command. Returns the exit status."""
     chosen = parser().parse_args(arguments)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
     try:
         status: int = chosen.run(host or Host(), chosen)
         sys.stdout.flush()
     except UsageError as error:
         print(f"nfsrdma: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     except BrokenPipeError:
         # The reader, such as head(1), has ended. Python must not flush at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,6 +7,8 @@ Everything goes through `Host`, so that tests give the command a machine that do
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import socket
 import subprocess
 from dataclasses import dataclass
@@ -17,6 +19,9 @@ from .ucm import Answer, ask
 
 #: The status of a program that is not installed.
 MISSING = 127
+
+#: Where programs are that the PATH of other users than root may lack.
+ADMINISTRATION = "/usr/sbin:/sbin"
 
 #: The longest time that another program may take, in seconds.
 PATIENCE = 10
@@ -63,13 +68,16 @@ class Host:
 
     def run(self, *argv: str) -> Ran:
         """Runs a program that only shows something."""
+        path = f"{os.environ.get('PATH', os.defpath)}:{ADMINISTRATION}"
+        found = shutil.which(argv[0], path=path)
         try:
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE)
-        except FileNotFoundError:
-            return Ran(MISSING, "")
+            done = subprocess.run([found or argv[0], *argv[1:]], capture_output=True,
+                                  timeout=PATIENCE)  # fmt: skip
         except subprocess.TimeoutExpired:
             return Ran(124, "")
-        return Ran(done.returncode, done.stdout)
+        except OSError:
+            return Ran(MISSING, "")
+        return Ran(done.returncode, done.stdout.decode(errors="replace"))
 
     def ask_port(self, address: str, port: int) -> Answer:
         """Returns what a port of another host answers to a connection request over RDMA."""

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from .host import Host
 
 MOUNTINFO = "/proc/self/mountinfo"
 PORTLIST = "/proc/fs/nfsd/portlist"
+
+_ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,8 @@ class Mount:
     point: str
     source: str
     options: dict[str, str]
+    #: The number of the file system, as in ``0:31``. Mounts of the same one share its counters.
+    number: str = ""
 
     @property
     def is_rdma(self) -> bool:
@@ -68,14 +73,12 @@ def _mount(line: str) -> Mount | None:
     for option in rest[2].split(","):
         name, _, value = option.partition("=")
         options[name] = value
-    return Mount(_unescape(fields[4]), _unescape(rest[1]), options)
+    return Mount(unescape(fields[4]), unescape(rest[1]), options, fields[2])
 
 
-def _unescape(text: str) -> str:
-    """Undoes the octal escapes of the kernel."""
-    for code in ("040", "011", "012", "134"):
-        text = text.replace(f"\\{code}", chr(int(code, 8)))
-    return text
+def unescape(text: str) -> str:
+    """Undoes the octal escapes of the kernel in names of mounts."""
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 8)), text)
 
 
 def listeners(host: Host) -> list[Listener]:

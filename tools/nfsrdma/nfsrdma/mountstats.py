@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from . import mounts
 from .host import Host
 
 FILE = "/proc/self/mountstats"
@@ -78,9 +79,17 @@ def parse(text: str) -> dict[str, dict[str, Counts]]:
 
 
 def read(host: Host) -> dict[str, Counts]:
-    """Returns the counters of each operation, added up over all mounts by RDMA."""
+    """Returns the counters of each operation, added up over all file systems by RDMA.
+
+    A file system that is mounted at several points shows the same counters at each of them.
+    """
+    numbers = {mount.point: mount.number for mount in mounts.mounts(host)}
+    systems: dict[str, dict[str, Counts]] = {}
+    for point, operations in parse(host.read(FILE) or "").items():
+        name = mounts.unescape(point)
+        systems[numbers.get(name, name)] = operations
     total: dict[str, Counts] = {}
-    for operations in parse(host.read(FILE) or "").values():
+    for operations in systems.values():
         for name, counts in operations.items():
             total[name] = total.get(name, Counts()) + counts
     return total

@@ -31,17 +31,19 @@ def duration(seconds: int) -> str:
 
 def size(count: float) -> str:
     """Returns a number of bytes with a binary unit: ``512 B``, ``4.0 KiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+    if round(count) < 1024:
+        return f"{count:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
         count /= 1024
-    return f"{count:.1f} TiB"
+        if round(count, 1) < 1024:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1024:.1f} TiB"
 
 
 def span(microseconds: float) -> str:
     """Returns a latency: ``87 us``, ``1.25 ms``, ``2.10 s``."""
-    if microseconds < 1000:
+    if round(microseconds) < 1000:
         return f"{microseconds:.0f} us"
-    if microseconds < 1_000_000:
+    if round(microseconds / 1000, 2) < 1000:
         return f"{microseconds / 1000:.2f} ms"
     return f"{microseconds / 1_000_000:.2f} s"

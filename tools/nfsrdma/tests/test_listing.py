@@ -8,6 +8,7 @@ import json
 import pytest
 from fake import DOWN, MOUNTED, SERVED, UP, FakeHost
 from nfsrdma.errors import UsageError
+from nfsrdma.table import size, span
 
 from nfsrdma import connections, listing, mounts
 
@@ -130,3 +131,28 @@ def test_why_connections_cannot_be_listed(change: object, text: str) -> None:
     change(host)
     with pytest.raises(UsageError, match=text):
         listing.show(host, as_json=False)
+
+
+def test_escapes_of_mounts() -> None:
+    """The kernel escapes blanks, tabs, line ends, backslashes, and # in the source alone."""
+    line = MOUNTED.replace("/mnt/nfs", r"/mnt/a\040b\134043").replace("/export", r"/x\043y")
+    host = FakeHost()
+    host.files["/proc/self/mountinfo"] = line
+    (mount,) = mounts.mounts(host)
+    assert (mount.point, mount.source) == (r"/mnt/a b\043", "10.0.0.1:/x#y")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(512, "512 B"), (1023.7, "1.0 KiB"), (1024, "1.0 KiB"), (1048570, "1.0 MiB"), (0, "0 B")],
+)
+def test_size(count: float, text: str) -> None:
+    assert size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("micros", "text"),
+    [(87, "87 us"), (999.7, "1.00 ms"), (1250, "1.25 ms"), (999_996, "1.00 s"), (2.1e6, "2.10 s")],
+)
+def test_span(micros: float, text: str) -> None:
+    assert span(micros) == text

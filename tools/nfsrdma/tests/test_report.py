@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from fake import UP, FakeHost
+from fake import MOUNTED, UP, FakeHost
 from nfsrdma.errors import UsageError
 from nfsrdma.report import command
 from nfsrdma.report.mask import Mask
@@ -211,3 +212,38 @@ def test_curves_keep_each_value_until_the_next() -> None:
     (mark,) = (e for e in _elements(svg) if e.get("class") == "mark")
     assert mark.get("x1") == "450.0"
     assert curves([Curve("c", "one", [])], [], 0, "t").count('d=""') == 1
+
+
+def test_mask_of_names_that_json_escapes() -> None:
+    """JSON writes some letters as escapes, and a name may be a word of the format."""
+    host = FakeHost()
+    line = MOUNTED.replace("/export", '/srv/M\u00fcller"s').replace("/mnt/nfs", "events")
+    host.files["/proc/self/mountinfo"] = line
+    data = Data(noted=[(0.0, "connect", 'from /srv/M\u00fcller"s')])
+    text = command.render(host, data, command.Wish("x", masked=True, as_json=True))
+    assert "ller" not in text
+    (event,) = json.loads(text)["events"]
+    assert event["text"].startswith("from name-")
+    assert "ller" not in command.render(host, data, command.Wish("x", masked=True))
+
+
+def test_address_at_the_end_of_a_sentence() -> None:
+    assert Mask()("It is 10.0.0.1.") == "It is address-1."
+    assert Mask()("version 7.3.4.1.2") == "version 7.3.4.1.2"
+
+
+def test_file_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
+    """Before the recording, not after it."""
+    wish = command.Wish(str(tmp_path / "absent/page.html"), seconds=60)
+    with pytest.raises(UsageError, match="No such file"):
+        command.report(FakeHost(), Source([]), wish)
+
+
+def _interrupted() -> Iterator[int | None]:
+    yield None
+    raise KeyboardInterrupt
+
+
+def test_interrupt_ends_the_recording_and_keeps_it() -> None:
+    data = record(FakeHost(), Source(list(parse(lines(READ)))), 0, _interrupted)
+    assert data.sizes == {65536: 1}

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from fake import DOWN, SERVED, UP, FakeHost
+from fake import DOWN, MOUNTED, SERVED, UP, FakeHost
 from nfsrdma.mountstats import Counts
 from nfsrdma.top import command, served
 from nfsrdma.top.frame import HELP, Look, Order, frame
@@ -342,3 +342,16 @@ def test_pseudo_terminal() -> None:
     _until(master, "\x1b[?1049l")
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     os.close(master)
+
+
+def test_mount_that_is_seen_twice() -> None:
+    """A bind mount has the counters of the mount that it shows, and no operation of its own."""
+    host = FakeHost()
+    host.files["/proc/self/mountinfo"] = MOUNTED + MOUNTED.replace("/mnt/nfs", "/srv/again")
+    head = "device 10.0.0.1:/export mounted on /mnt/nfs "
+    mount = STATS[STATS.index(head) : STATS.index("\ndevice 10.0.0.1:/other")]
+    host.files[mountstats.FILE] = mount + "\n" + mount.replace("/mnt/nfs", "/srv/again") + "\n"
+    assert mountstats.read(host)["READ"].operations == 10
+    other = MOUNTED.replace("/mnt/nfs", "/srv/again").replace("0:31", "0:32")
+    host.files["/proc/self/mountinfo"] = MOUNTED + other
+    assert mountstats.read(host)["READ"].operations == 20

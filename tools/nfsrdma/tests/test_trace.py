@@ -233,3 +233,9 @@ def test_recording_of_a_kernel() -> None:
         "READDIR": ("inline, reply chunk", 3, True, 17619),
         "WRITE": ("read chunk, inline", 1, True, 13485),
     }
+
+
+def test_command_that_a_signal_has_ended() -> None:
+    """As the shell has it, so that the exit status of nfsrdma is one that exists."""
+    *_, status = command.running(["sh", "-c", "kill -TERM $$"])
+    assert status == 128 + 15

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -84,6 +86,16 @@ def test_without_tracefs(tmp_path: Path) -> None:
         pass
 
 
+def test_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_path: Path, **_options: object) -> None:
+        raise PermissionError
+
+    recording = Recording(NAMES, tmp_path)
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(UsageError, match="are you root"):
+        recording.__enter__()
+
+
 def test_without_the_module(tmp_path: Path) -> None:
     (tmp_path / "events").mkdir()
     with pytest.raises(UsageError, match="modprobe rpcrdma"), Recording(NAMES, tmp_path):
@@ -94,3 +106,19 @@ def test_kernel_without_instances(tmp_path: Path) -> None:
     (tmp_path / "events/rpcrdma").mkdir(parents=True)
     with pytest.raises(UsageError, match="cannot record"), Recording(NAMES, tmp_path):
         pass
+
+
+def test_instance_of_a_command_that_was_killed(root: Path) -> None:
+    """It would go on recording for ever."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    stale = root / "instances" / f"nfsrdma.{ended.pid}"
+    alive, foreign = root / "instances/nfsrdma.1", root / "instances/other.7"
+    # An instance that is made there would have files, with which no directory can be removed.
+    for folder in (stale, alive, foreign):
+        (root / "new").mkdir()
+        (root / "new").rename(folder)
+    with Recording(NAMES, root):
+        assert not stale.exists()
+        assert alive.exists()
+        assert foreign.exists()

@@ -14,7 +14,7 @@ from .. import doctor, mounts
 from ..errors import UsageError
 from ..host import Host
 from ..trace.command import Source, running
-from .mask import Mask, unmasked
+from .mask import Mask, masked, unmasked
 from .page import About, describe, page
 from .record import Data, record
 
@@ -31,20 +31,25 @@ class Wish:
 
 
 def report(host: Host, source: Source, wish: Wish) -> int:
-    """Records and writes. Returns the exit status.
+    """Records and writes. Returns the exit status. Writes nothing first, to see whether it can.
 
     # Errors
     `UsageError`: the file cannot be written, or the command cannot be run.
     """
+    _write(wish.file, "")
     run = (lambda: running(wish.command)) if wish.command else None
     data = record(host, source, wish.seconds, run)
     text = render(host, data, wish)
-    try:
-        Path(wish.file).write_text(text)
-    except OSError as error:
-        raise UsageError(f"cannot write {wish.file}: {error.strerror}") from error
+    _write(wish.file, text)
     print(f"{wish.file}: {sum(len(group.rtts) for group in data.groups.values())} calls")
     return 0
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}") from error
 
 
 def render(host: Host, data: Data, wish: Wish) -> str:
@@ -58,7 +63,7 @@ def render(host: Host, data: Data, wish: Wish) -> str:
     )
     mask = Mask(_names(host, about)) if wish.masked else unmasked
     if wish.as_json:
-        return mask(json.dumps(describe(data, about, found), indent=2)) + "\n"
+        return json.dumps(masked(describe(data, about, found), mask), indent=2) + "\n"
     return page(data, about, found, mask)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 #: What may be an address. IPv6 addresses may be in brackets, which remain.
-_V4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])")
+_V4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?!\w|\.\w)")
 _V6 = re.compile(r"(?<![\w:.])[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?:%\w+)?(?![\w:])")
 
 
@@ -39,6 +40,18 @@ class Mask:
             # A time of day, or the like.
             return text
         return self._addresses.setdefault(address, f"address-{len(self._addresses) + 1}")
+
+
+def masked(value: Any, mask: Callable[[str], str]) -> Any:
+    """Returns what JSON can express with each text in it masked, but not the names of fields.
+
+    JSON writes some letters as escapes, so a name could not be found in its text.
+    """
+    if isinstance(value, dict):
+        return {name: masked(entry, mask) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [masked(entry, mask) for entry in value]
+    return mask(value) if isinstance(value, str) else value
 
 
 def unmasked(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from .. import doctor
 from ..connections import Connection
 from ..table import size, span
+from .mask import masked
 from .record import Data, Group, is_mark, largest
 from .svg import Curve, Range, bars, curves, ranges
 
@@ -73,7 +74,7 @@ def page(data: Data, about: About, found: doctor.Result, mask: Callable[[str], s
         "<h2>Events of connections</h2>",
         _events(data, mask),
     ]
-    recording = mask(json.dumps(describe(data, about, found))).replace("<", "\\u003c")
+    recording = json.dumps(masked(describe(data, about, found), mask)).replace("<", "\\u003c")
     return (
         "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'

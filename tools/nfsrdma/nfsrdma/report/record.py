@@ -164,16 +164,19 @@ class Recorder:
 def record(
     host: Host, source: Source, seconds: float, running: Callable[[], Iterator[int | None]] | None
 ) -> Data:
-    """Records for so many seconds, or while a command runs."""
+    """Records for so many seconds, or while a command runs, or until an interrupt."""
     recorder = Recorder(host, source)
-    if running:
-        for _ in running():
-            _step(recorder)
-    else:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+    with suppress(KeyboardInterrupt):
+        for _ in running() if running else _lasting(seconds):
             _step(recorder)
     return recorder.end()
+
+
+def _lasting(seconds: float) -> Iterator[None]:
+    """Yields None until so many seconds have passed."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        yield None
 
 
 def _step(recorder: Recorder) -> None:

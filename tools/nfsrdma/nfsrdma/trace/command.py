@@ -127,7 +127,7 @@ def trace(wish: Wish, source: Source, run: Callable[[Sequence[str]], Iterator[in
 
 
 def running(command: Sequence[str]) -> Iterator[int | None]:
-    """Runs a command, and yields None until it has ended, then its exit status.
+    """Runs a command, and yields None until it has ended, then its exit status, as a shell has it.
 
     Without a command it yields None for ever.
 
@@ -143,7 +143,8 @@ def running(command: Sequence[str]) -> Iterator[int | None]:
         raise UsageError(f"cannot run {command[0]}: {error.strerror}") from error
     while process.poll() is None:
         yield None
-    yield process.returncode
+    ended = process.returncode
+    yield ended if ended >= 0 else 128 - ended
 
 
 class Teller:

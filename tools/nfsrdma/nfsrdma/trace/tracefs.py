@@ -23,8 +23,19 @@ ROOT = Path("/sys/kernel/tracing")
 #: Kilobytes of the buffer of each processor.
 _BUFFER = 4096
 
+#: The begin of the name of an instance. The process id follows.
+_PREFIX = "nfsrdma."
+
 #: Bytes that are read from the pipe at once.
 _CHUNK = 1 << 16
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether this user can see a directory there. Some versions of Python raise errors instead."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 class Recording:
@@ -42,7 +53,7 @@ class Recording:
         """Prepares to record events with these names, ``group:name``."""
         self._names = list(names)
         self._root = root
-        self._folder = root / "instances" / f"nfsrdma.{os.getpid()}"
+        self._folder = root / "instances" / f"{_PREFIX}{os.getpid()}"
         self._pipe: int | None = None
         self._rest = ""
         #: The events that the kernel had no room for.
@@ -56,10 +67,11 @@ class Recording:
         # Errors
         `UsageError`: this is not possible here, and why.
         """
-        if not (self._root / "events").is_dir():
+        if not _is_folder(self._root / "events"):
             raise UsageError(f"no trace in {self._root}: is tracefs mounted, and are you root?")
-        if not (self._root / "events/rpcrdma").is_dir():
+        if not _is_folder(self._root / "events/rpcrdma"):
             raise UsageError("the module is not loaded: modprobe rpcrdma")
+        self._clear()
         try:
             self._folder.mkdir()
             self._begin()
@@ -67,6 +79,14 @@ class Recording:
             self._end()
             raise UsageError(f"cannot record trace events: {error}") from error
         return self
+
+    def _clear(self) -> None:
+        """Removes instances of commands that were killed, which would go on recording."""
+        for folder in (self._root / "instances").glob(f"{_PREFIX}*"):
+            pid = folder.name.removeprefix(_PREFIX)
+            if not Path("/proc", pid).exists():
+                with suppress(OSError):
+                    folder.rmdir()
 
     def _begin(self) -> None:
         self._write("trace_clock", "mono")

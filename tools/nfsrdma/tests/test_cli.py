@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of the command line: options that make no sense, and signals."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from nfsrdma import cli
+
+FOLDER = Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["top", "--count", "0"], "--count: at least 1"),
+        (["top", "--count", "-1"], "--count: at least 1"),
+        (["report", "-o", "x", "--seconds", "0"], "--seconds: more than 0"),
+        (["report", "-o", "x", "--seconds", "nan"], "--seconds: more than 0"),
+        (["trace", "--xid", "996e5448"], "--xid: an XID is a number such as 0x996e5448"),
+        (["trace", "--xid", "0x1996e5448"], "--xid: an XID is a number such as 0x996e5448"),
+    ],
+)
+def test_options(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.parser().parse_args(arguments)
+    assert said in capsys.readouterr().err
+
+
+_WAITS = """
+import sys, time
+from nfsrdma import cli
+def wait(_host, _server):
+    try:
+        print("begins", flush=True)
+        time.sleep(60)
+    finally:
+        print("cleans up", flush=True)
+cli.doctor.examine = wait
+sys.exit(cli.main(["doctor"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signal(number: signal.Signals) -> None:
+    """A signal that ends the command leaves no trace instance and no terminal without echo."""
+    argv = [sys.executable, "-B", "-c", _WAITS]
+    with subprocess.Popen(argv, cwd=FOLDER, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "begins\n"
+        time.sleep(0.1)
+        process.send_signal(number)
+        assert process.stdout.read() == "cleans up\n"
+    assert process.returncode == 128 + number
+
+
+def test_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends the command without a traceback."""
+
+    def interrupted(_host: object, _as_json: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.listing, "show", interrupted)
+    assert cli.main(["list"]) == 130

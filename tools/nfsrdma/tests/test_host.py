@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of what the command reads of a real machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from nfsrdma.host import MISSING, Host
+
+
+def _program(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_program_of_the_administrator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The PATH of other users than root lacks /usr/sbin, where modinfo is."""
+    _program(tmp_path, "modinfo-of-a-test", "echo found")
+    monkeypatch.setattr("nfsrdma.host.ADMINISTRATION", str(tmp_path))
+    done = Host().run("modinfo-of-a-test")
+    assert (done.status, done.out) == (0, "found\n")
+
+
+def test_output_that_is_no_text(tmp_path: Path) -> None:
+    """The kernel's log may contain any bytes."""
+    _program(tmp_path, "log", "printf 'a\\377b'")
+    assert Host().run(str(tmp_path / "log")).out == "a\ufffdb"
+
+
+def test_program_that_cannot_be_run(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("no program")
+    assert Host().run(str(tmp_path / "data")).status == MISSING
+    assert Host().run(str(tmp_path / "absent")).status == MISSING
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    """Files of debugfs go away when the module does."""
+    host = Host()
+    assert host.read(str(tmp_path / "connections")) is None
+    assert host.read(str(tmp_path)) is None
+    assert host.names(str(tmp_path / "connections")) == []
+    assert not host.is_denied(str(tmp_path / "connections"))
