@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lab import requester
+from lab import connections, requester
 from lab.failures import Failures
 from lab.fixtures import Tunables
 from lab.nfsrdma import doctor, install
@@ -274,6 +274,17 @@ def _busy(guest: Guest, command: str, finding: Callable[[], bool]) -> None:
             assert time.monotonic() < deadline
     finally:
         guest.sh("rm -f /run/busy")
+
+
+def test_after_many_calls(tools: Pair) -> None:
+    """Request slots keep memory regions for their next calls: nothing is wrong with that."""
+    tools.mount("4.2")
+    write = f"dd if=/dev/zero of={MOUNT_POINT}/m$i bs=64k count=2 oflag=direct 2> /dev/null"
+    tools.client.sh(f"for i in $(seq 60); do {write} & done; wait", timeout=120)
+    (line,) = connections.read(tools.client)
+    print(f"at rest: {line['regions_idle']} of {line['regions']} regions are idle")
+    assert doctor(tools.client) == {}
+    tools.umount()
 
 
 @pytest.mark.needs_our_server

@@ -17,6 +17,8 @@ from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
 
 SERVER = f"{SERVER_ADDRESS}:20049"
 CONNECTIONS = "/sys/kernel/debug/rpcrdma/connections"
+#: Lists the trace instances.
+INSTANCES = "ls /sys/kernel/tracing/instances"
 
 pytestmark = pytest.mark.needs_ours
 
@@ -202,7 +204,7 @@ def test_trace(tools: Pair) -> None:
         assert call["complete"]
         again = f"trace --xid {call['xid']} true"
         assert "0 RPCs" in _nfsrdma(tools.client, again)
-    assert tools.client.sh("ls /sys/kernel/tracing/instances") == ""
+    assert tools.client.sh(INSTANCES) == ""
 
 
 #: What the server tells of a call, in this order.
@@ -237,8 +239,8 @@ def _served(pair: Pair, command: str) -> list[str]:
     """Traces on the server while a command runs on the client. Returns the calls as text."""
     done = "until [ -e /run/traced ]; do sleep 0.1; done; sleep 0.5"
     trace = pair.server.vm.start(f"rm -f /run/traced; {TOOL} trace -- sh -c '{done}'")
-    pair.server.sh("timeout 30 sh -c 'until ls /sys/kernel/tracing/instances | grep -q nfsrdma; do"
-                   " sleep 0.2; done'; sleep 1")  # fmt: skip
+    begun = f"until {INSTANCES} | grep -q nfsrdma; do sleep 0.2; done"
+    pair.server.sh(f"timeout 30 sh -c '{begun}'; sleep 1")
     pair.client.sh(command)
     pair.server.sh("touch /run/traced")
     told = pair.server.vm.agent.wait(trace, 60).stdout.decode()
@@ -265,7 +267,7 @@ def test_trace_on_the_server(tools: Pair) -> None:
             found = re.compile(words).search(call, at)
             assert found, (words, call)
             at = found.end()
-    assert tools.server.sh("ls /sys/kernel/tracing/instances") == ""
+    assert tools.server.sh(INSTANCES) == ""
 
 
 def _busy(path: str) -> str:
@@ -362,6 +364,17 @@ def test_top_in_a_terminal(tools: Pair) -> None:
     assert "longer or shorter intervals" in told
     assert "\x1b[?1049l" in told
     tools.umount()
+
+
+def test_ended_by_a_signal(tools: Pair) -> None:
+    """No trace instance goes on recording: the command removes its own, or that of a killed one."""
+    client = tools.client
+    assert client.run(f"timeout 4 {TOOL} top --count 99 > /dev/null").status == 124
+    assert client.sh(INSTANCES) == ""
+    client.run(f"timeout -s KILL 4 {TOOL} trace --xid 1")
+    assert client.sh(INSTANCES).startswith("nfsrdma.")
+    assert "0 RPCs" in _nfsrdma(client, "trace true")
+    assert client.sh(INSTANCES) == ""
 
 
 def test_report(tools: Pair) -> None:
