@@ -37,38 +37,43 @@ def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     top = argparse.ArgumentParser(prog="nfsrdma", description=DESCRIPTION)
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
     one = commands.add_parser("list", help="connections, mounts and listeners, one line each")
     one.add_argument("--json", action="store_true", help="print JSON")
     one.set_defaults(run=_list)
-
     one = commands.add_parser("doctor", help="find what is wrong, and the command that mends it")
     one.add_argument("server", nargs="?", help="name or address of a server to be reached")
     one.add_argument("--json", action="store_true", help="print JSON")
     one.set_defaults(run=_doctor)
+    _add_top(commands.add_parser("top", help="operations, latencies and connections, live"))
+    does = "the way of each RPC that is made or served, in words"
+    _add_trace(commands.add_parser("trace", help=does))
+    _add_report(commands.add_parser("report", help="a recording as one HTML page"))
+    return top
 
-    one = commands.add_parser("top", help="operations, latencies and connections, live")
+
+def _add_top(one: argparse.ArgumentParser) -> None:
     one.add_argument("--interval", type=_interval, default=2.0, help="seconds; default: 2")
     one.add_argument("--count", type=_count, metavar="N", help="print N intervals, without screen")
     one.add_argument("--no-trace", action="store_true", help="no trace events: no latencies")
     one.add_argument("--json", action="store_true", help="print JSON, one interval on each line")
     one.set_defaults(run=_top)
 
-    one = commands.add_parser("trace", help="the way of each RPC that is made or served, in words")
+
+def _add_trace(one: argparse.ArgumentParser) -> None:
     one.add_argument("--xid", type=_xid, help="only the RPC with this XID")
     one.add_argument("--all", action="store_true", help="also connections, and tasks without RDMA")
     one.add_argument("--json", action="store_true", help="print JSON, one RPC on each line")
     one.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND ...")
     one.set_defaults(run=_trace)
 
-    one = commands.add_parser("report", help="a recording as one HTML page")
+
+def _add_report(one: argparse.ArgumentParser) -> None:
     one.add_argument("--output", "-o", required=True, metavar="FILE", help="the page to be written")
     one.add_argument("--seconds", type=_seconds, default=30.0, help="time to record; default: 30")
     one.add_argument("--mask", action="store_true", help="replace addresses and names")
     one.add_argument("--json", action="store_true", help="write the recording as JSON")
     one.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND ...")
     one.set_defaults(run=_report)
-    return top
 
 
 def _list(host: Host, chosen: argparse.Namespace) -> int:

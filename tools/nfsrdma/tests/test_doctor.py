@@ -173,6 +173,16 @@ def test_healthy_server() -> None:
     assert "Nothing is wrong." in told
 
 
+def test_server_for_another_user_than_root() -> None:
+    """Anybody may read the ports of nfsd, but root alone the number of its threads."""
+    host = FakeHost()
+    host.files |= SERVING
+    host.denied |= {"/proc/fs/nfsd/threads", CONNECTIONS}
+    found = doctor.examine(host, None)
+    assert [finding.kind.name for finding in found.findings] == ["not-root"]
+    assert "nfsd listens on RDMA port 20049\n" in doctor.as_text(found)
+
+
 def test_idle_transport_is_no_finding() -> None:
     host = FakeHost()
     host.files[CONNECTIONS] = DOWN.replace("failures=4 error=-111", "failures=0 error=0")

@@ -19,18 +19,24 @@ _FEW = 8
 
 def check(view: View) -> Iterator[Fact | Finding]:
     """Looks at nfsd. A host on which it does not run is no server, which is no finding."""
-    threads = number((view.host.read(_THREADS) or "").split(" ")[0]) or 0
-    served = [conn for conn in view.connections if conn.role == "server"]
-    if not view.listeners:
+    threads = number((view.host.read(_THREADS) or "").split(" ")[0])
+    if view.listeners:
+        yield from _check_threads(view, threads)
+    elif threads and (view.host.read(PORTLIST) or "").strip():
         # An nfsd without any port has just been started, or is of another network namespace.
-        if threads and (view.host.read(PORTLIST) or "").strip():
-            yield finding("no-listener")
-        return
-    port = view.listeners[0].port
-    if not threads:
-        yield finding("no-threads", port=port)
-        return
-    yield Fact(f"nfsd listens on RDMA port {port}: {threads} threads, {len(served)} connections")
-    if threads < _THREADS_FOR_EACH * len(served):
-        more = max(_FEW, 2 * len(served))
-        yield finding("few-threads", threads=threads, clients=len(served), more=more)
+        yield finding("no-listener")
+
+
+def _check_threads(view: View, threads: int | None) -> Iterator[Fact | Finding]:
+    """Compares the threads with the connections. Root alone may read how many there are."""
+    served = [conn for conn in view.connections if conn.role == "server"]
+    listens = f"nfsd listens on RDMA port {view.listeners[0].port}"
+    if threads is None:
+        yield Fact(listens)
+    elif not threads:
+        yield finding("no-threads", port=view.listeners[0].port)
+    else:
+        yield Fact(f"{listens}: {threads} threads, {len(served)} connections")
+        if threads < _THREADS_FOR_EACH * len(served):
+            more = max(_FEW, 2 * len(served))
+            yield finding("few-threads", threads=threads, clients=len(served), more=more)

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -108,21 +109,25 @@ def trace(wish: Wish, source: Source, run: Callable[[Sequence[str]], Iterator[in
         raise UsageError("trace needs a command to run, or --xid")
     teller = Teller(wish)
     begin = time.monotonic()
-    status = 0
-    try:
-        for ended in run(wish.command):
-            # Waiting for an event would wake this program for each of them.
-            time.sleep(_STEP)
-            teller.take(source.read())
-            status = ended or 0
-    except KeyboardInterrupt:
-        pass
+    status = _follow(teller, source, run(wish.command))
     time.sleep(_AFTER)
     source.stop()
     teller.take(source.read())
     teller.finish()
     if not wish.as_json:
         print("\n".join(teller.summary(time.monotonic() - begin, source.lost)))
+    return status
+
+
+def _follow(teller: Teller, source: Source, runs: Iterator[int | None]) -> int:
+    """Prints RPCs until a command ends, or an interrupt. Returns the command's exit status."""
+    status = 0
+    with suppress(KeyboardInterrupt):
+        for ended in runs:
+            # Waiting for an event would wake this program for each of them.
+            time.sleep(_STEP)
+            teller.take(source.read())
+            status = ended or 0
     return status
 
 
