@@ -279,8 +279,8 @@ def _busy(guest: Guest, command: str, finding: Callable[[], bool]) -> None:
 def test_after_many_calls(tools: Pair) -> None:
     """Request slots keep memory regions for their next calls: nothing is wrong with that."""
     tools.mount("4.2")
-    write = f"dd if=/dev/zero of={MOUNT_POINT}/m$i bs=64k count=2 oflag=direct 2> /dev/null"
-    tools.client.sh(f"for i in $(seq 60); do {write} & done; wait", timeout=120)
+    how = "--rw=write --bs=64k --size=16m --direct=1 --ioengine=libaio --iodepth=64"
+    tools.client.sh(f"fio --name=m --directory={MOUNT_POINT} {how}", timeout=120)
     (line,) = connections.read(tools.client)
     print(f"at rest: {line['regions_idle']} of {line['regions']} regions are idle")
     assert doctor(tools.client) == {}
