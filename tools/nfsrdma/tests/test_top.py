@@ -200,6 +200,16 @@ def test_served_calls_by_form() -> None:
     assert calls.take() == {}
 
 
+def test_served_calls_of_threads_without_names() -> None:
+    """The trace keeps the names of few threads, and has <...> for the others."""
+    text = server_lines(SERVED_CALLS)
+    text[1::2] = [line.replace(" nfsd-", " <...>-") for line in text[1::2]]
+    calls, named = Served(), Served()
+    calls.feed(parse(text))
+    named.feed(_served_events())
+    assert calls.take() == named.take()
+
+
 def test_served_call_keeps_its_form_beside_others() -> None:
     """A call that is not looked at gives its chunks to no other one."""
     calls = Served()

@@ -107,6 +107,16 @@ def test_threads_of_nfsd_mixed() -> None:
     ]
 
 
+def test_thread_whose_name_the_trace_has_forgotten() -> None:
+    """The trace keeps the names of few threads, and has <...> for the others."""
+    text = server_lines(SERVED_CALLS)
+    text[1::2] = [line.replace(" nfsd-", " <...>-") for line in text[1::2]]
+    done, known = _feed(list(parse(text)))
+    told = _feed(_events(*SERVED_CALLS))[0]
+    assert [(call.xid, call.form) for call in done] == [(call.xid, call.form) for call in told]
+    assert len(known.unfinished()) == 2
+
+
 def _decode(xid: int, receive: int = 7) -> str:
     words = f"xid=0x{xid:08x} vers=1 credits=128 proc=RDMA_MSG hdrlen=28"
     return f"svcrdma_decode_rqst: cq.id=3 cid={receive} {words}"
@@ -144,7 +154,7 @@ def test_rdma_reads_with_the_same_number() -> None:
     begin += [(3, 9, _decode(2)), (4, 9, post), (5, 9, read)]
     ends = [(6, 1, taken), (7, 2, taken), (8, 2, _SENT), (9, 1, _SENT)]
     done, _ = _feed(_events(*begin, *ends))
-    assert [(call.xid, call.thread) for call in done] == [(2, "nfsd-2"), (1, "nfsd-1")]
+    assert [(call.xid, call.thread) for call in done] == [(2, "2"), (1, "1")]
 
 
 def test_call_that_is_refused() -> None:

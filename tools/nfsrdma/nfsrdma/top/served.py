@@ -56,7 +56,7 @@ class Served:
     def __init__(self) -> None:
         """No call is known."""
         self._calls: dict[int, _Call] = {}
-        #: By thread: the call that it has taken last, and the one whose reply it sends.
+        #: By a thread's process id: the call that it has taken last, and that whose reply it sends.
         self._taken: dict[str, _Call] = {}
         self._sent: dict[str, _Call] = {}
         #: By work request.
@@ -92,10 +92,10 @@ class Served:
             return
         whole = event.value("proc") == "RDMA_NOMSG"
         call = _Call(event.time, "long call" if whole else "inline")
-        self._calls[event.xid] = self._taken[event.thread] = call
+        self._calls[event.xid] = self._taken[event.pid] = call
 
     def _read(self, event: Event) -> None:
-        call = self._taken.pop(event.thread, None)
+        call = self._taken.pop(event.pid, None)
         if call:
             call.call = "read chunk" if call.call == "inline" else call.call
             self._reads[event.number("cq.id"), event.number("cid")] = call
@@ -106,21 +106,21 @@ class Served:
             call.fetched = event.number("latency-us")
 
     def _process(self, event: Event) -> None:
-        self._end(event.thread)
+        self._end(event.pid)
         call = self._calls.pop(event.xid, None) if event.xid is not None else None
         if call:
             call.end = event.time
-            self._sent[event.thread] = call
-            if self._taken.get(event.thread) is call:
-                del self._taken[event.thread]
+            self._sent[event.pid] = call
+            if self._taken.get(event.pid) is call:
+                del self._taken[event.pid]
 
     def _write(self, event: Event) -> None:
-        call = self._sent.get(event.thread)
+        call = self._sent.get(event.pid)
         if call:
             call.reply = _REPLIES[event.name]
 
     def _send(self, event: Event) -> None:
-        self._end(event.thread)
+        self._end(event.pid)
 
     def _end(self, thread: str) -> None:
         """Adds the call whose reply a thread has sent. A reply that had to wait counts as well."""

@@ -116,7 +116,7 @@ class Call:
     #: Microseconds that nfsd took, or None.
     execute: int | None = None
     is_complete: bool = False
-    #: The thread that has the call, or sends its reply.
+    #: The process id of the thread that has the call, or sends its reply.
     thread: str = ""
 
     @property
@@ -296,7 +296,7 @@ class Calls:
             self.others.append(event)
         elif event.xid is not None:
             # The thread has a call of another transport now.
-            self._current.pop(event.thread, None)
+            self._current.pop(event.pid, None)
 
     def unfinished(self) -> list[Call]:
         """Returns the calls of which more may come."""
@@ -316,7 +316,7 @@ class Calls:
 
     def _of_thread(self, event: Event) -> Call | None:
         """Returns the call that the event's thread has, or whose reply it sends for another."""
-        current = self._current.get(event.thread)
+        current = self._current.get(event.pid)
         if event.xid is not None:
             return current if current and current.xid == event.xid else self._named(event.xid)
         if current is None and event.name in _POSTS:
@@ -330,7 +330,7 @@ class Calls:
         if arrived:
             call.add(arrived)
         self._open[id(call)] = call
-        self._take(call, event.thread)
+        self._take(call, event.pid)
         if len(self._open) > _OPEN:
             self._end(next(iter(self._open.values())))
         return call
@@ -360,7 +360,7 @@ class Calls:
             self._posted[event.work_request] = call
             self._leave(call)
         elif name not in _COMPLETIONS and name not in _POSTS:
-            self._take(call, event.thread)
+            self._take(call, event.pid)
 
     def _take(self, call: Call, thread: str) -> None:
         """Notes that a thread has the call now."""

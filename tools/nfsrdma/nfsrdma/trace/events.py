@@ -28,6 +28,11 @@ class Event:
     thread: str = ""
 
     @property
+    def pid(self) -> str:
+        """The process id of the thread. The trace may have forgotten the thread's name."""
+        return self.thread.rpartition("-")[2]
+
+    @property
     def task(self) -> str:
         """The RPC task and its client, as in ``0000002a@00000005``; empty if the event has none."""
         found = _TASK.search(self.text)
