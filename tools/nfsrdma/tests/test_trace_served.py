@@ -145,6 +145,17 @@ def test_reply_of_the_stock_module_that_waits() -> None:
     assert [event.name for event in call.events][2:] == ["svcrdma_sq_retry", "svcrdma_post_send"]
 
 
+def test_segments_that_the_stock_module_traces_first() -> None:
+    """It traces the call when it has decoded the whole header."""
+    write = "svcrdma_decode_wseg: cq.id=3 cid=7 segno=0 65536@0x81058ad3063b1000:0x0000225f"
+    other = write.replace("cid=7", "cid=8")
+    arrived = "svcrdma_wc_recv: cq.id=3 cid=7 received=228"
+    begin = [(0, 9, arrived), (1, 1, write), (2, 2, other), (3, 1, _decode(1)), (4, 1, _SENT)]
+    (call,), _ = _feed(_events(*begin))
+    names = [event.name.removeprefix("svcrdma_") for event in call.events]
+    assert names == ["wc_recv", "decode_wseg", "decode_rqst", "post_send"]
+
+
 def test_rdma_reads_with_the_same_number() -> None:
     """A work request's number is used again before a thread has taken the first call."""
     post, read = "svcrdma_post_read_chunk: cq.id=3 cid=260 sqecount=1", "svcrdma_wc_read: cq.id=3"

@@ -97,6 +97,8 @@ class Call:
     """What is known of a call that this host serves."""
 
     xid: int
+    #: The Receive that its message has come in.
+    receive: WorkRequest = (0, 0)
     events: list[Event] = field(default_factory=list)
     #: Service and version, as in ``nfsd v4``.
     program: str = ""
@@ -249,6 +251,7 @@ _COMPLETIONS = (
 )
 #: Events with an XID, or with zero in its place, that may belong to no call that is known.
 _WITHOUT_CALL = ("svcrdma_breach", "svcrdma_send_err")
+_SEGMENTS = ("svcrdma_decode_rseg", "svcrdma_decode_wseg")
 _POSTS = ("svcrdma_post_read_chunk", "svcrdma_post_write_chunk", "svcrdma_post_reply_chunk",
           "svcrdma_post_send")  # fmt: skip
 
@@ -259,8 +262,8 @@ class Calls:
     def __init__(self) -> None:
         """There is no call yet."""
         self._open: dict[int, Call] = {}
-        #: By Receive: the arrival of a message that no thread has taken yet.
-        self._arrived: dict[WorkRequest, Event] = {}
+        #: By Receive: the events of a message before it is known to be a call.
+        self._arrived: dict[WorkRequest, list[Event]] = {}
         #: By thread: the call that it has taken, or whose reply it is sending.
         self._current: dict[str, Call] = {}
         #: By work request: the call to which an RDMA Read or a Send belongs.
@@ -274,15 +277,8 @@ class Calls:
 
     def feed(self, event: Event) -> Call | None:
         """Adds an event. Returns the call that it completes, if it completes one."""
-        if event.name == "svcrdma_wc_recv":
-            self._arrived[event.work_request] = event
-            return None
-        if event.name in _OF_CONNECTIONS:
-            self.others.append(event)
-            return None
-        call = self._call(event)
+        call = None if self._is_early(event) else self._call(event)
         if not call:
-            self._unknown(event)
             return None
         call.add(event)
         self._follow(call, event)
@@ -291,8 +287,23 @@ class Calls:
         self._end(call)
         return call
 
+    def _is_early(self, event: Event) -> bool:
+        """Keeps an event of a message that is not known to be a call yet.
+
+        The kernel's own module traces segments before the call that offers them.
+        """
+        if event.name == "svcrdma_wc_recv":
+            self._arrived[event.work_request] = [event]
+            return True
+        current = self._current.get(event.pid)
+        begun = current is not None and current.receive == event.work_request
+        if event.name not in _SEGMENTS or begun:
+            return False
+        self._arrived.setdefault(event.work_request, []).append(event)
+        return True
+
     def _unknown(self, event: Event) -> None:
-        if event.name in _WITHOUT_CALL:
+        if event.name in _OF_CONNECTIONS or event.name in _WITHOUT_CALL:
             self.others.append(event)
         elif event.xid is not None:
             # The thread has a call of another transport now.
@@ -303,6 +314,13 @@ class Calls:
         return list(self._open.values())
 
     def _call(self, event: Event) -> Call | None:
+        """Returns the call of an event. Without one, takes note of what the event means."""
+        call = None if event.name in _OF_CONNECTIONS else self._find(event)
+        if not call:
+            self._unknown(event)
+        return call
+
+    def _find(self, event: Event) -> Call | None:
         if event.name in _BEGINS:
             return self._begin(event)
         if event.name in _COMPLETIONS:
@@ -325,10 +343,9 @@ class Calls:
         return current
 
     def _begin(self, event: Event) -> Call:
-        call = Call(event.xid or 0)
-        arrived = self._arrived.pop(event.work_request, None)
-        if arrived:
-            call.add(arrived)
+        call = Call(event.xid or 0, receive=event.work_request)
+        for earlier in self._arrived.pop(event.work_request, []):
+            call.add(earlier)
         self._open[id(call)] = call
         self._take(call, event.pid)
         if len(self._open) > _OPEN:
