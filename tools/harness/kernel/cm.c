@@ -158,11 +158,13 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 
 /*
  * Writes the private data of RFC 8797: magic, version, flags, and two sizes in units of 1024 bytes
- * minus one. Returns its length.
+ * minus one. If the peer supports version two, the format that rust/wire/cm_private/versions.rs
+ * describes follows. Returns the length.
  */
 static u8 private_data(u8 *data)
 {
 	static const u8 magic[] = { 0xf6, 0xab, 0x0e, 0x18, 1 };
+	static const u8 versions[] = { 0xb5, 0x42, 0xa3, 0x2c, 1, 0, 1, 2 };
 
 	if (!h_answer.send)
 		return 0;
@@ -170,7 +172,10 @@ static u8 private_data(u8 *data)
 	data[5] = h_answer.remote_invalidation;
 	data[6] = h_answer.send / 1024 - 1;
 	data[7] = h_answer.receive / 1024 - 1;
-	return 8;
+	if (!h_answer.two)
+		return 8;
+	memcpy(data + 8, versions, sizeof(versions));
+	return 8 + sizeof(versions);
 }
 
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)

@@ -16,6 +16,7 @@
  *   cm.c		the connection manager
  *   peer.c		the responder: decodes the messages that it receives
  *   reply.c		the responder: encodes its replies
+ *   two.c		the responder: operations of version two
  *   requester.c	the requester: its calls, its memory, the replies that it receives
  *   client.c		RPCs: start, cancellation, end, and the stop before their buffers are freed
  *   kinds.c		RPCs: the kinds, with their arguments and results
@@ -25,6 +26,7 @@
  *   scenario.c		scenarios without a fault
  *   faults.c		scenarios with a fault
  *   reconnect.c		scenarios of a second connection, and what it allocates
+ *   growth.c		scenarios of Receives whose size changes
  *   explore.c		runs events in all orders
  *   schedule.c		the events, and the checks after each event
  *   wire.h		reads and writes the words of a message
@@ -66,6 +68,8 @@ void h_work_init(void);
 int h_module_references(void);
 /* The number of slots of a transport; 0: the module's default. */
 extern unsigned int h_slots;
+/* Sets a number in the table of the module's client below /proc/sys. */
+void h_tune(const char *name, unsigned int value);
 
 /* --- memory.c --- */
 /* The allocations of the module's Rust code. A scenario sets it to zero. */
@@ -179,6 +183,7 @@ struct h_qp {
 	bool drained, destroyed, broken;
 	bool passive;			/* the peer has asked for the connection */
 	bool hold;			/* executes no work request while set */
+	u32 announced;			/* the size of Receives that the peer may count on */
 	struct rdma_cm_id *id;
 };
 
@@ -217,6 +222,7 @@ struct h_answer {
 	bool silent;
 	u32 send, receive;	/* its inline thresholds; 0: no private data */
 	bool remote_invalidation;
+	bool two;		/* it supports version two */
 };
 
 extern struct h_answer h_answer;
@@ -234,7 +240,7 @@ struct h_chunk {
 struct h_call {
 	struct list_head list;
 	struct h_qp *qp;
-	u32 xid, credits, proc;
+	u32 xid, version, credits, proc;
 	struct h_chunk read, write, reply;
 	u32 kind;		/* RPC procedure */
 	u32 header;		/* bytes of the transport header */
@@ -260,7 +266,7 @@ struct h_reply {
 	enum h_invalidate how;
 	u32 key;
 	u32 credits;	/* 0: h_grant */
-	u32 version;	/* 0: version one */
+	u32 version;	/* 0: that of the call */
 	u32 shorter;	/* number of bytes by which the payload is shorter */
 	bool unused;	/* the write chunk is returned unused, and the payload is inline */
 	bool error;	/* RDMA_ERROR, ERR_CHUNK */
@@ -275,6 +281,17 @@ extern u32 h_grant;
 bool h_answer_call(struct h_call *call, const struct h_reply *how);
 void h_answer_unknown(u32 xid, u32 key);
 void h_call_back(u32 xid);
+
+/* --- two.c --- */
+struct h_cursor;
+/* Handles an operation of version two. */
+void h_two_receive(struct h_qp *qp, struct h_cursor *cursor);
+/* Asks the module for Receives of another size. */
+void h_two_ask(u32 size);
+/* The number of such requests that the module has carried out. */
+extern unsigned int h_two_done;
+/* Ends the program if a Receive is smaller than the peer may count on. */
+void h_two_check(const struct h_qp *qp, const struct h_wr *wr);
 
 /* --- kinds.c --- */
 struct h_kind {
@@ -407,7 +424,7 @@ void h_second_connection(void);
 void h_reconnect_without_memory(void);
 void h_idle_without_memory(void);
 
-/* --- scenario.c, faults.c, explore.c, bench.c --- */
+/* --- scenario.c, faults.c, growth.c, explore.c, bench.c --- */
 struct h_scenario {
 	const char *name;
 	void (*run)(void);
@@ -415,6 +432,7 @@ struct h_scenario {
 
 extern const struct h_scenario h_scenarios[];
 extern const struct h_scenario h_fault_scenarios[];
+extern const struct h_scenario h_growth_scenarios[];
 int h_explore(int count, char **order, bool all);
 int h_bench(const char *kind, unsigned int count);
 void h_bench_list(void);

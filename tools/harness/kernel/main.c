@@ -15,6 +15,7 @@ static int run_scenario(const char *name)
 {
 	const struct h_scenario *found = find(h_scenarios, name) ?: find(h_fault_scenarios, name);
 
+	found = found ?: find(h_growth_scenarios, name);
 	h_expect(found, "there is no scenario %s", name);
 	found->run();
 	return 0;
@@ -42,6 +43,7 @@ int k_main(int argc, char **argv)
 	if (!strcmp(what, "list")) {
 		list(h_scenarios);
 		list(h_fault_scenarios);
+		list(h_growth_scenarios);
 		return 0;
 	}
 	if (!strcmp(what, "kinds")) {

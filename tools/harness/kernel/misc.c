@@ -103,15 +103,28 @@ void get_random_bytes(void *buf, size_t len)
 /* --- sysctl: sets the number of slots when the table is registered --- */
 
 unsigned int h_slots;
+static const struct ctl_table *tunables;
+static size_t tunables_count;
+
+void h_tune(const char *name, unsigned int value)
+{
+	size_t i;
+
+	for (i = 0; i < tunables_count && strcmp(tunables[i].procname, name); i++)
+		;
+	h_expect(i < tunables_count, "the module has no tunable %s", name);
+	*(unsigned int *)tunables[i].data = value;
+}
 
 struct ctl_table_header *register_sysctl_sz(const char *path, const struct ctl_table *table,
 					    size_t count)
 {
-	size_t i;
-
-	for (i = 0; i < count && h_slots; i++)
-		if (!strcmp(table[i].procname, "rdma_slot_table_entries"))
-			*(unsigned int *)table[i].data = h_slots;
+	if (!strcmp(path, "sunrpc")) {
+		tunables = table;
+		tunables_count = count;
+		if (h_slots)
+			h_tune("rdma_slot_table_entries", h_slots);
+	}
 	return u_alloc(sizeof(struct ctl_table_header), NULL);
 }
 

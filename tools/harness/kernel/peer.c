@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The responder's receive path: it decodes RPC-over-RDMA version one (RFC 8166), and checks every
- * field. A wrong field is a violation.
+ * The responder's receive path: it decodes RPC-over-RDMA version one (RFC 8166), and version two if
+ * the responder supports it, and checks every field. A wrong field is a violation.
  */
 #include "wire.h"
 
@@ -106,9 +106,18 @@ void h_peer_receive(struct h_qp *qp, const void *bytes, u32 len)
 	memset(call, 0, offsetof(struct h_call, bytes));
 	call->qp = qp;
 	call->xid = h_word(&cursor);
-	h_expect(h_word(&cursor) == 1, "violation: a message has another version");
+	call->version = h_word(&cursor);
+	h_expect(call->version == 1 || (call->version == 2 && h_answer.two),
+		 "violation: a message has version %u", call->version);
 	call->credits = h_word(&cursor);
 	call->proc = h_word(&cursor);
+	if (call->version == 2 && call->proc == H_TWO_OPTIONAL) {
+		u_free(call);
+		h_two_receive(qp, &cursor);
+		return;
+	}
+	if (call->version == 2)
+		h_expect(!h_word(&cursor), "violation: a call has another direction");
 	h_expect(call->proc <= 1, "violation: a message has type %u", call->proc);
 	lists(&cursor, call);
 	call->header = len - cursor.left;

@@ -241,6 +241,7 @@ int h_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct ib_r
 
 		if (mine->len && !h_dma_covers(mine->addr, mine->len, DMA_FROM_DEVICE))
 			h_violation("a Receive is posted for memory that is not mapped for it");
+		h_two_check(qp, mine);
 		mine->wc_opcode = IB_WC_RECV;
 		mine->status = qp->broken ? IB_WC_WR_FLUSH_ERR : IB_WC_SUCCESS;
 		list_add_tail(&mine->list, qp->broken ? &qp->arrived : &qp->rq);

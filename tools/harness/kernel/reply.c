@@ -8,9 +8,11 @@ static void put_header(struct h_writer *out, const struct h_call *call, const st
 		       u32 proc)
 {
 	h_put(out, call->xid);
-	h_put(out, how->version ?: 1);
+	h_put(out, how->version ?: call->version);
 	h_put(out, how->credits ?: h_grant);
 	h_put(out, proc);
+	if (call->version == 2)
+		h_put(out, 1);
 }
 
 /* Encodes the segments of a chunk, with the number of bytes written to each. */
@@ -164,7 +166,7 @@ bool h_answer_call(struct h_call *call, const struct h_reply *how)
 /* Sends a reply whose XID belongs to no call. */
 void h_answer_unknown(u32 xid, u32 key)
 {
-	struct h_call call = { .xid = xid };
+	struct h_call call = { .xid = xid, .version = 1 };
 	struct h_reply how = {};
 	u8 bytes[64];
 	struct h_writer out = { bytes };
@@ -183,7 +185,7 @@ void h_answer_unknown(u32 xid, u32 key)
 /* Sends a call of the server, for example CB_NULL. */
 void h_call_back(u32 xid)
 {
-	struct h_call call = { .xid = xid };
+	struct h_call call = { .xid = xid, .version = 1 };
 	struct h_reply how = {};
 	u8 bytes[80];
 	struct h_writer out = { bytes };

@@ -5,6 +5,9 @@
 
 #include "harness.h"
 
+/* Message type RDMA2_OPTIONAL of version two. */
+#define H_TWO_OPTIONAL 5
+
 /* The position in a message that is being decoded. */
 struct h_cursor {
 	const u8 *p;

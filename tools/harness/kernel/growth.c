@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Scenarios of a connection in version two whose Receives change their size. A larger size is
+ * announced when the last smaller Receive is gone; two.c checks that none was left.
+ */
+#include "harness.h"
+
+/* More RPCs than there are Receives, so that each Receive gets a message. */
+#define ROUND	256
+/* A time in milliseconds within which the module looks at its settings. */
+#define LOOK	11000
+
+static const struct h_reply plain;
+
+static void run_inline(unsigned int count)
+{
+	while (count--) {
+		struct h_rpc *rpc = h_rpc_new(H_INLINE);
+
+		h_rpc_run(rpc, &plain);
+		h_rpc_free(rpc);
+	}
+}
+
+static void expect_announced(u32 size)
+{
+	h_expect(h_qp->announced == size, "the module announces Receives of %u bytes, not of %u",
+		 h_qp->announced, size);
+}
+
+/* The last Receives are those that the completion worker keeps: fewer than it posts together. */
+static void begin(void)
+{
+	h_answer.two = true;
+	h_begin();
+	h_connect();
+	h_live(LOOK);
+	expect_announced(4096);
+	run_inline(3);
+}
+
+/* Changes the setting. The Receives begin to grow. */
+static void set_size(u32 size)
+{
+	h_tune("rdma_max_inline_read", size);
+	h_live(LOOK);
+}
+
+/* Lets each Receive get a message, and the module announce what has come of it. */
+static void use_all(void)
+{
+	run_inline(ROUND);
+	h_live(LOOK);
+}
+
+static void end(void)
+{
+	h_check_calm();
+	h_expect(h_connections == 1, "%u connections were made", h_connections);
+	h_end();
+}
+
+static void grow(void)
+{
+	begin();
+	set_size(16384);
+	expect_announced(4096);
+	use_all();
+	expect_announced(16384);
+	end();
+}
+
+/* Messages have arrived, and their completions are handled when the growth has begun. */
+static void grow_with_messages(void)
+{
+	struct h_rpc *rpcs[8];
+	unsigned int i;
+
+	begin();
+	for (i = 0; i < ARRAY_SIZE(rpcs); i++) {
+		rpcs[i] = h_rpc_new(H_INLINE);
+		h_rpc_start(rpcs[i], 0);
+		h_answer_call(h_peer_call(rpcs[i]->xid), &plain);
+	}
+	h_tune("rdma_max_inline_read", 16384);
+	h_pass(LOOK);
+	use_all();
+	expect_announced(16384);
+	for (i = 0; i < ARRAY_SIZE(rpcs); i++)
+		h_rpc_free(rpcs[i]);
+	end();
+}
+
+/* The setting changes again while the Receives grow. */
+static void grow_twice(void)
+{
+	begin();
+	set_size(8192);
+	run_inline(50);
+	set_size(16384);
+	expect_announced(4096);
+	use_all();
+	use_all();
+	expect_announced(16384);
+	end();
+}
+
+/* The former size is set again while the Receives grow: they grow nevertheless. */
+static void grow_and_reset(void)
+{
+	begin();
+	set_size(8192);
+	run_inline(50);
+	set_size(4096);
+	use_all();
+	expect_announced(8192);
+	set_size(16384);
+	use_all();
+	expect_announced(16384);
+	end();
+}
+
+/* Asks for smaller Receives. The peer keeps to that size from now on. */
+static void ask(u32 size)
+{
+	unsigned int done = h_two_done;
+
+	h_qp->announced = size;
+	h_two_ask(size);
+	h_live(LOOK);
+	h_expect(h_two_done == done + 1, "the request for smaller Receives is refused");
+	expect_announced(size);
+}
+
+/* The peer asks for smaller Receives, and the setting changes afterwards. */
+static void shrink(void)
+{
+	begin();
+	set_size(16384);
+	use_all();
+	expect_announced(16384);
+	ask(2048);
+	use_all();
+	expect_announced(2048);
+	set_size(8192);
+	use_all();
+	expect_announced(8192);
+	set_size(32768);
+	use_all();
+	expect_announced(32768);
+	end();
+}
+
+/* The peer asks for smaller Receives while they grow, which ends the growth. */
+static void shrink_while_growing(void)
+{
+	begin();
+	set_size(16384);
+	run_inline(50);
+	ask(2048);
+	use_all();
+	expect_announced(2048);
+	set_size(32768);
+	use_all();
+	expect_announced(32768);
+	end();
+}
+
+/* The size that was given up is set again before the last smaller Receive is gone. */
+static void grow_after_shrinking(void)
+{
+	begin();
+	set_size(16384);
+	run_inline(50);
+	ask(2048);
+	set_size(8192);
+	run_inline(50);
+	set_size(16384);
+	use_all();
+	use_all();
+	expect_announced(16384);
+	end();
+}
+
+/* The connection is lost while Receives grow. Those of the next one have the new size. */
+static void lose_while_growing(void)
+{
+	begin();
+	set_size(16384);
+	run_inline(50);
+	h_cm_disconnected();
+	h_settle();
+	h_live(20000);
+	run_inline(1);
+	h_expect(h_connections == 2, "%u connections were made", h_connections);
+	h_live(LOOK);
+	expect_announced(16384);
+	use_all();
+	h_check_breaches();
+	h_end();
+}
+
+/* The setting changes, and the connection is lost before the Receives have begun to grow. */
+static void lose_before_growing(void)
+{
+	begin();
+	h_tune("rdma_max_inline_read", 16384);
+	h_cm_disconnected();
+	h_pass(LOOK);
+	h_live(20000);
+	run_inline(1);
+	h_expect(h_connections == 2, "%u connections were made", h_connections);
+	h_live(LOOK);
+	expect_announced(16384);
+	set_size(32768);
+	use_all();
+	expect_announced(32768);
+	h_check_breaches();
+	h_end();
+}
+
+const struct h_scenario h_growth_scenarios[] = {
+	{ "grow", grow },
+	{ "grow_with_messages", grow_with_messages },
+	{ "grow_twice", grow_twice },
+	{ "grow_and_reset", grow_and_reset },
+	{ "shrink", shrink },
+	{ "shrink_while_growing", shrink_while_growing },
+	{ "grow_after_shrinking", grow_after_shrinking },
+	{ "lose_while_growing", lose_while_growing },
+	{ "lose_before_growing", lose_before_growing },
+	{}
+};

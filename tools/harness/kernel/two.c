@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The responder's operations of version two: the size of the module's Receives
+ * (draft-dnoveck-nfsv4-rpcrdma-xcharext-01). Each posted Receive must have the size that the module
+ * has announced.
+ */
+#include "wire.h"
+
+enum { INIT = 1, REQUEST, RESPONSE, UPDATE };
+enum { CALL, REPLY };
+#define RECEIVE_BUFFER_SIZE	1
+
+unsigned int h_two_done;
+
+void h_two_check(const struct h_qp *qp, const struct h_wr *wr)
+{
+	if (wr->len && wr->len < qp->announced)
+		h_violation("a Receive has %u bytes, and %u are announced", wr->len, qp->announced);
+}
+
+static void announced(struct h_qp *qp, u32 size)
+{
+	struct h_wr *wr;
+
+	qp->announced = size;
+	list_for_each_entry(wr, &qp->rq, list)
+		h_two_check(qp, wr);
+}
+
+/* Reads a characteristic. All those that the module sends have four bytes. */
+static void characteristic(struct h_qp *qp, struct h_cursor *cursor)
+{
+	u32 id = h_word(cursor), len = h_word(cursor), value = h_word(cursor);
+
+	h_expect(len == 4, "violation: characteristic %u has %u bytes", id, len);
+	if (id == RECEIVE_BUFFER_SIZE)
+		announced(qp, value);
+}
+
+static void skip_subset(struct h_cursor *cursor)
+{
+	u32 count = h_word(cursor);
+
+	while (count--)
+		h_word(cursor);
+}
+
+/* Reads the answer to h_two_ask(): three subsets of the only element of the request. */
+static void response(struct h_cursor *cursor)
+{
+	if (h_word(cursor))
+		h_two_done += h_word(cursor) == 1;
+	skip_subset(cursor);
+	skip_subset(cursor);
+}
+
+static void operation(struct h_qp *qp, struct h_cursor *cursor, u32 type)
+{
+	u32 count;
+
+	switch (type) {
+	case INIT:
+		for (count = h_word(cursor); count; count--)
+			characteristic(qp, cursor);
+		return skip_subset(cursor);
+	case RESPONSE:
+		return response(cursor);
+	case UPDATE:
+		characteristic(qp, cursor);
+		h_word(cursor);
+		return;
+	default:
+		h_violation("the module sends operation %u", type);
+	}
+}
+
+void h_two_receive(struct h_qp *qp, struct h_cursor *cursor)
+{
+	u32 direction = h_word(cursor), type = h_word(cursor), len = h_word(cursor);
+
+	h_expect(direction == (type == RESPONSE ? REPLY : CALL),
+		 "violation: operation %u has direction %u", type, direction);
+	h_expect(len == cursor->left, "violation: operation %u has %u bytes, not %u", type,
+		 cursor->left, len);
+	operation(qp, cursor, type);
+	h_expect(!cursor->left, "violation: operation %u has %u bytes too many", type,
+		 cursor->left);
+}
+
+void h_two_ask(u32 size)
+{
+	const u32 words[] = {
+		0x5150, 2, h_grant, H_TWO_OPTIONAL, CALL, REQUEST, 16,
+		1, RECEIVE_BUFFER_SIZE, 4, size,
+	};
+	u8 bytes[sizeof(words)];
+	struct h_writer out = { bytes };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(words); i++)
+		h_put(&out, words[i]);
+	h_arrive(h_qp, bytes, out.len, 0);
+}
