@@ -43,6 +43,7 @@
 pub(crate) mod config;
 pub(crate) mod context;
 pub(crate) mod transport;
+mod whole;
 
 mod advice;
 mod asked;
@@ -80,5 +81,6 @@ mod shape;
 mod shown;
 mod single;
 mod sizing;
+mod spare;
 mod tags;
 mod traced;

@@ -22,10 +22,13 @@ use crate::raw;
 mod pages;
 mod payload;
 mod pool;
+mod sections;
 
 pub(crate) use pages::{Page, PageRef};
 pub(crate) use payload::Payload;
 pub(crate) use pool::PagePool;
+#[allow(unused_imports, reason = "rooms are mounted whole in samples")]
+pub(crate) use sections::Sections;
 
 // CAST: a page is far smaller than 4 GiB.
 const PAGE: u32 = PAGE_SIZE as u32;

@@ -57,7 +57,7 @@ mod version;
 #[cfg(any(test, RPCRDMA_KUNIT))]
 pub mod vectors;
 
-pub use brief::Brief;
+pub use brief::{Brief, BriefLong};
 pub use decode::OneSegment;
 #[allow(unused_imports, reason = "named by the host tests")]
 pub use encode::{

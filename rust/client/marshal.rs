@@ -13,7 +13,7 @@ use super::endpoint::Endpoint;
 use super::register::Registrar;
 use super::request::{Offered, Phase, State};
 use super::transport::Client;
-use super::{padded, shape, single, traced};
+use super::{padded, shape, single, traced, whole};
 use crate::conn;
 use crate::observe::stats::Stats;
 use crate::observe::trace;
@@ -85,6 +85,20 @@ fn marshal(ep: &Endpoint, rqst: &Rqst<'_, Client>, state: &mut State) -> Result<
         return marshal_inline(ep, rqst, state);
     }
     if single::marshal(ep, rqst, forms, state)? {
+        return Ok(());
+    }
+    marshal_more(ep, rqst, forms, state)
+}
+
+/// Prepares a call with another chunk than one payload, or with several.
+#[inline(never)]
+fn marshal_more(
+    ep: &Endpoint,
+    rqst: &Rqst<'_, Client>,
+    forms: Forms,
+    state: &mut State,
+) -> Result<(), MarshalError> {
+    if whole::marshal(ep, rqst, forms, state)? {
         return Ok(());
     }
     marshal_any(ep, rqst, forms, state)

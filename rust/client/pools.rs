@@ -54,6 +54,16 @@ impl Pools {
         self.slow
     }
 
+    /// Returns the kind of region that maps the most: with gaps, if the device has such regions.
+    #[inline]
+    pub(super) fn widest(&self) -> Kind {
+        if Arc::ptr_eq(&self.plain, &self.gapped) {
+            Kind::Plain
+        } else {
+            Kind::Gapped
+        }
+    }
+
     /// Takes an idle region of this kind, or a gapped one in place of a plain one; `None` if there
     /// is none. Allocates no memory.
     #[inline]

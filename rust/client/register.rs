@@ -6,13 +6,14 @@ use kernel::prelude::*;
 
 use super::config::MAX_SEGMENTS;
 use super::pools::Pools;
+use super::spare::Spare;
 use super::traced;
 use super::transport::Client;
 use crate::conn;
 use crate::observe::trace;
-use crate::proto::requester::plan::{Extents, Section};
+use crate::proto::requester::plan::Extents;
 use crate::rdma::mr::{Direction, Kind, Memory, Mr, Parts};
-use crate::sunrpc::xdr_buf::{Pieces, XdrBuf};
+use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::Segment;
 
@@ -25,17 +26,6 @@ pub(super) enum RegisterError {
     TooManySegments,
     /// The memory could not be mapped for DMA. `ENOMEM` means that it may succeed later.
     Map(Error),
-}
-
-/// Returns the memory of a chunk, in order. The extents of a chunk are adjacent in the message.
-#[inline]
-fn pieces<'a>(buf: &'a XdrBuf<'_>, chunk: &Extents) -> Pieces<'a> {
-    let start = match chunk.begins() {
-        Section::Head => 0,
-        Section::Pages => buf.head_len(),
-        Section::Tail => buf.head_len() + buf.page_len(),
-    };
-    buf.pieces(start, chunk.len())
 }
 
 /// A memory region that has been mapped, for the header and the trace.
@@ -53,13 +43,14 @@ pub(super) struct Registrar<'a> {
     pub(super) rqst: &'a Rqst<'a, Client>,
     /// Receives the regions, within its capacity.
     pub(super) regions: &'a mut KVec<Mr>,
-    /// An idle plain region, which is used first.
-    pub(super) spare: &'a mut Option<Mr>,
+    /// Idle regions, which are used first.
+    pub(super) spare: &'a mut Spare,
 }
 
 impl Registrar<'_> {
-    /// Maps the part of `buf` that `chunk` takes, in as many memory regions as it needs, and calls
-    /// `encode` for each. After a failure the caller gives the regions back. Does not sleep.
+    /// Maps the part of `buf` that `chunk` takes, its payload or all of it, in as many memory
+    /// regions as it needs, and calls `encode` for each. After a failure the caller gives the
+    /// regions back. Does not sleep.
     ///
     /// # Errors
     ///
@@ -75,7 +66,7 @@ impl Registrar<'_> {
         let (memory, kind) = if chunk.is_payload() {
             (Parts::Payload(buf.payload()), Kind::Plain)
         } else {
-            (Parts::Pieces(pieces(buf, chunk).peekable()), Kind::Gapped)
+            (Parts::Sections(buf.sections()), Kind::Gapped)
         };
         self.map(memory, kind, direction, encode)
     }
@@ -83,10 +74,7 @@ impl Registrar<'_> {
     /// Takes an idle region of this kind.
     #[inline]
     fn take(&mut self, kind: Kind) -> Option<Mr> {
-        if kind == Kind::Plain && self.spare.is_some() {
-            return self.spare.take();
-        }
-        self.pools.get(kind)
+        self.spare.take(kind).or_else(|| self.pools.get(kind))
     }
 
     /// Maps `memory` in regions of the given kind, if there are such.

@@ -25,7 +25,7 @@ use crate::rdma::mr::Mr;
 use crate::sunrpc::xprt::reply::Pinned;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::message::ErrorBody;
-use crate::wire::{self, Brief, DecodeError, Limits, Message, Prefix, Version, What};
+use crate::wire::{self, Brief, BriefLong, DecodeError, Limits, Message, Prefix, Version, What};
 
 /// The most that a reply may hold: one chunk of the segments that the call offered.
 pub(super) const LIMITS: Limits = Limits::requester(1, MAX_SEGMENTS);
@@ -330,8 +330,35 @@ impl Reply for Brief<'_> {
     }
 }
 
-/// Compares a reply that [`Brief`] describes with what its call has offered, after it was found not
-/// to fit.
+impl Reply for BriefLong {
+    #[inline]
+    fn xid(&self) -> u32 {
+        self.xid
+    }
+
+    #[inline]
+    fn credits(&self) -> u32 {
+        self.credits
+    }
+
+    #[inline]
+    fn check<'m>(
+        &'m self,
+        conn: &Conn,
+        msg: &'m Incoming<'_>,
+        state: &mut State,
+        rqst: &Pinned<'_, Client>,
+    ) -> Finding<'m> {
+        let Ok(len) = reply::check_brief_long(&self.segment, &offer(state)) else {
+            return check_again(conn, msg, state, rqst);
+        };
+        trace::decode_seg(&self.segment);
+        state.counts.reply_bytes(len);
+        Finding::Done(Status::Length(len))
+    }
+}
+
+/// Compares a reply of a common form with what its call has offered, after it was found not to fit.
 #[cold]
 fn check_again<'m>(
     conn: &Conn,

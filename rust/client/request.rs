@@ -28,6 +28,7 @@ use kernel::time::Jiffies;
 
 use super::config::MAX_SEGMENTS;
 use super::endpoint::Endpoint;
+use super::spare::Spare;
 use super::tags;
 use super::transport::Client;
 use crate::conn::live::Now;
@@ -167,8 +168,8 @@ pub(super) struct State {
     /// The registered memory of call and reply. Room for the most regions was allocated with the
     /// slot.
     pub(super) regions: KVec<Mr>,
-    /// An idle region, which the last call has left for the next payload.
-    pub(super) spare: Option<Mr>,
+    /// Idle regions, which earlier calls have left for the next ones.
+    pub(super) spare: Spare,
     /// The segments that the call offers for the reply, as encoded.
     pub(super) offered: KVec<Segment>,
     pub(super) offer: Offered,
@@ -233,10 +234,10 @@ impl Request {
         self.in_use.write_once(false);
     }
 
-    /// Gives the spare region back. The connection was closed.
+    /// Gives the spare regions back. The connection was closed.
     pub(super) fn drop_spare(&self) {
-        // The region is dropped outside the lock.
-        let spare = self.lock().state.spare.take();
+        // The regions are dropped outside the lock.
+        let spare = core::mem::replace(&mut self.lock().state.spare, Spare::NONE);
         drop(spare);
     }
 
@@ -338,7 +339,7 @@ impl State {
             out: None,
             out_len: 0,
             regions: KVec::with_capacity(regions, GFP_KERNEL)?,
-            spare: None,
+            spare: Spare::NONE,
             offered: KVec::with_capacity(MAX_SEGMENTS as usize, GFP_KERNEL)?,
             offer: Offered::Nothing,
             status: Status::Failed,
@@ -360,7 +361,7 @@ impl State {
             out: None,
             out_len: 0,
             regions: KVec::new(),
-            spare: None,
+            spare: Spare::NONE,
             offered: KVec::new(),
             offer: Offered::Nothing,
             status: Status::Failed,
@@ -444,14 +445,12 @@ impl State {
         self.reset();
     }
 
-    /// Keeps one idle region for the next payload, so that it need not go through the pool, whose
-    /// lock all slots share. Regions with gaps are few, and go back.
+    /// Keeps the last region for the next call, if it is idle and there is none of its kind.
     #[inline]
     fn keep_spare(&mut self) {
-        let last = self.regions.last();
-        if self.spare.is_none() && last.is_some_and(|region| region.is_idle() && region.is_plain())
-        {
-            self.spare = self.regions.pop();
+        let idle = self.regions.last().filter(|region| region.is_idle());
+        if let Some(place) = idle.and_then(|region| self.spare.vacant(region.kind())) {
+            *place = self.regions.pop();
         }
     }
 

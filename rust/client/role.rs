@@ -15,7 +15,7 @@ use crate::proto::session::Output;
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::{Tag, WcError};
 use crate::sunrpc::xprt::XprtHandle;
-use crate::wire::{Brief, Direction, Message, Version};
+use crate::wire::{Brief, BriefLong, Direction, Message, Version};
 
 impl Role for Requester {
     type Owner = XprtHandle<Client>;
@@ -66,7 +66,17 @@ fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, now: Now) {
     }
     match Brief::of(msg.bytes()) {
         Some(brief) if !is_rpc_call(brief.payload) => reply::handle(conn, qp, msg, &brief, true),
-        _ => receive_any(conn, qp, msg),
+        Some(_) => receive_any(conn, qp, msg),
+        None => receive_long(conn, qp, msg),
+    }
+}
+
+/// Handles a message of version one that is no inline reply.
+#[inline(never)]
+fn receive_long(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
+    match BriefLong::of(msg.bytes()) {
+        Some(long) => reply::handle(conn, qp, msg, &long, true),
+        None => receive_any(conn, qp, msg),
     }
 }
 

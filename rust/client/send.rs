@@ -11,6 +11,7 @@ use kernel::sync::Arc;
 use super::assemble::MarshalError;
 use super::endpoint::Endpoint;
 use super::request::{Locked, Phase, Request, State};
+use super::spare::Spare;
 use super::transport::Client;
 use super::{marshal, preparing, replenish, session, traced};
 use crate::conn;
@@ -177,7 +178,7 @@ fn take_regions_back(xprt: &Xprt<Client>) {
         if state.phase == Phase::Prepared {
             state.reset();
         }
-        state.spare = None;
+        state.spare = Spare::NONE;
     }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Calls whose only chunk is one payload in pages, and fits in one memory region: the usual READ
-//! and WRITE. [`super::marshal`] has the way of any other call.
+//! and WRITE. [`super::whole`] has those whose only chunk is a whole message, and
+//! [`super::marshal`] the way of any other call.
 
 use kernel::prelude::*;
 
@@ -14,7 +15,7 @@ use super::transport::Client;
 use crate::conn;
 use crate::observe::trace;
 use crate::proto::requester::plan::{Forms, SingleChunk};
-use crate::rdma::mr::{Direction, Kind, Mr};
+use crate::rdma::mr::{Direction, Kind, Memory, Mr};
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::{ReadSegment, Segment};
 
@@ -48,7 +49,7 @@ pub(super) fn marshal(
         SingleChunk::Write => {
             trace::chunk_write(task, &segment, nents, true);
             let len = header.only_write(segment)?;
-            offer(state, segment)?;
+            offer(Offered::WriteChunk, segment, state)?;
             len
         }
     };
@@ -57,10 +58,14 @@ pub(super) fn marshal(
     Ok(true)
 }
 
-/// Notes the segment that the call offers for the payload of its reply.
+/// Notes the only segment that the call offers for its reply.
 #[inline(always)]
-fn offer(state: &mut State, segment: Segment) -> Result<(), MarshalError> {
-    state.offer = Offered::WriteChunk;
+pub(super) fn offer(
+    what: Offered,
+    segment: Segment,
+    state: &mut State,
+) -> Result<(), MarshalError> {
+    state.offer = what;
     let noted = state.offered.push_within_capacity(segment);
     noted.map_err(|_| MarshalError::Impossible(EMSGSIZE))
 }
@@ -81,12 +86,25 @@ fn map(
         SingleChunk::Read { .. } => (rqst.send_buf(), Direction::ToPeer),
         SingleChunk::Write => (rqst.recv_buf(), Direction::FromPeer),
     };
-    let mut payload = memory.payload();
-    let Some(mut region) = take(ep, state, payload.pages()) else {
+    map_memory(ep, rqst, (memory.payload(), Kind::Plain), direction, state)
+}
+
+/// Maps memory in one region of this kind. Returns the segment, and the number of pieces that it
+/// has. `None`: nothing was mapped, since one region does not take all of the memory, or there is
+/// no region.
+#[inline(always)]
+pub(super) fn map_memory(
+    ep: &Endpoint,
+    rqst: &Rqst<'_, Client>,
+    (mut memory, kind): (impl Memory, Kind),
+    direction: Direction,
+    state: &mut State,
+) -> Result<Option<(Segment, u32)>, MarshalError> {
+    let Some(mut region) = take(ep, state, &memory, kind) else {
         return Ok(None);
     };
     let done = region
-        .map(&mut payload, direction, rqst.xid())
+        .map(&mut memory, direction, rqst.xid())
         .inspect(|_| trace::mr_map(traced::task(rqst), conn::traced::region(&region)));
     let mapped = (conn::traced::segment(&region), region.nents());
     let kept = state.regions.push_within_capacity(region);
@@ -95,13 +113,14 @@ fn map(
     Ok(Some(mapped))
 }
 
-/// Takes an idle region that can map so many pages, if there is one.
+/// Takes an idle region that can map all of `memory`, if there is one.
 #[inline(always)]
-fn take(ep: &Endpoint, state: &mut State, pages: usize) -> Option<Mr> {
-    let region = state.spare.take().or_else(|| ep.pools.get(Kind::Plain))?;
-    if region.takes_pages(pages) {
+fn take(ep: &Endpoint, state: &mut State, memory: &impl Memory, kind: Kind) -> Option<Mr> {
+    let spare = state.spare.take(kind);
+    let region = spare.or_else(|| ep.pools.get(kind))?;
+    if region.takes(memory) {
         return Some(region);
     }
-    state.spare = Some(region);
+    drop(state.spare.keep(region));
     None
 }

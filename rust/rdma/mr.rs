@@ -111,12 +111,11 @@ impl Mr {
         region.map(memory, direction, iova_high)
     }
 
-    /// Returns whether the region can map a payload of so many pages at once.
+    /// Returns whether the region can map all of `memory` at once. `false`: it is not known.
     #[inline]
     #[allow(dead_code, reason = "rooms are mounted whole in samples")]
-    pub(crate) fn takes_pages(&self, pages: usize) -> bool {
-        // CAST: `usize` has at least 32 bits.
-        pages <= self.region.shape.depth as usize
+    pub(crate) fn takes(&self, memory: &impl Memory) -> bool {
+        memory.fits(self.region.shape)
     }
 
     /// Returns the R_key, which is the handle of the segment that describes the region.
@@ -167,10 +166,14 @@ impl Mr {
         self.region.state == State::Idle
     }
 
-    /// Returns whether the region is of [`Kind::Plain`].
+    /// Returns the memory that the region can map.
     #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        !self.region.shape.gaps
+    pub(crate) fn kind(&self) -> Kind {
+        if self.region.shape.gaps {
+            Kind::Gapped
+        } else {
+            Kind::Plain
+        }
     }
 
     /// Returns whether a peer may be able to access the memory: the region was posted, and is not

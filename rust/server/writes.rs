@@ -81,7 +81,7 @@ impl<'w> Writes<'w> {
 /// # Errors
 ///
 /// `ENOMEM`; `EIO` if the device cannot map the reply.
-#[inline]
+#[inline(always)]
 pub(super) fn single(ep: &Endpoint, message: &XdrBuf<'_>, write: &Write) -> Result<Source> {
     let mut source = ep.role().spare.source(ep.pd())?;
     place(ep, message, &mut source, write)?;

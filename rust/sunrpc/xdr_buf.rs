@@ -20,7 +20,7 @@ use kernel::bindings as k;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 use kernel::prelude::*;
 
-use crate::mem::Payload;
+use crate::mem::{Payload, Sections};
 use crate::raw;
 
 /// Converts a length to the type of the C interface. XDR buffers are far smaller than 4 GiB.
@@ -212,6 +212,16 @@ impl<'a> XdrBuf<'a> {
     #[inline]
     pub(crate) fn payload(&self) -> Payload<'_> {
         pieces::payload(self.raw(), 0, u32::MAX)
+    }
+
+    /// Returns the memory of head, pages and tail. If a page is missing, it ends there.
+    ///
+    /// As with [`Self::pieces`], the user guarantees that it is not used after SUNRPC may have
+    /// freed the memory.
+    #[inline]
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(crate) fn sections(&self) -> Sections<'_> {
+        pieces::sections(self.raw())
     }
 
     /// Returns whether a page is missing.

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The two most common replies of version one, decoded with a few comparisons.
+//! The most common replies of version one, decoded with a few comparisons.
 //!
 //! State: live.
 
+use super::lists::single;
 use super::message::Proc;
 use super::{v1, Lists, Prefix, Segment, Version};
 
-// CAST: reads the discriminant of a `repr(u32)` enum.
+// CAST: reads the discriminants of a `repr(u32)` enum.
 const MSG: u32 = Proc::Msg as u32;
+const NOMSG: u32 = Proc::Nomsg as u32;
 /// Bytes of three lists of which only the write list is present, with one chunk of one segment.
 const ONE_CHUNK: usize = 36;
 
@@ -63,4 +65,33 @@ fn only_segment(lists: &[u8; ONE_CHUNK]) -> Option<Segment> {
     // No second write chunk, and no reply chunk.
     let behind = u64::from_be_bytes([b0, b1, b2, b3, b4, b5, b6, b7]);
     (before == 1 && count == 1 && behind == 0).then(|| Segment::from_bytes(&segment))
+}
+
+/// An RDMA_NOMSG of version one whose only list is a reply chunk of one segment.
+/// [`Message`](super::Message) describes the same message in general form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BriefLong {
+    /// Transaction ID of the RPC.
+    pub xid: u32,
+    /// Credits, not clamped.
+    pub credits: u32,
+    /// The only segment of the reply chunk.
+    pub segment: Segment,
+}
+
+impl BriefLong {
+    /// Decodes a message, or returns `None` if it has another form, well-formed or not.
+    #[inline(always)]
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        let (head, lists) = bytes.split_first_chunk::<{ Prefix::LEN }>()?;
+        let prefix = Prefix::from_bytes(head);
+        if prefix.version != Version::One.number() || prefix.proc != NOMSG {
+            return None;
+        }
+        Some(Self {
+            xid: prefix.xid,
+            credits: prefix.credits,
+            segment: single::one_reply(lists.try_into().ok()?)?,
+        })
+    }
 }

@@ -12,8 +12,8 @@ use super::message::{Body, ErrorBody, HeaderKind, Message, Proc};
 use super::{DecodeError, Direction, Limits, Lists, Prefix, Version, What};
 
 // CAST: reads the discriminants of a `repr(u32)` enum.
-const MSG: u32 = Proc::Msg as u32;
-const NOMSG: u32 = Proc::Nomsg as u32;
+pub(super) const MSG: u32 = Proc::Msg as u32;
+pub(super) const NOMSG: u32 = Proc::Nomsg as u32;
 const ERROR: u32 = Proc::Error as u32;
 
 /// ERR_VERS and RDMA2_ERR_VERS.
@@ -106,16 +106,18 @@ pub(super) fn split_inline<D: VersionDecoder<MIN>, const MIN: usize>(
     Some((prefix, D::kind_of_inline(head)?, payload))
 }
 
-/// Splits an RDMA_MSG with one chunk of one segment, which `lists` recognizes, with a few
-/// comparisons. Returns `None` for any other message, well-formed or not.
+/// Splits a message of type `proc` with one chunk of one segment, which `lists` recognizes, with a
+/// few comparisons. What stands behind the lists is returned as the RPC message. Returns `None` for
+/// any other message, well-formed or not.
 #[inline(always)]
 pub(super) fn split_single<'a, D: VersionDecoder<MIN>, const MIN: usize, S>(
     bytes: &'a [u8],
+    proc: u32,
     lists: impl FnOnce(&'a [u8; single::LEN]) -> Option<(Lists<'a>, S)>,
 ) -> Option<OneSegment<'a, S>> {
     let head = bytes.first_chunk::<MIN>()?;
     let prefix = Prefix::from_bytes(head.first_chunk()?);
-    if prefix.version != D::VERSION.number() || prefix.proc != MSG {
+    if prefix.version != D::VERSION.number() || prefix.proc != proc {
         return None;
     }
     let behind = bytes.get(MIN.wrapping_sub(ABSENT_LEN)..)?;

@@ -178,6 +178,19 @@ impl<'b> ReadListWriter<'b> {
         Ok(self.writer.written())
     }
 
+    /// Writes lists whose only segment is this one, in the reply chunk. Nothing was appended
+    /// before. Returns the header's length in bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    #[inline(always)]
+    pub fn only_reply(mut self, segment: Segment) -> Result<usize> {
+        let dest: &mut [u8; single::REPLY_LEN] = self.writer.array()?;
+        single::put_reply(dest, segment).ok_or(EncodeError::NoRoom)?;
+        Ok(self.writer.written())
+    }
+
     /// Ends the read list and begins the write list.
     ///
     /// # Errors

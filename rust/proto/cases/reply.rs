@@ -8,7 +8,7 @@ use super::super::super::wire::{
 };
 use super::super::requester::invalidate::{match_rkey, Invalidated};
 use super::super::requester::reply::{
-    check as check_reply, check_brief, check_chunk, check_lists, Lengths, Offer,
+    check as check_reply, check_brief, check_brief_long, check_chunk, check_lists, Lengths, Offer,
 };
 use super::super::requester::reply::{Outcome, Violation};
 use super::super::responder::invalidate::choose_rkey;
@@ -224,7 +224,30 @@ fn check_briefs() -> Check {
         for returned in [None, Some(0), Some(17), Some(4096), Some(4097)] {
             check_one_brief(returned, &offer)?;
         }
+        let offer = Offer {
+            write_chunk: None,
+            reply_chunk: write_chunk,
+        };
+        for returned in [0, 17, 4096, 4097] {
+            check_one_long(returned, &offer)?;
+        }
     }
+    Ok(())
+}
+
+/// Checks one reply with a reply chunk: the length of its only segment.
+fn check_one_long(returned: u32, offer: &Offer<'_>) -> Check {
+    let (mut buf, lengths) = ([0; 64], [returned]);
+    let reply = Some(&lengths[..]);
+    let len = encode(&mut buf, ListProc::Nomsg, false, &[], reply).map_err(|_| "no room")?;
+    let bytes = buf.get(..len).ok_or("buffer")?;
+    let message = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
+    let brief = check_brief_long(&segment(returned), offer);
+    let same = match check_reply(message.body(), offer) {
+        Ok(outcome) => brief == Ok(returned) && outcome.lengths() == (0, returned),
+        Err(_) => brief.is_err(),
+    };
+    ensure!(same, "brief long reply");
     Ok(())
 }
 

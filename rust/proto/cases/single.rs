@@ -6,11 +6,13 @@
 use super::super::super::wire::{Lists, Message, Segment, Version};
 use super::super::inline::Thresholds;
 use super::super::responder::call::{Call, LONGEST_SEGMENT};
-use super::super::responder::intake::{one_read, one_write, plain, take, Arrival};
+use super::super::responder::intake::{
+    one_long, one_read, one_write, plain, take, take_read, Arrival,
+};
 use super::super::responder::limits::Limits;
 use super::super::responder::marks::Mark;
 use super::super::responder::placement::{Part, Source};
-use super::super::responder::reply::{Plan, Single};
+use super::super::responder::reply::{Long, Plan, Single};
 use super::ensure;
 use super::hostile::LIMITS;
 
@@ -72,7 +74,9 @@ pub fn check() -> Check {
     check_calls()?;
     check_only_read()?;
     check_replies()?;
-    check_one_reply()
+    check_one_reply()?;
+    check_long_replies()?;
+    check_long_calls()
 }
 
 /// A call without chunks may be as long as the longest call. Another message is none.
@@ -407,6 +411,96 @@ fn check_planned(
     let n = plan.encode(&mut a, 9, 3, |write| written = Some(write));
     ensure!(written == Some(reply.write()), "RDMA Write");
     ensure!(reply.encode(&mut b, 9, 3) == n && a == b, "header");
+    Ok(())
+}
+
+/// A read segment of a message without an inline part: position, length, limits, and whether it is
+/// taken.
+const LONG_CALLS: [(u32, u32, Limits, bool); 7] = [
+    (0, 6000, MANY, true),
+    // Another position, no bytes, and a length that is no multiple of four.
+    (4, 6000, MANY, false),
+    (0, 0, MANY, false),
+    (0, 6001, MANY, true),
+    // The longest call, and work requests.
+    (0, 6000, limits(6000, 64, 64), true),
+    (0, 6001, limits(6000, 64, 64), false),
+    (0, 29 << 12, limits(1 << 20, 64, 1), false),
+];
+
+/// Long calls with one segment are taken as the general decoder takes them.
+fn check_long_calls() -> Check {
+    let mut buf = [0; BUF];
+    for (position, len, limits, taken) in LONG_CALLS {
+        for version in [Version::One, Version::Two] {
+            let words = [1, position, 5, len, 0, 9, 0, 0, 0];
+            let end = message(&mut buf, (version, 0), &words)?.len();
+            *buf.get_mut(15).ok_or("type")? = 1;
+            let bytes = buf.get(..end).ok_or("buffer")?;
+            let call = one_long(bytes, &limits);
+            ensure!(call.is_some() == taken, "long call");
+            ensure!(one_read(bytes, &limits).is_none(), "no inline part");
+            let general = take(bytes, &limits);
+            ensure!(take_read(bytes, &limits) == general, "taken as any call");
+            if let Some(call) = call {
+                ensure!(general == Ok(Arrival::Call(call)), "same long call");
+                ensure!(call.total_len() == len && call.reads() == 1, "one read");
+            }
+        }
+    }
+    let words = [1, 0, 5, 6000, 0, 9, 0, 0, 0];
+    let reply = message(&mut buf, (Version::Two, 1), &words)?.len();
+    *buf.get_mut(15).ok_or("type")? = 1;
+    let reply = buf.get(..reply).ok_or("buffer")?;
+    ensure!(one_long(reply, &BOTH).is_none(), "direction of the header");
+    let inline = message(&mut buf, (Version::One, 0), &words)?;
+    ensure!(one_long(inline, &BOTH).is_none(), "RDMA_MSG");
+    Ok(())
+}
+
+/// Lengths of replies to a call with a reply chunk of 2000 bytes, and whether they are long ones.
+/// The header has 48 bytes, and the threshold is 1024.
+const LONG: [(u32, bool); 6] = [
+    (0, false),
+    (976, false),
+    (977, true),
+    (2000, true),
+    (2001, false),
+    (u32::MAX, false),
+];
+
+/// Long replies, which the general plan sends in the same way, and offers of other chunks.
+fn check_long_replies() -> Check {
+    let mut buf = [0; BUF];
+    let t = Thresholds::DEFAULT;
+    let offer = [0, 0, 1, 1, 5, 2000, 0, 9, XID, 0];
+    let bytes = message(&mut buf, (Version::One, 0), &offer)?;
+    let decoded = Message::decode(bytes, &LIMITS.wire()).map_err(|_| "refused")?;
+    let lists = decoded.lists().ok_or("lists")?;
+    for (len, taken) in LONG {
+        let long = Long::new(len, lists, &t);
+        ensure!(long.is_some() == taken, "long reply");
+        if let Some(long) = long {
+            let plan = Plan::new(len, &[], lists, &t).map_err(|_| "no plan")?;
+            ensure!(long.send_len() == plan.send_len(), "length of the header");
+            let (mut a, mut b, mut written) = ([0; BUF], [0; BUF], None);
+            let n = plan.encode(&mut a, 9, 3, |write| written = Some(write));
+            ensure!(written == Some(long.write()), "RDMA Write of all");
+            ensure!(long.encode(&mut b, 9, 3) == n && a == b, "long header");
+        }
+    }
+    for other in [
+        &[0, 0, 1, 2, 5, 2000, 0, 9, 5, 2000, 0, 9, XID, 0][..],
+        &[0, 1, 1, 5, 64, 0, 9, 0, 1, 1, 5, 2000, 0, 9, XID, 0],
+        &[0, 1, 1, 5, 2000, 0, 9, 0, 0, XID, 0],
+        &[0, 0, 0, XID, 0],
+    ] {
+        let mut buf = [0; BUF];
+        let bytes = message(&mut buf, (Version::One, 0), other)?;
+        let decoded = Message::decode(bytes, &LIMITS.wire()).map_err(|_| "refused")?;
+        let lists = decoded.lists().ok_or("lists")?;
+        ensure!(Long::new(1500, lists, &t).is_none(), "no reply chunk alone");
+    }
     Ok(())
 }
 

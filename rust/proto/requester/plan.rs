@@ -26,7 +26,7 @@ mod rooms;
 
 #[allow(unused_imports, reason = "named by the tests")]
 pub use extent::{Extent, Extents, Section};
-pub use forms::{Forms, SingleChunk};
+pub use forms::{Forms, SingleChunk, WholeMessage};
 pub use rooms::Rooms;
 
 /// The encoded RPC call: lengths in bytes of a `struct xdr_buf`.

@@ -143,6 +143,21 @@ pub fn check_brief(returned: Option<&Segment>, offer: &Offer<'_>) -> Result<Opti
     }
 }
 
+/// Checks a reply whose only list is a reply chunk with one segment. Returns the bytes written into
+/// it. `Err` means that the reply does not fit the offer; [`check`] finds the violation.
+///
+/// # Errors
+///
+/// The unit value.
+#[inline(always)]
+//= 8166-4.3-1 returns lengths written, never more
+pub fn check_brief_long(returned: &Segment, offer: &Offer<'_>) -> Result<u32, ()> {
+    match offer.reply_chunk {
+        Some([offered]) if returned.length <= offered.length => Ok(returned.length),
+        _ => Err(()),
+    }
+}
+
 /// Lengths found in a reply's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {

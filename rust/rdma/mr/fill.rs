@@ -6,7 +6,7 @@ use core::iter::Peekable;
 use core::ptr::NonNull;
 
 use super::pack::Packer;
-use crate::mem::{Payload, Piece};
+use crate::mem::{Payload, Piece, Sections};
 use crate::raw as bindings;
 
 /// Bits of `page_link` that are not part of the address of a page.
@@ -43,36 +43,128 @@ pub(crate) unsafe trait Memory {
     /// Returns whether all memory was put into scatterlists. An iterator of pieces cannot tell: a
     /// piece that ends with a region stays in it, without a byte.
     fn is_empty(&mut self) -> bool;
+
+    /// Returns whether one region of this shape takes all of the memory. `false`: it is not known.
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    fn fits(&self, _shape: Shape) -> bool {
+        false
+    }
 }
 
-/// Any pieces of memory. A region ends where its pages are used up, or before a gap that the device
-/// cannot map.
-// SAFETY: `used` counts the entries that were set, each to a part of a piece.
-unsafe impl<I: Iterator<Item = Piece>> Memory for Peekable<I> {
-    #[inline(never)]
-    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
-        let mut packer = Packer::new(shape.depth, shape.gaps, shape.longest);
-        let (mut used, mut bytes) = (0, 0);
-        for entry in entries {
-            let Some(piece) = next_piece(self) else {
-                break;
-            };
-            let number = piece.page().as_ptr().addr() / size_of::<bindings::page>();
-            let n = packer.add(number, piece.offset(), piece.len());
-            if n == 0 {
-                break;
-            }
-            let part = piece.split_front(n);
-            set(entry, part.page(), part.offset(), part.len());
-            used += 1;
-            bytes += n;
+/// Memory in pieces.
+trait Pieces {
+    /// Returns the first piece that is not empty.
+    fn first(&mut self) -> Option<&mut Piece>;
+}
+
+/// Implements [`Memory::fill`] for any pieces. The region ends where its pages are used up, or
+/// before a gap that the device cannot map.
+#[inline(never)]
+fn pack(
+    pieces: &mut impl Pieces,
+    entries: &mut [bindings::scatterlist],
+    shape: Shape,
+) -> (i32, u32) {
+    let mut packer = Packer::new(shape.depth, shape.gaps, shape.longest);
+    let (mut used, mut bytes) = (0, 0);
+    for entry in entries {
+        let Some(piece) = pieces.first() else {
+            break;
+        };
+        let number = piece.page().as_ptr().addr() / size_of::<bindings::page>();
+        let n = packer.add(number, piece.offset(), piece.len());
+        if n == 0 {
+            break;
         }
-        (used, bytes)
+        let part = piece.split_front(n);
+        set(entry, part.page(), part.offset(), part.len());
+        used += 1;
+        bytes += n;
+    }
+    (used, bytes)
+}
+
+impl<I: Iterator<Item = Piece>> Pieces for Peekable<I> {
+    fn first(&mut self) -> Option<&mut Piece> {
+        while self.next_if(|p| p.len() == 0).is_some() {}
+        self.peek_mut()
+    }
+}
+
+// SAFETY: `pack` counts the entries that it sets, each to a part of a piece.
+unsafe impl<I: Iterator<Item = Piece>> Memory for Peekable<I> {
+    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
+        pack(self, entries, shape)
     }
 
     fn is_empty(&mut self) -> bool {
-        next_piece(self).is_none()
+        self.first().is_none()
     }
+}
+
+impl Pieces for Sections<'_> {
+    fn first(&mut self) -> Option<&mut Piece> {
+        Sections::first(self)
+    }
+}
+
+// SAFETY: `pack` and `fill_sections` count the entries that they set, each to a part of a piece or
+// a run of the pages.
+unsafe impl Memory for Sections<'_> {
+    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
+        if self.fits(shape) {
+            fill_sections(self, entries, shape)
+        } else {
+            pack(self, entries, shape)
+        }
+    }
+
+    #[inline]
+    fn is_empty(&mut self) -> bool {
+        Sections::is_empty(self) || Sections::first(self).is_none()
+    }
+
+    #[inline]
+    fn fits(&self, shape: Shape) -> bool {
+        // CAST: `usize` has at least 32 bits.
+        let enough = self.pages() <= shape.depth as usize;
+        enough && self.longest_piece() <= shape.longest && (shape.gaps || self.is_single())
+    }
+}
+
+/// Implements [`Memory::fill`] for sections that fit.
+#[inline(never)]
+fn fill_sections(
+    sections: &mut Sections<'_>,
+    entries: &mut [bindings::scatterlist],
+    shape: Shape,
+) -> (i32, u32) {
+    let (before, mut pages, behind) = sections.take();
+    let (mut used, mut bytes) = (0, 0);
+    if let (Some(piece), Some(entry)) = (before, entries.first_mut()) {
+        set(entry, piece.page(), piece.offset(), piece.len());
+        (used, bytes) = (1, piece.len());
+    }
+    if !pages.is_empty() {
+        let (n, len) = fill_runs(
+            &mut pages,
+            entries.get_mut(used..).unwrap_or_default(),
+            shape,
+        );
+        if n == 0 {
+            return (0, 0);
+        }
+        // CAST: a region has fewer than 2^31 pages, and `usize` has at least 32 bits.
+        used += n as usize;
+        bytes += len;
+    }
+    if let (Some(piece), Some(entry)) = (behind, entries.get_mut(used)) {
+        set(entry, piece.page(), piece.offset(), piece.len());
+        used += 1;
+        bytes += piece.len();
+    }
+    // CAST: a region has fewer than 2^31 pages.
+    (used as i32, bytes)
 }
 
 /// A payload has no gaps: only its first run may begin, and only its last may end, within a page.
@@ -91,6 +183,12 @@ unsafe impl Memory for Payload<'_> {
     #[inline]
     fn is_empty(&mut self) -> bool {
         Payload::is_empty(self)
+    }
+
+    #[inline]
+    fn fits(&self, shape: Shape) -> bool {
+        // CAST: `usize` has at least 32 bits.
+        self.pages() <= shape.depth as usize
     }
 }
 
@@ -115,23 +213,23 @@ fn fill_runs(
     (used as i32, part.len())
 }
 
-/// The memory of a chunk: a payload, or any pieces. With one type for both, a caller has its code
-/// for each region once.
+/// The memory of a chunk: a payload, or a payload with what is before and behind it. With one type
+/// for both, a caller has its code for each region once.
 #[allow(dead_code, reason = "rooms are mounted whole in samples")]
-pub(crate) enum Parts<'a, I: Iterator<Item = Piece>> {
+pub(crate) enum Parts<'a> {
     /// A payload in pages.
     Payload(Payload<'a>),
-    /// Any pieces.
-    Pieces(Peekable<I>),
+    /// Any sections.
+    Sections(Sections<'a>),
 }
 
 // SAFETY: Both variants fulfil the contract, and this passes their results on.
-unsafe impl<I: Iterator<Item = Piece>> Memory for Parts<'_, I> {
+unsafe impl Memory for Parts<'_> {
     #[inline]
     fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
         match self {
             Self::Payload(payload) => payload.fill(entries, shape),
-            Self::Pieces(pieces) => pieces.fill(entries, shape),
+            Self::Sections(sections) => sections.fill(entries, shape),
         }
     }
 
@@ -139,7 +237,7 @@ unsafe impl<I: Iterator<Item = Piece>> Memory for Parts<'_, I> {
     fn is_empty(&mut self) -> bool {
         match self {
             Self::Payload(payload) => payload.is_empty(),
-            Self::Pieces(pieces) => Memory::is_empty(pieces),
+            Self::Sections(sections) => Memory::is_empty(sections),
         }
     }
 }
@@ -159,12 +257,6 @@ fn trim(entries: &mut [bindings::scatterlist], used: usize, part: &Payload<'_>) 
         last.length = last.length.wrapping_sub(part.behind());
     }
     true
-}
-
-/// Returns the next piece that is not empty.
-fn next_piece<I: Iterator<Item = Piece>>(pieces: &mut Peekable<I>) -> Option<&mut Piece> {
-    while pieces.next_if(|p| p.len() == 0).is_some() {}
-    pieces.peek_mut()
 }
 
 /// Sets the memory of a scatterlist entry, as `sg_set_page()` does.
@@ -190,17 +282,29 @@ mod tests {
         numbers.map(|n| core::ptr::null_mut::<page>().wrapping_add(n))
     }
 
-    /// Fills a region of six entries, and returns number, offset and length of each piece.
-    fn filled(payload: &mut Payload<'_>, depth: u32, longest: u32) -> Result<KVec<[usize; 3]>> {
-        let mut entries: [bindings::scatterlist; 6] = pin_init::zeroed();
-        let shape = Shape {
+    /// Returns the shape of a region of `depth` pages whose pieces have at most `longest` pages.
+    fn shape(depth: u32, gaps: bool, longest: u32) -> Shape {
+        Shape {
             depth,
-            gaps: false,
+            gaps,
             longest: longest * PAGE,
             longest_pages: longest,
-        };
+        }
+    }
+
+    /// Fills a region of six entries, and returns number, offset and length of each piece.
+    fn filled(payload: &mut Payload<'_>, depth: u32, longest: u32) -> Result<KVec<[usize; 3]>> {
         let before = payload.len();
-        let (used, bytes) = payload.fill(&mut entries, shape);
+        let (pieces, bytes) = fill(payload, shape(depth, false, longest))?;
+        assert!(pieces.is_empty() || before == payload.len() + bytes);
+        Ok(pieces)
+    }
+
+    /// Fills a region of six entries, and returns number, offset and length of each piece, and the
+    /// number of all bytes.
+    fn fill(memory: &mut impl Memory, shape: Shape) -> Result<(KVec<[usize; 3]>, u32)> {
+        let mut entries: [bindings::scatterlist; 6] = pin_init::zeroed();
+        let (used, bytes) = memory.fill(&mut entries, shape);
         let mut pieces = KVec::new();
         for entry in entries.iter().take(used.unsigned_abs() as usize) {
             let number = entry.page_link / size_of::<page>();
@@ -209,9 +313,24 @@ mod tests {
         }
         let sum: usize = pieces.iter().map(|[_, _, len]| len).sum();
         assert_eq!(sum, bytes as usize);
-        assert!(used == 0 || before == payload.len() + bytes);
-        Ok(pieces)
+        Ok((pieces, bytes))
     }
+
+    /// Describes `len` bytes of the page with this number, which does not exist.
+    fn piece(number: usize, offset: u32, len: u32) -> Option<Piece> {
+        payload(&slots([number]), offset, len).take_single_page()
+    }
+
+    /// Describes 50 bytes of page 2, two pages with a gap between them, and 9 bytes of page 11.
+    fn sections(slots: &[*mut page; 2]) -> Sections<'_> {
+        Sections::new(
+            piece(2, 100, 50),
+            payload(slots, 0, 2 * PAGE - 4),
+            piece(11, 7, 9),
+        )
+    }
+
+    const SECTIONS: [[usize; 3]; 4] = [[2, 100, 50], [7, 0, 4096], [9, 0, 4092], [11, 7, 9]];
 
     /// Describes a payload. No test accesses its pages, which do not exist.
     fn payload(slots: &[*mut page], offset: u32, len: u32) -> Payload<'_> {
@@ -273,6 +392,71 @@ mod tests {
         assert!(!Memory::is_empty(&mut pieces));
         assert_eq!(pieces.fill(&mut entries, shape), (2, 2 * PAGE));
         assert!(Memory::is_empty(&mut pieces));
+        Ok(())
+    }
+
+    #[test]
+    fn region_with_gaps_takes_all_sections() -> Result {
+        let slots = slots([7, 9]);
+        for depth in [4, 6] {
+            let mut all = sections(&slots);
+            assert!(all.fits(shape(depth, true, 4)));
+            assert_eq!(
+                fill(&mut all, shape(depth, true, 4))?.0.as_slice(),
+                SECTIONS
+            );
+            assert!(Memory::is_empty(&mut all));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn sections_are_divided_where_the_pages_end() -> Result {
+        let slots = slots([7, 9]);
+        let (mut all, three) = (sections(&slots), shape(3, true, 4));
+        assert!(!all.fits(three));
+        assert_eq!(fill(&mut all, three)?.0.as_slice(), &SECTIONS[..3]);
+        assert!(!Memory::is_empty(&mut all));
+        assert_eq!(fill(&mut all, three)?.0.as_slice(), &SECTIONS[3..]);
+        assert!(Memory::is_empty(&mut all));
+        Ok(())
+    }
+
+    #[test]
+    fn sections_are_divided_before_gaps() -> Result {
+        let slots = slots([7, 9]);
+        let (mut all, plain) = (sections(&slots), shape(6, false, 4));
+        assert!(!all.fits(plain));
+        assert_eq!(fill(&mut all, plain)?.0.as_slice(), &SECTIONS[..1]);
+        assert_eq!(fill(&mut all, plain)?.0.as_slice(), &SECTIONS[1..3]);
+        assert_eq!(fill(&mut all, plain)?.0.as_slice(), &SECTIONS[3..]);
+        assert!(Memory::is_empty(&mut all));
+        Ok(())
+    }
+
+    #[test]
+    fn one_section_has_no_gaps() -> Result {
+        let (none, two) = (slots([]), slots([7, 9]));
+        let plain = shape(6, false, 4);
+        let mut head = Sections::new(piece(2, 100, 50), payload(&none, 0, 0), None);
+        assert!(head.fits(plain));
+        assert_eq!(fill(&mut head, plain)?.0.as_slice(), &SECTIONS[..1]);
+        let mut pages = Sections::new(None, payload(&two, 0, 2 * PAGE - 4), None);
+        assert!(pages.fits(plain));
+        assert_eq!(fill(&mut pages, plain)?.0.as_slice(), &SECTIONS[1..3]);
+        assert!(Memory::is_empty(&mut head) && Memory::is_empty(&mut pages));
+        Ok(())
+    }
+
+    #[test]
+    fn sections_end_at_a_missing_page() -> Result {
+        let slots = slots([7, 0]);
+        let (mut all, gaps) = (sections(&slots), shape(6, true, 4));
+        assert!(fill(&mut all, gaps)?.0.is_empty());
+        let (mut all, plain) = (sections(&slots), shape(6, false, 4));
+        assert_eq!(fill(&mut all, plain)?.0.as_slice(), &SECTIONS[..1]);
+        assert_eq!(fill(&mut all, plain)?.0.as_slice(), &SECTIONS[1..2]);
+        assert!(Memory::is_empty(&mut all));
         Ok(())
     }
 

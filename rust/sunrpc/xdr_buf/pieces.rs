@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 
 use super::narrow;
-use crate::mem::{Payload, Piece};
+use crate::mem::{Payload, Piece, Sections};
 use crate::raw;
 
 /// Size of a page.
@@ -48,21 +48,39 @@ impl<'a> Pieces<'a> {
     }
 
     /// Returns the piece of the buffer's head or tail that starts at `skip`.
+    #[inline]
     fn of_kvec(&self, vec: &raw::kvec, skip: u32) -> Option<Piece> {
-        let len = self.left.min(narrow(vec.iov_len).checked_sub(skip)?);
-        // CAST: `usize` has at least 32 bits.
-        let start = vec.iov_base.cast::<u8>().wrapping_add(skip as usize);
-        if len == 0 || start.is_null() {
-            return None;
-        }
-        // SAFETY: By the type invariants the head and the tail lie in the direct map.
-        let page = unsafe { raw::rr_virt_to_page(start.cast()) };
-        // CAST: Below the size of a page.
-        let offset = (start.addr() % PAGE_SIZE) as u32;
-        // SAFETY: The direct map is linear, so the range is physically contiguous from `offset` in
-        // `page` on. The user of the pieces uses none after the memory may have been freed.
-        Some(unsafe { Piece::new(NonNull::new(page)?, offset, len) })
+        piece(vec, skip, self.left)
     }
+}
+
+/// Returns the part of a buffer's head or tail that starts at `skip`, of `len` bytes at most. The
+/// buffer must be well-formed.
+fn piece(vec: &raw::kvec, skip: u32, len: u32) -> Option<Piece> {
+    let len = len.min(narrow(vec.iov_len).checked_sub(skip)?);
+    // CAST: `usize` has at least 32 bits.
+    let start = vec.iov_base.cast::<u8>().wrapping_add(skip as usize);
+    if len == 0 || start.is_null() {
+        return None;
+    }
+    // SAFETY: The buffer is well-formed, so that head and tail lie in the direct map.
+    let page = unsafe { raw::rr_virt_to_page(start.cast()) };
+    // CAST: Below the size of a page.
+    let offset = (start.addr() % PAGE_SIZE) as u32;
+    // SAFETY: The direct map is linear, so the range is physically contiguous from `offset` in
+    // `page` on. The user of the pieces uses none after the memory may have been freed.
+    Some(unsafe { Piece::new(NonNull::new(page)?, offset, len) })
+}
+
+/// Returns head, pages and tail of a buffer, which must be well-formed.
+#[inline]
+pub(super) fn sections(buf: &raw::xdr_buf) -> Sections<'_> {
+    let ([head], [tail]) = (&buf.head, &buf.tail);
+    Sections::new(
+        piece(head, 0, u32::MAX),
+        payload(buf, 0, u32::MAX),
+        piece(tail, 0, u32::MAX),
+    )
 }
 
 /// Returns the part of a buffer's pages that starts at `skip`, of `len` bytes at most. `buf` must

@@ -3,7 +3,7 @@
 //! Messages with one chunk of one segment, and messages that are almost such ones.
 
 use super::super::{
-    peek, Brief, Direction, EncodeError, Limits, ListProc, Lists, Message, OneSegment,
+    peek, Brief, BriefLong, Direction, EncodeError, Limits, ListProc, Lists, Message, OneSegment,
     ReadListWriter, ReadSegment, Segment, Version,
 };
 use super::ensure;
@@ -21,6 +21,9 @@ const SEGMENT: Segment = Segment {
 const READ: [u32; 11] = [1, 8, 5, 64, 1, 2, 0, 0, 0, 7, 0];
 /// The same with a write chunk.
 const WRITE: [u32; 11] = [0, 1, 1, 5, 64, 1, 2, 0, 0, 7, 0];
+
+/// A reply chunk of one segment alone, without an RPC message.
+const REPLY: [u32; 8] = [0, 0, 1, 1, 5, 64, 1, 2];
 
 /// Lists that are not one chunk of one segment. The first three are malformed.
 const OTHERS: [&[u32]; 15] = [
@@ -77,8 +80,10 @@ pub fn check() -> Check {
         check_write(version)?;
         check_others(version)?;
         check_written(version)?;
+        check_reply_written(version)?;
     }
-    check_brief()
+    check_brief()?;
+    check_brief_long()
 }
 
 fn check_read(version: Version) -> Check {
@@ -150,6 +155,12 @@ fn check_others(version: Version) -> Check {
         let chunks = lists.write_list().count();
         let one = (chunks, writes) == (1, 1) && lists.reply_chunk().is_none();
         ensure!(lists.only_write().is_some() == one, "single: write list");
+        let segments = lists.reply_chunk().map(|c| c.count());
+        let alone = segments == Some(1) && chunks == 0;
+        ensure!(
+            lists.only_reply() == alone.then_some(SEGMENT),
+            "single: reply"
+        );
     }
     for words in [READ, WRITE] {
         let long = message(&mut buf, version, 1, &words)?;
@@ -213,6 +224,50 @@ fn check_written(version: Version) -> Check {
             let refused = write_single(short, version, read);
             ensure!(refused == Err(EncodeError::NoRoom), "single: no room");
         }
+    }
+    Ok(())
+}
+
+/// A reply chunk of one segment is written as any reply chunk is, into a buffer of any length.
+fn check_reply_written(version: Version) -> Check {
+    let mut buf = [0; BUF];
+    let bytes = message(&mut buf, version, 0, &REPLY)?;
+    let mut any = [0xff; BUF];
+    let lists = begin(&mut any, version).map_err(|_| "begin")?;
+    let lists = lists.write_list().and_then(|w| w.reply_chunk());
+    let mut chunk = lists.and_then(|w| w.chunk()).map_err(|_| "lists")?;
+    chunk.segment(SEGMENT).map_err(|_| "segment")?;
+    ensure!(chunk.finish() == bytes.len(), "reply: same length");
+    let write = |out: &mut [u8]| begin(out, version)?.only_reply(SEGMENT);
+    let mut one = [0xff; BUF];
+    ensure!(write(&mut one) == Ok(bytes.len()), "reply: length");
+    ensure!(one == any && one.starts_with(bytes), "reply: written");
+    for room in 0..bytes.len() {
+        let short = one.get_mut(..room).ok_or("buffer")?;
+        ensure!(write(short) == Err(EncodeError::NoRoom), "reply: no room");
+    }
+    Ok(())
+}
+
+/// Replies of version one in a reply chunk of one segment. Any other message has to be decoded as a
+/// whole.
+fn check_brief_long() -> Check {
+    let mut buf = [0; BUF];
+    let two = message(&mut buf, Version::Two, 1, &REPLY)?;
+    ensure!(BriefLong::of(two).is_none(), "long: version two");
+    let inline = message(&mut buf, Version::One, 0, &REPLY)?;
+    ensure!(BriefLong::of(inline).is_none(), "long: RDMA_MSG");
+    let bytes = message(&mut buf, Version::One, 1, &REPLY)?;
+    let long = BriefLong::of(bytes).ok_or("long: not decoded")?;
+    ensure!(long.segment == SEGMENT, "long: segment");
+    ensure!((long.xid, long.credits) == (7, 32), "long: first words");
+    for len in 0..bytes.len() {
+        let short = bytes.get(..len).ok_or("buffer")?;
+        ensure!(BriefLong::of(short).is_none(), "long: cut off");
+    }
+    for words in OTHERS.iter().copied().chain([&READ[..], &WRITE[..]]) {
+        let bytes = message(&mut buf, Version::One, 1, words)?;
+        ensure!(BriefLong::of(bytes).is_none(), "long: other lists");
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ BUDGET: dict[str, int] = {
     "raw": 2,
     "mem": 23,
     "work": 22,
-    "rdma": 219,
+    "rdma": 220,
     "sunrpc": 388,
     "observe": 3,
     # Registers the transports, because `client` and `server` may not contain unsafe code.

@@ -78,17 +78,6 @@ impl Extents {
         (self.tail_start, self.tail)
     }
 
-    /// Returns the section of the first byte.
-    pub const fn begins(&self) -> Section {
-        if self.head != 0 {
-            Section::Head
-        } else if self.pages != 0 {
-            Section::Pages
-        } else {
-            Section::Tail
-        }
-    }
-
     /// Returns whether it is only a payload: bytes of the pages, and nothing of head or tail.
     #[inline]
     pub const fn is_payload(&self) -> bool {

@@ -29,6 +29,15 @@ pub enum SingleChunk {
     Write,
 }
 
+/// The only chunk of a call, which is for a whole message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WholeMessage {
+    /// A read chunk at position zero for the call. The reply comes inline.
+    Call,
+    /// The reply chunk for the reply. The call is inline.
+    Reply,
+}
+
 impl Forms {
     /// Chooses the forms of a call. `data_touch` is called if it matters; see
     /// [`Conditions`](super::Conditions).
@@ -76,6 +85,16 @@ impl Forms {
                 Some(SingleChunk::Read { position })
             }
             (CallKind::Inline, ReplyKind::WriteChunk { pad: false }) => Some(SingleChunk::Write),
+            _ => None,
+        }
+    }
+
+    /// Returns the only chunk of the call, if it has one, which is for a whole message.
+    #[inline(always)]
+    pub const fn whole_message(&self) -> Option<WholeMessage> {
+        match (self.call, self.reply) {
+            (CallKind::PositionZero, ReplyKind::Inline) => Some(WholeMessage::Call),
+            (CallKind::Inline, ReplyKind::ReplyChunk) => Some(WholeMessage::Reply),
             _ => None,
         }
     }

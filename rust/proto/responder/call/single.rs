@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A call with one chunk of one segment: a READ or WRITE of an ordinary client.
+//! A call with one chunk of one segment: a READ or WRITE, or a long call, of an ordinary client.
 //!
 //! State: live.
 
@@ -28,6 +28,26 @@ impl<'a> Call<'a> {
         }
         (call.len, call.pulled, call.reads) = (len, bytes, 1);
         call.position = Some(position);
+        call.with_segment(&segment, limits)
+    }
+
+    /// Makes a long call of a message whose only segment is in the read list. Returns `None` if
+    /// anything is wrong with it; [`Call::check`] finds the error.
+    #[inline(always)]
+    pub(in super::super) fn one_long(
+        message: &OneSegment<'a, ReadSegment>,
+        version: Version,
+        limits: &Limits,
+    ) -> Option<Self> {
+        let mut call = Self::one_segment(message, version, limits)?;
+        let ReadSegment { position, segment } = message.segment;
+        let bytes = segment.length;
+        let fits = bytes <= limits.max_call && fits(bytes, bytes, limits, limits.read_wrs);
+        if position != 0 || !fits {
+            return None;
+        }
+        (call.len, call.pulled, call.reads) = (bytes, bytes, 1);
+        call.long = true;
         call.with_segment(&segment, limits)
     }
 

@@ -6,7 +6,7 @@ use crate::proto::inline::Thresholds;
 use crate::wire::cm_private::{self, PrivateData, Settings};
 use crate::wire::message::{Body, Message};
 use crate::wire::{
-    answer, conf_rdma, error_as, peek, v1, v2, Brief, DecodeError, Receiver, Remedy,
+    answer, conf_rdma, error_as, peek, v1, v2, Brief, BriefLong, DecodeError, Receiver, Remedy,
 };
 use crate::wire::{Direction, EncodeError, Limits, ListProc, Lists, ReadListWriter, Version, What};
 
@@ -60,6 +60,27 @@ fn brief(data: &[u8]) {
     assert_eq!(Brief::of(data), of_form);
 }
 
+/// Checks that [`BriefLong`] describes the replies of its form, and no others, and that it agrees
+/// with the general decoder.
+fn brief_long(data: &[u8]) {
+    let message = Message::decode_as(Version::One, data, &Limits::NONE).ok();
+    let of_form = message.as_ref().and_then(|message| {
+        let Body::Nomsg { lists } = *message.body() else {
+            return None;
+        };
+        let mut segments = lists.reply_chunk()?.segments();
+        let (segment, more) = (segments.next()?, segments.next().is_some());
+        let alone = lists.read_list().next().is_none() && lists.write_list().next().is_none();
+        let ends = message.header_len() == data.len();
+        (alone && !more && ends).then_some(BriefLong {
+            xid: message.xid(),
+            credits: message.credits(),
+            segment,
+        })
+    });
+    assert_eq!(BriefLong::of(data), of_form);
+}
+
 /// Checks that the limits do not change the decoded lists, and that no version is taken for
 /// another.
 pub fn limits(data: &[u8]) {
@@ -111,6 +132,7 @@ fn answered(data: &[u8], error: &DecodeError, receiver: Receiver) {
 /// to a refused one can be encoded and decoded in both versions.
 pub fn message(data: &[u8]) {
     brief(data);
+    brief_long(data);
     let message = match Message::decode(data, &Limits::NONE) {
         Ok(message) => message,
         Err(error) => {

@@ -12,6 +12,7 @@ use crate::proto::inline::Thresholds;
 use crate::proto::requester::credits::Flow;
 use crate::proto::requester::plan::{
     CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape, SingleChunk,
+    WholeMessage,
 };
 use crate::proto::requester::reply::{check, check_lists, Offer, Outcome, Violation};
 use crate::wire::v1::len;
@@ -170,6 +171,37 @@ proptest! {
                 let reply = plan.reply() == ReplyKind::ReplyChunk;
                 let long = plan.call() == CallKind::PositionZero;
                 prop_assert!(payloads != 1 || others != 0 || padded || reply || long);
+            }
+        }
+    }
+
+    /// The chunk for a whole message has head, pages and tail, and the call has no other chunk.
+    #[test]
+    fn whole_message_is_the_only_chunk(
+        call in call_shape(),
+        reply in reply_shape(),
+        cond in conditions(),
+    ) {
+        let Ok(plan) = Plan::new(&call, &reply, &cond) else { return Ok(()) };
+        let (read, write) = (plan.read_chunk(), plan.reply_chunk());
+        prop_assert!(plan.forms().whole_message().is_none() || plan.write_chunk().is_empty());
+        match plan.forms().whole_message() {
+            Some(WholeMessage::Call) => {
+                prop_assert_eq!(plan.call(), CallKind::PositionZero);
+                prop_assert_eq!(read.len(), call.head_len + call.page_len + call.tail_len);
+                prop_assert!(write.is_empty());
+            }
+            Some(WholeMessage::Reply) => {
+                prop_assert_eq!(plan.call(), CallKind::Inline);
+                prop_assert_eq!(write.len(), reply.head_len + reply.page_len + reply.tail_len);
+                prop_assert!(read.is_empty());
+            }
+            None => {
+                let long = plan.call() == CallKind::PositionZero;
+                let others = usize::from(!long && !read.is_empty())
+                    + usize::from(!plan.write_chunk().is_empty());
+                let whole = usize::from(long) + usize::from(!write.is_empty());
+                prop_assert!(whole != 1 || others != 0);
             }
         }
     }
