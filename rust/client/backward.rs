@@ -30,6 +30,10 @@ use crate::sunrpc::xprt::Xprt;
 use crate::wire::message::ErrorBody;
 use crate::wire::{Direction, Message};
 
+/// The longest RPC message of a call, in bytes.
+// CAST: a page is small.
+const MAX: u32 = MAX_CALL as u32;
+
 /// Returns the longest message of a backward call or reply over a connection with these thresholds,
 /// in bytes.
 pub(super) fn max_message(thresholds: &Thresholds) -> u32 {
@@ -39,24 +43,47 @@ pub(super) fn max_message(thresholds: &Thresholds) -> u32 {
 
 /// Handles a message that is a call of the server. Completion worker; does not sleep.
 pub(super) fn called(conn: &Conn, msg: &Incoming<'_>, header: &Message<'_>) {
+    let message = backward::message(header, MAX);
+    receive(conn, msg, header.xid(), message);
+}
+
+/// Handles a message of version one that is a call of the server: `payload` is its RPC message, and
+/// `chunks` whether it has chunks. Completion worker; does not sleep.
+#[inline(never)]
+pub(super) fn called_briefly(
+    conn: &Conn,
+    msg: &Incoming<'_>,
+    xid: u32,
+    payload: &[u8],
+    chunks: bool,
+) {
+    let message = if chunks {
+        Err(Refusal::Chunks)
+    } else {
+        backward::plain(xid, payload, MAX)
+    };
+    receive(conn, msg, xid, message);
+}
+
+/// Handles a call, whose RPC message was checked.
+#[inline(always)]
+fn receive(conn: &Conn, msg: &Incoming<'_>, xid: u32, message: Result<&[u8], Refusal>) {
     // A call answers none of ours, so the peer had no key to invalidate.
-    match msg.invalidated() {
-        Some(rkey) => {
-            reply::report_foreign_rkey(conn, header.xid(), rkey);
-            conn.force_close();
-        }
-        None => receive(conn, header),
+    if let Some(rkey) = msg.invalidated() {
+        reply::report_foreign_rkey(conn, xid, rkey);
+        return conn.force_close();
+    }
+    trace::cb_call(traced::peer(conn.owner()), xid);
+    let delivered = message.and_then(|message| deliver(conn, xid, message));
+    if let Err(refusal) = delivered {
+        refused(conn, xid, refusal);
     }
 }
 
-/// Handles a call that has invalidated no R_key.
-fn receive(conn: &Conn, header: &Message<'_>) {
-    let peer = traced::peer(conn.owner());
-    trace::cb_call(peer, header.xid());
-    let Err(refusal) = deliver(conn, header) else {
-        return;
-    };
-    trace::cb_refused(peer, header.xid(), refusal);
+/// Traces and counts a call that is not served, and closes the connection if it has to end.
+#[cold]
+fn refused(conn: &Conn, xid: u32, refusal: Refusal) {
+    trace::cb_refused(traced::peer(conn.owner()), xid, refusal);
     if refusal.is_breach() {
         conn.breach(Breach::BackwardCall);
     }
@@ -66,16 +93,13 @@ fn receive(conn: &Conn, header: &Message<'_>) {
 }
 
 /// Hands a call to NFS's callback service.
-fn deliver(conn: &Conn, header: &Message<'_>) -> Result<(), Refusal> {
-    // CAST: a page is small.
-    let message = backward::message(header, MAX_CALL as u32)?;
-    conn.owner()
-        .deliver(header.xid(), message, conn.epoch())
-        .map_err(|error| match error {
-            Undelivered::NotServed => Refusal::NotServed,
-            Undelivered::Busy => Refusal::Overflow,
-            Undelivered::TooLong => Refusal::TooLong,
-        })
+fn deliver(conn: &Conn, xid: u32, message: &[u8]) -> Result<(), Refusal> {
+    let delivered = conn.owner().deliver(xid, message, conn.epoch());
+    delivered.map_err(|error| match error {
+        Undelivered::NotServed => Refusal::NotServed,
+        Undelivered::Busy => Refusal::Overflow,
+        Undelivered::TooLong => Refusal::TooLong,
+    })
 }
 
 /// Sends the reply to a call. The caller holds SUNRPC's send lock. Does not sleep.

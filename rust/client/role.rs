@@ -66,7 +66,10 @@ fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, now: Now) {
     }
     match Brief::of(msg.bytes()) {
         Some(brief) if !is_rpc_call(brief.payload) => reply::handle(conn, qp, msg, &brief, true),
-        Some(_) => receive_any(conn, qp, msg),
+        Some(brief) => {
+            let chunks = brief.segment.is_some();
+            backward::called_briefly(conn, msg, brief.xid, brief.payload, chunks);
+        }
         None => receive_long(conn, qp, msg),
     }
 }

@@ -38,20 +38,19 @@ impl<R: Role> Connection<R> {
         write: impl FnOnce(&mut [u8]) -> Result<usize>,
     ) -> Result<(), Unposted> {
         self.replies()
-            .with_free(|out| self.post_from(tag, write, out))
+            .with_free(|out, signalled| self.post_from((tag, signalled), write, out))
             .unwrap_or(Err(Unposted::NoBuffer))
     }
 
     fn post_from(
         &self,
-        tag: Tag,
+        (tag, signalled): (Tag, bool),
         write: impl FnOnce(&mut [u8]) -> Result<usize>,
         out: &mut SendBuf,
     ) -> Result<(), Unposted> {
         let len = write(out.as_mut_slice()).map_err(|_| Unposted::Unwritten)?;
         let no_regions = core::iter::empty();
-        // The Send is signalled, so that the buffer becomes free however quiet the connection is.
-        let posted = self.qp().post_send(tag, no_regions, out, len, true);
+        let posted = self.qp().post_send(tag, no_regions, out, len, signalled);
         posted.map(|_| ()).map_err(Unposted::Refused)
     }
 }

@@ -11,18 +11,30 @@ use crate::rdma::pd::Pd;
 use crate::rdma::send::SendBuf;
 use crate::rdma::store::StoredVec;
 
+/// The number of Sends from [`ReplyBuffers`] that share a completion.
+const SHARED: usize = 4;
+
 /// Send buffers for replies to the peer's calls. There are none until [`Self::fill`] is called.
 #[pin_data]
 pub(crate) struct ReplyBuffers {
     #[pin]
-    buffers: SpinLock<KVec<SendBuf>>,
+    ring: SpinLock<Ring>,
+}
+
+/// Buffers that are used in turn. Work requests of one queue pair complete in order, so that the
+/// next buffer is free if any is.
+#[derive(Default)]
+struct Ring {
+    buffers: KVec<SendBuf>,
+    /// The index of the buffer that is used next.
+    next: usize,
 }
 
 impl ReplyBuffers {
     /// Makes an empty set.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            buffers <- new_spinlock!(KVec::new(), "rpcrdma::ReplyBuffers::buffers"),
+            ring <- new_spinlock!(Ring::default(), "rpcrdma::ReplyBuffers::ring"),
         })
     }
 
@@ -32,30 +44,41 @@ impl ReplyBuffers {
     ///
     /// `ENOMEM`, `EIO`.
     pub(crate) fn fill(&self, pd: &Arc<Pd>, count: usize, len: usize) -> Result {
-        if !self.buffers.lock().is_empty() {
+        if !self.ring.lock().buffers.is_empty() {
             return Ok(());
         }
         let mut fresh = KVec::with_capacity(count, GFP_KERNEL)?;
         for _ in 0..count {
             fresh.push(SendBuf::new(pd, len, GFP_KERNEL)?, GFP_KERNEL)?;
         }
-        let mut buffers = self.buffers.lock();
+        let mut ring = self.ring.lock();
         // Another task may have filled the set in the meantime.
-        if buffers.is_empty() {
-            core::mem::swap(&mut *buffers, &mut fresh);
+        if ring.buffers.is_empty() {
+            core::mem::swap(&mut ring.buffers, &mut fresh);
         }
-        drop(buffers);
+        drop(ring);
         // Buffers that are not needed are unmapped here, outside the lock.
         drop(fresh);
         Ok(())
     }
 
     /// Calls `post` with a buffer that the device is not reading; `None` if there is none. `post`
-    /// must not sleep.
-    pub(crate) fn with_free<T>(&self, post: impl FnOnce(&mut SendBuf) -> T) -> Option<T> {
-        let mut buffers = self.buffers.lock();
-        let free = buffers.iter_mut().find(|buf| !buf.in_flight());
-        free.map(post)
+    /// posts it, and must not sleep. The Send is to be signalled if the second argument of `post`
+    /// says so: among all buffers there is one such Send, so that they become free however quiet
+    /// the connection is.
+    pub(crate) fn with_free<E>(
+        &self,
+        post: impl FnOnce(&mut SendBuf, bool) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
+        let mut ring = self.ring.lock();
+        let Ring { buffers, next } = &mut *ring;
+        let (n, end) = (*next, buffers.len().wrapping_sub(1));
+        let free = buffers.get_mut(n).filter(|buf| !buf.in_flight())?;
+        let posted = post(free, n % SHARED == SHARED - 1 || n == end);
+        if posted.is_ok() {
+            *next = if n == end { 0 } else { n + 1 };
+        }
+        Some(posted)
     }
 }
 

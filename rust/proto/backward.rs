@@ -101,7 +101,18 @@ pub fn message<'a>(message: &Message<'a>, max: u32) -> Result<&'a [u8], Refusal>
     if !lists.is_empty() {
         return Err(Refusal::Chunks);
     }
-    if payload.first_chunk() != Some(&message.xid().to_be_bytes()) {
+    plain(message.xid(), payload, max)
+}
+
+/// Returns the RPC message of a call, or of a reply, of `max` bytes at most, which has arrived
+/// without chunks and with this XID in its header.
+///
+/// # Errors
+///
+/// [`Refusal::Xid`], [`Refusal::TooLong`].
+#[inline]
+pub fn plain(xid: u32, payload: &[u8], max: u32) -> Result<&[u8], Refusal> {
+    if payload.first_chunk() != Some(&xid.to_be_bytes()) {
         return Err(Refusal::Xid);
     }
     // CAST: lossless where `usize` has 32 bits or more.
