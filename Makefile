@@ -35,7 +35,7 @@ modules_install: modules
 # The checks that boot no guest run side by side. Each one's output appears when it has ended, so
 # what takes long in an empty cache, kernel and guest image, is made before them.
 check: lab-deps lab-prepare
-	+@$(MAKE) -j$(JOBS) --output-sync=target --no-print-directory check-fast
+	+@$(MAKE) -j$(JOBS) --keep-going --output-sync=target --no-print-directory check-fast
 	+@$(MAKE) --no-print-directory lab-check
 
 ## check-fast: run the checks and tests that boot no guest

@@ -4,8 +4,8 @@
 
 CARGO ?= cargo
 # Without the exported RUSTC, because the kernel's compiler may be older than cargo's own. Without
-# MAKEFLAGS, because make passes its job server to recursive makes only.
-HOST_CARGO = env -u RUSTC -u MAKEFLAGS $(CARGO)
+# make's flags, because make passes its job server to recursive makes only.
+HOST_CARGO = env -u RUSTC -u MAKEFLAGS -u MFLAGS $(CARGO)
 # The number of seconds for each fuzz target.
 FUZZ_TIME ?= 60
 FUZZ_TARGETS ?= limits message xchar cm_private reassembly reply plan characteristics negotiation \

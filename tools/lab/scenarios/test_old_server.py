@@ -25,13 +25,8 @@ EVENTS = [
 #: Replies that the server exposes at the same time.
 EXPOSED = 8
 #: How a reply with read chunks may break a rule: see oldserver.py.
-MISDEEDS = (
-    "longer",
-    *(
-        pytest.param(name, marks=pytest.mark.full)
-        for name in ("key", "endless", "wrapping", "odd", "beyond", "zero", "empty", "many", "twice")
-    ),
-)
+LONG = ("key", "endless", "wrapping", "odd", "beyond", "zero", "empty", "many", "twice")
+MISDEEDS = ("longer", *(pytest.param(name, marks=pytest.mark.full) for name in LONG))
 #: Lengths of files: inline, at thresholds, and in chunks, with and without round-up.
 SIZES = (0, 1, 511, 512, 513, 700, 1023, 1025, 2047, 3001, 4096, 4097, 9001, 65539)
 WORK = f"""
