@@ -98,7 +98,16 @@ pub fn take<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal
 /// [`Refusal`], with the answer if there is to be one.
 #[inline(never)]
 pub fn take_read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal> {
-    match one_read(bytes, limits).or_else(|| one_long(bytes, limits)) {
+    match one_read(bytes, limits) {
+        Some(call) => Ok(Arrival::Call(call)),
+        None => take_long(bytes, limits),
+    }
+}
+
+/// Decides what to do with a message that most likely is a long call.
+#[inline(never)]
+fn take_long<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal> {
+    match one_long(bytes, limits) {
         Some(call) => Ok(Arrival::Call(call)),
         None => take_any(bytes, limits),
     }
@@ -127,7 +136,7 @@ pub(in super::super) fn one_read<'a>(bytes: &'a [u8], limits: &Limits) -> Option
 
 /// Takes a long call in a read chunk of one segment, with a few comparisons. Returns `None` for any
 /// other message, and for a call that is to be refused.
-#[inline(never)]
+#[inline(always)]
 pub(in super::super) fn one_long<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
     let version = served(bytes, limits)?;
     let message = Message::split_long_call(version, bytes)?;

@@ -32,11 +32,15 @@ GOALS = {
     "read_1m_scattered": _client(0.90),
     "write_1m_adjacent": _client(0.70),
     "write_1m_scattered": _client(0.90),
+    "readdir": _client(1.00),
+    "long_call": Goal(1.00, locks=6),
     "srv_getattr": Goal(0.90),
     "srv_read_4k": Goal(0.90),
     "srv_write_4k": Goal(0.90),
     "srv_read_1m": Goal(0.90),
     "srv_write_1m": Goal(0.90),
+    "srv_readdir": Goal(1.00),
+    "srv_long_call": Goal(1.00),
 }
 
 
