@@ -19,6 +19,13 @@ SERVER = f"{SERVER_ADDRESS}:20049"
 CONNECTIONS = "/sys/kernel/debug/rpcrdma/connections"
 #: Lists the trace instances.
 INSTANCES = "ls /sys/kernel/tracing/instances"
+#: Kills the command as soon as it has a trace instance.
+KILLED = f"""
+{TOOL} trace --xid 1 > /dev/null 2>&1 &
+until {INSTANCES} | grep -q nfsrdma; do kill -0 $! || exit 1; sleep 0.2; done
+kill -KILL $!
+wait $! || true
+"""
 
 pytestmark = pytest.mark.needs_ours
 
@@ -371,7 +378,7 @@ def test_ended_by_a_signal(tools: Pair) -> None:
     client = tools.client
     assert client.run(f"timeout 4 {TOOL} top --count 99 > /dev/null").status == 124
     assert client.sh(INSTANCES) == ""
-    client.run(f"timeout -s KILL 4 {TOOL} trace --xid 1")
+    client.sh(KILLED, timeout=60)
     assert client.sh(INSTANCES).startswith("nfsrdma.")
     assert "0 RPCs" in _nfsrdma(client, "trace true")
     assert client.sh(INSTANCES) == ""
