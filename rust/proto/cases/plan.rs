@@ -6,8 +6,8 @@ use super::super::super::wire::ListProc;
 use super::super::super::wire::Version;
 use super::super::inline::Thresholds;
 use super::super::requester::plan::{
-    CallKind, CallShape, Conditions, Extent, Extents, Plan, PlanError, ReplyKind, ReplyShape,
-    Section,
+    CallKind, CallShape, Conditions, Extent, Extents, Forms, Plan, PlanError, ReplyKind,
+    ReplyShape, Section, SingleChunk, WholeMessage,
 };
 use super::ensure;
 
@@ -92,6 +92,7 @@ pub fn check() -> Check {
     check_replies()?;
     check_edges()?;
     check_parts()?;
+    check_only_chunk()?;
     check_errors()
 }
 
@@ -365,6 +366,44 @@ fn is(extents: &Extents, want: &[(Section, u32, u32)]) -> bool {
         len,
     });
     extents.iter().eq(want)
+}
+
+fn check_only_chunk() -> Check {
+    let payload = CallKind::ReadChunk { position: 44 };
+    let data = ReplyKind::WriteChunk { pad: false };
+    let read = Some(SingleChunk::Read { position: 44 });
+    for (call, reply, single, whole) in [
+        (CallKind::Inline, ReplyKind::Inline, None, None),
+        (payload, ReplyKind::Inline, read, None),
+        (payload, ReplyKind::ReplyChunk, None, None),
+        (payload, data, None, None),
+        (CallKind::Inline, data, Some(SingleChunk::Write), None),
+        (
+            CallKind::Inline,
+            ReplyKind::WriteChunk { pad: true },
+            None,
+            None,
+        ),
+        (
+            CallKind::Inline,
+            ReplyKind::ReplyChunk,
+            None,
+            Some(WholeMessage::Reply),
+        ),
+        (
+            CallKind::PositionZero,
+            ReplyKind::Inline,
+            None,
+            Some(WholeMessage::Call),
+        ),
+        (CallKind::PositionZero, ReplyKind::ReplyChunk, None, None),
+        (CallKind::PositionZero, data, None, None),
+    ] {
+        let forms = Forms { call, reply };
+        ensure!(forms.single_chunk() == single, "single chunk");
+        ensure!(forms.whole_message() == whole, "whole message");
+    }
+    Ok(())
 }
 
 fn check_errors() -> Check {
