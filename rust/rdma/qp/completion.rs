@@ -10,6 +10,7 @@ use core::ptr::NonNull;
 use kernel::ffi::c_void;
 use kernel::sync::atomic::Full as FullOrder;
 
+use super::sq::{Retired, Unretired};
 use super::tag::{Entry, Tag};
 use super::{Inner, Qp};
 use crate::raw as bindings;
@@ -171,17 +172,47 @@ impl<C: Completions> Inner<C> {
             return;
         }
         let retired = inner.sending.lock().queue.retire(tag.get());
-        let Ok(retired) = retired else {
-            // The device or its driver reports completions that are not possible.
-            inner.progress.set_broken();
-            return inner.consumer.broken(&qp, WcError::general());
-        };
-        inner.progress.retire(retired.position);
+        match retired {
+            Ok(retired) => inner.pass_on(&qp, tag, retired),
+            Err(Unretired::Early) => {}
+            Err(Unretired::Unknown) => {
+                // The device or its driver reports completions that are not possible.
+                inner.progress.set_broken();
+                inner.consumer.broken(&qp, WcError::general());
+            }
+        }
+    }
+
+    /// Passes on that a work request has completed, and those that have completed before it.
+    #[inline(always)]
+    fn pass_on(&self, qp: &Qp<C>, tag: Tag, retired: Retired) {
+        self.tell(qp, tag, retired);
+        if retired.more {
+            self.pass_early_on(qp);
+        }
+    }
+
+    /// Passes on what has completed before older work requests that are not outstanding any more.
+    #[cold]
+    fn pass_early_on(&self, qp: &Qp<C>) {
+        loop {
+            let early = self.sending.lock().queue.retire_early();
+            let Some((tag, retired)) = early else {
+                break;
+            };
+            self.tell(qp, Tag::new(tag), retired);
+        }
+    }
+
+    /// Tells the consumer of a work request that has completed in its turn.
+    #[inline(always)]
+    fn tell(&self, qp: &Qp<C>, tag: Tag, retired: Retired) {
+        self.progress.retire(retired.position);
         if retired.wanted {
-            inner.consumer.sent(&qp, tag, Ok(()));
+            self.consumer.sent(qp, tag, Ok(()));
         }
         if retired.room {
-            inner.consumer.room(&qp);
+            self.consumer.room(qp);
         }
     }
 

@@ -9,7 +9,7 @@
 //!
 //! Completions should come in the order of posting. siw reports an RDMA Read when its response has
 //! arrived, and what was posted after it before that (`siw_qp_sq_process()`). Such a completion is
-//! passed on, but nothing is retired until those before it have arrived.
+//! noted, and passed on when those before it have arrived: memory is given back by position.
 
 use kernel::alloc::allocator::KVmalloc;
 use kernel::prelude::*;
@@ -17,9 +17,14 @@ use kernel::prelude::*;
 use crate::rdma::numa::Near;
 use crate::rdma::store::StoredVec;
 
-/// A completion that contradicts the queue: no signalled work request of the tag is outstanding.
+/// Why a completion retires nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unknown;
+pub(super) enum Unretired {
+    /// An older work request is outstanding. [`SendQueue::retire_early`] returns it later.
+    Early,
+    /// No signalled work request of the tag is outstanding: this contradicts the queue.
+    Unknown,
+}
 
 /// The queue has no room for the chain at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +42,14 @@ pub(super) struct Reservation {
 /// A signalled work request that has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Retired {
-    /// A position up to which all work requests have completed. It is the one of this work request,
-    /// unless an older one is outstanding, or younger ones have completed before.
+    /// Position of the work request. It and all before it have completed.
     pub(super) position: u64,
     /// Whether the consumer asked for the completion.
     pub(super) wanted: bool,
     /// Whether a chain was refused since the last completion, so that the consumer waits for room.
     pub(super) room: bool,
+    /// Whether [`SendQueue::retire_early`] may return more.
+    pub(super) more: bool,
 }
 
 /// A signalled work request that is outstanding.
@@ -188,69 +194,62 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// [`Unknown`]: the queue is as before.
+    /// [`Unretired`]. If it is unknown, the queue is as before.
     #[inline]
-    pub(super) fn retire(&mut self, tag: u32) -> Result<Retired, Unknown> {
+    pub(super) fn retire(&mut self, tag: u32) -> Result<Retired, Unretired> {
         if self.count == 0 {
-            return Err(Unknown);
+            return Err(Unretired::Unknown);
         }
-        let signal = *self.signals.get(self.first).ok_or(Unknown)?;
+        let oldest = self.signals.get(self.first);
+        let signal = *oldest.ok_or(Unretired::Unknown)?;
         if signal.tag != tag {
-            return self.note_early(tag);
+            return Err(self.note_early(tag));
         }
-        self.retire_first(signal.position);
-        if self.early != 0 {
-            self.retire_early();
+        Ok(self.retire_first(&signal))
+    }
+
+    /// Retires the oldest signalled work request if it has completed before. Returns its tag, too.
+    #[cold]
+    pub(super) fn retire_early(&mut self) -> Option<(u32, Retired)> {
+        let signal = *self.signals.get(self.first)?;
+        if self.count == 0 || !signal.early {
+            return None;
         }
-        Ok(Retired {
-            position: self.retired,
-            wanted: signal.wanted,
-            room: core::mem::take(&mut self.refused),
-        })
+        self.early -= 1;
+        Some((signal.tag, self.retire_first(&signal)))
     }
 
     /// Removes the oldest signalled work request, and retires all up to it.
     #[inline(always)]
-    fn retire_first(&mut self, position: u64) {
+    fn retire_first(&mut self, signal: &Signal) -> Retired {
         self.first += 1;
         if self.first == self.signals.len() {
             self.first = 0;
         }
         self.count -= 1;
-        self.retired = position;
-    }
-
-    /// Retires what has completed before the one that was the oldest until now.
-    #[cold]
-    fn retire_early(&mut self) {
-        while self.count != 0 {
-            match self.signals.get(self.first) {
-                Some(signal) if signal.early => {
-                    let position = signal.position;
-                    self.retire_first(position);
-                    self.early -= 1;
-                }
-                _ => break,
-            }
+        self.retired = signal.position;
+        Retired {
+            position: self.retired,
+            wanted: signal.wanted,
+            room: core::mem::take(&mut self.refused),
+            more: self.early != 0,
         }
     }
 
-    /// Notes that a work request has completed before the oldest one. Nothing is retired.
+    /// Notes that a work request has completed before the oldest one.
     #[cold]
-    fn note_early(&mut self, tag: u32) -> Result<Retired, Unknown> {
+    fn note_early(&mut self, tag: u32) -> Unretired {
         let (wrapped, older) = self.signals.split_at_mut(self.first);
         // By its full name, because `pin_init` has a `chain` of its own.
         let found = Iterator::chain(older.iter_mut(), wrapped)
             .take(self.count)
-            .find(|signal| signal.tag == tag && !signal.early)
-            .ok_or(Unknown)?;
-        found.early = true;
+            .find(|signal| signal.tag == tag && !signal.early);
+        let Some(signal) = found else {
+            return Unretired::Unknown;
+        };
+        signal.early = true;
         self.early += 1;
-        Ok(Retired {
-            position: self.retired,
-            wanted: found.wanted,
-            room: false,
-        })
+        Unretired::Early
     }
 }
 
@@ -315,7 +314,7 @@ mod tests {
         assert_eq!((forced.position, forced.wanted), (2, false));
         let wanted = queue.retire(0).map_err(|_| EINVAL)?;
         assert_eq!((wanted.position, wanted.wanted), (3, true));
-        assert_eq!(queue.retire(0), Err(Unknown));
+        assert_eq!(queue.retire(0), Err(Unretired::Unknown));
         Ok(())
     }
 
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn early_completion_retires_nothing() -> Result {
+    fn early_completions_wait_for_the_oldest() -> Result {
         let mut queue = SendQueue::new(Near::ANYWHERE, 3)?;
         // The ring buffer wraps within the three.
         queue.reserve(2, 0, true).map_err(|_| EINVAL)?;
@@ -349,17 +348,18 @@ mod tests {
         for tag in [7, 8, 9] {
             queue.reserve(1, tag, true).map_err(|_| EINVAL)?;
         }
-        assert_eq!(queue.reserve(1, 0, true), Err(Full));
         for tag in [9, 8] {
-            let early = queue.retire(tag).map_err(|_| EINVAL)?;
-            assert_eq!((early.position, early.wanted, early.room), (2, true, false));
-            assert_eq!(queue.retire(tag), Err(Unknown));
+            assert_eq!(queue.retire(tag), Err(Unretired::Early));
+            assert_eq!(queue.retire(tag), Err(Unretired::Unknown));
+            assert_eq!(queue.retire_early(), None);
         }
         assert_eq!(queue.reserve(1, 0, true), Err(Full));
         let oldest = queue.retire(7).map_err(|_| EINVAL)?;
-        assert_eq!((oldest.position, oldest.room), (5, true));
-        assert_eq!(queue.room(), (3, 3));
-        assert_eq!(queue.retire(7), Err(Unknown));
+        assert_eq!((oldest.position, oldest.room, oldest.more), (3, true, true));
+        let rest = [queue.retire_early(), queue.retire_early()];
+        let rest = rest.map(|one| one.map(|(tag, r)| (tag, r.position, r.wanted, r.more)));
+        assert_eq!(rest, [Some((8, 4, true, true)), Some((9, 5, true, false))]);
+        assert_eq!((queue.retire_early(), queue.room()), (None, (3, 3)));
         Ok(())
     }
 
@@ -367,26 +367,18 @@ mod tests {
     fn early_completions_of_one_tag_are_its_oldest() -> Result {
         let mut queue = SendQueue::new(Near::ANYWHERE, 8)?;
         // The second one is signalled by force.
-        for (n, tag, wanted) in [(1, 7, true), (3, 8, false), (1, 8, true), (1, 7, true)] {
+        for (n, tag, wanted) in [(1, 7, true), (3, 8, false), (1, 8, true)] {
             queue.reserve(n, tag, wanted).map_err(|_| EINVAL)?;
         }
-        assert!(!queue.retire(8).map_err(|_| EINVAL)?.wanted);
-        assert_eq!(queue.retire(7).map(|r| r.position), Ok(4));
-        assert!(queue.retire(8).map_err(|_| EINVAL)?.wanted);
-        assert_eq!(queue.retire(7).map(|r| r.position), Ok(6));
-        Ok(())
-    }
-
-    #[test]
-    fn early_completion_leaves_what_is_outstanding_between() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 8)?;
-        for tag in [7, 8, 9] {
-            queue.reserve(1, tag, true).map_err(|_| EINVAL)?;
-        }
-        assert_eq!(queue.retire(9).map(|r| r.position), Ok(0));
-        assert_eq!(queue.retire(7).map(|r| r.position), Ok(1));
-        assert_eq!(queue.retire(8).map(|r| r.position), Ok(3));
-        assert_eq!(queue.retire(9), Err(Unknown));
+        assert_eq!(queue.retire(8), Err(Unretired::Early));
+        assert!(queue.retire(7).map_err(|_| EINVAL)?.more);
+        let early = queue
+            .retire_early()
+            .map(|(tag, r)| (tag, r.position, r.wanted));
+        assert_eq!(early, Some((8, 4, false)));
+        assert_eq!(queue.retire_early(), None);
+        let last = queue.retire(8).map_err(|_| EINVAL)?;
+        assert_eq!((last.position, last.wanted, last.more), (5, true, false));
         Ok(())
     }
 
