@@ -207,8 +207,11 @@ static void spurious_send_completion(void)
 	h_end();
 }
 
-/* The second of two LOCAL_INVs completes first, although neither has been executed. */
-static void swapped_completions(void)
+/*
+ * The second of two LOCAL_INVs completes first, and once more in its turn. No RPC ends before both
+ * have completed, and the superfluous completion ends the connection.
+ */
+static void repeated_completion(void)
 {
 	struct h_rpc *first = begin_with(H_READ_4K), *second = h_rpc_new(H_READ_4K);
 
@@ -220,7 +223,16 @@ static void swapped_completions(void)
 	h_complete_receive(h_qp);
 	h_settle();
 	report_success(find_posted(IB_WR_LOCAL_INV, 1));
-	h_expect(h_disconnects, "completions out of order are accepted");
+	h_expect(!first->done && !second->done, "an RPC ends before an older completion");
+	h_qp->hold = false;
+	h_qp_execute(h_qp);
+	h_complete_send(h_qp);
+	h_settle();
+	h_expect(first->done && second->done, "an RPC waits for a completion that was reported");
+	h_expect(!h_disconnects, "the connection is given up");
+	h_complete_send(h_qp);
+	h_settle();
+	h_expect(h_disconnects, "a work request completes twice");
 	h_live(90000);
 	h_rpc_check(first);
 	h_rpc_check(second);
@@ -333,7 +345,7 @@ const struct h_scenario h_fault_scenarios[] = {
 	{ "drain_marker_fails", drain_marker_fails },
 	{ "drain_fails_while_fencing", drain_fails_while_fencing },
 	{ "spurious_send_completion", spurious_send_completion },
-	{ "swapped_completions", swapped_completions },
+	{ "repeated_completion", repeated_completion },
 	{ "write_with_immediate", write_with_immediate },
 	{ "probe_fails_locally", probe_fails_locally },
 	{ "probe_finds_nobody", probe_finds_nobody },

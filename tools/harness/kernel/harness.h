@@ -27,6 +27,7 @@
  *   faults.c		scenarios with a fault
  *   reconnect.c		scenarios of a second connection, and what it allocates
  *   growth.c		scenarios of Receives whose size changes
+ *   late.c		scenarios of RDMA Reads that complete after later work requests
  *   explore.c		runs events in all orders
  *   schedule.c		the events, and the checks after each event
  *   wire.h		reads and writes the words of a message
@@ -183,6 +184,7 @@ struct h_qp {
 	bool drained, destroyed, broken;
 	bool passive;			/* the peer has asked for the connection */
 	bool hold;			/* executes no work request while set */
+	bool late;			/* executes no RDMA Read while set, but what follows it */
 	u32 announced;			/* the size of Receives that the peer may count on */
 	struct rdma_cm_id *id;
 };
@@ -352,9 +354,9 @@ extern struct rpc_clnt h_clnt;
 extern bool h_quiet;
 
 /* --- requester.c --- */
-/* Sends a call to the module's server. */
-void h_ask(enum h_kind_number kind);
-bool h_answered(void);	/* whether the reply to the last call has been received */
+/* Sends a call to the module's server. Returns its XID. At most two calls may be unanswered. */
+u32 h_ask(enum h_kind_number kind);
+bool h_answered(u32 xid);	/* whether the reply to a call has been received */
 void h_requester_receive(const void *message, u32 len, u32 invalidated);
 /* Carries out an RDMA Read or Write of the module's server. */
 void h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write);
@@ -423,6 +425,10 @@ u64 h_look(void);
 void h_second_connection(void);
 void h_reconnect_without_memory(void);
 void h_idle_without_memory(void);
+
+/* --- late.c --- */
+void h_reads_late(void);
+void h_reads_late_and_lost(void);
 
 /* --- scenario.c, faults.c, growth.c, explore.c, bench.c --- */
 struct h_scenario {

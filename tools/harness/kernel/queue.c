@@ -3,7 +3,8 @@
  * Queue pairs. A work request is executed when it is posted, unless the queue pair is held. The
  * driver decides when its completion is delivered. An unsignalled work request is removed without a
  * completion before the next signalled one completes. In the error state all work requests are
- * flushed.
+ * flushed. If a queue pair is late, its RDMA Reads are executed and completed after what was posted
+ * behind them, as siw completes them when the response has arrived.
  */
 #include "harness.h"
 
@@ -322,6 +323,12 @@ static void execute(struct h_qp *qp, struct h_wr *wr)
 	}
 }
 
+/* Whether a work request is an RDMA Read whose response has not arrived. */
+static bool is_late(const struct h_qp *qp, const struct h_wr *wr)
+{
+	return qp->late && !qp->broken && wr->opcode == IB_WR_RDMA_READ;
+}
+
 void h_qp_execute(struct h_qp *qp)
 {
 	struct h_wr *wr;
@@ -332,7 +339,7 @@ void h_qp_execute(struct h_qp *qp)
 		if (qp->broken) {
 			wr->executed = true;
 			wr->status = IB_WC_WR_FLUSH_ERR;
-		} else if (!qp->hold) {
+		} else if (!qp->hold && !is_late(qp, wr)) {
 			execute(qp, wr);
 		}
 	}
@@ -384,6 +391,8 @@ struct h_wr *h_next_signalled(struct h_qp *qp)
 	struct h_wr *wr;
 
 	list_for_each_entry(wr, &qp->sq, list) {
+		if (is_late(qp, wr))
+			continue;
 		if (!wr->executed)
 			return NULL;
 		if (wr->signalled || wr->status)
@@ -399,6 +408,8 @@ bool h_complete_send(struct h_qp *qp)
 	if (!last)
 		return false;
 	list_for_each_entry_safe(wr, next, &qp->sq, list) {
+		if (is_late(qp, wr))
+			continue;
 		list_del(&wr->list);
 		qp->sq_len--;
 		if (wr == last)

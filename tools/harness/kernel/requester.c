@@ -1,124 +1,177 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The requester: it encodes calls in RPC-over-RDMA version one (RFC 8166), has the memory that
- * their chunks describe, and checks every field of the replies. It has one call at a time.
+ * their chunks describe, and checks every field of the replies. Two calls may wait for their replies.
  */
 #include "wire.h"
 
-#define KEY		0x5e1700
+#define KEY		0x5e1700	/* R_key of the memory of calls[0]; that of calls[1] is the next */
 #define CREDITS		64
 #define CALL_HEAD	40	/* bytes of an RPC call before its arguments, with AUTH_NULL */
 #define REPLY_HEAD	24	/* bytes of an RPC reply before its results */
 
-/* The memory of the chunks. */
-static u8 memory[2 << 20] __aligned(PAGE_SIZE);
-static u32 writable;	/* bytes of it that an RDMA Write may use */
-static u32 readable;	/* bytes of it that an RDMA Read may use */
-static const struct h_kind *kind;
-static u32 xid;
-static bool answered;
+struct call {
+	const struct h_kind *kind;
+	u32 xid;
+	u32 writable;	/* bytes of the memory that an RDMA Write may use */
+	u32 readable;	/* bytes of the memory that an RDMA Read may use */
+	bool answered;
+	u8 *memory;	/* that of the chunks */
+};
 
-static void put_segment(struct h_writer *out, u32 len)
+static u8 memory[2][2 << 20] __aligned(PAGE_SIZE);
+static struct call calls[2];
+static u32 last;	/* the XID of the last call */
+
+/* Returns the last call of an XID, or NULL. */
+static struct call *call_of(u32 xid)
 {
-	h_put(out, KEY);
-	h_put(out, len);
-	h_put(out, (u64)memory >> 32);
-	h_put(out, (u32)(u64)memory);
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(calls); i++)
+		if (calls[i].kind && calls[i].xid == xid)
+			return &calls[i];
+	return NULL;
 }
 
-static void put_chunk(struct h_writer *out, bool present, u32 len)
+static struct call *spare(void)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(calls); i++)
+		if (!calls[i].kind || calls[i].answered)
+			return &calls[i];
+	u_fail("the requester has too many calls");
+}
+
+static u32 key_of(const struct call *call)
+{
+	return KEY + (call - calls);
+}
+
+/* Results that are not DDP-eligible are all in the reply chunk. */
+static bool has_write_chunk(const struct call *call)
+{
+	return call->kind->receive_pages && call->kind->marked;
+}
+
+static bool has_reply_chunk(const struct call *call)
+{
+	return call->kind->receive_pages && !call->kind->marked;
+}
+
+static void put_segment(struct h_writer *out, const struct call *call, u32 len)
+{
+	h_put(out, key_of(call));
+	h_put(out, len);
+	h_put(out, (u64)call->memory >> 32);
+	h_put(out, (u32)(u64)call->memory);
+}
+
+static void put_chunk(struct h_writer *out, const struct call *call, bool present)
 {
 	h_put(out, present);
 	if (!present)
 		return;
 	h_put(out, 1);
-	put_segment(out, len);
+	put_segment(out, call, call->writable);
 }
 
 /* Encodes the transport header: RDMA_NOMSG if the call is in a read chunk at position zero. */
-static void put_header(struct h_writer *out, u32 position)
+static void put_header(struct h_writer *out, const struct call *call, u32 position)
 {
-	bool write = kind->receive_pages && kind->marked, reply = kind->receive_pages && !write;
-
-	h_put(out, xid);
+	h_put(out, call->xid);
 	h_put(out, 1);
 	h_put(out, CREDITS);
-	h_put(out, readable && !position);
-	if (readable) {
+	h_put(out, call->readable && !position);
+	if (call->readable) {
 		h_put(out, 1);
 		h_put(out, position);
-		put_segment(out, readable);
+		put_segment(out, call, call->readable);
 	}
 	h_put(out, 0);
-	put_chunk(out, write, writable);
-	if (write)
+	put_chunk(out, call, has_write_chunk(call));
+	if (has_write_chunk(call))
 		h_put(out, 0);
-	put_chunk(out, reply, writable);
+	put_chunk(out, call, has_reply_chunk(call));
 }
 
 /* Encodes the RPC call up to its payload. */
-static void put_call(struct h_writer *out)
+static void put_call(struct h_writer *out, const struct call *call)
 {
-	const u32 head[] = { xid, 0, 2, 100003, 3, kind - h_kinds, 0, 0, 0, 0 };
+	const u32 head[] = { call->xid, 0, 2, 100003, 3, call->kind - h_kinds, 0, 0, 0, 0 };
 	u32 i;
 
 	for (i = 0; i < CALL_HEAD / 4; i++)
 		h_put(out, head[i]);
-	for (i = 0; i < kind->call_head / 4; i++)
-		h_put(out, xid);
+	for (i = 0; i < call->kind->call_head / 4; i++)
+		h_put(out, call->xid);
 }
 
-static void fill(u32 len)
+static void fill(struct call *call)
 {
 	u32 i;
 
-	for (i = 0; i < len && h_payloads; i++)
-		memory[i] = h_payload_byte(i, xid);
+	for (i = 0; i < call->readable && h_payloads; i++)
+		call->memory[i] = h_payload_byte(i, call->xid);
 }
 
-void h_ask(enum h_kind_number number)
+static struct call *begin(const struct h_kind *kind)
 {
+	struct call *call = spare();
+
+	*call = (struct call) {
+		.kind = kind, .xid = ++last, .memory = memory[call - calls],
+		.writable = kind->receive_pages, .readable = kind->send_pages,
+	};
+	if (has_reply_chunk(call))
+		call->writable += REPLY_HEAD + kind->reply_head;
+	fill(call);
+	return call;
+}
+
+u32 h_ask(enum h_kind_number number)
+{
+	struct call *call = begin(&h_kinds[number]);
 	u8 message[4096];
-	struct h_writer out = { message }, call = { memory };
-	bool longer = h_kinds[number].call_head > sizeof(message) / 2;
+	struct h_writer out = { message }, chunk = { call->memory };
+	bool longer = call->kind->call_head > sizeof(message) / 2;
 
-	kind = &h_kinds[number];
-	xid++;
-	answered = false;
-	/* The results that are not DDP-eligible are all in the reply chunk. */
-	writable = kind->receive_pages;
-	if (!kind->marked)
-		writable += REPLY_HEAD + kind->reply_head;
-	readable = kind->send_pages;
-	fill(readable);
 	if (longer) {
-		put_call(&call);
-		readable = call.len;
+		put_call(&chunk, call);
+		call->readable = chunk.len;
 	}
-	put_header(&out, longer ? 0 : CALL_HEAD + kind->call_head);
+	put_header(&out, call, longer ? 0 : CALL_HEAD + call->kind->call_head);
 	if (!longer)
-		put_call(&out);
+		put_call(&out, call);
 	h_arrive(h_qp, message, out.len, 0);
+	return call->xid;
 }
 
-bool h_answered(void)
+bool h_answered(u32 xid)
 {
-	return answered;
+	const struct call *call = call_of(xid);
+
+	return call && call->answered;
 }
 
 void h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write)
 {
-	u64 offset = addr - (u64)memory;
-	u32 room = write ? writable : readable;
+	struct call *call;
+	u64 offset;
+	u32 room;
 
-	if (key != KEY)
+	if (key - KEY >= ARRAY_SIZE(calls) || !calls[key - KEY].kind)
 		h_violation("the responder uses R_key %#x, which no call has", key);
+	call = &calls[key - KEY];
+	offset = addr - (u64)call->memory;
+	room = write ? call->writable : call->readable;
 	if (offset > room || len > room - offset)
 		h_violation("%u bytes at offset %llu are not all in the chunk", len, offset);
 	if (write)
-		memcpy(memory + offset, data, len);
+		memcpy(call->memory + offset, data, len);
 	else
-		memcpy(data, memory + offset, len);
+		memcpy(data, call->memory + offset, len);
 }
 
 static void expect(struct h_cursor *in, u32 value, const char *what)
@@ -129,67 +182,83 @@ static void expect(struct h_cursor *in, u32 value, const char *what)
 		h_violation("%s of a reply is %#x instead of %#x", what, word, value);
 }
 
-static void check_chunk(struct h_cursor *in, bool present, u32 len)
+static void check_chunk(struct h_cursor *in, const struct call *call, bool present, u32 len)
 {
 	expect(in, present, "the presence of a chunk");
 	if (!present)
 		return;
 	expect(in, 1, "the number of segments");
-	expect(in, KEY, "an R_key");
+	expect(in, key_of(call), "an R_key");
 	expect(in, len, "the length of a segment");
-	expect(in, (u64)memory >> 32, "an address");
-	expect(in, (u32)(u64)memory, "an address");
+	expect(in, (u64)call->memory >> 32, "an address");
+	expect(in, (u32)(u64)call->memory, "an address");
 }
 
 /* Checks the RPC reply up to its payload. */
-static void check_results(struct h_cursor *in)
+static void check_results(struct h_cursor *in, const struct call *call)
 {
 	u32 i;
 
-	expect(in, xid, "the XID");
+	expect(in, call->xid, "the XID");
 	expect(in, 1, "the direction");
 	for (i = 2; i < REPLY_HEAD / 4; i++)
 		expect(in, 0, "the state or the verifier");
-	for (i = 1; i < kind->reply_head / 4; i++)
-		expect(in, xid, "a result");
-	expect(in, kind->receive_pages, "the length of the payload");
+	for (i = 1; i < call->kind->reply_head / 4; i++)
+		expect(in, call->xid, "a result");
+	expect(in, call->kind->receive_pages, "the length of the payload");
 }
 
-static void check_payload(const u8 *payload)
+static void check_payload(const struct call *call, const u8 *payload)
 {
-	u32 i;
+	u32 i, len = call->kind->receive_pages;
 
-	for (i = 0; i < kind->receive_pages && h_payloads; i++)
-		if (payload[i] != h_payload_byte(i, xid))
-			h_violation("byte %u of a payload of %u bytes is wrong", i,
-				    kind->receive_pages);
+	for (i = 0; i < len && h_payloads; i++)
+		if (payload[i] != h_payload_byte(i, call->xid))
+			h_violation("byte %u of a payload of %u bytes is wrong", i, len);
+}
+
+static struct call *answer(u32 xid)
+{
+	struct call *call = call_of(xid);
+
+	if (!call)
+		h_violation("a reply has XID %#x, which no call has", xid);
+	if (call->answered)
+		h_violation("a call is answered twice");
+	call->answered = true;
+	return call;
+}
+
+/* Checks the transport header of a reply. */
+static void check_header(struct h_cursor *in, const struct call *call)
+{
+	const struct h_kind *kind = call->kind;
+
+	expect(in, 1, "the version");
+	if (!h_word(in))
+		h_violation("a reply grants no credit");
+	expect(in, has_reply_chunk(call), "the type");
+	expect(in, 0, "the read list");
+	check_chunk(in, call, has_write_chunk(call), kind->receive_pages);
+	if (has_write_chunk(call))
+		expect(in, 0, "the end of the write list");
+	check_chunk(in, call, has_reply_chunk(call), call->writable);
 }
 
 void h_requester_receive(const void *message, u32 len, u32 invalidated)
 {
-	bool write = kind->receive_pages && kind->marked, reply = kind->receive_pages && !write;
-	struct h_cursor in = { message, len }, room = { memory, writable };
-	u32 all = REPLY_HEAD + kind->reply_head + kind->receive_pages;
+	struct h_cursor in = { message, len };
+	struct call *call = answer(h_word(&in));
+	struct h_cursor room = { call->memory, call->writable };
+	bool whole = has_reply_chunk(call);
 
-	if (answered)
-		h_violation("a call is answered twice");
-	answered = true;
-	expect(&in, xid, "the header's XID");
-	expect(&in, 1, "the version");
-	if (!h_word(&in))
-		h_violation("a reply grants no credit");
-	expect(&in, reply, "the type");
-	expect(&in, 0, "the read list");
-	check_chunk(&in, write, kind->receive_pages);
-	if (write)
-		expect(&in, 0, "the end of the write list");
-	check_chunk(&in, reply, all);
-	check_results(reply ? &room : &in);
+	check_header(&in, call);
+	check_results(whole ? &room : &in, call);
 	if (in.left)
 		h_violation("a reply has %u bytes too many", in.left);
-	if (kind->receive_pages)
-		check_payload(reply ? room.p : memory);
-	if (invalidated && (invalidated != KEY || !(readable || writable)))
+	if (call->kind->receive_pages)
+		check_payload(call, whole ? room.p : call->memory);
+	if (invalidated && (invalidated != key_of(call) || !(call->readable || call->writable)))
 		h_violation("a reply invalidates R_key %#x, which the call does not have",
 			    invalidated);
 }

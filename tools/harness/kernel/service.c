@@ -162,9 +162,10 @@ void h_serve_begin(void)
 
 void h_serve(enum h_kind_number kind)
 {
-	h_ask(kind);
+	u32 xid = h_ask(kind);
+
 	h_live(0);
-	h_expect(h_answered(), "%s: the call is not answered", h_kinds[kind].name);
+	h_expect(h_answered(xid), "%s: the call is not answered", h_kinds[kind].name);
 }
 
 void h_serve_end(void)

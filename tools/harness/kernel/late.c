@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Scenarios of a server whose RDMA Reads complete after Sends that were posted behind them. siw
+ * reports an RDMA Read when its response has arrived.
+ */
+#include "harness.h"
+
+#define REPLIES 5
+
+/* Calls the server with a WRITE whose payload does not arrive, and with READs meanwhile. */
+static u32 overtake(void)
+{
+	unsigned int i;
+	u32 xid;
+
+	h_qp->late = true;
+	xid = h_ask(H_WRITE_4K);
+	for (i = 0; i < REPLIES; i++)
+		h_serve(H_READ_4K);
+	h_expect(!h_answered(xid), "a WRITE is answered before its payload was read");
+	return xid;
+}
+
+/* Lets the payload of the WRITE arrive. */
+static void arrive(u32 xid)
+{
+	h_qp->late = false;
+	h_qp_execute(h_qp);
+	h_live(0);
+	h_expect(h_answered(xid), "the WRITE is not answered");
+}
+
+/* The memory of replies that were sent early is used again once the RDMA Read has completed. */
+void h_reads_late(void)
+{
+	const struct h_qp *connection;
+	unsigned long live;
+	unsigned int i;
+
+	h_serve_begin();
+	connection = h_qp;
+	arrive(overtake());
+	live = u_live();
+	for (i = 0; i < 4; i++)
+		arrive(overtake());
+	h_expect(h_qp == connection, "the connection was lost");
+	h_expect(u_live() == live, "%ld allocations are kept", u_live() - live);
+	h_serve_end();
+}
+
+/* The connection is lost after Sends have completed, and before an older RDMA Read does. */
+void h_reads_late_and_lost(void)
+{
+	h_serve_begin();
+	overtake();
+	h_cm_disconnected();
+	h_settle();
+	h_serve_end();
+}
