@@ -47,7 +47,7 @@ lab-check: lab-deps
 #: CLIENT=ours|stock the rpcrdma.ko that the client loads; default: ours
 #: SERVER=ours|stock the rpcrdma.ko that the server loads; default: stock
 #: SIZES=1 make bench measures what version two and its larger messages save, on both sides ours
-#: SIDE=client|server the guest whose module make bench measures; default: client
+#: SIDE=client|server|both the guest whose module make bench measures; default: client
 #: LINK=rxe|siw the guests' soft RDMA device
 #: ACCEL=auto|tcg|kvm the accelerator of the guests
 #: SOAK_TIME= seconds that make soak takes; default: 3600

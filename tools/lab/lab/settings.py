@@ -116,8 +116,8 @@ def on() -> str:
     return _choice("ON", "client", ("client", "server"))
 
 
-#: The guests whose module the bench may measure.
-SIDES = ("client", "server")
+#: The guests whose module the bench may measure; both: their instructions.
+SIDES = ("client", "server", "both")
 
 
 def side() -> str:

@@ -5,7 +5,7 @@ The bench measures both modules in turns in the same run on the same pair of gue
 work on the machine affects both alike. Each round gives a ratio; the result is the median, the
 least and the greatest ratio. The bench writes a table, a plot (SVG) and JSON.
 
-`SIDE` (or `--side`) is the guest on which the modules take turns.
+`SIDE` (or `--side`) is the guest on which the modules take turns; `both` counts instructions alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..pair import Pair, Setup
 from ..progress import say, step
 from . import goals, link, plot, recovery, server, sizes
 from .clock import by_the_clock
-from .counting import count
+from .counting import BOTH, CLIENT, count
 from .figures import MODULES, STOCK, Figures, table
 
 
@@ -73,11 +73,14 @@ def main(arguments: Sequence[str]) -> int:
         return _recover(setup, modules, args, directory)
     if not args.no_counts:
         counted = replace(setup, cpus=args.cpus or 1)
-        count(counted, modules, args.counts, directory, figures)
-    if not args.counts_only:
+        guests = BOTH if args.side == "both" else CLIENT
+        count(counted, modules, args.counts, directory, figures, guests)
+    if not args.counts_only and args.side != "both":
         timed = replace(setup, cpus=args.cpus or setup.cpus)
         limits = _by_the_clock(timed, modules, args, directory, figures)
-    _report(directory, f"NFSv4.2 {_surroundings()}", args, figures, limits)
+    peer = f"over {settings.link()}, guests under TCG"
+    title = f"NFSv4.2 {peer if args.side == 'both' else _surroundings()}"
+    _report(directory, title, args, figures, limits)
     return 0
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Counts instructions per operation of both modules in turns."""
+"""Counts instructions per operation of both modules in turns, of the client or of both guests."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,45 +13,73 @@ from .. import paths
 from ..command import capture
 from ..pair import Pair, Setup
 from ..progress import step
-from . import instructions
 from .figures import Figures
+from .instructions import CLOCK, VERBS, Counters, build_plugin, measure
+from .server.turns import serving
 from .turns import in_turn, using
+
+CLIENT, BOTH = ("client",), ("client", "server")
 
 
 def count(
-    setup: Setup, modules: Sequence[str], rounds: int, directory: Path, figures: Figures
+    setup: Setup,
+    modules: Sequence[str],
+    rounds: int,
+    directory: Path,
+    figures: Figures,
+    guests: Sequence[str] = CLIENT,
 ) -> None:
-    """Puts the counts into `figures`.
+    """Puts the counts of these guests into `figures`. A module runs on all of them at a time.
 
     Writes the cost of each function to `functions.txt` (the module) and `kernel.txt` (the whole
     kernel) in `directory`.
     """
-    counts = paths.sub("tmp") / f"insncount-{time.time_ns()}"
-    plugin = f"{instructions.build_plugin()},out={counts}"
-    counted = replace(setup, client_extra=("-plugin", plugin))
-    try:
-        with Pair(counted, directory) as pair:
+    with _counters(guests) as files:
+        extra = {
+            f"{guest}_extra": ("-plugin", f"{build_plugin()},out={path}", *CLOCK)
+            for guest, path in files.items()
+        }
+        with Pair(replace(setup, **extra), directory) as pair:
             pair.server.sh("head -c 1M /dev/zero > /srv/export/ops; chmod 666 /srv/export/ops")
-            counters = instructions.Counters(counts)
+            counters = {guest: Counters(path) for guest, path in files.items()}
             for turn in range(rounds):
                 for module in in_turn(modules, turn):
                     title = f"counting instructions, round {turn + 1} of {rounds}, {module}"
-                    with step(title), using(pair, module, "actimeo=0"):
+                    with step(title), ExitStack() as stack:
+                        if "server" in guests:
+                            stack.enter_context(serving(pair, module))
+                        stack.enter_context(using(pair, module, "actimeo=0"))
                         _measure(pair, counters, module, figures, directory)
+
+
+@contextmanager
+def _counters(guests: Sequence[str]) -> Iterator[dict[str, Path]]:
+    """Yields a file of the plugin for each guest, and removes it afterwards."""
+    base = paths.sub("tmp") / f"insncount-{time.time_ns()}"
+    files = {guest: base.with_name(f"{base.name}-{guest}") for guest in guests}
+    try:
+        yield files
     finally:
-        counts.unlink(missing_ok=True)
+        for path in files.values():
+            path.unlink(missing_ok=True)
 
 
 def _measure(
-    pair: Pair, counters: instructions.Counters, module: str, figures: Figures, directory: Path
+    pair: Pair, counters: Mapping[str, Counters], module: str, figures: Figures, directory: Path
 ) -> None:
-    for verb in instructions.VERBS:
-        cost = instructions.measure(pair, counters, verb)
-        figures.note(f"{verb.upper()}, whole kernel", "instructions", module, cost.total)
-        figures.note(f"{verb.upper()}, inside the module", "instructions", module, cost.module)
-        title = f"{module} {verb}"
-        _note(directory / "functions.txt", title, cost.module, cost.functions)
-        _note(directory / "kernel.txt", title, cost.total, cost.kernel)
+    for verb in VERBS:
+        costs = measure(pair, counters, verb)
+        for guest, cost in costs.items():
+            place = f", {guest}" if len(costs) > 1 else ""
+            kernel, inside = f"{verb.title}{place}, whole kernel", f"{verb.title}{place}, module"
+            figures.note(kernel, "instructions", module, cost.total)
+            figures.note(inside, "instructions", module, cost.module)
+            title = f"{module} {verb.title}{place}"
+            _note(directory / "functions.txt", title, cost.module, cost.functions)
+            _note(directory / "kernel.txt", title, cost.total, cost.kernel)
+        if len(costs) > 1:
+            total = sum(cost.total for cost in costs.values())
+            figures.note(f"{verb.title}, both kernels", "instructions", module, total)
 
 
 def _note(path: Path, title: str, total: float, functions: dict[str, float]) -> None:

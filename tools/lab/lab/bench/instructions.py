@@ -12,6 +12,7 @@ import bisect
 import mmap
 import struct
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,10 +21,36 @@ from ..command import capture
 from ..errors import GuestError
 from ..pair import MOUNT_POINT, Guest, Pair
 
-VERBS = ("read", "write", "getattr")
 _ENTRY = struct.Struct("=QQQ")
-#: The numbers of operations of the two runs.
-FEW, MANY = 200, 1000
+#: A guest's clock counts its instructions, 8 ns each, so that the host's load does not change the
+#: number of timer interrupts per operation. While the guest is idle it is the host's clock.
+CLOCK = ("-icount", "shift=3,align=off,sleep=on")
+
+
+@dataclass(frozen=True)
+class Verb:
+    """An operation of NFS, its size in bytes, and how often the two runs call it."""
+
+    title: str
+    name: str
+    size: int
+    few: int
+    many: int
+
+    def command(self, count: int) -> str:
+        """Returns the command for the client that calls the operation."""
+        size = f" {self.size}" if self.size else ""
+        return f"python3 /lab/ops.py {self.name} {count} {MOUNT_POINT}/ops{size}"
+
+
+#: The operations that are counted on the client.
+VERBS = (
+    Verb("READ", "read", 4096, 100, 600),
+    Verb("WRITE", "write", 4096, 100, 600),
+    Verb("GETATTR", "getattr", 0, 100, 600),
+    Verb("READ 1 MiB", "read", 1 << 20, 5, 25),
+    Verb("WRITE 1 MiB", "write", 1 << 20, 5, 25),
+)
 
 
 @dataclass(frozen=True)
@@ -102,32 +129,44 @@ def operations_of(pair: Pair, verb: str) -> int:
     return mountstats.operations(text, MOUNT_POINT).get(verb.upper(), 0)
 
 
-def _run(pair: Pair, counters: Counters, verb: str, count: int) -> tuple[Counter[int], int]:
-    """Runs operations; returns (instructions by block, NFS operations)."""
-    operations = operations_of(pair, verb)
-    before = counters.read()
-    pair.client.sh(f"python3 /lab/ops.py {verb} {count} {MOUNT_POINT}/ops", timeout=300)
-    after = counters.read()
-    return after - before, operations_of(pair, verb) - operations
+def _run(
+    pair: Pair, counters: Mapping[str, Counters], verb: Verb, count: int
+) -> tuple[dict[str, Counter[int]], int]:
+    """Runs operations; returns (instructions by guest and block, NFS operations)."""
+    operations = operations_of(pair, verb.name)
+    before = {guest: counter.read() for guest, counter in counters.items()}
+    pair.client.sh(verb.command(count), timeout=300)
+    spent = {guest: counter.read() - before[guest] for guest, counter in counters.items()}
+    return spent, operations_of(pair, verb.name) - operations
 
 
-def measure(pair: Pair, counters: Counters, verb: str) -> Cost:
-    """Returns the cost of one operation from a short and a long run after a warm-up."""
-    _run(pair, counters, verb, FEW)
-    few, few_done = _run(pair, counters, verb, FEW)
-    many, many_done = _run(pair, counters, verb, MANY)
+def measure(pair: Pair, counters: Mapping[str, Counters], verb: Verb) -> dict[str, Cost]:
+    """Returns the cost of one operation from a short and a long run after a warm-up.
+
+    `counters` and the result are by guest, `client` or `server`.
+    """
+    _run(pair, counters, verb, verb.few)
+    few, few_done = _run(pair, counters, verb, verb.few)
+    many, many_done = _run(pair, counters, verb, verb.many)
     operations = many_done - few_done
-    if not 0.9 < operations / (MANY - FEW) < 1.1:
-        raise GuestError(f"{verb}: {operations} operations on the wire for {MANY - FEW}")
-    many.subtract(few)
-    low, high = module_range(pair.client)
-    inside = Counter({a: n for a, n in many.items() if low <= a < high})
-    symbols = pair.client.read("/proc/kallsyms")
+    if not 0.9 < operations / (verb.many - verb.few) < 1.1:
+        done = f"{operations} operations on the wire for {verb.many - verb.few}"
+        raise GuestError(f"{verb.title}: {done}")
+    for guest, spent in many.items():
+        spent.subtract(few[guest])
+    guests = {"client": pair.client, "server": pair.server}
+    return {guest: _cost(guests[guest], spent, operations) for guest, spent in many.items()}
+
+
+def _cost(guest: Guest, spent: Counter[int], operations: int) -> Cost:
+    low, high = module_range(guest)
+    inside = Counter({a: n for a, n in spent.items() if low <= a < high})
+    symbols = guest.read("/proc/kallsyms")
     return Cost(
-        many.total() / operations,
+        spent.total() / operations,
         inside.total() / operations,
         by_function(inside, Functions(symbols, "rpcrdma"), operations),
-        by_function(many, Functions(symbols), operations),
+        by_function(spent, Functions(symbols), operations),
     )
 
 

@@ -106,7 +106,7 @@ def _count(setup: Setup, plan: Plan, directory: Path, figures: Figures) -> None:
     """Measures the rows that need the plugin."""
     counts = paths.sub("tmp") / f"insncount-{time.time_ns()}"
     plugin = f"{instructions.build_plugin()},out={counts}"
-    setup = replace(setup, server_extra=("-plugin", plugin, *costs.CLOCK))
+    setup = replace(setup, server_extra=("-plugin", plugin, *instructions.CLOCK))
     try:
         with _pair(setup, directory / "counting") as pair:
             if COSTS in plan.names:

@@ -13,28 +13,11 @@ from pathlib import Path
 
 from ...errors import GuestError
 from ...fixtures import POOLS, server_counters
-from ...pair import MOUNT_POINT, Pair
+from ...pair import Pair
 from ..figures import Figures
-from ..instructions import Counters, Functions, by_function, module_range, operations_of
+from ..instructions import Counters, Functions, Verb, by_function, module_range, operations_of
 from . import functions, libraries
 from .turns import mounted
-
-
-@dataclass(frozen=True)
-class Verb:
-    """An operation of NFS, its size in bytes, and how often the two runs call it."""
-
-    title: str
-    name: str
-    size: int
-    few: int
-    many: int
-
-    def command(self, count: int) -> str:
-        """Returns the command for the client that calls the operation."""
-        size = f" {self.size}" if self.size else ""
-        return f"python3 /lab/ops.py {self.name} {count} {MOUNT_POINT}/ops{size}"
-
 
 VERBS = (
     Verb("GETATTR", "getattr", 0, 50, 300),
@@ -43,9 +26,6 @@ VERBS = (
     Verb("READ 1 MiB", "read", 1 << 20, 5, 25),
     Verb("WRITE 1 MiB", "write", 1 << 20, 5, 25),
 )
-#: The server's clock counts its instructions, 8 ns each, so that the host's load does not change
-#: the number of timer interrupts per operation. While the guest is idle it is the host's clock.
-CLOCK = ("-icount", "shift=3,align=off,sleep=on")
 #: The function of the software device that adds a completion to a queue.
 COMPLETION = "rxe_cq_post"
 
