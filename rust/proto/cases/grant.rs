@@ -27,6 +27,7 @@ pub fn check() -> Check {
         ensure!(g.on_reply() == 16, "sixteen");
     }
     check_growth(&mut g)?;
+    check_patience()?;
     check_shrinking(&mut g)?;
     check_excess()?;
     check_within()?;
@@ -59,6 +60,40 @@ fn check_growth(g: &mut Grant) -> Check {
     let mut modest = Grant::new(128, 0);
     for _ in 0..16 {
         ensure!(modest.on_call(8) == Ok(0), "modest");
+    }
+    Ok(())
+}
+
+/// A requester that never has all of its calls here is granted more when they often arrive beside
+/// others.
+fn check_patience() -> Check {
+    let mut g = Grant::new(40, 0);
+    for beside in 0..63 {
+        // The call before this one is still in progress.
+        ensure!(g.in_progress() == u32::from(beside != 0), "one call");
+        ensure!(g.on_call(128) == Ok(0), "not often enough");
+        if beside != 0 {
+            ensure!(g.on_reply() == 16, "sixteen");
+        }
+    }
+    let mut others = [g; 2];
+    let [more, modest] = &mut others;
+    ensure!(more.on_call(128) == Ok(0), "the sixty-third beside another");
+    more.on_reply();
+    ensure!(!more.on_call_within(), "the grant may change");
+    ensure!(more.on_call(128) == Ok(16), "the sixty-fourth");
+    more.on_posted(16);
+    ensure!(more.on_reply() == 32, "twice as many");
+    for _ in 0..126 {
+        ensure!(more.on_call_within() && more.on_reply() == 32, "anew");
+    }
+    // The one that decides is counted with what it asks for.
+    ensure!(more.on_call(128) == Ok(0), "the hundred and twenty-seventh");
+    more.on_reply();
+    ensure!(more.on_call(128) == Ok(8), "to the most");
+    for _ in 0..1000 {
+        ensure!(modest.on_call(16) == Ok(0), "asks for no more");
+        ensure!(modest.on_reply() == 16, "gets no more");
     }
     Ok(())
 }

@@ -5,8 +5,10 @@
 //! State: live.
 //!
 //! RFC 8166 section 3.3.1. A grant is a promise: so many Receives are posted. It begins small,
-//! doubles whenever the requester uses all of it and asks for more, and follows [`Grant::set_max`]
-//! down. In the backward direction the server is the requester, and counts its calls in a [`Flow`];
+//! doubles whenever the requester makes use of it and asks for more, and follows [`Grant::set_max`]
+//! down. Use is that all of it is in progress, or that calls often arrive while others are in
+//! progress: of a requester that has no credit left most calls may be on their way, and not here. In
+//! the backward direction the server is the requester, and counts its calls in a [`Flow`];
 //! neither changes the other.
 //!
 //! A lower grant is no news to the requester before its reply arrives. Until then the requester may
@@ -20,7 +22,7 @@
 ///
 /// # Invariants
 ///
-/// `1 <= granted <= allowed <= posted`, and `1 <= target <= max`.
+/// `1 <= granted <= allowed <= posted`, `1 <= target <= max`, and `countdown == 0 || patience == 0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The most that may ever be granted.
@@ -39,6 +41,9 @@ pub struct Grant {
     countdown: u32,
     /// Calls that have arrived and were not answered.
     in_progress: u32,
+    /// Calls that are still to arrive beside others before the grant grows. None during a countdown,
+    /// when such calls do not make it grow.
+    patience: u32,
 }
 
 /// The requester has more calls outstanding than it can have been granted. The connection is
@@ -49,6 +54,9 @@ pub struct Excess;
 impl Grant {
     /// The first grant. It is small, as most connections are idle.
     pub const FIRST: u32 = 16;
+
+    /// Calls for each credit of the grant that arrive beside others before it grows.
+    const PATIENCE: u32 = 4;
 
     /// Makes the grant of a new connection that never exceeds `max`. [`Self::posted`] Receives have
     /// to be posted before the connection is accepted.
@@ -69,6 +77,7 @@ impl Grant {
             allowed: first,
             countdown: 0,
             in_progress: 0,
+            patience: first.saturating_mul(Self::PATIENCE),
         }
     }
 
@@ -85,23 +94,28 @@ impl Grant {
             return Err(Excess);
         }
         self.in_progress = self.in_progress.saturating_add(1);
+        let beside = u32::from(self.in_progress > 1);
+        self.patience = self.patience.saturating_sub(beside);
         if self.countdown != 0 {
             self.count_down();
         }
-        if self.in_progress < self.granted || self.granted != self.target {
+        let patient = self.patience != 0 || self.countdown != 0;
+        if (self.in_progress < self.granted && patient) || self.granted != self.target {
             return Ok(0);
         }
         Ok(self.grow(wanted))
     }
 
-    /// Notes that a call has arrived, as [`Self::on_call`] does, if that changes no more than the
-    /// number of calls in progress. Returns whether it does.
+    /// Notes that a call has arrived, as [`Self::on_call`] does, if neither the grant nor what is
+    /// allowed may change. Returns whether it does.
     #[inline]
     pub fn on_call_within(&mut self) -> bool {
-        let calls = self.in_progress.saturating_add(1);
-        let within = calls < self.granted && self.countdown == 0;
+        // `granted` is at least one, and what is in progress is less than it if this call is within.
+        let within = self.in_progress < self.granted.wrapping_sub(1) && self.patience > 1;
         if within {
-            self.in_progress = calls;
+            let beside = u32::from(self.in_progress != 0);
+            self.patience = self.patience.wrapping_sub(beside);
+            self.in_progress = self.in_progress.wrapping_add(1);
         }
         within
     }
@@ -113,15 +127,24 @@ impl Grant {
             // INVARIANT: `granted` is at least one, and at most what `allowed` was. The calls in
             // progress may be more than it now; then the next one is an excess.
             self.allowed = self.granted;
+            self.begin_patience();
         }
     }
 
-    /// All that was granted is in use.
+    fn begin_patience(&mut self) {
+        self.patience = match self.countdown {
+            0 => self.target.saturating_mul(Self::PATIENCE),
+            _ => 0,
+        };
+    }
+
+    /// The requester makes use of what was granted.
     #[cold]
     fn grow(&mut self, wanted: u32) -> u32 {
         let most = self.max.min(wanted);
         // INVARIANT: the target only rises here, to `max` at most.
         self.target = self.target.max(self.target.saturating_mul(2).min(most));
+        self.begin_patience();
         self.target.saturating_sub(self.posted)
     }
 
@@ -172,6 +195,7 @@ impl Grant {
         } else {
             self.countdown = self.allowed;
         }
+        self.begin_patience();
     }
 
     /// Notes that a call will not be answered.
