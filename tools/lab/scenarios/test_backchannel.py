@@ -116,9 +116,10 @@ def test_small_thresholds(pair: Pair, tunables: Tunables) -> None:
     pair.umount()
 
 
+@pytest.mark.full
 @pytest.mark.both_roles
 @pytest.mark.server_long
-@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [100, 1000])
 def test_many_recalls(pair: Pair, counters: Counters, count: int) -> None:
     """The client returns many delegations, recalled 16 at a time, while it writes other files."""
     _prepare(pair, count)

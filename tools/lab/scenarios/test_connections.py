@@ -44,6 +44,7 @@ def test_line_of_a_client(pair: Pair, counters: Counters) -> None:
     _eventually(pair.client, 0)
 
 
+@pytest.mark.full
 def test_calls_under_way_are_counted(pair: Pair) -> None:
     """While many WRITEs are under way, a line shows calls with read chunks and their regions."""
     pair.mount("4.2")
@@ -97,6 +98,27 @@ def test_line_of_a_server(pair: Pair) -> None:
         assert line[field] == ours[field], field
     pair.umount()
     _eventually(pair.server, 0)
+
+
+DEEP = (
+    f"fio --name=d --filename={MOUNT_POINT}/deep --size=4m --direct=1 --ioengine=libaio"
+    " --rw=randread --bs=4k --iodepth=64 --time_based --runtime=4"
+)
+
+
+@pytest.mark.needs_our_server
+@pytest.mark.server
+def test_grant_follows_use(pair: Pair) -> None:
+    """A client that keeps 64 calls in flight is granted as many, and one at a time is not."""
+    pair.server.sh("head -c 4M /dev/zero > /srv/export/deep; chmod 666 /srv/export/deep")
+    pair.mount("4.2")
+    pair.client.sh(f"for n in $(seq 100); do stat -f {MOUNT_POINT} > /dev/null; done", timeout=120)
+    (line,) = connections.read(pair.server)
+    assert line["credits"] == "16"
+    pair.client.sh(DEEP, timeout=120)
+    (line,) = connections.read(pair.server)
+    assert int(line["credits"]) >= 64
+    pair.umount()
 
 
 @pytest.mark.full

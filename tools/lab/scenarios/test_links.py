@@ -38,7 +38,7 @@ def _sends(pair: Pair, at: str = MOUNT_POINT) -> list[int]:
 @pytest.mark.both_roles
 @pytest.mark.server_long
 @pytest.mark.parametrize("pair", [Options(link="siw")], indirect=True)
-@pytest.mark.parametrize("version", ["3", "4.2"])
+@pytest.mark.parametrize("version", ["3", pytest.param("4.2", marks=pytest.mark.full)])
 def test_iwarp(pair: Pair, counters: Counters, version: str) -> None:
     """A mount works over siw, under load, too; `LINK=siw` runs every scenario over it.
 

@@ -32,6 +32,7 @@ def test_rdma_ping(lab: Lab, pair: Pair) -> None:
     assert results.suites == declared
 
 
+@pytest.mark.full
 @pytest.mark.needs_ours
 @pytest.mark.by_the_clock
 @pytest.mark.debug_kernel
@@ -196,6 +197,7 @@ def _bpftrace(guest: Guest, name: str) -> str:
     return guest.sh(f"{BPFTRACE} {script} -c '{READ}' 2>&1", timeout=240)
 
 
+@pytest.mark.full
 @pytest.mark.plain_only
 def test_scripts(pair: Pair) -> None:
     """The tracing scripts describe the calls of a command, with either module."""

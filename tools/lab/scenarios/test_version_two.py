@@ -91,6 +91,7 @@ def test_mount(
 
 
 @pytest.mark.both_roles
+@pytest.mark.server_long
 @pytest.mark.rxe_only
 def test_private_data(pair: Pair, cable: Cable) -> None:
     """Both peers say which versions they know; a stock peer takes no notice of that."""
