@@ -61,5 +61,5 @@ fn write(ep: &Endpoint, call: &Call<'_>, answer: &Answer) -> Result<Outgoing> {
         .get_mut(at..len)
         .ok_or(EMSGSIZE)?
         .copy_from_slice(answer.bytes());
-    Ok(Outgoing::inline(buf, len))
+    Ok(Outgoing::inline(buf, len, None))
 }

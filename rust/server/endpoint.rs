@@ -109,13 +109,13 @@ impl Endpoint {
         }
     }
 
-    /// Posts a message without RDMA Writes as [`Self::send`] does.
+    /// Posts a message without RDMA Writes, which invalidates `rkey`, as [`Self::send`] does.
     #[inline(always)]
-    pub(super) fn send_inline(&self, buf: SendBuf, len: usize) {
+    pub(super) fn send_inline(&self, buf: SendBuf, len: usize, rkey: Option<u32>) {
         if self
             .role()
             .flights
-            .send_inline(self.qp(), buf, len)
+            .send_inline(self.qp(), buf, len, rkey)
             .is_err()
         {
             self.shared().force_close();

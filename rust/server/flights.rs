@@ -50,15 +50,15 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Makes a message without RDMA Writes that invalidates nothing.
+    /// Makes a message without RDMA Writes, which invalidates `rkey`.
     #[inline]
-    pub(super) fn inline(buf: SendBuf, len: usize) -> Self {
+    pub(super) fn inline(buf: SendBuf, len: usize, rkey: Option<u32>) -> Self {
         Self {
             buf,
             len,
             source: None,
             long: false,
-            rkey: None,
+            rkey,
         }
     }
 
@@ -186,7 +186,7 @@ impl Flights {
         posted.or_else(|refused| self.not_posted(qp, state, refused))
     }
 
-    /// Posts a message without RDMA Writes, or parks it.
+    /// Posts a message without RDMA Writes, which invalidates `rkey`, or parks it.
     ///
     /// # Errors
     ///
@@ -197,11 +197,15 @@ impl Flights {
         qp: &Qp<C>,
         buf: SendBuf,
         len: usize,
+        rkey: Option<u32>,
     ) -> Result<(), Broken> {
         let mut state = self.state.lock();
         let posted = match state.parked.is_empty() {
-            true => state.post_inline(qp, buf, len),
-            false => Err(Refused::Full(Parked::Reply(Outgoing::inline(buf, len)))),
+            true => state.post_inline(qp, buf, len, rkey),
+            false => {
+                let out = Outgoing::inline(buf, len, rkey);
+                Err(Refused::Full(Parked::Reply(out)))
+            }
         };
         posted.or_else(|refused| self.not_posted(qp, state, refused))
     }
@@ -398,12 +402,13 @@ impl State {
         qp: &Qp<C>,
         mut buf: SendBuf,
         len: usize,
+        rkey: Option<u32>,
     ) -> Result<(), Refused> {
-        if let Err(error) = qp.post_send(SEND, [], &mut buf, len, false) {
-            let out = Outgoing::inline(buf, len);
+        if let Err(error) = qp.post_send_invalidate(SEND, &mut buf, len, rkey, false) {
+            let out = Outgoing::inline(buf, len, rkey);
             return Err(refused(qp, SEND, error, Parked::Reply(out)));
         }
-        trace::server::post_send(traced::cid(qp, SEND.get()), 1, 0);
+        trace::server::post_send(traced::cid(qp, SEND.get()), 1, rkey.unwrap_or(0));
         // Without room the buffer is freed once the device has finished with it.
         let _ = self.sent.push(buf);
         Ok(())
@@ -432,7 +437,8 @@ impl State {
     fn fill(&mut self, slot: u32, flight: Flight) {
         // CAST: `usize` has at least 32 bits.
         if let Some(place) = self.slots.get_mut(slot as usize) {
-            *place = Some(flight);
+            // The slot was free, so nothing needs to be dropped.
+            core::mem::forget(place.replace(flight));
         }
     }
 

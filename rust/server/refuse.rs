@@ -87,5 +87,5 @@ fn send(ep: &Endpoint, version: u32, (xid, credits): (u32, u32), error: ErrorBod
     let Ok((buf, len)) = written else {
         return ep.shared().force_close();
     };
-    ep.send(Outgoing::inline(buf, len));
+    ep.send(Outgoing::inline(buf, len, None));
 }

@@ -56,9 +56,9 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let credits = ep.role().calls.answer(call);
     if call.lists().is_empty() {
         match write_inline(ep, &message, call, credits) {
-            Ok((buf, len)) => {
+            Ok((buf, len, rkey)) => {
                 reply.keep();
-                ep.send_inline(buf, len);
+                ep.send_inline(buf, len, rkey);
             }
             Err(why) => return not_written(ep, reply, credits, why),
         }
@@ -128,15 +128,15 @@ fn unsent(ep: &Endpoint, message: &XdrBuf<'_>, call: &Call, credits: u32, why: U
     }
 }
 
-/// Writes the reply to a call without chunks, all of which goes inline. It invalidates nothing:
-/// only chunks have R_keys. Returns the message and its length.
+/// Writes the reply to a call without chunks for it, all of which goes inline. Returns the message,
+/// its length, and the R_key to be invalidated: read chunks have R_keys, too.
 #[inline]
 fn write_inline(
     ep: &Endpoint,
     message: &XdrBuf<'_>,
     call: &Call,
     credits: u32,
-) -> Result<(SendBuf, usize), Unsent> {
+) -> Result<(SendBuf, usize, Option<u32>), Unsent> {
     let thresholds = thresholds(ep, call);
     // CAST: `usize` has at least 32 bits.
     let len = reply::inline_len(message.len(), &thresholds)? as usize;
@@ -148,7 +148,8 @@ fn write_inline(
     message.copy_to(0, bytes.get_mut(at..len).ok_or(EMSGSIZE)?)?;
     let cid = traced::cid(ep.qp(), call.receive());
     trace::server::send_pullup(cid, at, len.saturating_sub(at));
-    Ok((buf, len))
+    let rkey = call.rkey().filter(|_| thresholds.remote_invalidation);
+    Ok((buf, len, rkey))
 }
 
 /// Writes what goes inline of the reply to a call with chunks, and prepares the RDMA Writes, if

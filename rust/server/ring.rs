@@ -76,7 +76,8 @@ impl<T> Ring<T> {
         let place = self.place(self.len);
         match self.slots.get_mut(place) {
             Some(slot) => {
-                *slot = Some(value);
+                // By the invariant the slot is empty, so nothing needs to be dropped.
+                core::mem::forget(slot.replace(value));
                 self.len += 1;
                 Ok(())
             }

@@ -182,7 +182,7 @@ impl Pair {
         let rkey = offer.write.rkey;
         let position = server
             .qp
-            .post_send_invalidate(TAG, out, wire::LEN, rkey, true)?;
+            .post_send_invalidate(TAG, out, wire::LEN, Some(rkey), true)?;
         server.outcome.sent()?;
         let done = server.qp.retired() >= position && !server.out.in_flight();
         if done {

@@ -7,8 +7,8 @@
 //! RFC 8166 section 3.3.1. A grant is a promise: so many Receives are posted. It begins small,
 //! doubles whenever the requester makes use of it and asks for more, and follows [`Grant::set_max`]
 //! down. Use is that all of it is in progress, or that calls often arrive while others are in
-//! progress: of a requester that has no credit left most calls may be on their way, and not here. In
-//! the backward direction the server is the requester, and counts its calls in a [`Flow`];
+//! progress: of a requester that has no credit left most calls may be on their way, and not here.
+//! In the backward direction the server is the requester, and counts its calls in a [`Flow`];
 //! neither changes the other.
 //!
 //! A lower grant is no news to the requester before its reply arrives. Until then the requester may
@@ -22,7 +22,8 @@
 ///
 /// # Invariants
 ///
-/// `1 <= granted <= allowed <= posted`, `1 <= target <= max`, and `countdown == 0 || patience == 0`.
+/// `1 <= granted <= allowed <= posted`, `1 <= target <= max`, and one of `countdown` and `patience`
+/// is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The most that may ever be granted.
@@ -41,8 +42,8 @@ pub struct Grant {
     countdown: u32,
     /// Calls that have arrived and were not answered.
     in_progress: u32,
-    /// Calls that are still to arrive beside others before the grant grows. None during a countdown,
-    /// when such calls do not make it grow.
+    /// Calls that are still to arrive beside others before the grant grows. None during a
+    /// countdown, when such calls do not make it grow.
     patience: u32,
 }
 
@@ -110,7 +111,7 @@ impl Grant {
     /// allowed may change. Returns whether it does.
     #[inline]
     pub fn on_call_within(&mut self) -> bool {
-        // `granted` is at least one, and what is in progress is less than it if this call is within.
+        // `granted` is at least one, and more than what is in progress if this call is within.
         let within = self.in_progress < self.granted.wrapping_sub(1) && self.patience > 1;
         if within {
             let beside = u32::from(self.in_progress != 0);

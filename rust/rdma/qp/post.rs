@@ -61,6 +61,20 @@ impl<C: Completions> Qp<C> {
         len: usize,
         signal: bool,
     ) -> Result<u64, PostError> {
+        self.post_chain(tag, regions, buf, len, None, signal)
+    }
+
+    /// Implements [`Self::post_send`] and [`Self::post_send_invalidate`].
+    #[inline(always)]
+    fn post_chain<'a>(
+        &self,
+        tag: Tag,
+        regions: impl IntoIterator<Item = &'a mut Mr>,
+        buf: &mut SendBuf,
+        len: usize,
+        invalidated: Option<u32>,
+        signal: bool,
+    ) -> Result<u64, PostError> {
         let cqe = self.inner().tags.entry(tag)?;
         let mut sge = self.sge(buf.buffer(), len)?;
         let mut send = bindings::ib_send_wr {
@@ -69,6 +83,10 @@ impl<C: Completions> Qp<C> {
             opcode: bindings::ib_wr_opcode_IB_WR_SEND,
             ..pin_init::zeroed()
         };
+        if let Some(rkey) = invalidated {
+            send.opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV;
+            send.ex.invalidate_rkey = rkey;
+        }
         send.__bindgen_anon_1.wr_cqe = cqe;
 
         let mut registrations = RegionChain::new();
@@ -131,30 +149,23 @@ impl<C: Completions> Qp<C> {
         Ok(position)
     }
 
-    /// Posts a Send of the first `len` bytes of `buf` that invalidates the R_key `rkey` of the
-    /// peer. Returns its position. With `signal`, [`Completions::sent`] reports it.
+    /// Posts a Send of the first `len` bytes of `buf`, which invalidates the R_key `invalidated` of
+    /// the peer, if there is one. Returns its position. With `signal`, [`Completions::sent`]
+    /// reports it.
     ///
     /// # Errors
     ///
     /// See [`PostError`].
-    #[allow(
-        dead_code,
-        reason = "for the server's replies, and for the sample rdma_ping"
-    )]
+    #[inline]
     pub(crate) fn post_send_invalidate(
         &self,
         tag: Tag,
         buf: &mut SendBuf,
         len: usize,
-        rkey: u32,
+        invalidated: Option<u32>,
         signal: bool,
     ) -> Result<u64, PostError> {
-        let mut wr = bindings::ib_rdma_wr {
-            ..pin_init::zeroed()
-        };
-        wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV;
-        wr.wr.ex.invalidate_rkey = rkey;
-        self.post_one(tag, &mut wr, buf.buffer(), len, signal)
+        self.post_chain(tag, [], buf, len, invalidated, signal)
     }
 
     /// Posts one work request for the first `len` bytes of `buffer`, and returns its position.

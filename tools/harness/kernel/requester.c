@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The requester: it encodes calls in RPC-over-RDMA version one (RFC 8166), has the memory that
- * their chunks describe, and checks every field of the replies. Two calls may wait for their replies.
+ * their chunks describe, and checks every field of the replies. Two calls may wait for replies.
  */
 #include "wire.h"
 
-#define KEY		0x5e1700	/* R_key of the memory of calls[0]; that of calls[1] is the next */
+#define KEY		0x5e1700	/* R_key of the memory of calls[0]; next: calls[1] */
 #define CREDITS		64
 #define CALL_HEAD	40	/* bytes of an RPC call before its arguments, with AUTH_NULL */
 #define REPLY_HEAD	24	/* bytes of an RPC reply before its results */
@@ -245,6 +245,17 @@ static void check_header(struct h_cursor *in, const struct call *call)
 	check_chunk(in, call, has_reply_chunk(call), call->writable);
 }
 
+/* All chunks of a call have one R_key, so the reply invalidates it if both sides have set R. */
+static void check_invalidated(const struct call *call, u32 key)
+{
+	bool chunks = call->readable || call->writable;
+
+	if (key && (key != key_of(call) || !chunks))
+		h_violation("a reply invalidates R_key %#x, which the call does not have", key);
+	if (!key && chunks && h_answer.remote_invalidation)
+		h_violation("a reply leaves the memory of its call valid");
+}
+
 void h_requester_receive(const void *message, u32 len, u32 invalidated)
 {
 	struct h_cursor in = { message, len };
@@ -258,7 +269,5 @@ void h_requester_receive(const void *message, u32 len, u32 invalidated)
 		h_violation("a reply has %u bytes too many", in.left);
 	if (call->kind->receive_pages)
 		check_payload(call, whole ? room.p : call->memory);
-	if (invalidated && (invalidated != key_of(call) || !(call->readable || call->writable)))
-		h_violation("a reply invalidates R_key %#x, which the call does not have",
-			    invalidated);
+	check_invalidated(call, invalidated);
 }
