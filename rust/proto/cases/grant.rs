@@ -91,10 +91,27 @@ fn check_patience() -> Check {
     ensure!(more.on_call(128) == Ok(0), "the hundred and twenty-seventh");
     more.on_reply();
     ensure!(more.on_call(128) == Ok(8), "to the most");
+    check_retry(g)?;
     for _ in 0..1000 {
         ensure!(modest.on_call(16) == Ok(0), "asks for no more");
         ensure!(modest.on_reply() == 16, "gets no more");
     }
+    Ok(())
+}
+
+/// Receives that could not be posted are asked for again, after as many calls as before. From 62
+/// calls beside others.
+fn check_retry(mut g: Grant) -> Check {
+    ensure!(g.on_call(128) == Ok(0), "the sixty-third");
+    g.on_reply();
+    ensure!(g.on_call(128) == Ok(16), "the sixty-fourth");
+    ensure!(g.on_reply() == 16, "no memory");
+    for _ in 0..127 {
+        ensure!(g.on_call(128) == Ok(0) && g.on_reply() == 16, "not yet");
+    }
+    ensure!(g.on_call(128) == Ok(16), "again");
+    g.on_posted(16);
+    ensure!(g.on_reply() == 32, "twice as many");
     Ok(())
 }
 

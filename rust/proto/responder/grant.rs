@@ -101,10 +101,11 @@ impl Grant {
             self.count_down();
         }
         let patient = self.patience != 0 || self.countdown != 0;
-        if (self.in_progress < self.granted && patient) || self.granted != self.target {
+        let growing = self.granted != self.target;
+        if patient && (growing || self.in_progress < self.granted) {
             return Ok(0);
         }
-        Ok(self.grow(wanted))
+        Ok(self.grow(growing, wanted))
     }
 
     /// Notes that a call has arrived, as [`Self::on_call`] does, if neither the grant nor what is
@@ -139,12 +140,15 @@ impl Grant {
         };
     }
 
-    /// The requester makes use of what was granted.
+    /// The requester makes use of what was granted. If it is `growing` for long, the Receives could
+    /// not be posted: they are asked for again.
     #[cold]
-    fn grow(&mut self, wanted: u32) -> u32 {
-        let most = self.max.min(wanted);
-        // INVARIANT: the target only rises here, to `max` at most.
-        self.target = self.target.max(self.target.saturating_mul(2).min(most));
+    fn grow(&mut self, growing: bool, wanted: u32) -> u32 {
+        if !growing {
+            let most = self.max.min(wanted);
+            // INVARIANT: the target only rises here, to `max` at most.
+            self.target = self.target.max(self.target.saturating_mul(2).min(most));
+        }
         self.begin_patience();
         self.target.saturating_sub(self.posted)
     }
