@@ -134,6 +134,7 @@ impl Grant {
     }
 
     fn begin_patience(&mut self) {
+        // INVARIANT: there is none during a countdown.
         self.patience = match self.countdown {
             0 => self.target.saturating_mul(Self::PATIENCE),
             _ => 0,
