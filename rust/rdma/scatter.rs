@@ -114,6 +114,12 @@ impl Source {
         requests.add(pieces, to, sges_per_wr, opcode, GFP_KERNEL)
     }
 
+    /// Returns the number of pages.
+    #[inline]
+    pub(crate) fn page_count(&self) -> usize {
+        self.0.pages.len()
+    }
+
     /// Returns the number of work requests.
     #[inline]
     pub(crate) fn work_requests(&self) -> u32 {

@@ -5,7 +5,11 @@
 //!
 //! A thread of the service never waits for the send queue. What does not fit is parked here, and is
 //! posted by the completion worker when there is room. Each operation that owns pages has a slot,
-//! whose number is its tag, from when it is posted until it has completed.
+//! whose number is its tag, from when it is posted until it is known to have completed.
+//!
+//! The Send of a reply that owns few pages is signalled only if the three replies before it were
+//! not. Its pages are freed with those of the next reply whose Send is signalled, or when a probe
+//! of the watch has completed.
 
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
@@ -32,6 +36,10 @@ pub(super) const CONTROL: Tag = Tag::new(3);
 pub(super) const TAKEN_BACK: Tag = Tag::new(4);
 /// The tag of the first slot.
 const FIRST: u32 = 5;
+/// The most replies in a row whose Sends are not signalled.
+const QUIET: u32 = 3;
+/// The most pages of such a reply: those of 64 KiB, and of what surrounds them.
+const QUIET_PAGES: usize = 18;
 
 /// Returns the number of tags of a connection with so many slots.
 pub(super) const fn tags(operations: u32) -> u32 {
@@ -85,6 +93,14 @@ pub(super) enum Flight {
     Pull(KBox<Call>),
 }
 
+impl Flight {
+    /// Returns whether this is a reply that is known to have been sent.
+    #[inline]
+    fn is_sent(&self) -> bool {
+        matches!(self, Self::Reply(source) if !source.in_flight())
+    }
+}
+
 /// What the work requests of a tag do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -127,6 +143,10 @@ struct State {
     slots: KVVec<Option<Flight>>,
     /// The numbers of the slots that are empty.
     free: KVVec<u32>,
+    /// The slots of replies, in the order of posting.
+    replies: Ring<u32>,
+    /// The number of replies since the last one whose Send was signalled.
+    quiet: u32,
     parked: Ring<Parked>,
     sent: Ring<SendBuf>,
     closed: bool,
@@ -151,6 +171,8 @@ impl Flights {
         let state = State {
             slots,
             free,
+            replies: Ring::new(operations)?,
+            quiet: 0,
             parked: Ring::new(most)?,
             sent: Ring::new(2 * most)?,
             closed: false,
@@ -305,16 +327,35 @@ impl Flights {
         self.calls.set_parked(state.parked.len() as u32);
     }
 
-    /// Removes and returns the operation of a tag, which has completed.
+    /// Removes and returns the call of a tag, whose RDMA Reads have completed. Returns `None` if
+    /// the tag is not one of a call.
     #[inline(always)]
-    pub(super) fn completed(&self, tag: Tag) -> Option<Flight> {
+    pub(super) fn fetched(&self, tag: Tag) -> Option<KBox<Call>> {
         let slot = tag.get().checked_sub(FIRST)?;
         let mut state = self.state.lock();
         // CAST: `usize` has at least 32 bits.
-        let flight = state.slots.get_mut(slot as usize)?.take()?;
-        let full = state.free.push_within_capacity(slot);
-        debug_assert!(full.is_ok());
-        Some(flight)
+        let place = state.slots.get_mut(slot as usize)?;
+        let Some(Flight::Pull(call)) = place.take_if(|flight| matches!(flight, Flight::Pull(_)))
+        else {
+            return None;
+        };
+        state.give_back(slot);
+        Some(call)
+    }
+
+    /// Removes and returns the oldest reply, and its tag, if it is known to have been sent.
+    #[inline(always)]
+    pub(super) fn sent(&self) -> Option<(Tag, Source)> {
+        let mut state = self.state.lock();
+        let slot = *state.replies.front()?;
+        // CAST: `usize` has at least 32 bits.
+        let place = state.slots.get_mut(slot as usize)?;
+        let Some(Flight::Reply(source)) = place.take_if(|flight| flight.is_sent()) else {
+            return None;
+        };
+        state.replies.pop();
+        state.give_back(slot);
+        Some((Tag::new(slot + FIRST), source))
     }
 
     /// Returns what the work requests of a tag do.
@@ -336,14 +377,14 @@ impl Flights {
     }
 
     /// Returns the number of calls whose RDMA Reads are posted, and of replies whose RDMA Writes
-    /// are.
+    /// are. The last replies do not count if no completion will tell of them.
     pub(super) fn under_way(&self) -> (u32, u32) {
         let state = self.state.lock();
         let flights = state.slots.iter().flatten();
-        flights.fold((0, 0), |(reads, writes), flight| match flight {
-            Flight::Pull(_) => (reads + 1, writes),
-            Flight::Reply(_) => (reads, writes + 1),
-        })
+        let reads = flights.filter(|flight| matches!(flight, Flight::Pull(_)));
+        // CAST: both have at most as many values as there are slots, whose number is a `u32`.
+        let (reads, replies) = (reads.count() as u32, state.replies.len() as u32);
+        (reads, replies.saturating_sub(state.quiet))
     }
 
     /// Drops all operations and buffers: the queue pair is drained. Later operations are dropped,
@@ -380,15 +421,21 @@ impl State {
             },
         };
         let tag = slot.map_or(SEND, |slot| Tag::new(slot + FIRST));
-        let (source, signal) = (out.source.as_mut(), slot.is_some());
+        let source = out.source.as_mut();
+        let signal = source.as_ref().is_some_and(|s| !self.may_be_quiet(s));
         let posted = qp.post_reply(tag, source, &mut out.buf, out.len, out.rkey, signal);
         if let Err(error) = posted {
-            self.give_back(slot);
+            if let Some(slot) = slot {
+                self.give_back(slot);
+            }
             return Err(refused(qp, tag, error, Parked::Reply(out)));
         }
         out.trace_posted(qp, tag);
         if let (Some(slot), Some(source)) = (slot, out.source) {
+            self.quiet = if signal { 0 } else { self.quiet + 1 };
             self.fill(slot, Flight::Reply(source));
+            // There is a place for each slot.
+            let _ = self.replies.push(slot);
         }
         // Without room the buffer is freed once the device has finished with it.
         let _ = self.sent.push(out.buf);
@@ -426,7 +473,7 @@ impl State {
         let tag = Tag::new(slot + FIRST);
         let pull = call.pull.as_mut().ok_or(PostError::Invalid);
         if let Err(error) = pull.and_then(|pull| pull.post(qp, tag)) {
-            self.give_back(Some(slot));
+            self.give_back(slot);
             return Err(refused(qp, tag, error, Parked::Pull(call)));
         }
         self.fill(slot, Flight::Pull(call));
@@ -442,11 +489,17 @@ impl State {
         }
     }
 
-    fn give_back(&mut self, slot: Option<u32>) {
-        if let Some(slot) = slot {
-            let full = self.free.push_within_capacity(slot);
-            debug_assert!(full.is_ok());
-        }
+    /// Returns whether the Send of a reply, which has its slot, need not be signalled. The last
+    /// slot is for a reply whose completion gives the others back.
+    #[inline]
+    fn may_be_quiet(&self, source: &Source) -> bool {
+        self.quiet < QUIET && source.page_count() <= QUIET_PAGES && !self.free.is_empty()
+    }
+
+    #[inline]
+    fn give_back(&mut self, slot: u32) {
+        let full = self.free.push_within_capacity(slot);
+        debug_assert!(full.is_ok());
     }
 }
 

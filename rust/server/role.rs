@@ -7,7 +7,7 @@ use kernel::prelude::*;
 use super::breach;
 use super::call::Call;
 use super::config::{MAX_BC_REQUESTS, RECEIVED};
-use super::flights::{lane, Flight, BACKWARD, CONTROL, TAKEN_BACK};
+use super::flights::{lane, BACKWARD, CONTROL, TAKEN_BACK};
 use super::owner::Owner;
 use super::responder::{Conn, Incoming, QueuePair, Responder};
 use super::{early, session};
@@ -20,7 +20,6 @@ use crate::observe::trace;
 use crate::proto::conn::Event;
 use crate::proto::session::Output;
 use crate::rdma::qp::{Tag, WcError};
-use crate::rdma::scatter::Source;
 use crate::wire::Direction;
 
 impl Role for Responder {
@@ -68,10 +67,13 @@ impl Role for Responder {
         if tag == TAKEN_BACK {
             return conn.role().exposures.reap();
         }
-        match conn.role().flights.completed(tag) {
-            Some(Flight::Reply(source)) => sent(conn, qp, tag, source),
-            Some(Flight::Pull(call)) => fetched(conn, qp, tag, call),
-            None => {}
+        match conn.role().flights.fetched(tag) {
+            Some(call) => fetched(conn, qp, tag, call),
+            None => sent(conn, qp),
+        }
+        // What is parked may wait for a slot.
+        if conn.role().calls.parked() != 0 {
+            Self::room(conn, qp);
         }
     }
 
@@ -105,13 +107,16 @@ impl Role for Responder {
     }
 }
 
-/// Frees the pages of a reply that was sent.
+/// Frees the pages of all replies that are known to have been sent.
 #[inline(always)]
-fn sent(conn: &Conn, qp: &QueuePair, tag: Tag, source: Source) {
-    let cid = traced::cid(qp, tag.get());
-    trace::server::wc_send(cid);
-    trace::server::cc_release(cid, source.work_requests());
-    conn.role().spare.put_source(source);
+fn sent(conn: &Conn, qp: &QueuePair) {
+    let role = conn.role();
+    while let Some((tag, source)) = role.flights.sent() {
+        let cid = traced::cid(qp, tag.get());
+        trace::server::wc_send(cid);
+        trace::server::cc_release(cid, source.work_requests());
+        role.spare.put_source(source);
+    }
 }
 
 /// Passes a call on whose RDMA Reads have completed.

@@ -430,6 +430,12 @@ void h_idle_without_memory(void);
 void h_reads_late(void);
 void h_reads_late_and_lost(void);
 
+/* --- quiet.c --- */
+void h_quiet_replies(void);
+void h_quiet_requester(void);
+void h_quiet_and_long(void);
+void h_quiet_and_many(void);
+
 /* --- scenario.c, faults.c, growth.c, explore.c, bench.c --- */
 struct h_scenario {
 	const char *name;

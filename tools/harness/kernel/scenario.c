@@ -216,5 +216,9 @@ const struct h_scenario h_scenarios[] = {
 	{ "idle_without_memory", h_idle_without_memory },
 	{ "reads_late", h_reads_late },
 	{ "reads_late_and_lost", h_reads_late_and_lost },
+	{ "quiet_replies", h_quiet_replies },
+	{ "quiet_requester", h_quiet_requester },
+	{ "quiet_and_long", h_quiet_and_long },
+	{ "quiet_and_many", h_quiet_and_many },
 	{}
 };

@@ -14,7 +14,7 @@ events! {
         inv_rkey: inv_rkey,
     }
 
-    /// Traces the completion of a signalled Send.
+    /// Traces that the Send of a reply with RDMA Writes is known to have completed.
     fn wc_send(cid: Cid) => svcrdma_wc_send {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Scenarios of a server whose Sends are not all signalled: when the pages of a reply are freed that
+ * were written by RDMA Writes.
+ */
+#include "harness.h"
+
+#define LOOKS	30000	/* milliseconds in which the watch looks three times */
+
+static void serve(enum h_kind_number kind, unsigned int count)
+{
+	while (count--)
+		h_serve(kind);
+	h_live(0);
+}
+
+/* The pages of four replies are freed together; no more than three replies keep theirs. */
+void h_quiet_replies(void)
+{
+	unsigned long live;
+	unsigned int i;
+
+	h_serve_begin();
+	serve(H_READ_4K, 8);
+	live = u_live();
+	for (i = 0; i < 4; i++) {
+		serve(H_READ_4K, 3);
+		h_expect(u_live() > live, "each Send is signalled");
+		serve(H_READ_4K, 1);
+		h_expect(u_live() == live, "%ld allocations are kept", u_live() - live);
+	}
+	h_serve_end();
+}
+
+/* Where no reply follows, the watch has the pages freed. */
+void h_quiet_requester(void)
+{
+	unsigned long live;
+
+	h_serve_begin();
+	serve(H_READ_4K, 8);
+	live = u_live();
+	serve(H_READ_4K, 3);
+	h_expect(u_live() > live, "each Send is signalled");
+	h_live(LOOKS);
+	h_expect(u_live() == live, "%ld allocations are kept", u_live() - live);
+	/* The three count no more: the next Send is the fourth. */
+	serve(H_READ_4K, 1);
+	h_expect(u_live() == live, "the fourth Send is not signalled");
+	h_serve_end();
+}
+
+/* The pages of a long reply are freed as soon as it was sent, with those of the replies before. */
+void h_quiet_and_long(void)
+{
+	unsigned long live;
+
+	h_serve_begin();
+	serve(H_READ_4K, 8);
+	serve(H_READ_1M_SCATTERED, 8);
+	live = u_live();
+	serve(H_READ_1M_SCATTERED, 1);
+	h_expect(u_live() == live, "%ld allocations are kept", u_live() - live);
+	serve(H_READ_4K, 2);
+	serve(H_READ_1M_SCATTERED, 1);
+	h_expect(u_live() == live, "%ld allocations are kept", u_live() - live);
+	h_serve_end();
+}
+
+/*
+ * So many replies are sent before the first completion that the next one has to wait. It is sent
+ * when the completions have come, although nothing else is sent.
+ */
+void h_quiet_and_many(void)
+{
+	unsigned int i;
+	u32 xid = 0;
+
+	h_serve_begin();
+	for (i = 0; i < 2000; i++) {
+		xid = h_ask(H_READ_4K);
+		h_settle();
+		while (h_complete_receive(h_qp))
+			h_settle();
+		if (!h_answered(xid))
+			break;
+	}
+	h_expect(!h_answered(xid), "%u replies are sent, and none waits", i);
+	h_live(0);
+	h_expect(h_answered(xid), "the last READ is not answered");
+	h_serve_end();
+}
