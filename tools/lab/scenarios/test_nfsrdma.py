@@ -153,8 +153,13 @@ def test_doctor_sees_a_server_that_refuses(tools: Pair) -> None:
         assert "port-refused" in doctor(tools.client, "server")
     told = _nfsrdma(tools.client, "list")
     assert re.search(r"down, \d+ failed .* peer\n", told)
-    mend = doctor(tools.server)["no-listener"].splitlines()[0]
-    tools.server.sh(mend)
+    assert "no-listener" not in doctor(tools.server)
+    mend = doctor(tools.server)["tcp-only"]
+    tools.server.sh("nfsconf --set nfsd rdma y")
+    wanted = doctor(tools.server)["no-listener"]
+    tools.server.sh("nfsconf --unset nfsd rdma")
+    assert mend.splitlines()[0] == wanted.splitlines()[0]
+    tools.server.sh(mend.splitlines()[0])
     # The lab's usual server has the stock module.
     assert set(doctor(tools.server)) <= {"module-stock"}
     tools.client.sh(f"ls {MOUNT_POINT}", timeout=60)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from fake import DOWN, MOUNTED, SERVED, UP, FakeHost
 from nfsrdma.doctor.kinds import KINDS
+from nfsrdma.host import Ran
 from nfsrdma.ucm import Answer
 
 from nfsrdma import doctor
@@ -67,6 +68,12 @@ def _many_clients(host: FakeHost) -> None:
 def _without_listener(host: FakeHost) -> None:
     host.files |= SERVING
     host.files["/proc/fs/nfsd/portlist"] = "tcp 2049\n"
+    host.ran["nfsconf", "--get", "nfsd", "rdma"] = Ran(0, "y\n")
+
+
+def _over_tcp_alone(host: FakeHost) -> None:
+    _without_listener(host)
+    host.ran["nfsconf", "--get", "nfsd", "rdma"] = Ran(1, "")
 
 
 def _without_threads(host: FakeHost) -> None:
@@ -107,6 +114,7 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "port-unresolved": lambda host: setattr(host, "answer", Answer.UNRESOLVED),
     "mount-not-rdma": _over_tcp,
     "no-listener": _without_listener,
+    "tcp-only": _over_tcp_alone,
     "no-threads": _without_threads,
     "few-threads": _many_clients,
     "refused": lambda host: _down(host, -111),

@@ -175,6 +175,11 @@ def test_mask(text: str, masked: str | None) -> None:
     assert Mask(["box"])(text) == (text if masked is None else masked)
 
 
+def test_roles_are_not_masked() -> None:
+    """A host may have the name of a role."""
+    assert Mask(["client", "box"])("client of box") == "client of name-1"
+
+
 def test_file_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "report.html"
     wish = command.Wish(str(file), command=["true"])

@@ -199,7 +199,14 @@ _kind(
 _kind(
     _P,
     "no-listener",
-    "nfsd runs, but does not listen for RDMA",
+    "nfs.conf asks for RDMA, but nfsd does not listen for it",
+    "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # until nfsd ends; for good:\n"
+    "systemctl restart nfs-server",
+)
+_kind(
+    _N,
+    "tcp-only",
+    "nfsd runs, and does not listen for RDMA: nfs.conf does not ask for it",
     "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # until nfsd ends; for good:\n"
     "nfsconf --set nfsd rdma y && systemctl restart nfs-server",
 )

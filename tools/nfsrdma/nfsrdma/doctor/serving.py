@@ -13,6 +13,8 @@ from .view import Fact, View
 _THREADS = "/proc/fs/nfsd/threads"
 #: The threads for each connection below which a server is called short of them.
 _THREADS_FOR_EACH = 1
+#: What nfs.conf(5) takes for yes, in small letters.
+_YES = ("1", "t", "true", "y", "yes", "on")
 #: The fewest threads that are recommended.
 _FEW = 8
 
@@ -24,7 +26,13 @@ def check(view: View) -> Iterator[Fact | Finding]:
         yield from _check_threads(view, threads)
     elif threads and (view.host.read(PORTLIST) or "").strip():
         # An nfsd without any port has just been started, or is of another network namespace.
-        yield finding("no-listener")
+        yield finding("no-listener" if _is_wanted(view) else "tcp-only")
+
+
+def _is_wanted(view: View) -> bool:
+    """Whether nfs.conf says that nfsd serves RDMA."""
+    told = view.host.run("nfsconf", "--get", "nfsd", "rdma")
+    return told.status == 0 and told.out.strip().lower() in _YES
 
 
 def _check_threads(view: View, threads: int | None) -> Iterator[Fact | Finding]:
