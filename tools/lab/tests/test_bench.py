@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from lab import bench
 from lab.bench import clock, connections, link, recovery, workloads
 from lab.bench.figures import MODULES, Figure, Figures, table
 from lab.bench.plot import svg
@@ -158,3 +159,11 @@ def test_recovery_goes_on_after_a_row_without_end(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(bench, "_stall", stall)
     bench.stalls("ours", ["a", "b", "c"])
     assert done == ["set up", "a", "b", "end", "set up", "c", "end"]
+
+
+@pytest.mark.parametrize("words", [["--side", "both"], ["--counts-only"]])
+def test_no_counts_must_leave_something(words: list[str]) -> None:
+    """A bench that would measure nothing does not begin."""
+    with pytest.raises(SystemExit) as ended:
+        bench.main([*words, "--no-counts"])
+    assert ended.value.code == 2

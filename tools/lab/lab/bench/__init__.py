@@ -32,8 +32,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, help="by the clock (default: 6), of recovery (3)")
     parser.add_argument("--counts", type=int, default=3, help="of instructions (default: 3)")
     parser.add_argument("--cpus", type=int, help="of each guest (default: 2; 1 to count)")
-    parser.add_argument("--counts-only", action="store_true", help="no wall-clock figures")
-    parser.add_argument("--no-counts", action="store_true", help="wall-clock figures only")
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--counts-only", action="store_true", help="no wall-clock figures")
+    one.add_argument("--no-counts", action="store_true", help="wall-clock figures only")
     parser.add_argument("--recovery", action="store_true", help="times to recover, nothing else")
     parser.add_argument("--sizes", action="store_true", help="sizes of messages, by version")
     every = ",".join(recovery.NAMES)
@@ -60,6 +61,8 @@ def main(arguments: Sequence[str]) -> int:
     args = parser.parse_args(arguments)
     if unknown := set(args.rows.split(",")) - set(recovery.NAMES):
         parser.error(f"no such rows: {', '.join(unknown)}")
+    if args.side == "both" and args.no_counts:
+        parser.error("--side both has no wall-clock figures; leave out --no-counts")
     modules = (STOCK,) if args.stock_only else MODULES
     if args.sizes:
         return _sizes(args)
