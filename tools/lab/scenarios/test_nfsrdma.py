@@ -152,7 +152,8 @@ def test_doctor_sees_a_server_that_refuses(tools: Pair) -> None:
     if tools.setup.link == "rxe":
         assert "port-refused" in doctor(tools.client, "server")
     told = _nfsrdma(tools.client, "list")
-    assert re.search(r"down, \d+ failed .* peer\n", told)
+    # Over iWARP work requests fail before the end of the connection is reported.
+    assert re.search(r"down, \d+ failed .* (peer|failed)\n", told)
     assert "no-listener" not in doctor(tools.server)
     mend = doctor(tools.server)["tcp-only"]
     tools.server.sh("nfsconf --set nfsd rdma y")
@@ -243,7 +244,6 @@ _ON_THE_SERVER = {
         r"gets 65536 bytes of its reply in segment 0",
         r"posts the RDMA Writes to the write chunk",
         r"the reply is sent",
-        r"the RDMA Writes and the Send have completed",
     ),
 }
 

@@ -17,7 +17,7 @@ _OPERATION = re.compile(r"op=(\d+)/(\d+) (\S+)")
 
 def tell(call: Call) -> list[str]:
     """Returns the time line of a call, after a head line."""
-    took = (call.events[-1].time - call.begin) * 1e6
+    took = (call.end - call.begin) * 1e6
     client = f" of {call.client}" if call.client else ""
     state = span(took) if call.is_complete else f"not ended after {span(took)}"
     lines = [f"{call.name}{client}, xid 0x{call.xid:08x}: {state}"]
@@ -162,7 +162,7 @@ _SENTENCES: dict[str, Callable[[Event], str]] = {
     "svcrdma_sq_retry": lambda _: "the send queue has room again",
     "svcrdma_sq_post_err": _failed("posting"),
     "svcrdma_send_err": _failed("sending the reply"),
-    "svcrdma_wc_send": lambda _: "the RDMA Writes and the Send have completed",
+    "svcrdma_wc_send": lambda _: "the RDMA Writes and the Send are known to have completed",
     "svcrdma_wc_send_flush": _failed("the Send"),
     "svcrdma_wc_send_err": _failed("the Send"),
     "svcrdma_wc_write_flush": _failed("an RDMA Write"),

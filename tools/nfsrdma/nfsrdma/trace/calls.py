@@ -117,7 +117,10 @@ class Call:
     written_bytes: int = 0
     #: Microseconds that nfsd took, or None.
     execute: int | None = None
+    #: Whether its reply was posted, or nothing more is to come.
     is_complete: bool = False
+    #: When the last of its events before that was recorded, or its reply was posted.
+    end: float = 0.0
     #: The process id of the thread that has the call, or sends its reply.
     thread: str = ""
 
@@ -140,6 +143,8 @@ class Call:
     def add(self, event: Event) -> None:
         """Adds an event, and takes over what it says."""
         self.events.append(event)
+        if not self.is_complete:
+            self.end = event.time
         handler = _HANDLERS.get(event.name)
         if handler:
             handler(self, event)
@@ -204,6 +209,11 @@ def _replied(call: Call, event: Event) -> None:
     call.reply_bytes = event.number("len")
 
 
+def _posted(call: Call, _event: Event) -> None:
+    """Notes that the reply is on its way. Not every Send has an event at its end, or soon."""
+    call.is_complete = True
+
+
 def _segment(call: Call, event: Event) -> None:
     found = re.search(r"(\d+)@0x", event.text)
     call.written_bytes += int(found[1]) if found else 0
@@ -229,6 +239,7 @@ _HANDLERS: dict[str, Callable[[Call, Event], None]] = {
     "svcrdma_post_write_chunk": _written("write chunk"),
     "svcrdma_post_reply_chunk": _written("reply chunk"),
     "svcrdma_expose_reply": _written("read chunk"),
+    "svcrdma_post_send": _posted,
 }
 
 #: With these events a call begins.
