@@ -18,7 +18,8 @@ from lab.fixtures import BREACHES, Cable, Counters, Tunables
 from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Pair
 from lab.versions import Exchange
 
-pytestmark = [pytest.mark.needs_ours, pytest.mark.rxe_only, pytest.mark.breaks_rules]
+# Captures of siw are not read.
+pytestmark = [pytest.mark.needs_ours, pytest.mark.breaks_rules]
 full = pytest.mark.full
 
 #: Seconds of a mount: those of the client's patience with the first message, and of a connection.
@@ -51,6 +52,7 @@ def _check_honest(pair: Pair, cable: Cable, name: str) -> None:
     assert Exchange(pcap).versions == {1}
 
 
+@pytest.mark.rxe_only
 @pytest.mark.parametrize(("way", "connections", "attempts"), WAYS)
 def test_first_answer(
     pair: Pair, tunables: Tunables, cable: Cable, way: str, connections: int, attempts: int
@@ -76,6 +78,7 @@ def test_first_answer(
     assert took < LIMIT
 
 
+@pytest.mark.rxe_only
 @full
 @pytest.mark.parametrize("way", ["err-chunk-always", "versions-3-5-always"])
 def test_no_answer(pair: Pair, tunables: Tunables, cable: Cable, way: str) -> None:
@@ -97,6 +100,7 @@ def test_no_answer(pair: Pair, tunables: Tunables, cable: Cable, way: str) -> No
     pair.umount()
 
 
+@pytest.mark.rxe_only
 @full
 def test_no_version(pair: Pair, tunables: Tunables, cable: Cable) -> None:
     """Without a version in common a mount fails at once; the next one tries version one."""
