@@ -54,6 +54,7 @@ mod pull;
 mod pulled;
 mod receiver;
 mod refuse;
+mod release;
 mod reply;
 mod responder;
 mod ring;

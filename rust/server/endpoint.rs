@@ -12,6 +12,7 @@ use super::breach;
 use super::budget::Waiter;
 use super::config::MAX_REQ_SIZE;
 use super::flights::{Outgoing, PROBE};
+use super::release;
 use super::responder::Responder;
 use super::service::Service;
 use super::session;
@@ -132,6 +133,9 @@ impl Endpoint {
 impl Watched for Endpoint {
     fn look(&self) {
         session::look(self, MAX_REQ_SIZE.get());
+        // Completions of other Sends have told of the last replies, and freed nothing.
+        release::sent(self.shared(), self.qp());
+        release::resume_parked(self.shared(), self.qp());
         if let Some(xid) = self.role().exposures.overdue() {
             return breach::close(self.shared(), xid, RequesterBreach::NoDone);
         }

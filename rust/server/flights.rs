@@ -8,8 +8,8 @@
 //! whose number is its tag, from when it is posted until it is known to have completed.
 //!
 //! The Send of a reply that owns few pages is signalled only if the three replies before it were
-//! not. Its pages are freed with those of the next reply whose Send is signalled, or when a probe
-//! of the watch has completed.
+//! not. Its pages are freed with those of the next reply whose Send is signalled, or when the watch
+//! looks: it sends a probe where no completion has told of the last replies.
 
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
@@ -393,11 +393,12 @@ impl Flights {
         let mut state = self.state.lock();
         state.closed = true;
         let slots = core::mem::replace(&mut state.slots, KVVec::new());
+        let replies = state.replies.take();
         let parked = state.parked.take();
         let sent = state.sent.take();
         self.count(&state);
         drop(state);
-        drop((slots, parked, sent));
+        drop((slots, replies, parked, sent));
     }
 }
 

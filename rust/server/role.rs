@@ -10,7 +10,7 @@ use super::config::{MAX_BC_REQUESTS, RECEIVED};
 use super::flights::{lane, BACKWARD, CONTROL, TAKEN_BACK};
 use super::owner::Owner;
 use super::responder::{Conn, Incoming, QueuePair, Responder};
-use super::{early, session};
+use super::{early, release, session};
 use crate::conn::live::Now;
 use crate::conn::owner::Owner as _;
 use crate::conn::role::Role;
@@ -69,21 +69,14 @@ impl Role for Responder {
         }
         match conn.role().flights.fetched(tag) {
             Some(call) => fetched(conn, qp, tag, call),
-            None => sent(conn, qp),
+            None => release::sent(conn, qp),
         }
-        // What is parked may wait for a slot.
-        if conn.role().calls.parked() != 0 {
-            Self::room(conn, qp);
-        }
+        release::resume_parked(conn, qp);
     }
 
     fn room(conn: &Conn, qp: &QueuePair) {
         conn.owner().route().wake_senders();
-        match conn.role().flights.resume(qp) {
-            Ok(true) => conn.owner().room_regained(),
-            Ok(false) => {}
-            Err(_) => conn.force_close(),
-        }
+        release::resume(conn, qp);
     }
 
     fn credits(conn: &Conn, direction: Direction) -> u32 {
@@ -104,18 +97,6 @@ impl Role for Responder {
     fn device_event(conn: &Conn, event: u32) {
         let device: &dyn kernel::fmt::Display = &conn.role().device;
         trace::server::qp_error(event, device, conn.owner().address().bytes());
-    }
-}
-
-/// Frees the pages of all replies that are known to have been sent.
-#[inline(always)]
-fn sent(conn: &Conn, qp: &QueuePair) {
-    let role = conn.role();
-    while let Some((tag, source)) = role.flights.sent() {
-        let cid = traced::cid(qp, tag.get());
-        trace::server::wc_send(cid);
-        trace::server::cc_release(cid, source.work_requests());
-        role.spare.put_source(source);
     }
 }
 

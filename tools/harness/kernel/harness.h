@@ -433,6 +433,7 @@ void h_reads_late_and_lost(void);
 /* --- quiet.c --- */
 void h_quiet_replies(void);
 void h_quiet_requester(void);
+void h_quiet_and_busy(void);
 void h_quiet_and_long(void);
 void h_quiet_and_many(void);
 

@@ -5,7 +5,8 @@
  */
 #include "harness.h"
 
-#define LOOKS	30000	/* milliseconds in which the watch looks three times */
+#define LOOK	10000	/* milliseconds from one look of the watch to the next */
+#define LOOKS	(3 * LOOK)
 
 static void serve(enum h_kind_number kind, unsigned int count)
 {
@@ -47,6 +48,33 @@ void h_quiet_requester(void)
 	/* The three count no more: the next Send is the fourth. */
 	serve(H_READ_4K, 1);
 	h_expect(u_live() == live, "the fourth Send is not signalled");
+	h_serve_end();
+}
+
+/* Lets the watch look several times while many calls without chunks are answered in between. */
+static void busy(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < LOOKS; i += LOOK) {
+		serve(H_INLINE, 500);
+		h_live(LOOK);
+	}
+}
+
+/* Completions of other Sends do not keep the watch from it. */
+void h_quiet_and_busy(void)
+{
+	unsigned long live;
+
+	h_serve_begin();
+	serve(H_READ_4K, 8);
+	busy();
+	live = u_live();
+	serve(H_READ_4K, 3);
+	h_expect(u_live() > live, "each Send is signalled");
+	busy();
+	h_expect(u_live() == live, "%ld allocations are kept", u_live() - live);
 	h_serve_end();
 }
 

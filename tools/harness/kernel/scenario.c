@@ -218,6 +218,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "reads_late_and_lost", h_reads_late_and_lost },
 	{ "quiet_replies", h_quiet_replies },
 	{ "quiet_requester", h_quiet_requester },
+	{ "quiet_and_busy", h_quiet_and_busy },
 	{ "quiet_and_long", h_quiet_and_long },
 	{ "quiet_and_many", h_quiet_and_many },
 	{}
