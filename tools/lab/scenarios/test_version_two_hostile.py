@@ -138,8 +138,8 @@ def test_removal(pair: Pair, tunables: Tunables) -> None:
         mounting = pair.client.vm.start(f"mount -t nfs -o {options} server:/export {MOUNT_POINT}")
         _await_word(pair, "tried")
         # One command: RPCs of a mount wait eight seconds for the device, and no longer.
-        add = f"rdma link add {kind}0 type {kind} netdev eth0"
-        known = pair.client.sh(f"rdma link del {kind}0; cat {versions.PEERS}; {add}", timeout=120)
+        again = f"cat {versions.PEERS} && rdma link add {kind}0 type {kind} netdev eth0"
+        known = pair.client.sh(f"rdma link del {kind}0 && {again}", timeout=120)
         assert known == ""
         done = pair.client.vm.agent.wait(mounting, 100)
         assert done.status == 0, done.stderr.decode()
