@@ -25,7 +25,7 @@ use crate::rdma::mr::Mr;
 use crate::sunrpc::xprt::reply::Pinned;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::message::ErrorBody;
-use crate::wire::{self, Brief, BriefLong, DecodeError, Limits, Message, Prefix, Version, What};
+use crate::wire::{self, Brief, BriefLong, DecodeError, Limits, Message, Prefix, What};
 
 /// The most that a reply may hold: one chunk of the segments that the call offered.
 pub(super) const LIMITS: Limits = Limits::requester(1, MAX_SEGMENTS);
@@ -366,7 +366,7 @@ fn check_again<'m>(
     state: &mut State,
     rqst: &Pinned<'_, Client>,
 ) -> Finding<'m> {
-    match Message::decode_as(Version::One, msg.bytes(), &LIMITS) {
+    match Message::decode_as(conn.version(), msg.bytes(), &LIMITS) {
         Ok(header) => check(conn, &header, state, rqst),
         Err(_) => Finding::Done(Status::Failed),
     }

@@ -58,13 +58,16 @@ impl Role for Requester {
     }
 }
 
-/// Handles a message.
+/// Handles a message. The common replies of both versions are handled in one place, so that the
+/// compiler puts all of it into this function.
 #[inline(always)]
 fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, now: Now) {
-    if now.concerns_session() {
-        return session::received(conn, qp, msg);
-    }
-    match Brief::of(msg.bytes()) {
+    let brief = match now.plain_version() {
+        Some(Version::One) => Brief::of(Version::One, msg.bytes()),
+        Some(Version::Two) => session::brief(conn, now, msg.bytes()),
+        None => return session::received(conn, qp, msg),
+    };
+    match brief {
         Some(brief) if !is_rpc_call(brief.payload) => reply::handle(conn, qp, msg, &brief, true),
         Some(brief) => {
             let chunks = brief.segment.is_some();
@@ -74,12 +77,14 @@ fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, now: Now) {
     }
 }
 
-/// Handles a message of version one that is no inline reply.
+/// Handles a message that is no inline reply.
 #[inline(never)]
 fn receive_long(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
-    match BriefLong::of(msg.bytes()) {
-        Some(long) => reply::handle(conn, qp, msg, &long, true),
-        None => receive_any(conn, qp, msg),
+    let version = conn.version();
+    match (BriefLong::of(version, msg.bytes()), version) {
+        (Some(long), _) => reply::handle(conn, qp, msg, &long, true),
+        (None, Version::One) => receive_any(conn, qp, msg),
+        (None, Version::Two) => session::received(conn, qp, msg),
     }
 }
 

@@ -30,7 +30,7 @@ use crate::sunrpc::xprt::Xprt;
 use crate::wire::message::Body;
 use crate::wire::v2::{to_version_one, FIRST_MESSAGE_MAX};
 use crate::wire::xchar::BackwardSupport;
-use crate::wire::{EncodeError, Message, Version};
+use crate::wire::{Brief, EncodeError, Message, Version};
 
 /// Begins the session of a connection whose handshake has led to `one`, the terms of version one.
 /// May sleep.
@@ -87,15 +87,16 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
     if conn.is_old() && pull::received(conn, qp, msg) {
         return;
     }
-    let (bytes, watched) = (msg.bytes(), conn.is_watched());
+    let (bytes, now) = (msg.bytes(), conn.now());
+    let watched = now.is_watched();
     let decoded = if watched {
         Message::decode(bytes, &reply::LIMITS)
     } else {
-        Message::decode_as(conn.version(), bytes, &reply::LIMITS)
+        Message::decode_as(now.version(), bytes, &reply::LIMITS)
     };
     let verdict = match &decoded {
         Ok(header) if !watched && !is_control(header) => {
-            note_length(conn, bytes.len());
+            note_length(conn, now, bytes.len());
             return deliver(conn, qp, msg, header, true);
         }
         Ok(header) => conn.with_session(|session, now| session.on_message(header, now)),
@@ -130,13 +131,28 @@ fn is_control(header: &Message<'_>) -> bool {
     matches!(header.body(), Body::Optional { .. } | Body::Error(_))
 }
 
+/// Decodes a common reply of version two. Returns `None` for any other message.
+#[inline]
+pub(super) fn brief<'a>(conn: &Conn, now: Now, bytes: &'a [u8]) -> Option<Brief<'a>> {
+    let brief = Brief::of(Version::Two, bytes)?;
+    note_length(conn, now, bytes.len());
+    Some(brief)
+}
+
 /// Tells the session of a reply that shows that the server knows the size of our Receives.
-fn note_length(conn: &Conn, len: usize) {
-    let expected = conn.thresholds().server_to_client;
-    if let Ok(len @ 1..) = u32::try_from(len) {
-        if len > expected {
-            conn.with_session(|session, _| session.on_long_reply(len));
-        }
+#[inline]
+fn note_length(conn: &Conn, now: Now, len: usize) {
+    // CAST: `usize` has at least 32 bits.
+    if len > now.thresholds().server_to_client as usize {
+        note_long_reply(conn, len);
+    }
+}
+
+/// Implements [`note_length`] for a reply that is longer than expected.
+#[cold]
+fn note_long_reply(conn: &Conn, len: usize) {
+    if let Ok(len) = u32::try_from(len) {
+        conn.with_session(|session, _| session.on_long_reply(len));
     }
 }
 

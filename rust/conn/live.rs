@@ -125,6 +125,20 @@ impl Now {
         self.0 & (TWO | WATCH | OLD) != 0
     }
 
+    /// Returns the version of ordinary messages: RPC messages, and errors about them. `None` while
+    /// any message may concern the session, or have a form that only RFC 5666 has.
+    #[inline]
+    pub(crate) const fn plain_version(self) -> Option<Version> {
+        // Version one comes first: one comparison shows it.
+        if !self.concerns_session() {
+            Some(Version::One)
+        } else if self.0 & (WATCH | OLD) == 0 {
+            Some(Version::Two)
+        } else {
+            None
+        }
+    }
+
     /// Returns whether messages may have forms that only RFC 5666 has.
     pub(crate) const fn is_old(self) -> bool {
         self.0 & OLD != 0
@@ -259,6 +273,8 @@ mod tests {
                 live.read().concerns_session(),
                 watch || version == Version::Two
             );
+            let plain = live.read().plain_version();
+            assert_eq!(plain, (!watch).then_some(version));
             assert!(!live.read().permits_backward());
         }
     }

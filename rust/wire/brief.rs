@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The most common replies of version one, decoded with a few comparisons.
+//! The most common replies, decoded with a few comparisons.
 //!
 //! State: live.
+//!
+//! The two versions differ in one word: version two has the direction before the chunk lists.
 
 use super::lists::single;
 use super::message::Proc;
-use super::{v1, Lists, Prefix, Segment, Version};
+use super::{Direction, Lists, Prefix, Segment, Version};
 
-// CAST: reads the discriminants of a `repr(u32)` enum.
-const MSG: u32 = Proc::Msg as u32;
-const NOMSG: u32 = Proc::Nomsg as u32;
+/// Bytes of three absent lists.
+const NO_CHUNK: usize = 12;
 /// Bytes of three lists of which only the write list is present, with one chunk of one segment.
 const ONE_CHUNK: usize = 36;
 
-/// An RDMA_MSG of version one whose lists are all absent, or that has one write chunk of one
-/// segment and nothing else. [`Message`](super::Message) describes the same message in general
-/// form.
+/// An RDMA_MSG whose lists are all absent, or that has one write chunk of one segment and nothing
+/// else. [`Message`](super::Message) describes the same message in general form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Brief<'a> {
     /// Transaction ID of the RPC.
@@ -30,19 +30,16 @@ pub struct Brief<'a> {
 }
 
 impl<'a> Brief<'a> {
-    /// Decodes a message, or returns `None` if it has another form, well-formed or not.
+    /// Decodes a message of this version. Returns `None` if it has another form, well-formed or
+    /// not. A message of version two has another form if its direction is not REPLY.
     #[inline(always)]
-    pub fn of(bytes: &'a [u8]) -> Option<Self> {
-        let (head, payload) = bytes.split_first_chunk::<{ v1::len::MIN }>()?;
-        let prefix = Prefix::from_bytes(head.first_chunk()?);
-        if prefix.version != Version::One.number() || prefix.proc != MSG {
-            return None;
-        }
-        let (segment, payload) = if Lists::are_absent(head.last_chunk()?) {
+    pub fn of(version: Version, bytes: &'a [u8]) -> Option<Self> {
+        let (prefix, body) = split(version, Proc::Msg, bytes)?;
+        let (absent, payload) = body.split_first_chunk::<NO_CHUNK>()?;
+        let (segment, payload) = if Lists::are_absent(absent) {
             (None, payload)
         } else {
-            let (_, lists) = bytes.split_first_chunk::<{ Prefix::LEN }>()?;
-            let (lists, payload) = lists.split_first_chunk()?;
+            let (lists, payload) = body.split_first_chunk()?;
             (Some(only_segment(lists)?), payload)
         };
         Some(Self {
@@ -52,6 +49,24 @@ impl<'a> Brief<'a> {
             payload,
         })
     }
+}
+
+/// Returns the first words of a message, and what is behind them: the chunk lists first. Returns
+/// `None` if it has another version or type, or is a call by its direction.
+#[inline(always)]
+fn split(version: Version, proc: Proc, bytes: &[u8]) -> Option<(Prefix, &[u8])> {
+    const REPLY: [u8; 4] = (Direction::Reply as u32).to_be_bytes();
+    let (head, rest) = bytes.split_first_chunk::<{ Prefix::LEN }>()?;
+    let prefix = Prefix::from_bytes(head);
+    // CAST: reads the discriminant of a `repr(u32)` enum.
+    if prefix.version != version.number() || prefix.proc != proc as u32 {
+        return None;
+    }
+    let body = match version {
+        Version::One => rest,
+        Version::Two => rest.strip_prefix(&REPLY)?,
+    };
+    Some((prefix, body))
 }
 
 /// Returns the segment of lists that have no other one.
@@ -67,7 +82,7 @@ fn only_segment(lists: &[u8; ONE_CHUNK]) -> Option<Segment> {
     (before == 1 && count == 1 && behind == 0).then(|| Segment::from_bytes(&segment))
 }
 
-/// An RDMA_NOMSG of version one whose only list is a reply chunk of one segment.
+/// An RDMA_NOMSG whose only list is a reply chunk of one segment.
 /// [`Message`](super::Message) describes the same message in general form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BriefLong {
@@ -80,14 +95,11 @@ pub struct BriefLong {
 }
 
 impl BriefLong {
-    /// Decodes a message, or returns `None` if it has another form, well-formed or not.
+    /// Decodes a message of this version. Returns `None` if it has another form, well-formed or
+    /// not. A message of version two has another form if its direction is not REPLY.
     #[inline(always)]
-    pub fn of(bytes: &[u8]) -> Option<Self> {
-        let (head, lists) = bytes.split_first_chunk::<{ Prefix::LEN }>()?;
-        let prefix = Prefix::from_bytes(head);
-        if prefix.version != Version::One.number() || prefix.proc != NOMSG {
-            return None;
-        }
+    pub fn of(version: Version, bytes: &[u8]) -> Option<Self> {
+        let (prefix, lists) = split(version, Proc::Nomsg, bytes)?;
         Some(Self {
             xid: prefix.xid,
             credits: prefix.credits,

@@ -81,9 +81,10 @@ pub fn check() -> Check {
         check_others(version)?;
         check_written(version)?;
         check_reply_written(version)?;
+        check_brief(version)?;
+        check_brief_long(version)?;
     }
-    check_brief()?;
-    check_brief_long()
+    check_brief_direction()
 }
 
 fn check_read(version: Version) -> Check {
@@ -166,13 +167,16 @@ fn check_others(version: Version) -> Check {
         let long = message(&mut buf, version, 1, &words)?;
         ensure!(!is_split(version, long), "single: RDMA_NOMSG");
         let bytes = message(&mut buf, version, 0, &words)?;
-        let other = match version {
-            Version::One => Version::Two,
-            Version::Two => Version::One,
-        };
-        ensure!(!is_split(other, bytes), "single: another version");
+        ensure!(!is_split(other(version), bytes), "single: another version");
     }
     Ok(())
+}
+
+fn other(version: Version) -> Version {
+    match version {
+        Version::One => Version::Two,
+        Version::Two => Version::One,
+    }
 }
 
 /// Begins the header of [`message`].
@@ -249,49 +253,68 @@ fn check_reply_written(version: Version) -> Check {
     Ok(())
 }
 
-/// Replies of version one in a reply chunk of one segment. Any other message has to be decoded as a
-/// whole.
-fn check_brief_long() -> Check {
+/// Replies in a reply chunk of one segment. Any other message has to be decoded as a whole.
+fn check_brief_long(version: Version) -> Check {
+    let is_none = |bytes: &[u8]| BriefLong::of(version, bytes).is_none();
     let mut buf = [0; BUF];
-    let two = message(&mut buf, Version::Two, 1, &REPLY)?;
-    ensure!(BriefLong::of(two).is_none(), "long: version two");
-    let inline = message(&mut buf, Version::One, 0, &REPLY)?;
-    ensure!(BriefLong::of(inline).is_none(), "long: RDMA_MSG");
-    let bytes = message(&mut buf, Version::One, 1, &REPLY)?;
-    let long = BriefLong::of(bytes).ok_or("long: not decoded")?;
+    let foreign = message(&mut buf, other(version), 1, &REPLY)?;
+    ensure!(is_none(foreign), "long: another version");
+    let inline = message(&mut buf, version, 0, &REPLY)?;
+    ensure!(is_none(inline), "long: RDMA_MSG");
+    let bytes = message(&mut buf, version, 1, &REPLY)?;
+    let long = BriefLong::of(version, bytes).ok_or("long: not decoded")?;
     ensure!(long.segment == SEGMENT, "long: segment");
     ensure!((long.xid, long.credits) == (7, 32), "long: first words");
     for len in 0..bytes.len() {
         let short = bytes.get(..len).ok_or("buffer")?;
-        ensure!(BriefLong::of(short).is_none(), "long: cut off");
+        ensure!(is_none(short), "long: cut off");
     }
     for words in OTHERS.iter().copied().chain([&READ[..], &WRITE[..]]) {
-        let bytes = message(&mut buf, Version::One, 1, words)?;
-        ensure!(BriefLong::of(bytes).is_none(), "long: other lists");
+        let bytes = message(&mut buf, version, 1, words)?;
+        ensure!(is_none(bytes), "long: other lists");
     }
     Ok(())
 }
 
-/// Replies of version one without lists, or with one write chunk of one segment. Any other message
-/// has to be decoded as a whole.
-fn check_brief() -> Check {
+/// Replies without lists, or with one write chunk of one segment. Any other message has to be
+/// decoded as a whole.
+fn check_brief(version: Version) -> Check {
+    let is_some = |bytes: &[u8]| Brief::of(version, bytes).is_some();
     let mut buf = [0; BUF];
     for (words, segment) in [(&WRITE[..], Some(SEGMENT)), (&[0, 0, 0, 7, 1], None)] {
-        let two = message(&mut buf, Version::Two, 0, words)?;
-        ensure!(Brief::of(two).is_none(), "brief: version two");
-        let long = message(&mut buf, Version::One, 1, words)?;
-        ensure!(Brief::of(long).is_none(), "brief: RDMA_NOMSG");
-        let bytes = message(&mut buf, Version::One, 0, words)?;
+        let foreign = message(&mut buf, other(version), 0, words)?;
+        ensure!(!is_some(foreign), "brief: another version");
+        let long = message(&mut buf, version, 1, words)?;
+        ensure!(!is_some(long), "brief: RDMA_NOMSG");
+        let bytes = message(&mut buf, version, 0, words)?;
         let decoded = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
-        let brief = Brief::of(bytes).ok_or("brief: not decoded")?;
+        let brief = Brief::of(version, bytes).ok_or("brief: not decoded")?;
         ensure!(brief.segment == segment, "brief: segment");
         ensure!(brief.payload == decoded.payload(), "brief: RPC message");
         ensure!((brief.xid, brief.credits) == (7, 32), "brief: first words");
     }
     for words in OTHERS.iter().copied().chain([&READ[..]]) {
-        let bytes = message(&mut buf, Version::One, 0, words)?;
+        let bytes = message(&mut buf, version, 0, words)?;
         let absent = words.starts_with(&[0, 0, 0]);
-        ensure!(Brief::of(bytes).is_some() == absent, "brief: other lists");
+        ensure!(is_some(bytes) == absent, "brief: other lists");
+    }
+    Ok(())
+}
+
+/// A message of version two is decoded as a whole unless its direction is REPLY.
+fn check_brief_direction() -> Check {
+    let mut buf = [0; BUF];
+    for (proc, words) in [(0, &WRITE[..]), (1, &REPLY[..])] {
+        let bytes = message(&mut buf, Version::Two, proc, words)?;
+        for direction in [0, 2] {
+            let mut copy = [0; BUF];
+            let copy = copy.get_mut(..bytes.len()).ok_or("buffer")?;
+            copy.copy_from_slice(bytes);
+            *copy.get_mut(19).ok_or("buffer")? = direction;
+            let brief = Brief::of(Version::Two, copy).is_some();
+            let long = BriefLong::of(Version::Two, copy).is_some();
+            ensure!(!brief && !long, "brief: direction");
+        }
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ struct benchmark {
 	const char *name;
 	enum h_kind_number kind;
 	enum h_invalidate how;
+	bool two;	/* the peer supports version two; the kernel's own module does not */
 };
 
 static const struct benchmark benchmarks[] = {
@@ -27,6 +28,10 @@ static const struct benchmark benchmarks[] = {
 	{ "write_1m_scattered", H_WRITE_1M_SCATTERED, H_INV_OWN },
 	{ "readdir", H_READDIR, H_INV_OWN },
 	{ "long_call", H_LONG_CALL, H_INV_OWN },
+	{ "inline_two", H_INLINE, .two = true },
+	{ "read_4k_two", H_READ_4K, H_INV_OWN, .two = true },
+	{ "write_4k_two", H_WRITE_4K, H_INV_OWN, .two = true },
+	{ "readdir_two", H_READDIR, H_INV_OWN, .two = true },
 };
 
 /* The kinds that the module's server answers. */
@@ -92,17 +97,27 @@ static void run_abandoned(unsigned int count)
 	}
 }
 
-static void run(const char *name, unsigned int count)
+/* Returns the client's benchmark with this name, or NULL. */
+static const struct benchmark *find(const char *name)
 {
 	unsigned int i;
 
+	for (i = 0; i < ARRAY_SIZE(benchmarks); i++)
+		if (!strcmp(name, benchmarks[i].name))
+			return &benchmarks[i];
+	return NULL;
+}
+
+static void run(const char *name, unsigned int count)
+{
+	const struct benchmark *what = find(name);
+
+	if (what)
+		return run_kind(what, count);
 	if (!strcmp(name, "callback"))
 		return run_callbacks(count);
 	if (!strcmp(name, "abandoned"))
 		return run_abandoned(count);
-	for (i = 0; i < ARRAY_SIZE(benchmarks); i++)
-		if (!strcmp(name, benchmarks[i].name))
-			return run_kind(&benchmarks[i], count);
 	u_fail("there is no kind %s", name);
 }
 
@@ -132,9 +147,12 @@ static bool bench_server(const char *name, unsigned int count)
 
 int h_bench(const char *name, unsigned int count)
 {
+	const struct benchmark *what = find(name);
+
 	h_payloads = false;
 	if (bench_server(name, count))
 		return 0;
+	h_answer.two = what && what->two;
 	h_begin();
 	h_connect();
 	if (!strcmp(name, "callback"))

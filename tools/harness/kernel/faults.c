@@ -336,6 +336,50 @@ static void reply_with_foreign_key(void)
 	end_after_reconnecting(second);
 }
 
+/*
+ * A reply claims that more bytes were written to a chunk than the chunk has. The RPC fails, and the
+ * connection stays.
+ */
+static void overclaim(enum h_kind_number kind)
+{
+	const struct h_reply how = { .how = H_INV_OWN, .claimed = 1 << 20 };
+	struct h_rpc *rpc = h_rpc_new(kind);
+	unsigned long before = h_breaches("reply_claim");
+
+	h_rpc_start(rpc, 0);
+	h_answer_call(h_peer_call(rpc->xid), &how);
+	h_live(0);
+	h_expect(rpc->done && rpc->status == -EIO, "the RPC ends with %d", rpc->status);
+	h_expect(h_breaches("reply_claim") == before + 1, "a breach is not counted");
+	h_rpc_free(rpc);
+}
+
+static void overclaimed_in(bool two)
+{
+	struct h_rpc *rpc;
+
+	h_answer.two = two;
+	h_begin();
+	h_connect();
+	rpc = h_rpc_new(H_INLINE);
+	h_rpc_run(rpc, &plain);
+	h_rpc_free(rpc);
+	overclaim(H_READ_4K);
+	overclaim(H_READDIR);
+	h_expect(h_connections == 1, "%u connections were made", h_connections);
+	h_end();
+}
+
+static void overclaimed(void)
+{
+	overclaimed_in(false);
+}
+
+static void overclaimed_two(void)
+{
+	overclaimed_in(true);
+}
+
 const struct h_scenario h_fault_scenarios[] = {
 	{ "reply_while_released", reply_while_released },
 	{ "reply_while_awaited", reply_while_awaited },
@@ -351,5 +395,7 @@ const struct h_scenario h_fault_scenarios[] = {
 	{ "probe_finds_nobody", probe_finds_nobody },
 	{ "version_with_foreign_key", version_with_foreign_key },
 	{ "reply_with_foreign_key", reply_with_foreign_key },
+	{ "overclaimed", overclaimed },
+	{ "overclaimed_two", overclaimed_two },
 	{}
 };

@@ -270,6 +270,7 @@ struct h_reply {
 	u32 credits;	/* 0: h_grant */
 	u32 version;	/* 0: that of the call */
 	u32 shorter;	/* number of bytes by which the payload is shorter */
+	u32 claimed;	/* number of bytes by which a chunk claims to be longer than it is */
 	bool unused;	/* the write chunk is returned unused, and the payload is inline */
 	bool error;	/* RDMA_ERROR, ERR_CHUNK */
 	bool keep;	/* the peer keeps the call, so that it can reply again */

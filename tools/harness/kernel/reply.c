@@ -15,8 +15,8 @@ static void put_header(struct h_writer *out, const struct h_call *call, const st
 		h_put(out, 1);
 }
 
-/* Encodes the segments of a chunk, with the number of bytes written to each. */
-static void put_chunk(struct h_writer *out, const struct h_chunk *chunk, u32 written)
+/* Encodes the segments of a chunk, with the number of bytes written to each, plus `claimed`. */
+static void put_chunk(struct h_writer *out, const struct h_chunk *chunk, u32 written, u32 claimed)
 {
 	unsigned int i;
 
@@ -25,7 +25,7 @@ static void put_chunk(struct h_writer *out, const struct h_chunk *chunk, u32 wri
 		u32 n = min(written, chunk->segments[i].len);
 
 		h_put(out, chunk->segments[i].key);
-		h_put(out, n);
+		h_put(out, n + claimed);
 		h_put(out, chunk->segments[i].addr >> 32);
 		h_put(out, (u32)chunk->segments[i].addr);
 		written -= n;
@@ -94,7 +94,7 @@ static void put_message(struct h_writer *out, const struct h_call *call, const s
 	h_put(out, 0);
 	if (call->write.count) {
 		h_put(out, 1);
-		put_chunk(out, &call->write, chunk ? len : 0);
+		put_chunk(out, &call->write, chunk ? len : 0, how->claimed);
 		if (chunk)
 			push(call, &call->write, payload, len);
 	}
@@ -104,12 +104,12 @@ static void put_message(struct h_writer *out, const struct h_call *call, const s
 		memcpy(out->p + out->len, room, message.len);
 		out->len += message.len;
 	} else if (how->unused) {
-		put_chunk(out, &call->reply, 0);
+		put_chunk(out, &call->reply, 0, how->claimed);
 		memcpy(out->p + out->len, room, message.len);
 		out->len += message.len;
 	} else {
 		push(call, &call->reply, room, message.len);
-		put_chunk(out, &call->reply, message.len);
+		put_chunk(out, &call->reply, message.len, how->claimed);
 	}
 }
 
