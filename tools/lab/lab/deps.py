@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import debian, kernel, paths, settings, toolchain
+from . import debian, emulator, kernel, paths, settings, toolchain
 from .command import logged
 from .errors import LabError
 from .progress import say, step
@@ -113,6 +113,7 @@ def ensure() -> None:
     with paths.locked("deps"):
         install_packages()
         install_venv()
+        emulator.ensure()
         install_bindgen(kernel.source().path)
 
 

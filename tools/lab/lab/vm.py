@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import emulator
 from .agent import Agent, Exit, Monitor
 from .errors import BootError, GuestError
 
@@ -51,7 +52,8 @@ def command_line(spec: Spec) -> list[str]:
     # Five-level paging is off: with it an early interrupt causes a report of KASAN.
     cpu = "max,la57=off" if spec.accel == "tcg" else "host"
     mac = "52:54:00:00:00:" + spec.address.rpartition(".")[2].zfill(2)
-    args = ["qemu-system-x86_64", "-name", spec.name, "-machine", "q35", "-accel", accel]
+    args = emulator.command(plugins="-plugin" in spec.extra)
+    args += ["-name", spec.name, "-machine", "q35", "-accel", accel]
     args += ["-cpu", cpu, "-smp", str(spec.cpus), "-m", str(spec.memory)]
     args += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     args += ["-kernel", str(spec.kernel), "-append", kernel_command_line(spec)]
