@@ -37,7 +37,7 @@ class DebianPair(Pair):
     def _spec(self, name: str, address: str, payload: Path) -> Spec:
         machine = self.setup.kernel
         spec = super()._spec(name, address, payload)
-        return replace(spec, image=machine.root, extra=("-initrd", str(machine.initrd)))
+        return replace(spec, image=machine.root)
 
 
 #: What is installed in the machine: its folder, the release of its kernel, the log.
@@ -45,13 +45,17 @@ Install = Callable[[Path, str, Path], None]
 
 
 @contextmanager
-def machine(directory: Path, install: Install = debian_root.install_package) -> Iterator[Machine]:
+def machine(
+    directory: Path,
+    install: Install = debian_root.install_package,
+    contents: debian_root.Contents = debian_root.PREPARED,
+) -> Iterator[Machine]:
     """Bootstraps the machine or takes it from the cache, installs our package, makes the images."""
     log = paths.log_file("debian-package")
     log.unlink(missing_ok=True)
     directory.mkdir(parents=True, exist_ok=True)
     with paths.locked("debian"):
-        base, release = debian_root.base()
+        base, release = debian_root.base(contents)
         modules = base / "lib/modules" / release
         stock = directory / "stock-rpcrdma.ko"
         stock.write_bytes(initrd.plain(modules / STOCK))
@@ -70,13 +74,15 @@ def machine(directory: Path, install: Install = debian_root.install_package) -> 
 def boot(machine: Machine, directory: Path) -> DebianPair:
     """Boots both guests and starts the server; the client has not loaded our module yet."""
     up = debian_root.HERE / "server-up"
+    disk = ("-initrd", str(machine.initrd))
     setup = Setup(
         kernel=machine,
         client_module=machine.stock_module,
         server_module=machine.stock_module,
         link=settings.link(),
         accel=accel.choose(machine.image),
-        client_extra=("-initrd", str(machine.initrd)),
+        client_extra=disk,
+        server_extra=disk,
         files={"server-up": up, "server-up-nfs": paths.GUEST / "server-up"},
     )
     return DebianPair(setup, directory)

@@ -14,6 +14,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import aptstate, debian, paths
@@ -54,35 +55,54 @@ def numbers(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
-def packages() -> list[str]:
-    """Returns the package names in debian/packages.txt."""
-    lines = (HERE / "packages.txt").read_text().splitlines()
-    return [line for line in map(str.strip, lines) if line and not line.startswith("#")]
+@dataclass(frozen=True)
+class Contents:
+    """What is on a machine before our package comes."""
+
+    #: The file below debian/ that names its packages.
+    listed: str
+    #: The packages of its kernel, without the release.
+    kernel: tuple[str, ...]
+    #: Further packages from the suite of the kernel.
+    further: tuple[str, ...] = ()
+
+    def packages(self) -> list[str]:
+        """Returns the names of the packages of the stable suite."""
+        lines = (HERE / self.listed).read_text().splitlines()
+        return [line for line in map(str.strip, lines) if line and not line.startswith("#")]
+
+    def of_kernel(self, release: str) -> list[str]:
+        """Returns the names of the packages of the kernel's suite."""
+        return [f"linux-{kind}-{release}" for kind in self.kernel] + list(self.further)
 
 
-def base() -> tuple[Path, str]:
+#: All that our package needs. libelf-dev must fit the libelf that the kernel's packages install.
+PREPARED = Contents("packages.txt", ("headers", "modules", "binary-unsigned"), ("libelf-dev",))
+#: A kernel and NFS.
+FRESH = Contents("fresh.txt", ("modules", "binary-unsigned"))
+
+
+def base(contents: Contents = PREPARED) -> tuple[Path, str]:
     """Returns root directory and kernel release of the machine without our package."""
     log = paths.log_file("debian-base")
     log.unlink(missing_ok=True)
     with step("debian machine: asking for its newest kernel", log):
         release, version = newest_kernel(log)
-    text = "\n".join([release, version, *packages()])
+    text = "\n".join([version, *contents.of_kernel(release), *contents.packages()])
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     root = paths.sub("debian") / f"{release}-{key}"
     if not root.exists():
         with step(f"debian machine: bootstrapping {SUITE} with {release}", log):
-            _bootstrap(root, release, log)
+            _bootstrap(root, release, contents, log)
     return root, release
 
 
-def _bootstrap(root: Path, release: str, log: Path) -> None:
+def _bootstrap(root: Path, release: str, contents: Contents, log: Path) -> None:
     """Bootstraps under a temporary name, so that a machine is complete or absent."""
     partial = root.with_name(root.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     mirror = debian.mirror()
-    # libelf-dev must fit the libelf that the kernel's packages install.
-    kinds = ("headers", "modules", "binary-unsigned")
-    words = " ".join([f"linux-{kind}-{release}" for kind in kinds] + ["libelf-dev"])
+    words = " ".join(contents.of_kernel(release))
     install = "DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends"
     hooks = [
         f'chroot "$1" sh -c "{install} -t {KERNELS} {words}"',
@@ -91,7 +111,7 @@ def _bootstrap(root: Path, release: str, log: Path) -> None:
         'chmod 755 "$1/usr/sbin/policy-rc.d"',
     ]
     args = ["mmdebstrap", "--format=directory", "--variant=apt", "--skip=cleanup/apt/lists"]
-    args += ["--include=" + ",".join(packages())]
+    args += ["--include=" + ",".join(contents.packages())]
     args += [f"--customize-hook={hook}" for hook in hooks]
     args += [SUITE, str(partial), *map(str.strip, map(mirror.source_line, (SUITE, KERNELS)))]
     logged(args, log)
@@ -152,13 +172,13 @@ def install_package(merged: Path, release: str, log: Path) -> None:
     changes = next((sources / "build/deb").glob("*.changes"))
     with step("debian machine: lintian, errors only", log):
         fail = ["--fail-on", "error", "--allow-root", f"/root/rpcrdma/build/deb/{changes.name}"]
-        logged([*_inside(merged), "lintian", *fail], log)
+        logged([*inside(merged), "lintian", *fail], log)
     _install(merged, deb, log)
     for line in figures(merged, release):
         say(f"    {line}")
     with step("debian machine: make without the package", log):
         make = ["make", "-C", "/root/rpcrdma", f"KDIR=/lib/modules/{release}/build"]
-        logged([*_inside(merged), *make], log)
+        logged([*inside(merged), *make], log)
 
 
 def upgrade(merged: Path, release: str, log: Path) -> None:
@@ -172,7 +192,7 @@ def upgrade(merged: Path, release: str, log: Path) -> None:
     words = [f"linux-{kind}-{other}" for kind in ("headers", "modules")]
     with step(f"debian machine: apt-get install {' '.join(words)}", log):
         apt = ["apt-get", "install", "-y", "--no-install-recommends", "-t", KERNELS]
-        logged([*_inside(merged), *apt, *words], log)
+        logged([*inside(merged), *apt, *words], log)
 
 
 def version() -> str:
@@ -194,7 +214,7 @@ def raise_version(sources: Path) -> None:
     changelog.write_text(changelog.read_text().replace(f"({old})", f"({new})", 1))
 
 
-def _inside(merged: Path) -> list[str | Path]:
+def inside(merged: Path) -> list[str | Path]:
     """Returns the begin of a command that runs in the machine."""
     return ["chroot", merged, "env", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"]
 
@@ -204,7 +224,7 @@ def _build(merged: Path, log: Path) -> Path:
     folder = merged / "root/rpcrdma/build/deb"
     shutil.rmtree(folder, ignore_errors=True)
     with step("debian machine: building the package", log):
-        logged([*_inside(merged), "make", "-C", "/root/rpcrdma", "deb"], log)
+        logged([*inside(merged), "make", "-C", "/root/rpcrdma", "deb"], log)
     return next(folder.glob("rpcrdma-dkms_*_all.deb"))
 
 
@@ -212,7 +232,7 @@ def _install(merged: Path, deb: Path, log: Path) -> None:
     """Installs a package, or upgrades to it."""
     with step(f"debian machine: apt-get install {deb.name} ({deb.stat().st_size} bytes)", log):
         apt = ["apt-get", "install", "-y", "--no-install-recommends"]
-        logged([*_inside(merged), *apt, f"/root/rpcrdma/build/deb/{deb.name}"], log)
+        logged([*inside(merged), *apt, f"/root/rpcrdma/build/deb/{deb.name}"], log)
 
 
 def figures(merged: Path, release: str) -> list[str]:

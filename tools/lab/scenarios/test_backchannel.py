@@ -39,7 +39,7 @@ def _take(pair: Pair, count: int, least: int = 1) -> None:
     processes would take longer.
     """
     reading = f"cd {MOUNT_POINT}/d && seq -f f%.0f 0 {count - 1} | xargs cat"
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 100 * pair.setup.patience
     while True:
         pair.client.sh(reading, timeout=300)
         granted = _delegations(pair)
@@ -127,7 +127,7 @@ def test_many_recalls(pair: Pair, counters: Counters, count: int) -> None:
     _take(pair, count, count * 9 // 10)
     writer = pair.client.vm.start(f"python3 /lab/verify.py write names {MOUNT_POINT}/other")
     # The last file waits for all the files before it.
-    assert _conflict(pair, count, 300) < 40
+    assert _conflict(pair, count, 300) < 40 * pair.setup.patience
     done = pair.client.vm.agent.wait(writer, 300)
     assert done.status == 0, done.stderr.decode()
     pair.server.sh("python3 /lab/verify.py check names /srv/export/other", timeout=300)
@@ -164,7 +164,7 @@ def test_recall_at_full_credit(pair: Pair) -> None:
     deadline = time.monotonic() + 30 * pair.setup.patience
     while int(pair.client.sh(TASKS)) < 100:
         assert time.monotonic() < deadline, "the client has too few calls in flight"
-    assert _conflict(pair, 1, 100) < 2 * PROMPT
+    assert _conflict(pair, 1, 100) < 2 * PROMPT * pair.setup.patience
     assert int(pair.client.sh(TASKS)) > 100
     pair.client.sh("pkill -x fio; pkill -x sleep")
     for process in (load, holder):

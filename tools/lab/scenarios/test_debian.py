@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import debian_pair, debian_root, mountstats, splat
-from lab.pair import MOUNT_POINT, Pair
+from lab import debian_pair, debian_readme, debian_root, mountstats, splat
+from lab.pair import MOUNT_POINT, Guest, Pair
 
 pytestmark = [
     pytest.mark.full,
@@ -36,6 +36,18 @@ def upgraded_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     directory = tmp_path_factory.mktemp("upgraded")
     with (
         debian_pair.machine(directory, debian_root.upgrade) as machine,
+        debian_pair.boot(machine, directory) as pair,
+    ):
+        yield pair
+
+
+@pytest.fixture
+def readme_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Two guests of a machine on which the README's commands were run, and nothing else."""
+    directory = tmp_path_factory.mktemp("readme")
+    install, fresh = debian_readme.install, debian_root.FRESH
+    with (
+        debian_pair.machine(directory, install, fresh) as machine,
         debian_pair.boot(machine, directory) as pair,
     ):
         yield pair
@@ -89,6 +101,13 @@ def follow(pair: Pair, said: str) -> None:
     assert steps[-1].startswith("modprobe -r rpcrdma"), said
     for command in steps:
         patiently(pair, command)
+
+
+def follow_readme(guest: Guest, role: str) -> None:
+    """Runs the commands of the README that need the kernel, in root's usual path."""
+    path = "export PATH=/usr/local/sbin:/usr/local/bin:$PATH"
+    for command in debian_readme.using(role):
+        print(f"# {command}\n{guest.sh(f'{path}; {command}', timeout=300)}")
 
 
 def test_install_mount_reload_remove(stock_pair: Pair) -> None:
@@ -151,3 +170,21 @@ def test_upgrades(upgraded_pair: Pair) -> None:
     assert client.read("/sys/module/rpcrdma/version").strip() == number
     exchange(pair, "sizes")
     pair.umount()
+
+
+def test_readme(readme_pair: Pair) -> None:
+    """On a fresh machine the README's commands end with a server and a mount that work."""
+    pair, server, client = readme_pair, readme_pair.server, readme_pair.client
+    assert debian_readme.building("client") == debian_readme.building("server")
+    # The lab's server has the kernel's own module.
+    assert "O" not in server.read("/sys/module/rpcrdma/taint")
+    follow_readme(server, "server")
+    assert "O" in server.read("/sys/module/rpcrdma/taint")
+    assert "rdma 20049" in server.read("/proc/fs/nfsd/portlist")
+    # The README's mount is at /mnt; so is the directory of the lab's mounts.
+    follow_readme(client, "client")
+    assert is_ours(pair)
+    assert "proto=rdma" in client.sh("findmnt -no OPTIONS /mnt")
+    client.sh("echo as the README says > /mnt/proof && sync")
+    assert server.read("/srv/export/proof") == "as the README says\n"
+    client.sh("umount /mnt")
