@@ -45,7 +45,6 @@ def test_workqueue_of_the_core(pair: Pair) -> None:
     assert pair.client.run(f"test -e {FILES}").status
 
 
-@pytest.mark.full
 @needs_ours
 @pytest.mark.debug_kernel
 def test_workqueue_of_our_own(pair: Pair) -> None:

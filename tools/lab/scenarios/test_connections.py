@@ -44,7 +44,6 @@ def test_line_of_a_client(pair: Pair, counters: Counters) -> None:
     _eventually(pair.client, 0)
 
 
-@pytest.mark.full
 def test_calls_under_way_are_counted(pair: Pair) -> None:
     """While many WRITEs are under way, a line shows calls with read chunks and their regions."""
     pair.mount("4.2")

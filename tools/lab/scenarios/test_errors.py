@@ -45,7 +45,6 @@ def test_no_route(pair: Pair) -> None:
     _still_usable(pair)
 
 
-@pytest.mark.full
 def test_absent_host(pair: Pair) -> None:
     """Mounting from an absent host is a protocol error, as with the stock module."""
     assert "Protocol error" in _fail_to_mount(pair, "10.0.0.99", limit=12)

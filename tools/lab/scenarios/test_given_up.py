@@ -192,7 +192,7 @@ def _empty_for_the_server(pair: Pair) -> None:
         pytest.param("3", "inline", marks=full),
         pytest.param("4.2", "inline", marks=full),
         pytest.param("3", "chunks", marks=[full, pytest.mark.needs_ours]),
-        pytest.param("4.2", "chunks", marks=[full, pytest.mark.needs_ours]),
+        pytest.param("4.2", "chunks", marks=pytest.mark.needs_ours),
     ],
 )
 def test_killed(pair: Pair, version: str, kind: str) -> None:

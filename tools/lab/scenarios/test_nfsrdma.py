@@ -95,7 +95,6 @@ def test_doctor_without_the_module(tools: Pair) -> None:
         tools.load()
 
 
-@pytest.mark.full
 def test_doctor_on_the_way_to_a_server(tools: Pair) -> None:
     """Names, routes and neighbours that do not lead to a server."""
     tools.client.sh("ip link add nowhere0 type dummy && ip link set nowhere0 up")
@@ -138,7 +137,6 @@ def test_doctor_sees_settings(tools: Pair, tunables: Tunables) -> None:
     assert "setting-low" not in doctor(tools.client)
 
 
-@pytest.mark.full
 def test_doctor_sees_a_server_that_refuses(tools: Pair) -> None:
     """On the client connections are refused; on the server nothing listens; the command helps."""
     tools.mount("4.2")
@@ -261,7 +259,6 @@ def _served(pair: Pair, command: str) -> list[str]:
     return told.split("\nnfsd")
 
 
-@pytest.mark.full
 @pytest.mark.server
 def test_trace_on_the_server(tools: Pair) -> None:
     """A WRITE and a READ are told as the server sees them, with their chunks."""
@@ -291,7 +288,6 @@ def _busy(path: str) -> str:
     return f"touch /run/busy; (while [ -e /run/busy ]; do {read}; done) > /dev/null 2>&1 &"
 
 
-@pytest.mark.full
 def test_top(tools: Pair) -> None:
     """Rates and latencies of READs are shown, by operation and form."""
     with _file(tools) as path:
@@ -382,7 +378,6 @@ def test_top_in_a_terminal(tools: Pair) -> None:
     tools.umount()
 
 
-@pytest.mark.full
 def test_ended_by_a_signal(tools: Pair) -> None:
     """No trace instance goes on recording: the command removes its own, or that of a killed one."""
     client = tools.client
@@ -413,7 +408,6 @@ def test_report(tools: Pair) -> None:
     assert recording["connections"][0]["connections"][0]["peer"] == SERVER
 
 
-@pytest.mark.full
 def test_commands_say_what_is_missing(tools: Pair) -> None:
     """Without the module each subcommand ends with a line that says so."""
     tools.unload()

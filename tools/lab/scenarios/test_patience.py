@@ -19,8 +19,7 @@ def _prepare(pair: Pair) -> None:
     pair.server.sh("rm -rf /srv/export/*; head -c 65536 /dev/urandom > /srv/export/f")
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("version", ["3", "4.2"])
+@pytest.mark.parametrize("version", ["3", pytest.param("4.2", marks=pytest.mark.full)])
 def test_soft_mount(pair: Pair, relay: Relay, version: str) -> None:
     """A soft mount gives up after timeo * (retrans + 1), and works again when the link does."""
     _prepare(pair)

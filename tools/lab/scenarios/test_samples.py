@@ -32,7 +32,6 @@ def test_rdma_ping(lab: Lab, pair: Pair) -> None:
     assert results.suites == declared
 
 
-@pytest.mark.full
 @pytest.mark.needs_ours
 @pytest.mark.by_the_clock
 @pytest.mark.debug_kernel
@@ -197,7 +196,6 @@ def _bpftrace(guest: Guest, name: str) -> str:
     return guest.sh(f"{BPFTRACE} {script} -c '{READ}' 2>&1", timeout=240)
 
 
-@pytest.mark.full
 @pytest.mark.plain_only
 def test_scripts(pair: Pair) -> None:
     """The tracing scripts describe the calls of a command, with either module."""

@@ -39,7 +39,6 @@ def _sum(guest: Guest, path: str) -> str:
     return guest.sh(f"{FORGET}; sha256sum {path}", timeout=120).split()[0]
 
 
-@pytest.mark.full
 def test_client(pair: Pair) -> None:
     """Only mounts by RDMA are unmounted; one over TCP stays, and each module reads the file."""
     pair.server.sh("rm -rf /srv/export/*")

@@ -95,8 +95,7 @@ def test_thresholds_of_a_connection(pair: Pair, tunables: Tunables) -> None:
     assert _thresholds(pair) == (4096, 4096)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("slots", [4, 300])
+@pytest.mark.parametrize("slots", [4, pytest.param(300, marks=pytest.mark.full)])
 def test_slots(pair: Pair, tunables: Tunables, slots: int) -> None:
     """A new transport has the number of slots that is set when it is made, and works with them."""
     tunables.set(rdma_slot_table_entries=slots)
