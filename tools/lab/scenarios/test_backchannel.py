@@ -149,6 +149,8 @@ SLOTS = "/sys/module/nfs/parameters/max_session_slots"
 TASKS = "cat /sys/kernel/debug/sunrpc/rpc_clnt/*/tasks | wc -l"
 
 
+# On the debug kernel the client does not get a hundred calls in flight within two minutes.
+@pytest.mark.plain_only
 @pytest.mark.both_roles
 @pytest.mark.server_long
 @pytest.mark.full
