@@ -60,8 +60,8 @@ module! {
     alias: ["xprtrdma", "svcrdma", "rpcrdma6"],
     params: {
         completion_workqueue: bool {
-            default: false,
-            description: "Handle completions on rpcrdma_completion, not ib-comp-wq (default: no)",
+            default: true,
+            description: "Handle replies on rpcrdma_completion, not on ib-comp-wq (default: yes)",
         },
     },
 }

@@ -12,6 +12,7 @@ use crate::conn::traced;
 use crate::observe::trace::{self, WcStatus};
 use crate::proto::backward::{is_call, is_rpc_call, CREDITS};
 use crate::proto::session::Output;
+use crate::rdma::cq::Workers;
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::{Tag, WcError};
 use crate::sunrpc::xprt::XprtHandle;
@@ -21,6 +22,8 @@ impl Role for Requester {
     type Owner = XprtHandle<Client>;
 
     const CONTROL: Tag = tags::CONTROL_TAG;
+    /// SUNRPC goes on with an RPC on `rpciod`, whose workers are the same.
+    const WORKERS: Workers = Workers::Shared;
 
     fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>, now: Now) {
         let bytes = msg.bytes();

@@ -205,7 +205,7 @@ pub(crate) fn queue_pair<R: Role>(
     (tags, receive_size): (u32, usize),
     shared: Arc<ConnOf<R>>,
 ) -> Result<QpOf<R>> {
-    let cq = Cq::new(pd, queues.send_wr + queues.receives_max)?;
+    let cq = Cq::new(pd, queues.send_wr + queues.receives_max, R::WORKERS)?;
     let config = QpConfig {
         send_wr: queues.send_wr,
         recv_wr: queues.receives,

@@ -8,6 +8,7 @@ use super::shared::Shared;
 use super::traced;
 use crate::observe::trace;
 use crate::proto::session::Output;
+use crate::rdma::cq::Workers;
 use crate::rdma::qp::{Qp, Tag, WcError};
 use crate::rdma::recv::Received;
 use crate::wire::Direction;
@@ -22,6 +23,9 @@ pub(crate) trait Role: Sized + Send + Sync + 'static {
 
     /// The tag of the session's messages.
     const CONTROL: Tag;
+
+    /// Who handles the completions.
+    const WORKERS: Workers;
 
     /// Whether this role answers connection requests. The peer's first message then means that the
     /// peer regards the connection as established.

@@ -18,14 +18,21 @@ pub(crate) const DRAIN_ENTRIES: u32 = 3;
 /// The type of a completion handler, as `ib_core` calls it.
 pub(super) type Done = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
 
+/// Whose workers poll a completion queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Workers {
+    /// Those of `ib_core`'s workqueue. They have high priority (`WQ_HIGHPRI`), run on the processor
+    /// of the completion's interrupt, and run no work of ordinary workqueues.
+    Core,
+    /// Those of our own workqueue, if the [`Registration`](super::device::Registration) has one;
+    /// otherwise [`Workers::Core`]. They are shared with other unbound workqueues, so the worker
+    /// that handles a completion can also run the work that the completion queues there, unless an
+    /// idle worker starts it first.
+    Shared,
+}
+
 /// A completion queue that a worker polls (`IB_POLL_WORKQUEUE`), so that completions are handled in
-/// process context, one after the other.
-///
-/// The workqueue has `WQ_MEM_RECLAIM`. It is the one of `ib_core`, or one of our own if the
-/// [`Registration`](super::device::Registration) was made so. Workers of `ib_core`'s workqueue have
-/// high priority (`WQ_HIGHPRI`), and do not run work of ordinary workqueues. Workers of our own are
-/// shared with other unbound workqueues, so the worker that handles a completion can also run the
-/// work that the completion queues there, unless an idle worker starts it first.
+/// process context, one after the other. Either workqueue has `WQ_MEM_RECLAIM`.
 ///
 /// # Invariants
 ///
@@ -48,13 +55,13 @@ impl Cq {
     /// context, may sleep.
     ///
     /// `entries` is the number of work requests on the queues that complete here. What draining
-    /// needs is added.
+    /// needs is added. `workers` handle the completions.
     ///
     /// # Errors
     ///
     /// `EINVAL` if the device has no queue of that length; `ENOMEM`, or another error of the
     /// driver.
-    pub(crate) fn new(pd: &Arc<Pd>, entries: u32) -> Result<Self> {
+    pub(crate) fn new(pd: &Arc<Pd>, entries: u32, workers: Workers) -> Result<Self> {
         let all = entries.checked_add(DRAIN_ENTRIES).ok_or(EINVAL)?;
         // SAFETY: By the invariant of `Pd` the device exists. The name is static, and the context
         // may be null.
@@ -70,7 +77,8 @@ impl Cq {
             )
         };
         let cq = NonNull::new(from_err_ptr(cq)?).ok_or(ENOMEM)?;
-        if let Some(queue) = pd.completions() {
+        let own = pd.completions().filter(|_| workers == Workers::Shared);
+        if let Some(queue) = own {
             // SAFETY: The completion queue was allocated just now, and nothing completes on it yet.
             // `ib_core` reads this field each time that it queues the worker, until the completion
             // queue has been freed. `pd` lives longer, and keeps the workqueue.

@@ -19,6 +19,7 @@ use crate::observe::stats::RequesterBreach;
 use crate::observe::trace;
 use crate::proto::conn::Event;
 use crate::proto::session::Output;
+use crate::rdma::cq::Workers;
 use crate::rdma::qp::{Tag, WcError};
 use crate::wire::Direction;
 
@@ -28,6 +29,8 @@ impl Role for Responder {
     const HOLDS: bool = true;
     const ANSWERS: bool = true;
     const CONTROL: Tag = CONTROL;
+    /// A thread of nfsd goes on with a call, so other workers would be woken for nothing.
+    const WORKERS: Workers = Workers::Core;
 
     fn established(conn: &Conn) {
         conn.role().lifecycle.on(Event::Message);

@@ -8,7 +8,7 @@ use kernel::time::msecs_to_jiffies;
 
 use super::{block, wire};
 use crate::rdma::cm::{CmEvent, CmHandler, CmId};
-use crate::rdma::cq::Cq;
+use crate::rdma::cq::{Cq, Workers};
 use crate::rdma::device::{Registration, Removal};
 use crate::rdma::mr::{Kind, Mr, MrPool};
 use crate::rdma::pd::Pd;
@@ -305,7 +305,7 @@ impl End {
     ) -> Result<Self> {
         let device = cm.device().ok_or(ENODEV)?;
         let pd = Pd::new(devices.lease(&device, removal)?, None)?;
-        let cq = Cq::new(&pd, CONFIG.send_wr + CONFIG.recv_max)?;
+        let cq = Cq::new(&pd, CONFIG.send_wr + CONFIG.recv_max, Workers::Shared)?;
         let outcome = Outcome::new()?;
         let qp = Qp::new(&cm, &pd, cq, &CONFIG, outcome.clone())?;
         qp.post_receives()?;
@@ -329,7 +329,7 @@ impl End {
     /// registered.
     pub(crate) fn second_queue_pair(self) -> Result {
         drop(self.qp);
-        let cq = Cq::new(&self.pd, CONFIG.send_wr + CONFIG.recv_max)?;
+        let cq = Cq::new(&self.pd, CONFIG.send_wr + CONFIG.recv_max, Workers::Core)?;
         match Qp::new(&self.cm, &self.pd, cq, &CONFIG, self.outcome) {
             Err(EBUSY) => Ok(()),
             Err(error) => Err(error),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Where completions are handled: on which of the device's vectors, and in which workqueue.
 
-The workqueue is that of ib_core, or one of the module's own by parameter.
+The workqueue is one of the module's own, or that of ib_core by parameter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
 from lab.tracing import recording
 
-QUEUE = "rpcrdma_completion"
+QUEUE, CORE = "rpcrdma_completion", "ib-comp-wq"
 FILES = f"/sys/devices/virtual/workqueue/{QUEUE}"
 #: Files of the workqueue, and the values that are written to them.
 TUNED = (("nice", "-20"), ("nice", "19"), ("cpumask", "1"))
@@ -24,43 +24,54 @@ KILOBYTES = 256
 needs_ours = pytest.mark.needs_ours
 
 
-def _queues_used(pair: Pair) -> set[str]:
-    """Moves data both ways, compares it, and returns the workqueues that handled completions."""
-    client = pair.client
-    with recording(client, ["workqueue:workqueue_queue_work"]) as trace:
+def _queues_used(pair: Pair) -> list[set[str]]:
+    """Moves data both ways, and compares it.
+
+    Returns the workqueues that handled completions, on the client and on the server.
+    """
+    client, event = pair.client, ["workqueue:workqueue_queue_work"]
+    with recording(client, event) as here, recording(pair.server, event) as there:
         client.sh(f"head -c {KILOBYTES}K /dev/urandom > /tmp/data")
         client.sh(f"dd if=/tmp/data of={MOUNT_POINT}/data bs=4k oflag=direct")
         client.sh(f"dd if={MOUNT_POINT}/data bs=4k iflag=direct | cmp - /tmp/data")
-    texts = [event.text for event in trace.events()]
-    found = [re.search(r"function=ib_cq_poll_work workqueue=(\S+)", text) for text in texts]
+    return [_named([event.text for event in trace.events()]) for trace in (here, there)]
+
+
+def _named(events: list[str]) -> set[str]:
+    found = [re.search(r"function=ib_cq_poll_work workqueue=(\S+)", text) for text in events]
     return {match[1] for match in found if match}
-
-
-@needs_ours
-def test_workqueue_of_the_core(pair: Pair) -> None:
-    """By default the workqueue of ib_core handles completions."""
-    pair.mount("4.2")
-    assert _queues_used(pair) == {"ib-comp-wq"}
-    pair.umount()
-    assert pair.client.run(f"test -e {FILES}").status
 
 
 @needs_ours
 @pytest.mark.debug_kernel
 def test_workqueue_of_our_own(pair: Pair) -> None:
-    """With completion_workqueue=1 the module's own workqueue handles them, however it is tuned."""
-    pair.unload()
-    pair.load("completion_workqueue=1")
+    """By default the module's own workqueue handles a client's completions, however it is tuned.
+
+    Those of a server are handled by the workqueue of ib_core, with either module.
+    """
     pair.mount("4.2")
-    assert _queues_used(pair) == {QUEUE}
+    assert _queues_used(pair) == [{QUEUE}, {CORE}]
     for name, value in TUNED:
         default = pair.client.read(f"{FILES}/{name}").strip()
         pair.client.sh(f"echo {value} > {FILES}/{name}")
-        assert _queues_used(pair) == {QUEUE}
+        assert _queues_used(pair) == [{QUEUE}, {CORE}]
         pair.client.sh(f"echo {default} > {FILES}/{name}")
     pair.umount()
     pair.unload()
     assert pair.client.run(f"test -e {FILES}").status
+    pair.load()
+
+
+@needs_ours
+def test_workqueue_of_the_core(pair: Pair) -> None:
+    """With completion_workqueue=N the workqueue of ib_core handles them."""
+    pair.unload()
+    pair.load("completion_workqueue=N")
+    pair.mount("4.2")
+    assert _queues_used(pair) == [{CORE}, {CORE}]
+    pair.umount()
+    assert pair.client.run(f"test -e {FILES}").status
+    pair.unload()
     pair.load()
 
 
