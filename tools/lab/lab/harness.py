@@ -12,7 +12,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import accel, capture, gdb, hostile, module, settings, splat, terminal, wirecheck
+from . import accel, capture, crowd, gdb, hostile, module, settings, splat, terminal, wirecheck
 from .errors import LabError
 from .kernel import Kernel
 from .pair import CLIENT_ADDRESSES, Guest, Pair, Setup
@@ -139,6 +139,7 @@ class Lab:
                 "lab_slow.ko": self.provoker.with_name("lab_slow.ko"),
                 "lab_sleepy.ko": self.provoker.with_name("lab_sleepy.ko"),
                 "hostile": hostile.build(),
+                "crowd": crowd.build(),
                 **self._sample_files(),
             },
             cpus=options.cpus or settings.cpus(self.kernel.flavour),

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from lab import paths
+from lab import crowd, paths
 from lab.bench import goals, server
 from lab.bench.figures import MODULES, Figure, Figures
 from lab.bench.server import bulk, connections, functions, libraries
@@ -128,10 +128,10 @@ def test_place_of_pages_in_bulk() -> None:
 
 
 def test_answer_to_a_crowd() -> None:
-    assert connections.answered("established 48 refused 0 seconds 0.2500\n", 48) == 0.25
+    assert crowd.answered("established 48 refused 0 seconds 0.2500\n", 48) == 0.25
     for text in ("established 47 refused 1 seconds 0.25", "fatal rdma_connect: x", ""):
         with pytest.raises(GuestError):
-            connections.answered(text, 48)
+            crowd.answered(text, 48)
 
 
 def test_queues_of_the_device() -> None:

@@ -7,84 +7,19 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
-from ... import paths
-from ...command import capture
-from ...errors import GuestError
+from ...crowd import crowd, queue_pairs
 from ...memory import PAGE_KILOBYTES, free_kilobytes
-from ...pair import MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
+from ...pair import MOUNT_POINT, Guest, Pair
 from ..figures import Figures
 from .turns import mounted
 
 PAYLOADS = (256 << 10, 1 << 20, 4 << 20)
 IDLE, CROWD = 16, 48
-_OUTPUT = "/run/crowd.log"
+#: Seconds within which the program that looks must end.
 _PATIENCE = 60.0
 #: Seconds of the measurement without a crowd.
 _QUIET = 3.0
-
-
-def build() -> Path:
-    """Compiles the program that makes many connections into the cache."""
-    source = paths.LAB / "crowd/crowd.c"
-    target = paths.sub("tools") / "crowd"
-    with paths.locked("crowd"):
-        if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
-            flags = ("-O2", "-Wall", "-Wextra", "-Werror")
-            capture(["gcc", *flags, "-o", target, source, "-libverbs", "-lrdmacm"])
-    return target
-
-
-@contextmanager
-def crowd(pair: Pair, count: int) -> Iterator[float]:
-    """Keeps connections open inside the block; yields the seconds until all were established.
-
-    # Errors
-    `GuestError` if the server refused a connection.
-    """
-    before = queue_pairs(pair.server)
-    command = f"exec /lab/crowd {SERVER_ADDRESS} {count} > {_OUTPUT}"
-    pid = pair.client.vm.start(command)
-    try:
-        yield _established(pair, pid, count)
-    finally:
-        pair.client.run("pkill -x crowd")
-        _await_queue_pairs(pair.server, before)
-
-
-def _established(pair: Pair, pid: int, count: int) -> float:
-    deadline = time.monotonic() + _PATIENCE
-    while not (text := pair.client.run(f"cat {_OUTPUT}").stdout.decode()):
-        if pair.client.vm.agent.poll(pid) or time.monotonic() > deadline:
-            raise GuestError(f"{count} connections were not answered in {_PATIENCE:.0f} s")
-        time.sleep(0.1)
-    return answered(text, count)
-
-
-def answered(text: str, count: int) -> float:
-    """Returns the seconds that `crowd` has printed.
-
-    # Errors
-    `GuestError` if not all connections were established.
-    """
-    found = re.match(r"established (\d+) refused 0 seconds ([\d.]+)$", text.strip())
-    if not found or int(found[1]) != count:
-        raise GuestError(f"crowd: {text.strip()} instead of {count} connections")
-    return float(found[2])
-
-
-def queue_pairs(guest: Guest) -> int:
-    """Returns the number of a guest's queue pairs that serve connections."""
-    return guest.sh("rdma resource show qp").count(" type RC ")
-
-
-def _await_queue_pairs(guest: Guest, count: int) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while (left := queue_pairs(guest)) > count:
-        if time.monotonic() > deadline:
-            raise GuestError(f"{left} queue pairs are left instead of {count}")
-        time.sleep(0.2)
 
 
 def device_kilobytes(vmallocinfo: str) -> int:
