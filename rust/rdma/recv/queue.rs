@@ -295,17 +295,31 @@ impl RecvQueue {
     }
 
     /// Adds a slot of this queue, which its [`Received`](super::Received) or
-    /// [`Held`](super::Held) gives up, to the idle Receives. Posts these if they are a batch and
-    /// the queue is open. If the driver refuses them, the queue pair counts as broken.
+    /// [`Held`](super::Held) gives up, to the idle Receives. Posts these if they are a batch, or
+    /// the last smaller buffer was exchanged, and the queue is open. If the driver refuses them,
+    /// the queue pair counts as broken.
     #[inline]
     pub(super) fn recycle(&self, slot: &mut Slot) {
         let mut idle = self.idle.lock();
         if !idle.larger.is_empty() {
-            self.exchange(&mut idle, slot);
+            return self.recycle_exchanged(&mut idle, slot);
         }
         idle.add(slot);
         if idle.count >= self.shape.batch && idle.open {
             self.post_batch(&mut idle);
+        }
+    }
+
+    /// Implements [`Self::recycle`] while some Receives have smaller buffers. When none has one any
+    /// more, the idle Receives are posted even if they are no batch: from now on the completion
+    /// worker gathers a batch of its own.
+    #[cold]
+    fn recycle_exchanged(&self, idle: &mut Idle, slot: &mut Slot) {
+        self.exchange(idle, slot);
+        idle.add(slot);
+        let complete = idle.count >= self.shape.batch || idle.larger.is_empty();
+        if complete && idle.open {
+            self.post_batch(idle);
         }
     }
 
@@ -361,7 +375,6 @@ impl RecvQueue {
     }
 
     /// Gives a slot a larger buffer, if its own is too small.
-    #[cold]
     fn exchange(&self, idle: &mut Idle, slot: &mut Slot) {
         if slot.buffer.len() >= idle.size {
             return;

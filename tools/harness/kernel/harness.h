@@ -179,6 +179,7 @@ struct h_qp {
 	struct list_head rq;		/* Receives without a message */
 	struct list_head arrived;	/* Receives with a message; completion not yet delivered */
 	unsigned int sq_len, rq_len;
+	unsigned int rq_most;		/* the largest number that rq_len has had */
 	struct ib_qp_cap cap;
 	void (*event_handler)(struct ib_event *event, void *context);
 	bool drained, destroyed, broken;

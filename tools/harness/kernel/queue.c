@@ -247,6 +247,7 @@ int h_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct ib_r
 		mine->status = qp->broken ? IB_WC_WR_FLUSH_ERR : IB_WC_SUCCESS;
 		list_add_tail(&mine->list, qp->broken ? &qp->arrived : &qp->rq);
 		check_posting(qp, ++qp->rq_len, qp->cap.max_recv_wr);
+		qp->rq_most = max(qp->rq_most, qp->rq_len);
 	}
 	return 0;
 }
