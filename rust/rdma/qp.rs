@@ -254,9 +254,9 @@ impl<C: Completions> Qp<C> {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if an earlier call has not come to its end, or Receives are being added;
-    /// `ENOTCONN` after draining; `EINVAL` for a size that does not fit a work request; `ENOMEM`;
-    /// `EIO` if the device cannot map the memory. Nothing has changed then.
+    /// `EBUSY` if an earlier call has not come to its end, or [`Self::add_receives`] has changed
+    /// their number meanwhile; `ENOTCONN` after draining; `EINVAL` for a size that does not fit a
+    /// work request; `ENOMEM`; `EIO` if the device cannot map the memory. Nothing has changed then.
     pub(crate) fn enlarge_receives(&self, size: usize) -> Result<u32> {
         let _scope = NoIo::enter();
         self.recv_queue().enlarge(size)

@@ -40,7 +40,8 @@ pub(in super::super) struct Shape {
 /// - The slots of `idle`'s groups are neither moved nor dropped before this value is. The queue
 ///   pair keeps this value until it was destroyed, so no slot is posted then.
 /// - No slot has a buffer of more than `idle.size` bytes. While `idle.larger` is empty, every slot
-///   has a buffer of that size; else it has one buffer for each slot whose own is smaller.
+///   has a buffer of that size; else it has one buffer for each slot whose own is smaller. Slots
+///   that [`Self::grow`] is making count, if it makes smaller buffers.
 /// - A slot is in `idle`'s chain or in `worker`'s, or posted, or belongs to one
 ///   [`Received`](super::Received) or [`Held`](super::Held).
 /// - Only the completion worker accesses `worker`.
@@ -103,7 +104,8 @@ struct Idle {
     total: u32,
     /// Size of the buffers that new Receives have, in bytes. No Receive has a larger one.
     size: usize,
-    /// Buffers of `size` bytes, one for each Receive whose buffer is smaller.
+    /// Buffers of `size` bytes, one for each Receive that has a smaller one, or is being made with
+    /// a smaller one.
     larger: KVVec<StoredBox<Buffer>>,
     /// Whether Receives may be posted.
     open: bool,
@@ -204,20 +206,46 @@ impl RecvQueue {
         let n = indices.end - indices.start;
         let made = Group::new(&self.pd, indices, size, self.done);
         let mut idle = self.idle.lock();
-        match made {
-            Ok(group) if size == idle.size => idle.adopt(group),
-            // The queue was enlarged meanwhile, and has no larger buffers for these Receives.
-            unused => {
-                idle.total -= n;
-                drop(idle);
-                return unused.map(|_| 0);
+        // If the queue was enlarged meanwhile, there is a larger buffer for each of these Receives.
+        let grown = match made {
+            Ok(group) => {
+                self.adopt(&mut idle, group);
+                Ok(n)
             }
-        }
+            Err(error) => {
+                self.forgo(&mut idle, n, size);
+                Err(error)
+            }
+        };
+        // After an error as well: the Receives that were not made may have been the last smaller
+        // ones.
         let posted = idle.post();
         if posted.is_err() && idle.open {
             self.progress.set_fatal();
         }
-        posted.map(|()| n)
+        posted.and(grown)
+    }
+
+    /// Adds the slots of a new group, with larger buffers if theirs are too small by now.
+    fn adopt(&self, idle: &mut Idle, mut group: StoredBox<Group>) {
+        if !idle.larger.is_empty() {
+            for slot in group.slots() {
+                self.exchange(idle, slot);
+            }
+        }
+        idle.adopt(group);
+    }
+
+    /// Gives up `n` slots that were counted and could not be made, with buffers of `size` bytes. If
+    /// the queue was enlarged meanwhile, it gives up their larger buffers, too.
+    fn forgo(&self, idle: &mut Idle, n: u32, size: usize) {
+        idle.total -= n;
+        if size != idle.size {
+            // CAST: `usize` has at least 32 bits.
+            let left = idle.larger.len().saturating_sub(n as usize);
+            idle.larger.truncate(left);
+            self.count_smaller(idle);
+        }
     }
 
     /// Gives every Receive a buffer of `size` bytes, unless it has one: new Receives at once, and
@@ -225,9 +253,9 @@ impl RecvQueue {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if an earlier call has not come to its end; `ENOTCONN` if the queue is not open;
-    /// `EINVAL` for a size that does not fit a work request; `ENOMEM`; `EIO` if the device cannot
-    /// map the memory. Nothing has changed then.
+    /// `EBUSY` if an earlier call has not come to its end, or the number of Receives has changed
+    /// meanwhile; `ENOTCONN` if the queue is not open; `EINVAL` for a size that does not fit a work
+    /// request; `ENOMEM`; `EIO` if the device cannot map the memory. Nothing has changed then.
     pub(in super::super) fn enlarge(&self, size: usize) -> Result<u32> {
         let count = self.idle.lock().receives_below(size)?;
         let mut made = KVVec::with_capacity(count, GFP_KERNEL)?;
@@ -236,7 +264,7 @@ impl RecvQueue {
             made.push(buffer, GFP_KERNEL)?;
         }
         let mut idle = self.idle.lock();
-        // Receives may have been added, or another task may have enlarged the queue.
+        // Receives may have been added or given up, or another task may have enlarged the queue.
         if idle.receives_below(size)? != count {
             return Err(EBUSY);
         }
