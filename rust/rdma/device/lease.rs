@@ -9,6 +9,7 @@ use kernel::sync::{new_mutex, Arc, Completion, Mutex};
 
 use super::Device;
 use crate::raw as bindings;
+use crate::rdma::noio::NoIo;
 use crate::work::Queue;
 
 /// The handler of a device's removal.
@@ -91,6 +92,9 @@ impl Entry {
     ///
     /// `ENETUNREACH` if the device is being removed; `ENOMEM`.
     pub(super) fn lease(self: Arc<Self>, removal: Arc<dyn Removal>) -> Result<Lease> {
+        // Connecting takes this lock, and a file system may wait for a connection, so an allocation
+        // under the lock must not start I/O.
+        let _scope = NoIo::enter();
         let mut leases = self.leases.lock();
         if leases.removing {
             return Err(ENETUNREACH);

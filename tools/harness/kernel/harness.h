@@ -65,6 +65,9 @@ bool h_run_work(void);
 void h_pass(unsigned int ms);
 void h_work_init(void);
 
+/* --- lock.c --- */
+bool h_holds_mutex(void);	/* whether this thread holds one */
+
 /* --- misc.c --- */
 int h_module_references(void);
 /* The number of slots of a transport; 0: the module's default. */

@@ -81,6 +81,32 @@ struct waiter {
 };
 
 static LIST_HEAD(waiters);
+/* The mutexes that are held; some entries are empty. */
+static struct mutex *held[32];
+
+/* Replaces an entry, which exists. */
+static void note(struct mutex *old, struct mutex *new)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(held); i++) {
+		if (held[i] == old) {
+			held[i] = new;
+			return;
+		}
+	}
+	u_fail("more than %lu mutexes are held", ARRAY_SIZE(held));
+}
+
+bool h_holds_mutex(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(held); i++)
+		if (held[i] && atomic_long_read(&held[i]->owner) == (long)current)
+			return true;
+	return false;
+}
 
 void mutex_lock(struct mutex *lock)
 {
@@ -93,6 +119,7 @@ void mutex_lock(struct mutex *lock)
 		list_del(&waiter.list);
 	}
 	atomic_long_set(&lock->owner, (long)current);
+	note(NULL, lock);
 }
 
 int mutex_trylock(struct mutex *lock)
@@ -110,6 +137,7 @@ void mutex_unlock(struct mutex *lock)
 	if (atomic_long_read(&lock->owner) != (long)current)
 		h_violation("a mutex is unlocked by a thread that does not hold it");
 	atomic_long_set(&lock->owner, 0);
+	note(lock, NULL);
 	list_for_each_entry(waiter, &waiters, list)
 		if (waiter->lock == lock)
 			wake_up_process(waiter->task);

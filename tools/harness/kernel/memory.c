@@ -3,6 +3,7 @@
 #include <linux/gfp.h>
 #include <linux/mempool.h>
 #include <linux/mm.h>
+#include <linux/sched/mm.h>
 #include <linux/folio_batch.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
@@ -54,6 +55,17 @@ void *__kmalloc_cache_node_noprof(struct kmem_cache *cache, gfp_t flags, int nod
 struct h_allocations h_allocations;
 size_t h_refused_size;
 
+/*
+ * An allocation that starts I/O may wait for a file system, which may wait for a connection of the
+ * client. Connecting may need the same mutex. (A server takes requests under mutexes of its own.)
+ */
+static void check_io(gfp_t flags, const void *owner)
+{
+	if (h_xprt && gfpflags_allow_blocking(flags) && h_holds_mutex() &&
+	    current_gfp_context(flags) & __GFP_IO)
+		u_fail("violation: an allocation may start I/O with a mutex held, at <%p>", owner);
+}
+
 /* Rust's allocator, which the module alone uses, calls this function for everything. */
 static void *resize(const void *old, size_t size, gfp_t flags, const void *owner)
 {
@@ -66,6 +78,7 @@ static void *resize(const void *old, size_t size, gfp_t flags, const void *owner
 	}
 	if (h_refused_size && size >= h_refused_size)
 		return NULL;
+	check_io(flags, owner);
 	h_allocations.count++;
 	h_allocations.bytes += size;
 	h_allocations.largest = max(h_allocations.largest, size);
