@@ -6,7 +6,7 @@
 //! connection then, or a different one, or if memory regions were lacking.
 
 use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::sync::{Arc, SpinLockGuard};
 
 use super::assemble::MarshalError;
 use super::endpoint::Endpoint;
@@ -57,10 +57,10 @@ fn post_prepared(
     locked.forget_void();
     if locked.state.phase == Phase::Idle {
         drop(locked);
-        if !prepare(client, xprt, rqst)? {
-            return Ok(());
+        match prepare_now(client, xprt, rqst)? {
+            Some(prepared) => locked = prepared,
+            None => return Ok(()),
         }
-        locked = request.lock();
     }
     let Locked { ep, state } = &mut *locked;
     let Some(ep) = ep else {
@@ -125,8 +125,27 @@ fn report(
 }
 
 /// Prepares a call that could not be prepared when it was encoded, or was prepared for a different
-/// connection. Returns `false` if the call has failed for good.
+/// connection or former terms. Returns the contents of its slot; `None` if the call has failed for
+/// good.
 #[cold]
+fn prepare_now<'a>(
+    client: &Client,
+    xprt: &Xprt<Client>,
+    rqst: &'a Rqst<'_, Client>,
+) -> Result<Option<SpinLockGuard<'a, Locked>>, SendError> {
+    let request: &Request = rqst.slot().data();
+    while prepare(client, xprt, rqst)? {
+        let mut locked = request.lock();
+        // The terms may have changed before the lock was taken again.
+        locked.forget_void();
+        if locked.state.phase != Phase::Idle {
+            return Ok(Some(locked));
+        }
+    }
+    Ok(None)
+}
+
+/// Prepares a call once. Returns `false` if the call has failed for good.
 fn prepare(
     client: &Client,
     xprt: &Xprt<Client>,

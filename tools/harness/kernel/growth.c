@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Scenarios of a connection in version two whose Receives change their size. A larger size is
- * announced when the last smaller Receive is gone; two.c checks that none was left.
+ * announced when the last smaller Receive is gone; two.c checks that none was left. In one scenario
+ * the peer is asked for smaller Receives.
  */
 #include "harness.h"
 
@@ -231,6 +232,50 @@ static void lose_before_growing(void)
 	h_end();
 }
 
+/* Lets the driver map regions until no thread waits for it. */
+static void map_all(void)
+{
+	while (h_map_waits()) {
+		h_map_go();
+		h_live(0);
+	}
+}
+
+/*
+ * A call of 3000 bytes is being prepared, to be sent at once, when calls are limited to 1024 bytes.
+ * It is prepared again: the peer has been asked for Receives that it would not fit.
+ */
+static void lower_while_mapping(void)
+{
+	struct h_rpc *first = h_rpc_new(H_INLINE), *longer = h_rpc_new(H_LONG_READ);
+
+	h_slow_mapping = true;
+	begin();
+	h_cm_disconnected();
+	h_settle();
+	h_rpc_start(first, 0);
+	h_rpc_start(longer, 0);
+	while (!h_peer_call(first->xid))
+		h_live(100);
+	map_all();
+	h_answer_call(h_peer_call(first->xid), &plain);
+	h_live(0);
+	h_expect(h_map_waits() && h_window_used(), "the call is not being prepared to be sent");
+	h_tune("rdma_max_inline_write", 1024);
+	h_live(LOOK);
+	h_expect(h_qp->asked == 1024, "the peer is asked for Receives of %u bytes", h_qp->asked);
+	map_all();
+	h_expect(h_peer_call(longer->xid), "the call is not sent");
+	h_answer_call(h_peer_call(longer->xid), &plain);
+	h_live(0);
+	h_rpc_check(first);
+	h_rpc_check(longer);
+	h_rpc_free(first);
+	h_rpc_free(longer);
+	h_check_breaches();
+	h_end();
+}
+
 const struct h_scenario h_growth_scenarios[] = {
 	{ "grow", grow },
 	{ "grow_with_messages", grow_with_messages },
@@ -241,5 +286,6 @@ const struct h_scenario h_growth_scenarios[] = {
 	{ "grow_after_shrinking", grow_after_shrinking },
 	{ "lose_while_growing", lose_while_growing },
 	{ "lose_before_growing", lose_before_growing },
+	{ "lower_while_mapping", lower_while_mapping },
 	{}
 };

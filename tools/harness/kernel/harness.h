@@ -190,6 +190,7 @@ struct h_qp {
 	bool hold;			/* executes no work request while set */
 	bool late;			/* executes no RDMA Read while set, but what follows it */
 	u32 announced;			/* the size of Receives that the peer may count on */
+	u32 asked;			/* the size that the peer was asked for; 0: none */
 	struct rdma_cm_id *id;
 };
 
@@ -312,7 +313,7 @@ struct h_kind {
 
 enum h_kind_number {
 	H_INLINE, H_READ_4K, H_WRITE_4K, H_READ_1M_ADJACENT, H_READ_1M_SCATTERED,
-	H_WRITE_1M_ADJACENT, H_WRITE_1M_SCATTERED, H_READDIR, H_LONG_CALL, H_KINDS
+	H_WRITE_1M_ADJACENT, H_WRITE_1M_SCATTERED, H_READDIR, H_LONG_CALL, H_LONG_READ, H_KINDS
 };
 
 extern const struct h_kind h_kinds[H_KINDS];

@@ -43,6 +43,11 @@ const struct h_kind h_kinds[H_KINDS] = {
 	},
 	/* For example a SYMLINK or CREATE with a long name or label. */
 	[H_LONG_CALL] = { "long_call", .call_head = 6000, .reply_head = 112 },
+	/* For example a READ behind operations with long arguments. */
+	[H_LONG_READ] = {
+		"long_read", .receive_pages = 4096, .marked = true,
+		.call_head = 3000, .reply_head = 104,
+	},
 };
 
 bool h_payloads = true;
@@ -133,4 +138,5 @@ const struct rpc_procinfo h_procedures[H_KINDS] = {
 	PROCEDURE(H_WRITE_1M_SCATTERED, 88, 112),
 	PROCEDURE(H_READDIR, 96, 104),
 	PROCEDURE(H_LONG_CALL, 6000, 112),
+	PROCEDURE(H_LONG_READ, 3000, 104),
 };

@@ -103,6 +103,9 @@ void h_peer_receive(struct h_qp *qp, const void *bytes, u32 len)
 	struct h_cursor cursor = { bytes, len };
 	struct h_call *call = u_alloc(sizeof(*call), NULL);
 
+	if (qp->asked && len > qp->asked)
+		h_violation("a message of %u bytes is sent after a request for Receives of %u", len,
+			    qp->asked);
 	memset(call, 0, offsetof(struct h_call, bytes));
 	call->qp = qp;
 	call->xid = h_word(&cursor);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The responder's operations of version two: the size of the module's Receives
+ * The responder's operations of version two: the size of the module's Receives, and of its own
  * (draft-dnoveck-nfsv4-rpcrdma-xcharext-01). Each posted Receive must have the size that the module
- * has announced.
+ * has announced. It does not answer the module's requests.
  */
 #include "wire.h"
 
@@ -27,14 +27,33 @@ static void announced(struct h_qp *qp, u32 size)
 		h_two_check(qp, wr);
 }
 
-/* Reads a characteristic. All those that the module sends have four bytes. */
-static void characteristic(struct h_qp *qp, struct h_cursor *cursor)
+/*
+ * Reads a characteristic. All those that the module sends have four bytes. Returns the value if it
+ * is a size of Receives, or 0.
+ */
+static u32 characteristic(struct h_cursor *cursor)
 {
 	u32 id = h_word(cursor), len = h_word(cursor), value = h_word(cursor);
 
 	h_expect(len == 4, "violation: characteristic %u has %u bytes", id, len);
-	if (id == RECEIVE_BUFFER_SIZE)
-		announced(qp, value);
+	return id == RECEIVE_BUFFER_SIZE ? value : 0;
+}
+
+static void announcement(struct h_qp *qp, struct h_cursor *cursor)
+{
+	u32 size = characteristic(cursor);
+
+	if (size)
+		announced(qp, size);
+}
+
+/* Notes for how large Receives the module asks. It may send no longer message from now on. */
+static void request(struct h_qp *qp, struct h_cursor *cursor)
+{
+	u32 count;
+
+	for (count = h_word(cursor); count; count--)
+		qp->asked = characteristic(cursor) ?: qp->asked;
 }
 
 static void skip_subset(struct h_cursor *cursor)
@@ -61,12 +80,14 @@ static void operation(struct h_qp *qp, struct h_cursor *cursor, u32 type)
 	switch (type) {
 	case INIT:
 		for (count = h_word(cursor); count; count--)
-			characteristic(qp, cursor);
+			announcement(qp, cursor);
 		return skip_subset(cursor);
+	case REQUEST:
+		return request(qp, cursor);
 	case RESPONSE:
 		return response(cursor);
 	case UPDATE:
-		characteristic(qp, cursor);
+		announcement(qp, cursor);
 		h_word(cursor);
 		return;
 	default:
