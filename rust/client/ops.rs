@@ -151,14 +151,15 @@ impl Reconnect for Client {
     const LIVENESS_INTERVAL: u32 = probe::INTERVAL;
 
     fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
+        // The credits of the last connection are void. What the server grants counts as soon as the
+        // queue pair of the new one can receive.
+        xprt.reset_congestion();
         let made = connect::connect(self, xprt, self.next_epoch());
         shown::attempted(self, xprt, &made);
         let rc = made.as_ref().err().map_or(0, |error| error.to_errno());
         let status = if rc == 0 { 1 } else { rc };
         trace::connect(traced::peer(xprt), rc, status);
         let ep = made?;
-        // The credits of the last connection are void before a call is sent on this one.
-        xprt.reset_congestion();
         session::set_backward_max(ep.shared());
         self.set_endpoint(ep.clone());
         for slot in xprt.slots() {

@@ -45,7 +45,8 @@ impl<T: Transport> Xprt<T> {
     /// Starts the credit accounting of a new connection: one credit, none in use. Credits that
     /// requests still hold become void.
     ///
-    /// Send lock held, before the transport counts as connected. Takes `transport_lock`.
+    /// Send lock held, before the peer of the new connection can grant credits. Takes
+    /// `transport_lock`.
     pub(crate) fn reset_congestion(&self) {
         self.with_transport_lock(|xprt| {
             // The epoch changes only here, and connections are made one at a time.

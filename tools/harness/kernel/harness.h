@@ -85,6 +85,11 @@ struct h_allocations {
 extern struct h_allocations h_allocations;
 /* Allocations of the module's Rust code of at least so many bytes fail; 0: none fails. */
 extern size_t h_refused_size;
+/* The number of an allocation, counted from now on, that sleeps; 0: none does. */
+extern unsigned int h_sleeping_allocation;
+/* Returns whether a thread sleeps so; lets it go on. */
+bool h_allocation_sleeps(void);
+void h_allocation_go(void);
 
 /* --- dma.c --- */
 enum h_use { H_UNUSED, H_SEND, H_RECEIVE };
@@ -431,6 +436,7 @@ u64 h_look(void);
 void h_second_connection(void);
 void h_reconnect_without_memory(void);
 void h_idle_without_memory(void);
+void h_grant_before_use(void);
 
 /* --- late.c --- */
 void h_reads_late(void);

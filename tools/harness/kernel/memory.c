@@ -4,6 +4,7 @@
 #include <linux/mempool.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
+#include <linux/wait.h>
 #include <linux/folio_batch.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
@@ -54,6 +55,9 @@ void *__kmalloc_cache_node_noprof(struct kmem_cache *cache, gfp_t flags, int nod
 
 struct h_allocations h_allocations;
 size_t h_refused_size;
+unsigned int h_sleeping_allocation;
+static bool asleep;
+static DECLARE_WAIT_QUEUE_HEAD(allocating);
 
 /*
  * An allocation that starts I/O may wait for a file system, which may wait for a connection of the
@@ -64,6 +68,25 @@ static void check_io(gfp_t flags, const void *owner)
 	if (h_xprt && gfpflags_allow_blocking(flags) && h_holds_mutex() &&
 	    current_gfp_context(flags) & __GFP_IO)
 		u_fail("violation: an allocation may start I/O with a mutex held, at <%p>", owner);
+}
+
+static void sleep_in_allocator(gfp_t flags)
+{
+	if (!h_sleeping_allocation || !gfpflags_allow_blocking(flags) || --h_sleeping_allocation)
+		return;
+	asleep = true;
+	wait_event(allocating, !asleep);
+}
+
+bool h_allocation_sleeps(void)
+{
+	return asleep;
+}
+
+void h_allocation_go(void)
+{
+	asleep = false;
+	wake_up_all(&allocating);
 }
 
 /* Rust's allocator, which the module alone uses, calls this function for everything. */
@@ -79,6 +102,7 @@ static void *resize(const void *old, size_t size, gfp_t flags, const void *owner
 	if (h_refused_size && size >= h_refused_size)
 		return NULL;
 	check_io(flags, owner);
+	sleep_in_allocator(flags);
 	h_allocations.count++;
 	h_allocations.bytes += size;
 	h_allocations.largest = max(h_allocations.largest, size);

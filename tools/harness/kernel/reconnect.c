@@ -78,6 +78,61 @@ void h_reconnect_without_memory(void)
 	h_end();
 }
 
+/* Sends a message if a connection is being made, which sleeps, and lets that go on. */
+static void interrupt(void)
+{
+	if (!h_allocation_sleeps())
+		return;
+	if (h_qp && !h_qp->broken)
+		h_answer_unknown(0x4711, 0);
+	h_live(0);
+	h_allocation_go();
+}
+
+/* As read_once(). The n-th allocation is interrupted; returns whether there was one. */
+static bool read_interrupted(unsigned int n)
+{
+	struct h_rpc *rpc = h_rpc_new(H_READ_4K);
+	unsigned int i;
+	bool reached;
+
+	h_sleeping_allocation = n;
+	h_rpc_start(rpc, 0);
+	for (i = 0; i < 90 && !h_peer_call(rpc->xid); i++) {
+		interrupt();
+		h_live(1000);
+	}
+	reached = !h_sleeping_allocation;
+	h_sleeping_allocation = 0;
+	h_expect(h_peer_call(rpc->xid), "the call was not sent");
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	return reached;
+}
+
+/*
+ * The server sends a message before the module uses the connection. What it grants counts for the
+ * first call, or the connection is given up.
+ */
+void h_grant_before_use(void)
+{
+	unsigned int n = 0;
+	bool reached;
+
+	h_begin();
+	h_connect();
+	do {
+		lose_connection();
+		reached = read_interrupted(++n);
+		h_expect(h_window() == h_grant, "allocation %u: %u credits of %u", n, h_window(),
+			 h_grant);
+	} while (reached);
+	h_expect(n > 3, "only %u allocations were interrupted", n - 1);
+	h_end();
+}
+
 /* SUNRPC closes an idle connection, and the transport then keeps no memory for the next one. */
 void h_idle_without_memory(void)
 {
