@@ -194,6 +194,9 @@ fn finish_exposed(
         Finding::Inline { message, chunk } if is_mapped(state, &rqst, message) => {
             // Without memory for the copy, the server has to answer again over another connection.
             let Ok(reply) = DeferredReply::new(message, chunk) else {
+                // The end of the pin takes `queue_lock`, and no lock of this module is held then.
+                drop(locked);
+                drop(rqst);
                 return conn.force_close();
             };
             state.deferred = Some(reply);

@@ -380,6 +380,24 @@ static void overclaimed_two(void)
 	overclaimed_in(true);
 }
 
+/*
+ * A reply leaves the write chunk unused, and there is no memory to keep the reply until the chunk
+ * is invalidated. The call is sent again over another connection.
+ */
+static void unused_without_memory(void)
+{
+	static const struct h_reply how = { .unused = true, .shorter = 4000 };
+	struct h_rpc *rpc = begin_with(H_READ_4K);
+
+	h_answer_call(h_peer_call(rpc->xid), &how);
+	h_refused_size = 1;
+	h_complete_receive(h_qp);
+	h_refused_size = 0;
+	h_expect(h_disconnects && !rpc->done, "the reply is kept without memory");
+	h_check_breaches();
+	end_after_reconnecting(rpc);
+}
+
 const struct h_scenario h_fault_scenarios[] = {
 	{ "reply_while_released", reply_while_released },
 	{ "reply_while_awaited", reply_while_awaited },
@@ -397,5 +415,6 @@ const struct h_scenario h_fault_scenarios[] = {
 	{ "reply_with_foreign_key", reply_with_foreign_key },
 	{ "overclaimed", overclaimed },
 	{ "overclaimed_two", overclaimed_two },
+	{ "unused_without_memory", unused_without_memory },
 	{}
 };

@@ -5,10 +5,16 @@
 #include <linux/spinlock.h>
 #include "harness.h"
 
+/* The number of spinlocks that are held. */
+static unsigned int spinlocks;
+
 static void take(raw_spinlock_t *lock, const void *caller)
 {
 	if (lock->raw_lock.locked)
 		u_fail("violation: a spinlock is taken twice, at <%p>", caller);
+	if (h_xprt && lock == &h_xprt->queue_lock.rlock && spinlocks)
+		u_fail("violation: queue_lock is taken with a spinlock held, at <%p>", caller);
+	spinlocks++;
 	lock->raw_lock.locked = 1;
 }
 
@@ -16,6 +22,7 @@ static void give(raw_spinlock_t *lock, const void *caller)
 {
 	if (!lock->raw_lock.locked)
 		u_fail("violation: a spinlock is unlocked that is not taken, at <%p>", caller);
+	spinlocks--;
 	lock->raw_lock.locked = 0;
 }
 
