@@ -87,7 +87,8 @@ impl Mr {
     /// cannot map. A piece may be split. Returns the number of bytes.
     ///
     /// The R_key changes with each mapping, so that a peer cannot use an earlier one. The addresses
-    /// that the peer uses start at [`Self::iova`], whose upper half is `iova_high`.
+    /// that the peer uses start at [`Self::iova`], whose upper half is `iova_high` without its
+    /// uppermost bit.
     ///
     /// Any context but interrupts; nothing is allocated, except by the DMA layer. If
     /// [`Limits::slow_mapping`](super::device::Limits) is set for the device, process context,

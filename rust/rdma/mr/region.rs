@@ -255,14 +255,15 @@ impl Region {
     }
 
     /// Sets an R_key and an address that the peer has not used before, and prepares the
-    /// registration for them.
+    /// registration for them. The uppermost bit of the address is 0, so that the region ends below
+    /// 2^64.
     fn renew(&mut self, access: i32, iova_high: u32) {
-        let mr = self.mr.as_ptr();
+        let (mr, high) = (self.mr.as_ptr(), iova_high & u32::MAX >> 1);
         // SAFETY: By the type invariant `mr` is valid. `self` is borrowed exclusively, and the
         // region is not posted, so the driver does not use it.
         unsafe {
             bindings::rr_ib_renew_key(mr);
-            (*mr).iova = (*mr).iova & u64::from(u32::MAX) | u64::from(iova_high) << 32;
+            (*mr).iova = (*mr).iova & u64::from(u32::MAX) | u64::from(high) << 32;
         }
         self.wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
         self.wr.key = self.rkey();

@@ -398,6 +398,26 @@ static void unused_without_memory(void)
 	end_after_reconnecting(rpc);
 }
 
+/*
+ * The memory of a region crosses a multiple of 4 GiB, and the XID is the largest one. No segment
+ * may reach beyond the last address.
+ */
+static void last_addresses(void)
+{
+	struct h_rpc *rpc;
+
+	h_begin();
+	h_connect();
+	h_iova = 0xfffff800;
+	h_xprt->xid = U32_MAX;
+	rpc = h_rpc_new(H_READ_4K);
+	h_rpc_run(rpc, &plain);
+	h_expect(rpc->xid == U32_MAX, "the call has XID %#x", rpc->xid);
+	h_rpc_free(rpc);
+	h_check_calm();
+	h_end();
+}
+
 const struct h_scenario h_fault_scenarios[] = {
 	{ "reply_while_released", reply_while_released },
 	{ "reply_while_awaited", reply_while_awaited },
@@ -416,5 +436,6 @@ const struct h_scenario h_fault_scenarios[] = {
 	{ "overclaimed", overclaimed },
 	{ "overclaimed_two", overclaimed_two },
 	{ "unused_without_memory", unused_without_memory },
+	{ "last_addresses", last_addresses },
 	{}
 };

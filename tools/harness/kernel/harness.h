@@ -140,6 +140,8 @@ struct h_mr {
 
 /* The driver sleeps while it maps a region. To be set before the device is added. */
 extern bool h_slow_mapping;
+/* The address that the device gives to each region; 0: that of its memory. */
+extern u64 h_iova;
 /* Returns the number of threads that sleep so; lets one of them go on. */
 unsigned int h_map_waits(void);
 void h_map_go(void);

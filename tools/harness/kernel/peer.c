@@ -18,6 +18,9 @@ static void segment(struct h_cursor *cursor, struct h_chunk *chunk, u32 position
 	chunk->segments[n].len = h_word(cursor);
 	chunk->segments[n].addr = (u64)h_word(cursor) << 32;
 	chunk->segments[n].addr |= h_word(cursor);
+	h_expect(chunk->segments[n].addr <= U64_MAX - chunk->segments[n].len,
+		 "violation: a segment of %u bytes begins at %#llx", chunk->segments[n].len,
+		 chunk->segments[n].addr);
 }
 
 static void write_chunk(struct h_cursor *cursor, struct h_chunk *chunk)

@@ -9,6 +9,7 @@ static DECLARE_WAIT_QUEUE_HEAD(mapping);
 /* The threads that map a region, and how many of them may go on. */
 static unsigned int mapping_threads, released_threads;
 bool h_slow_mapping;
+u64 h_iova;
 static unsigned int count;
 static u32 last_id;
 
@@ -105,7 +106,7 @@ int ib_map_mr_sg(struct ib_mr *ib, struct scatterlist *sgl, int nents, unsigned 
 	h_expect(!offset || !*offset, "a region begins at an offset in its memory");
 	if (nents > mr->depth)
 		return -EINVAL;
-	ib->iova = sg_dma_address(sgl);
+	ib->iova = h_iova ?: sg_dma_address(sgl);
 	ib->length = 0;
 	for_each_sg(sgl, sg, nents, i) {
 		if (!fits(ib, sg, i, nents, page_size))
