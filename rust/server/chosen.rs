@@ -3,6 +3,7 @@
 //! What the administrator and the service have chosen for a new connection.
 
 use super::config::{self, MAX_BC_REQUESTS, MAX_REQUESTS, MAX_REQ_SIZE};
+use crate::rdma::device::Limits;
 use crate::wire::cm_private::{Settings, Size, Versions};
 use crate::wire::Version;
 
@@ -33,10 +34,11 @@ impl Chosen {
         }
     }
 
-    /// Returns what we announce in the private data (RFC 8797 section 4).
-    pub(super) fn announce(&self) -> Settings {
+    /// Returns what we announce in the private data (RFC 8797 section 4) over a device: a device
+    /// without memory management extensions cannot send a Send With Invalidate.
+    pub(super) fn announce(&self, device: &Limits) -> Settings {
         Settings {
-            remote_invalidation: true,
+            remote_invalidation: device.mem_mgt_extensions,
             send: Size::from_bytes(self.inline),
             receive: Size::from_bytes(self.inline),
             versions: match self.versions {

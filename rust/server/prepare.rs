@@ -30,6 +30,7 @@ use crate::rdma::listen::Request;
 use crate::rdma::mr::{Kind, MrPool};
 use crate::rdma::pd::Pd;
 use crate::sunrpc::svc::xprt::{Connected, Handle};
+use crate::wire::cm_private::Settings;
 
 /// The most pages of a region for an RDMA Read.
 const REGION_PAGES: u32 = 256;
@@ -45,7 +46,8 @@ pub(crate) struct Prepared {
     reads: u8,
     /// The requester's RDMA Reads that may be outstanding: for replies that are exposed.
     served: u8,
-    chosen: Chosen,
+    /// What is announced to the requester.
+    settings: Settings,
     calls: Arc<Calls>,
 }
 
@@ -65,12 +67,13 @@ impl Prepared {
             .ok_or(Failure::Step(Step::Device, ENODEV))?;
         let reads = reads(&request, &device)?;
         let sizes = sizes(&chosen, &device)?;
+        let settings = chosen.announce(&device.limits());
         let wanted = request.responder_resources();
         let owner = Owner::new(request.local_addr(), request.peer_addr());
         let owner = owner.map_err(Step::State.failed())?;
         let lifecycle = Lifecycle::answering(owner.clone(), &request);
         let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(Step::State.failed())?;
-        let terms = handshake::responder_terms(&owner, &lifecycle, &chosen.announce());
+        let terms = handshake::responder_terms(&owner, &lifecycle, &settings);
         let needs_regions = device.limits().reads_need_regions;
         let name = device.name();
         let lease = removal::lease(&service.devices, &device, owner.clone(), &lifecycle)
@@ -109,7 +112,7 @@ impl Prepared {
             service: service.clone(),
             reads,
             served,
-            chosen,
+            settings,
             calls,
         })
     }
@@ -158,7 +161,7 @@ impl Prepared {
         self.owner.set_xprt(xprt);
         self.service.watch.add(self.endpoint.clone())?;
         let reads = (self.reads, self.served);
-        let accepted = self.endpoint.accept(self.chosen.announce(), reads);
+        let accepted = self.endpoint.accept(self.settings, reads);
         if let Err(error) = accepted {
             self.service.watch.remove(&*self.endpoint);
             trace::server::accept_err(traced::peer(&self.owner), error.to_errno());

@@ -95,7 +95,7 @@ impl Sizes {
                 // CAST: a small constant.
                 page_shift: PAGE_SHIFT as u32,
                 // The reply decides whether a requester accepts it.
-                remote_invalidation: true,
+                remote_invalidation: device.mem_mgt_extensions,
             },
         })
     }
@@ -148,6 +148,21 @@ mod tests {
     fn largest_payload_fits_the_devices_of_the_lab() {
         serves_payload(&device(16384, 32, 32, false));
         serves_payload(&device(32768, 6, 1, true));
+    }
+
+    #[test]
+    fn device_without_extensions_invalidates_nothing() {
+        for extensions in [false, true] {
+            let device = device::Limits {
+                mem_mgt_extensions: extensions,
+                ..device(16384, 32, 32, false)
+            };
+            let Some(sizes) = Sizes::new(&CHOSEN, &device) else {
+                panic!("{device:?} is found unfit");
+            };
+            assert_eq!(sizes.limits.remote_invalidation, extensions);
+            assert_eq!(CHOSEN.announce(&device).remote_invalidation, extensions);
+        }
     }
 
     #[test]
