@@ -130,9 +130,10 @@ impl Calls {
         self.state.lock().grant.on_posted(more);
     }
 
-    /// Returns how many Receives are kept posted for calls.
-    pub(super) fn posted(&self) -> u32 {
-        self.state.lock().grant.posted()
+    /// Returns the grant of the latest reply. Messages that answer no call grant the same: a larger
+    /// number would allow calls that count as an excess.
+    pub(super) fn granted(&self) -> u32 {
+        self.state.lock().grant.granted()
     }
 
     /// Returns the grant of the latest reply, and the number of calls that were not answered.

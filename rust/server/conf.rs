@@ -52,7 +52,7 @@ fn write(ep: &Endpoint, call: &Call<'_>, answer: &Answer) -> Result<Outgoing> {
     let header = version.min_header();
     // CAST: a small number.
     let mut buf = ep.send_buffer((header + MAX) as u32)?;
-    let credits = ep.role().calls.posted();
+    let credits = ep.role().calls.granted();
     let bytes = buf.as_mut_slice();
     let at = version.inline(bytes, call.xid(), credits, Direction::Reply);
     let at = at.map_err(|_| EMSGSIZE)?;

@@ -29,7 +29,7 @@ pub(super) fn message(ep: &Endpoint, refusal: &Refusal) {
         error,
     } = refusal.remedy
     {
-        let credits = ep.role().calls.posted();
+        let credits = ep.role().calls.granted();
         send(ep, version, (xid, credits), error);
     }
 }

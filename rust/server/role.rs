@@ -85,7 +85,7 @@ impl Role for Responder {
     fn credits(conn: &Conn, direction: Direction) -> u32 {
         match direction {
             Direction::Call => MAX_BC_REQUESTS,
-            Direction::Reply => conn.role().calls.posted(),
+            Direction::Reply => conn.role().calls.granted(),
         }
     }
 
