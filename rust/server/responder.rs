@@ -101,15 +101,16 @@ impl Responder {
         device: Name,
         regions: Option<Arc<MrPool>>,
     ) -> Result<impl PinInit<Self> + use<>> {
+        let credits = sizes.queues.credits;
+        let most = credits + calls::SPARE;
         let arrivals = Arrivals {
             messages: Ring::new(sizes.queues.receives_max)?,
-            whole: Ring::new(sizes.operations)?,
+            // An excess ends the connection, so no more calls are fetched at a time.
+            whole: Ring::new(most)?,
             starved: false,
         };
-        let credits = sizes.queues.credits;
         let calls = Calls::new(credits)?;
         let spare = Spare::new(regions)?;
-        let most = credits + calls::SPARE;
         let flights = Flights::new(sizes.operations, most, calls.clone())?;
         let (limits, pages) = (sizes.limits, service.pages.clone());
         let budget = service.budget.clone();
