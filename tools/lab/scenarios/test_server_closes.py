@@ -25,6 +25,7 @@ CLOSING = 10.0
 
 
 @pytest.mark.by_the_clock
+@pytest.mark.plain_only
 @pytest.mark.timeout(1200)
 def test_ageing(pair: Pair) -> None:
     """Connections on which nothing is sent are closed within 13 minutes, and cost nothing then."""
