@@ -58,7 +58,7 @@ const ADVICE: [Advice; 9] = [
         Reason::Refused,
         "Connection refused",
         "the host answers, but nothing listens there for RDMA on this port",
-        "rpc.nfsd --rdma on the server, and port=20049 at the mount",
+        "echo 'rdma 20049' > /proc/fs/nfsd/portlist on the server, and port=20049 at the mount",
     ),
     row(
         Reason::Unreachable,
