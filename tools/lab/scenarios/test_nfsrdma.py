@@ -145,10 +145,10 @@ def test_doctor_sees_a_server_that_refuses(tools: Pair) -> None:
     tools.client.sh(
         f"timeout 40 sh -c 'until grep -q error=-111 {CONNECTIONS}; do sleep 0.5; done'"
     )
-    assert "refused" in doctor(tools.client)
+    told = doctor(tools.client)["refused"]
     # Over iWARP a port cannot be asked without a queue pair.
     if tools.setup.link == "rxe":
-        assert "port-refused" in doctor(tools.client, "server")
+        assert doctor(tools.client, "server")["port-refused"] == told
     told = _nfsrdma(tools.client, "list")
     # Over iWARP work requests fail before the end of the connection is reported.
     assert re.search(r"down, \d+ failed .* (peer|failed)\n", told)
@@ -167,6 +167,28 @@ def test_doctor_sees_a_server_that_refuses(tools: Pair) -> None:
     tools.umount()
 
 
+def test_doctor_names_the_command_that_adds_a_listener(tools: Pair) -> None:
+    """The client's doctor names it, the server runs it as it is, and the mount goes on.
+
+    `rpc.nfsd --rdma` adds no listener to an nfsd that runs.
+    """
+    tools.mount("4.2")
+    tools.server.sh("rpc.nfsd 0 && rpc.nfsd 4 && rpc.nfsd --rdma 4")
+    assert "rdma" not in tools.server.read("/proc/fs/nfsd/portlist")
+    tools.client.sh(f"(ls {MOUNT_POINT}/x || true) > /dev/null 2>&1 &")
+    tools.client.sh(
+        f"timeout 40 sh -c 'until grep -q error=-111 {CONNECTIONS}; do sleep 0.5; done'"
+    )
+    # The second line is the doctor of the server.
+    mend = doctor(tools.client)["refused"].splitlines()[0]
+    tools.server.sh(mend)
+    assert "rdma 20049" in tools.server.read("/proc/fs/nfsd/portlist")
+    tools.client.sh(f"ls {MOUNT_POINT}", timeout=60)
+    assert doctor(tools.client, "server") == {}
+    tools.server.sh(f"rpc.nfsd {tools.setup.threads}")
+    tools.umount()
+
+
 def test_failed_mount_says_why(tools: Pair) -> None:
     """A mount that is refused leaves one line with cause and next step in the log."""
     before = tools.client.sh("dmesg | wc -l").strip()
@@ -176,7 +198,8 @@ def test_failed_mount_says_why(tools: Pair) -> None:
     said = tools.client.sh(f"dmesg | tail -n +{int(before) + 1} | grep rpcrdma").splitlines()
     wanted = f"connecting to {SERVER_ADDRESS} port 20050: the host answers, but nothing listens"
     assert said
-    assert all(wanted in line and "; next: rpc.nfsd --rdma" in line for line in said)
+    step = "; next: echo 'rdma 20049' > /proc/fs/nfsd/portlist on the server"
+    assert all(wanted in line and step in line for line in said)
 
 
 @contextmanager

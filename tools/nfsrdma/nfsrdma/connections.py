@@ -57,6 +57,11 @@ class Connection:
         return self.peer.rpartition(":")[0].strip("[]")
 
     @property
+    def port(self) -> str:
+        """The port of the peer."""
+        return self.peer.rpartition(":")[2]
+
+    @property
     def is_up(self) -> bool:
         """Whether there is a connection."""
         return self.texts.get("state") == "up"

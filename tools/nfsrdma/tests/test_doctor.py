@@ -329,6 +329,22 @@ def test_thresholds_that_are_no_finding() -> None:
     assert _findings(host) == ["setting-low"]
 
 
+def _mend(host: FakeHost, name: str, server: str | None = None) -> str:
+    (found,) = (f for f in doctor.examine(host, server).findings if f.kind.name == name)
+    return found.mend
+
+
+def test_listener_is_added_to_an_nfsd_that_runs() -> None:
+    """`rpc.nfsd --rdma` adds no listener while nfsd runs. The port is that of the connection."""
+    host = FakeHost()
+    host.files[CONNECTIONS] = DOWN.replace(":20049", ":20050")
+    assert _mend(host, "refused").startswith("echo 'rdma 20050' > /proc/fs/nfsd/portlist ")
+    host.answer = Answer.REFUSED
+    host.files["/proc/self/mountinfo"] = MOUNTED.replace("port=20049", "port=20051")
+    told = _mend(host, "port-refused", "server")
+    assert told.startswith("echo 'rdma 20051' > /proc/fs/nfsd/portlist ")
+
+
 def test_json() -> None:
     host = FakeHost()
     _down(host, -111)
@@ -339,7 +355,8 @@ def test_json() -> None:
             "finding": "refused",
             "severity": "problem",
             "text": "10.0.0.3:20049 refuses connections: nothing listens there for RDMA",
-            "mend": "rpc.nfsd --rdma   # on the server; its nfsrdma doctor knows more",
+            "mend": "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # on the server, whose nfsd has to"
+            " run;\nnfsrdma doctor   # on the server, knows more",
         }
     ]
     assert {"step": "module", "text": "rpcrdma 0.1.0 is loaded"} in told["facts"]

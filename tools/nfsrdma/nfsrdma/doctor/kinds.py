@@ -86,6 +86,12 @@ def finding(name: str, /, **values: object) -> Finding:
     return Finding(KINDS[name], values)
 
 
+#: nfsd takes a further port while it runs; then `rpc.nfsd --rdma` adds none.
+_LISTEN = (
+    "echo 'rdma {port}' > /proc/fs/nfsd/portlist   # on the server, whose nfsd has to run;\n"
+    "nfsrdma doctor   # on the server, knows more"
+)
+
 _P, _W, _N = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
 
 # The module.
@@ -174,7 +180,7 @@ _kind(
     _P,
     "port-refused",
     "nothing listens for RDMA on port {port} of {address}",
-    "rpc.nfsd --rdma   # on the server; its nfsrdma doctor knows more",
+    _LISTEN,
 )
 _kind(
     _P,
@@ -223,7 +229,7 @@ _kind(
     _P,
     "refused",
     "{peer} refuses connections: nothing listens there for RDMA",
-    "rpc.nfsd --rdma   # on the server; its nfsrdma doctor knows more",
+    _LISTEN,
 )
 _kind(_P, "unreachable", "{peer} cannot be reached: {error}", "nfsrdma doctor {address}")
 _kind(

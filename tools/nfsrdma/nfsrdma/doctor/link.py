@@ -44,7 +44,8 @@ def _fact(conn: Connection) -> Fact:
 def _check(conn: Connection) -> Iterator[Finding]:
     if conn["failures"] and not conn.is_up:
         kind = _BY_ERROR.get(-conn["error"], "connect-failed")
-        yield finding(kind, peer=conn.peer, address=conn.address, error=conn.error)
+        peer = {"peer": conn.peer, "address": conn.address, "port": conn.port}
+        yield finding(kind, error=conn.error, **peer)
     if conn.role == "client":
         yield from _check_client(conn)
     if conn["breaches"]:
