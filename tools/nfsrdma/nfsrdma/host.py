@@ -87,7 +87,8 @@ class Host:
         """Returns the addresses of a name; none if it has none."""
         try:
             found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        except OSError:
+        except (OSError, UnicodeError):
+            # Python cannot encode a label of more than 63 characters.
             return []
         return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 

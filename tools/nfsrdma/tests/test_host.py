@@ -34,6 +34,12 @@ def test_program_that_cannot_be_run(tmp_path: Path) -> None:
     assert Host().run(str(tmp_path / "absent")).status == MISSING
 
 
+@pytest.mark.parametrize("name", [f"{'a' * 64}.example", "a..b", "\udcff"])
+def test_name_that_cannot_be_asked_for(name: str) -> None:
+    """Python refuses labels that are too long or empty, and what is no text, before it asks."""
+    assert Host().addresses(name) == []
+
+
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     """Files of debugfs go away when the module does."""
     host = Host()
