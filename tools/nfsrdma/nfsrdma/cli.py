@@ -126,7 +126,7 @@ def _top(host: Host, chosen: argparse.Namespace) -> int:
         sampler = Sampler(host, source, serves=serves)
         look = Look(interval=chosen.interval)
         with suppress(KeyboardInterrupt):
-            if chosen.count or chosen.json:
+            if chosen.count or chosen.json or not sys.stdout.isatty():
                 show = functools.partial(print, flush=True)
                 watching.batch(sampler, look, chosen.count or sys.maxsize, chosen.json, show)
             else:

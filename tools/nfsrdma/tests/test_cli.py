@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from fake import FakeHost
 
 from nfsrdma import cli
 
@@ -58,6 +59,19 @@ def test_signal(number: signal.Signals) -> None:
         process.send_signal(number)
         assert process.stdout.read() == "cleans up\n"
     assert process.returncode == 128 + number
+
+
+@pytest.mark.parametrize(("terminal", "shows"), [(True, "interactive"), (False, "batch")])
+def test_top_takes_the_screen_of_a_terminal_alone(
+    terminal: bool, shows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file or pipe gets intervals as lines, without escape sequences."""
+    called: list[str] = []
+    monkeypatch.setattr(cli.watching, "interactive", lambda *_: called.append("interactive"))
+    monkeypatch.setattr(cli.watching, "batch", lambda *_: called.append("batch"))
+    monkeypatch.setattr(cli.sys.stdout, "isatty", lambda: terminal)
+    assert cli.main(["top", "--no-trace"], FakeHost()) == 0
+    assert called == [shows]
 
 
 def test_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
