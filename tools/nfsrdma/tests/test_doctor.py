@@ -278,6 +278,34 @@ def test_server_behind_a_vlan_or_a_bond(name: str) -> None:
     assert "rxe0/1 on eth0 is active: 10.0.0.2" in doctor.as_text(told)
 
 
+def _infiniband(host: FakeHost) -> None:
+    """Makes the device one with two ports, of which rdma(8) shows no interfaces."""
+    host.json("rdma", "-j", "link", "show", value=[{"ifname": "rxe0", "port": 1}])
+    for number in (1, 2):
+        host.files[f"/sys/class/infiniband/rxe0/ports/{number}/state"] = "4: ACTIVE\n"
+    interfaces = []
+    for number, name in enumerate(("ib0", "ib1", "ib1.8001")):
+        host.files[f"/sys/class/infiniband/rxe0/device/net/{name}/mtu"] = "2044\n"
+        host.files[f"/sys/class/net/{name}/dev_port"] = f"{min(number, 1)}\n"
+        address = {"family": "inet", "local": f"10.0.{number}.2", "scope": "global"}
+        interfaces.append(host.eth0 | {"ifname": name, "addr_info": [address], "mtu": 2044})
+    host.json("ip", "-j", "address", "show", value=interfaces)
+
+
+@pytest.mark.parametrize("name", ["ib0", "ib1", "ib1.8001"])
+def test_each_interface_of_infiniband_belongs_to_its_port(name: str) -> None:
+    """A server behind the second port, or in a partition, is reached over RDMA as well."""
+    host = FakeHost()
+    _infiniband(host)
+    host.route("10.0.0.1", [{"dev": name}])
+    told = doctor.examine(host, "server")
+    assert told.findings == []
+    text = doctor.as_text(told)
+    assert "rxe0/1 on ib0 is active: 10.0.0.2\n" in text
+    assert "rxe0/2 on ib1 is active: 10.0.1.2, 10.0.2.2\n" in text
+    assert f"10.0.0.1 is reached through {name} (rxe0)" in text
+
+
 def test_small_mtu_of_iwarp_is_no_finding() -> None:
     """The packets of iWARP are those of TCP."""
     host = FakeHost()

@@ -25,14 +25,13 @@ def check(view: View) -> Iterator[Fact | Finding]:
 
 def _fact(view: View, port: Port) -> Fact:
     where = f" on {port.netdev}" if port.netdev else ""
-    addresses = ", ".join(_addresses(view, port.netdev)) if port.netdev else ""
+    addresses = ", ".join(_addresses(view, port))
     return Fact(f"{port.device}/{port.port}{where} is active{': ' if addresses else ''}{addresses}")
 
 
-def _addresses(view: View, netdev: str) -> list[str]:
-    """Returns the addresses of an interface, and of VLANs and bonds above it."""
-    names = [netdev, *view.uppers_of(netdev)]
-    return [address for name in names for address in view.addresses_of(name)]
+def _addresses(view: View, port: Port) -> list[str]:
+    """Returns the addresses of the interfaces of a port, and of VLANs and bonds above them."""
+    return [address for name in view.netdevs_of(port) for address in view.addresses_of(name)]
 
 
 def _check_port(view: View, port: Port) -> Iterator[Finding]:
@@ -43,7 +42,7 @@ def _check_port(view: View, port: Port) -> Iterator[Finding]:
         return
     if not port.netdev:
         return
-    if port.netdev in view.interfaces and not _addresses(view, port.netdev):
+    if port.netdev in view.interfaces and not _addresses(view, port):
         yield finding("no-address", **named)
     if port.is_iwarp:
         return

@@ -11,7 +11,7 @@ from typing import Any
 from .. import connections, mounts
 from ..connections import Connection
 from ..errors import UsageError
-from ..host import MISSING, Host, json_of
+from ..host import MISSING, Host, json_of, number
 from ..mounts import Listener, Mount
 
 INFINIBAND = "/sys/class/infiniband"
@@ -37,6 +37,13 @@ class Port:
     #: The network interface; empty if there is none.
     netdev: str
     is_iwarp: bool = False
+    #: Further interfaces of the port, such as those of the partitions of an InfiniBand network.
+    further: tuple[str, ...] = ()
+
+    @property
+    def netdevs(self) -> tuple[str, ...]:
+        """All interfaces of the port."""
+        return (self.netdev, *self.further) if self.netdev else ()
 
     @property
     def is_active(self) -> bool:
@@ -68,29 +75,35 @@ class View:
         state = (self.host.read(f"{folder}/state") or "?").strip().rpartition(" ")[2]
         # As in `4: RNIC`.
         is_iwarp = "RNIC" in (self.host.read(f"{INFINIBAND}/{device}/node_type") or "")
-        return Port(device, port, state, self._netdevs.get((device, port), ""), is_iwarp)
+        netdev, *further = self._netdevs.get((device, port), ("",))
+        return Port(device, port, state, netdev, is_iwarp, tuple(further))
 
     @cached_property
-    def _netdevs(self) -> Mapping[tuple[str, int], str]:
-        """The interfaces of devices, as rdma(8) shows them; else those of the device's sysfs."""
+    def _netdevs(self) -> Mapping[tuple[str, int], list[str]]:
+        """The interfaces of ports, as rdma(8) shows them; else, as of InfiniBand, those of sysfs."""
         links = json_of(self.host, "rdma", "-j", "link", "show")
-        found = {
-            (str(link.get("ifname")), int(link.get("port", 1))): str(link["netdev"])
+        shown = {
+            (str(link.get("ifname")), int(link.get("port", 1))): [str(link["netdev"])]
             for link in links
             if link.get("netdev")
         }
+        behind: dict[tuple[str, int], list[str]] = {}
         for device in self.host.names(INFINIBAND):
-            behind = self.host.names(f"{INFINIBAND}/{device}/device/net")
-            if behind and not any(name == device for name, _ in found):
-                found[device, 1] = behind[0]
-        return found
+            for netdev in self.host.names(f"{INFINIBAND}/{device}/device/net"):
+                # It counts ports from 0.
+                port = number(self.host.read(f"/sys/class/net/{netdev}/dev_port")) or 0
+                behind.setdefault((device, port + 1), []).append(netdev)
+        return behind | shown
 
     @cached_property
     def rdma_netdevs(self) -> list[str]:
         """The interfaces that belong to RDMA devices, and the VLANs and bonds above these."""
-        own = dict.fromkeys(port.netdev for port in self.ports if port.netdev)
-        above = [upper for netdev in own for upper in self.uppers_of(netdev)]
-        return list(dict.fromkeys([*own, *above]))
+        return list(dict.fromkeys(name for port in self.ports for name in self.netdevs_of(port)))
+
+    def netdevs_of(self, port: Port) -> list[str]:
+        """Returns the interfaces of a port, and the VLANs and bonds above these."""
+        above = [upper for netdev in port.netdevs for upper in self.uppers_of(netdev)]
+        return list(dict.fromkeys([*port.netdevs, *above]))
 
     def uppers_of(self, netdev: str) -> list[str]:
         """Returns the interfaces above another one, such as VLANs and bonds, and those above them.
@@ -106,10 +119,7 @@ class View:
 
     def device_of(self, netdev: str) -> str:
         """Returns the RDMA device through which an interface reaches others; else its own name."""
-        for port in self.ports:
-            if port.netdev and netdev in (port.netdev, *self.uppers_of(port.netdev)):
-                return port.device
-        return netdev
+        return next((port.device for port in self.ports if netdev in self.netdevs_of(port)), netdev)
 
     @cached_property
     def interfaces(self) -> dict[str, dict[str, Any]]:
