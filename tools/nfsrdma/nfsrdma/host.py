@@ -90,7 +90,14 @@ class Host:
         except (OSError, UnicodeError):
             # Python cannot encode a label of more than 63 characters.
             return []
-        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        return list(dict.fromkeys(_text(entry[4]) for entry in found))
+
+
+def _text(address: tuple[Any, ...]) -> str:
+    """Returns an address of the socket module, with the interface if it is one of a link."""
+    if len(address) < 4 or not address[3]:
+        return str(address[0])
+    return f"{address[0]}%{socket.if_indextoname(address[3])}"
 
 
 def number(text: str | None) -> int | None:

@@ -122,10 +122,13 @@ def _sockaddr(address: str, port: int) -> bytes:
     """Returns an address as a struct sockaddr_in6, of which an IPv4 address uses the begin.
 
     # Errors
-    `ValueError`: it is no address.
+    `ValueError`: it is no address. `OSError`: it has an interface that does not exist.
     """
-    parsed = ipaddress.ip_address(address.partition("%")[0])
+    plain, _, interface = address.partition("%")
+    parsed = ipaddress.ip_address(plain)
     family = socket.AF_INET if parsed.version == 4 else socket.AF_INET6
     head = struct.pack("=H", family) + struct.pack("!H", port)
-    body = parsed.packed if parsed.version == 4 else bytes(4) + parsed.packed
-    return (head + body).ljust(28, b"\0")
+    if parsed.version == 4:
+        return (head + parsed.packed).ljust(28, b"\0")
+    scope = socket.if_nametoindex(interface) if interface else 0
+    return head + bytes(4) + parsed.packed + struct.pack("=I", scope)

@@ -40,6 +40,11 @@ def test_name_that_cannot_be_asked_for(name: str) -> None:
     assert Host().addresses(name) == []
 
 
+def test_address_of_a_link_keeps_its_interface() -> None:
+    assert Host().addresses("fe80::1%lo") == ["fe80::1%lo"]
+    assert Host().addresses("fd00::1") == ["fd00::1"]
+
+
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     """Files of debugfs go away when the module does."""
     host = Host()

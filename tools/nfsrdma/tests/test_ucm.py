@@ -12,13 +12,22 @@ from nfsrdma import ucm
 
 
 def test_addresses() -> None:
-    v4, v6 = ucm._sockaddr("10.0.0.1", 20049), ucm._sockaddr("fd00::1%eth0", 20049)
+    v4, v6 = ucm._sockaddr("10.0.0.1", 20049), ucm._sockaddr("fd00::1", 20049)
     assert len(v4) == len(v6) == 28
     assert v4[:8] == b"\x02\x00\x4e\x51\x0a\x00\x00\x01"
     assert v6[:8] == b"\x0a\x00\x4e\x51\x00\x00\x00\x00"
     assert v6[8:24] == b"\xfd" + bytes(14) + b"\x01"
     with pytest.raises(ValueError, match="nonsense"):
         ucm._sockaddr("nonsense", 1)
+
+
+def test_interface_of_an_address_of_the_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel needs its number: each interface has the same prefix."""
+    monkeypatch.setattr(ucm.socket, "if_nametoindex", {"eth0": 7}.__getitem__)
+    address = ucm._sockaddr("fe80::1%eth0", 20049)
+    assert len(address) == 28
+    assert address[8:24] == b"\xfe\x80" + bytes(13) + b"\x01"
+    assert struct.unpack_from("=I", address, 24) == (7,)
 
 
 def test_request() -> None:
