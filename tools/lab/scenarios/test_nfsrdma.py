@@ -113,6 +113,33 @@ def test_doctor_on_the_way_to_a_server(tools: Pair) -> None:
         tools.client.sh("ip link del nowhere0; ip route del unreachable 198.51.100.0/24 || true")
 
 
+#: A name with an IPv6 address that a mount with proto=rdma does not take.
+BOTH = """
+echo 'fd00::1 both' >> /etc/hosts; echo '10.0.0.1 both' >> /etc/hosts
+ip -6 route add unreachable fd00::1
+"""
+
+
+def test_doctor_walks_to_the_address_of_a_mount(tools: Pair) -> None:
+    """A name with addresses of both families, and an address of the link with its interface."""
+    tools.client.sh(BOTH)
+    try:
+        assert doctor(tools.client, "both") == {}
+        assert "no-route" in doctor(tools.client, "fd00::1")
+    finally:
+        tools.client.sh("ip -6 route del unreachable fd00::1; sed -i / both$/d /etc/hosts")
+    netdev = tools.client.sh(f"ip -o -4 address | grep -w {CLIENT_ADDRESS}").split()[1]
+    shown = tools.server.sh("ip -6 -o address show dev eth0 scope link")
+    address = f"{shown.split('inet6 ')[1].split('/')[0]}%{netdev}"
+    tools.client.sh(f"ping -c 1 {address}")
+    done = tools.client.run(f"{TOOL} doctor {address}")
+    told = done.stdout.decode()
+    assert f"{address} is reached through {netdev} ({tools.setup.link}0)" in told
+    assert (f"RDMA port 20049 of {address} answers" in told) == (tools.setup.link == "rxe")
+    assert done.status == 0
+    assert "neighbour-failed" in doctor(tools.client, f"fe80::77%{netdev}")
+
+
 @pytest.mark.rxe_only
 def test_doctor_sees_a_link_that_is_down(tools: Pair) -> None:
     """The command that the doctor names brings the link back."""

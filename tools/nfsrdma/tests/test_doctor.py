@@ -292,6 +292,64 @@ def _infiniband(host: FakeHost) -> None:
     host.json("ip", "-j", "address", "show", value=interfaces)
 
 
+V6, LOCAL = "fd00::1", "fe80::1%eth0"
+
+
+def _routed(host: FakeHost, address: str) -> None:
+    """Makes the named server one with this address alone, which is reached through eth0."""
+    plain, _, scope = address.partition("%")
+    where = ("dev", scope) if scope else ()
+    host.known["server"] = [address]
+    host.json("ip", "-j", "route", "get", plain, *where, value=[{"dst": plain, "dev": "eth0"}])
+    host.neighbour(plain, "REACHABLE")
+
+
+def test_mount_by_rdma_takes_an_ipv4_address() -> None:
+    """The resolver puts IPv6 first, to which there is no route here; proto=rdma does not use it."""
+    host = FakeHost()
+    host.files["/proc/self/mountinfo"] = ""
+    host.known["server"] = [V6, "10.0.0.1", "10.0.0.3"]
+    told = doctor.examine(host, "server")
+    assert told.findings == []
+    assert "10.0.0.1 is reached through eth0" in doctor.as_text(told)
+
+
+def test_address_of_a_mount_is_walked_to() -> None:
+    """A mount with proto=rdma6 uses the server's IPv6 address."""
+    host = FakeHost()
+    host.files["/proc/self/mountinfo"] = MOUNTED.replace("addr=10.0.0.1", f"addr={V6}")
+    host.known["server"] = ["10.0.0.1", V6]
+    assert _findings(host, "server") == ["no-route"]
+
+
+@pytest.mark.parametrize("address", [V6, LOCAL])
+def test_server_with_ipv6_alone(address: str) -> None:
+    host = FakeHost()
+    _routed(host, address)
+    told = doctor.examine(host, "server")
+    assert told.findings == []
+    assert f"{address} is reached through eth0" in doctor.as_text(told)
+    assert f"RDMA port 20049 of {address} answers" in doctor.as_text(told)
+
+
+def test_neighbour_of_the_link_does_not_answer() -> None:
+    host = FakeHost()
+    _routed(host, LOCAL)
+    host.neighbour("fe80::1", "FAILED")
+    assert _findings(host, "server") == ["neighbour-failed"]
+
+
+def test_scope_of_a_mount_is_a_number() -> None:
+    """The kernel shows the interface's number, ip(8) takes its name."""
+    host = FakeHost()
+    _interface(host, ifindex=3)
+    _routed(host, LOCAL)
+    host.files["/proc/self/mountinfo"] = MOUNTED.replace("=10.0.0.1", "=fe80::1%3")
+    assert _findings(host) == []
+    host.neighbour("fe80::1", "FAILED")
+    assert _findings(host) == ["neighbour-failed"]
+
+
 @pytest.mark.parametrize("name", ["ib0", "ib1", "ib1.8001"])
 def test_each_interface_of_infiniband_belongs_to_its_port(name: str) -> None:
     """A server behind the second port, or in a partition, is reached over RDMA as well."""

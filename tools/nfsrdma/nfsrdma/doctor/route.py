@@ -25,33 +25,27 @@ _PORT_FINDINGS = {
 
 def check(view: View) -> Iterator[Fact | Finding]:
     """Looks at the way to each server."""
-    if not view.server:
-        addresses = [mount.address for mount in view.mounts if mount.is_rdma and mount.address]
-        for address in dict.fromkeys(addresses):
-            yield from _check_address(view, address)
-        return
-    addresses = view.host.addresses(view.server)
-    if not addresses:
+    if view.server and not view.addresses_of_server:
         yield finding("name-unknown", server=view.server)
-    # Further addresses are tried by nobody: mount takes the first.
-    for address in addresses[:1]:
+    for address in view.targets:
         found = list(_check_address(view, address))
         yield from found
-        if not any(isinstance(entry, Finding) for entry in found):
+        if view.server and not any(isinstance(entry, Finding) for entry in found):
             yield from _check_port(view, address)
+    for address in view.addresses_of_server:
         yield from _mounted_otherwise(view, address)
 
 
 def _check_address(view: View, address: str) -> Iterator[Fact | Finding]:
-    routes = json_of(view.host, "ip", "-j", "route", "get", address)
-    if not routes and not view.has_iproute:
+    route = view.route_to(address)
+    if not route and not view.has_iproute:
         return
-    if not routes:
+    if not route:
         yield finding("no-route", address=address)
         return
-    netdev = str(routes[0].get("dev", "?"))
-    via = str(routes[0].get("gateway", address))
-    if routes[0].get("type") == "local":
+    netdev = str(route.get("dev", "?"))
+    via = str(route.get("gateway", address))
+    if route.get("type") == "local":
         yield from _check_local(view, address, netdev)
     elif view.ports and netdev not in view.rdma_netdevs:
         rdma = next(iter(view.rdma_netdevs), "INTERFACE")
@@ -69,7 +63,8 @@ def _check_local(view: View, address: str, netdev: str) -> Iterator[Fact | Findi
 
 
 def _check_neighbour(view: View, address: str, netdev: str, via: str) -> Iterator[Fact | Finding]:
-    for entry in json_of(view.host, "ip", "-j", "neighbour", "show", "to", via, "dev", netdev):
+    plain = via.partition("%")[0]
+    for entry in json_of(view.host, "ip", "-j", "neighbour", "show", "to", plain, "dev", netdev):
         states = [str(state) for state in entry.get("state", [])]
         if "FAILED" in states or "INCOMPLETE" in states:
             yield finding("neighbour-failed", address=via, netdev=netdev, state="/".join(states))
@@ -81,7 +76,7 @@ def _check_neighbour(view: View, address: str, netdev: str, via: str) -> Iterato
 
 def _check_port(view: View, address: str) -> Iterator[Fact | Finding]:
     """Asks the port of the mount, or the usual one."""
-    ports = [mount.options.get("port", "") for mount in view.mounts if mount.address == address]
+    ports = [mount.options.get("port", "") for mount in view.mounts if view.address_of(mount) == address]
     port = next((int(text) for text in ports if text.isdigit() and int(text)), _PORT)
     answer = view.host.ask_port(address, port)
     if answer in _PORT_FINDINGS:
@@ -92,7 +87,7 @@ def _check_port(view: View, address: str) -> Iterator[Fact | Finding]:
 
 def _mounted_otherwise(view: View, address: str) -> Iterator[Finding]:
     for mount in view.mounts:
-        if mount.address == address and not mount.is_rdma:
+        if view.address_of(mount) == address and not mount.is_rdma:
             proto = mount.options.get("proto", "?")
             yield finding(
                 "mount-not-rdma",

@@ -58,6 +58,7 @@ class View:
         """Looks at nothing yet."""
         self.host = host
         self.server = server
+        self._routes: dict[str, dict[str, Any] | None] = {}
 
     @cached_property
     def ports(self) -> list[Port]:
@@ -131,6 +132,42 @@ class View:
     def has_iproute(self) -> bool:
         """Whether iproute2 can be asked for routes. Without it nothing is known of them."""
         return self.host.run("ip", "-V").status != MISSING
+
+    @cached_property
+    def addresses_of_server(self) -> list[str]:
+        """All addresses of the server that the command line names; none if it names none."""
+        return self.host.addresses(self.server) if self.server else []
+
+    @cached_property
+    def targets(self) -> list[str]:
+        """The addresses to walk to: those that mounts by RDMA use, or that a mount would use.
+
+        A mount with proto=rdma takes the first IPv4 address of a name, and tries another one only
+        after that has failed. proto=rdma6, which takes IPv6, has to be asked for.
+        """
+        mounted = dict.fromkeys(self.address_of(mount) for mount in self.mounts if mount.is_rdma)
+        if not self.server:
+            return [address for address in mounted if address]
+        used = [address for address in self.addresses_of_server if address in mounted]
+        first = [address for address in self.addresses_of_server if ":" not in address]
+        return used or (first or self.addresses_of_server)[:1]
+
+    def address_of(self, mount: Mount) -> str:
+        """Returns the server's address. Its scope is the interface's name, not its number."""
+        address, _, scope = mount.address.partition("%")
+        for name, interface in self.interfaces.items():
+            if scope and scope == str(interface.get("ifindex")):
+                return f"{address}%{name}"
+        return mount.address
+
+    def route_to(self, address: str) -> dict[str, Any] | None:
+        """Returns what ip(8) shows of the route to an address; None if there is no route."""
+        if address not in self._routes:
+            plain, _, scope = address.partition("%")
+            where = ("dev", scope) if scope else ()
+            found = json_of(self.host, "ip", "-j", "route", "get", plain, *where)
+            self._routes[address] = found[0] if found else None
+        return self._routes[address]
 
     def addresses_of(self, netdev: str) -> list[str]:
         """Returns the addresses of an interface, without those of the link alone."""
