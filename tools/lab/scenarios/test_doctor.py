@@ -82,20 +82,42 @@ def test_what_cannot_be_seen(tools: Pair) -> None:
 DEVICES = {
     "no-address": "ip link add t0 type dummy && ip link set t0 up",
     "mtu-small": "ip link add t0 type dummy && ip link set t0 mtu 1000 up",
-    # The other end is down, so there is no carrier.
-    "port-down": "ip link add t0 type veth peer name t1 && ip link set t0 up",
 }
 
 
 @pytest.mark.parametrize("finding", DEVICES)
 def test_device(tools: Pair, finding: str) -> None:
-    """A second device whose interface has no address, a small MTU, or no carrier."""
+    """A second device whose interface has no address, or a small MTU."""
     tools.client.sh(f"{DEVICES[finding]} && rdma link add rxe1 type rxe netdev t0")
     try:
         assert finding in doctor(tools.client)
     finally:
         tools.client.sh("rdma link del rxe1; ip link del t0")
     assert finding not in doctor(tools.client)
+
+
+#: The other end is down, so there is no carrier.
+NO_CARRIER = """
+ip link add t0 type veth peer name t1 && ip link set t0 up && ip address add 192.0.2.2/24 dev t0
+rdma link add rxe1 type rxe netdev t0
+"""
+
+
+def test_port_without_a_cable(tools: Pair) -> None:
+    """It is a problem for a server behind it, and nothing but a note for others."""
+    client = tools.client
+    client.sh(NO_CARRIER)
+    try:
+        assert set(doctor(client)) == {"port-unused"}
+        assert set(doctor(client, "server")) == {"port-unused"}
+        assert "port-down" in doctor(client, "192.0.2.1")
+        # The command shows the port, and the other end's brings it up.
+        assert "rxe1/1" in client.sh(doctor(client)["port-unused"])
+        client.sh("ip link set t1 up")
+        client.sh("timeout 20 sh -c 'until rdma link show rxe1/1 | grep -q ACTIVE; do sleep 1; done'")
+        assert doctor(client) == {}
+    finally:
+        client.sh("rdma link del rxe1; ip link del t0")
 
 
 def test_no_device(tools: Pair) -> None:

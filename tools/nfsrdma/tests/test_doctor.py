@@ -56,6 +56,16 @@ def _link_down(host: FakeHost) -> None:
     _interface(host, flags=["BROADCAST"])
 
 
+def _second_port(host: FakeHost, state: str) -> None:
+    """Gives the host a second device, behind eth1."""
+    host.files["/sys/class/infiniband/rxe1/ports/1/state"] = f"{state}\n"
+    links = [{"ifname": f"rxe{n}", "port": 1, "netdev": f"eth{n}"} for n in (0, 1)]
+    host.json("rdma", "-j", "link", "show", value=links)
+    address = {"family": "inet", "local": "10.0.1.2", "scope": "global"}
+    eth1 = host.eth0 | {"ifname": "eth1", "addr_info": [address]}
+    host.json("ip", "-j", "address", "show", value=[host.eth0, eth1])
+
+
 def _loopback(host: FakeHost) -> None:
     host.route("10.0.0.1", [{"type": "local", "dst": "10.0.0.1", "dev": "lo"}])
 
@@ -101,6 +111,7 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "debugfs-missing": lambda host: host.remove("/sys/kernel/debug"),
     "no-device": lambda host: host.remove("/sys/class/infiniband"),
     "link-down": _link_down,
+    "port-unused": lambda host: _second_port(host, "1: DOWN"),
     "port-down": lambda host: host.files.update({f"{PORT}/state": "2: INIT\n"}),
     "no-address": lambda host: _interface(host, addr_info=[]),
     "mtu-small": lambda host: _interface(host, mtu=1000),
@@ -235,6 +246,43 @@ def test_mend_names_what_is_to_be_mended() -> None:
     end = "What to do:\n1. problem: port 1 of device rxe0 is DOWN\n     ip link set eth0 up"
     assert told.endswith(end)
     assert result.status == doctor.WRONG
+
+
+def test_port_that_is_down_and_unused_is_no_failure() -> None:
+    """A card often has a second port without a cable."""
+    host = FakeHost()
+    _second_port(host, "1: DOWN")
+    assert doctor.examine(host, "server").status == 0
+    assert doctor.examine(host, None).status == 0
+
+
+def test_port_on_the_way_to_a_server_is_down() -> None:
+    """The route leads through it although it has no carrier, or the route has gone with it."""
+    host = FakeHost()
+    _second_port(host, "1: DOWN")
+    host.route("10.0.0.1", [{"dev": "eth1"}])
+    assert _findings(host, "server") == ["port-down"]
+    host.route("10.0.0.1", [{"dev": "eth9"}])
+    assert _findings(host, "server") == ["port-down", "route-not-rdma"]
+    host.route("10.0.0.1", [])
+    assert _findings(host, "server") == ["port-down", "no-route"]
+
+
+def test_bond_with_one_port_down_still_leads_to_the_server() -> None:
+    host = FakeHost()
+    _second_port(host, "1: DOWN")
+    for name in ("eth0", "eth1"):
+        host.files[f"/sys/class/net/{name}/upper_bond0/ifindex"] = "7\n"
+    host.route("10.0.0.1", [{"dev": "bond0"}])
+    assert _findings(host, "server") == ["port-unused"]
+
+
+def test_server_on_this_host_whose_port_is_down() -> None:
+    host = FakeHost()
+    _second_port(host, "1: DOWN")
+    host.known["self"] = ["10.0.1.2"]
+    host.route("10.0.1.2", [{"type": "local", "dev": "lo"}])
+    assert _findings(host, "self") == ["port-down"]
 
 
 def test_problems_come_before_notes() -> None:

@@ -37,8 +37,7 @@ def _addresses(view: View, port: Port) -> list[str]:
 def _check_port(view: View, port: Port) -> Iterator[Finding]:
     named = {"device": port.device, "port": port.port, "netdev": port.netdev}
     if not port.is_active:
-        kind = "link-down" if _is_off(view, port.netdev) else "port-down"
-        yield finding(kind, state=port.state, **named)
+        yield finding(_kind_of_down(view, port), state=port.state, **named)
         return
     if not port.netdev:
         return
@@ -50,6 +49,12 @@ def _check_port(view: View, port: Port) -> Iterator[Finding]:
     if 0 < mtu - _HEADERS < 1024:
         roce = max((size for size in _PAYLOADS if size <= mtu - _HEADERS), default=0)
         yield finding("mtu-small", netdev=port.netdev, mtu=mtu, roce=roce)
+
+
+def _kind_of_down(view: View, port: Port) -> str:
+    if not view.misses_ports:
+        return "port-unused"
+    return "link-down" if _is_off(view, port.netdev) else "port-down"
 
 
 def _is_off(view: View, netdev: str) -> bool:

@@ -143,6 +143,12 @@ _kind(
     "check the cable, and for InfiniBand that a subnet manager runs (sminfo)",
 )
 _kind(
+    _N,
+    "port-unused",
+    "port {port} of device {device} is {state}, and nothing needs it: others are active",
+    "rdma link show {device}/{port}   # nothing is to be done unless it should carry something",
+)
+_kind(
     _W,
     "no-address",
     "the interface {netdev} of device {device} has no address",

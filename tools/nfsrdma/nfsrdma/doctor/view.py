@@ -169,6 +169,26 @@ class View:
             self._routes[address] = found[0] if found else None
         return self._routes[address]
 
+    @cached_property
+    def misses_ports(self) -> bool:
+        """Whether ports that are not active may be why something fails.
+
+        That is so if no port is active, or if the way to a server leads through no active port: an
+        interface that is down has lost its routes, so the way may lead anywhere else.
+        """
+        active = [port for port in self.ports if port.is_active]
+        carried = [None, *(name for port in active for name in self.netdevs_of(port))]
+        return not active or any(self._netdev_to(to) not in carried for to in self.targets)
+
+    def _netdev_to(self, address: str) -> str | None:
+        """Returns the interface that leads to a server; empty without a route, None if unknown."""
+        route = self.route_to(address)
+        if not route:
+            return "" if self.has_iproute else None
+        if route.get("type") == "local":
+            return next((n for n in self.rdma_netdevs if address in self.addresses_of(n)), None)
+        return str(route.get("dev", ""))
+
     def addresses_of(self, netdev: str) -> list[str]:
         """Returns the addresses of an interface, without those of the link alone."""
         entries = self.interfaces.get(netdev, {}).get("addr_info", [])
