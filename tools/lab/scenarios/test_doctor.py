@@ -144,6 +144,17 @@ def test_port_of_the_server(tools: Pair) -> None:
     tools.umount()
 
 
+def test_port_that_cannot_be_asked(tools: Pair) -> None:
+    """A host without the connection manager's device, which the lab's kernel has built in."""
+    client, device = tools.client, "/dev/infiniband/rdma_cm"
+    client.sh(f"mv {device} {device}.away")
+    try:
+        assert doctor(client, "server") == {"port-not-asked": "modprobe rdma_ucm"}
+    finally:
+        client.sh(f"mv {device}.away {device}")
+    assert doctor(client, "server") == {}
+
+
 def test_unreachable(tools: Pair) -> None:
     """A mount whose server can no longer be reached."""
     tools.mount("4.2")

@@ -48,8 +48,10 @@ class Answer(Enum):
     SILENT = "silent"
     #: The connection manager does not find a way to the address.
     UNRESOLVED = "unresolved"
-    #: This host cannot ask.
+    #: This host cannot ask: the connection manager's device is not there.
     UNKNOWN = "unknown"
+    #: The connection manager takes no such request, as over iWARP without a queue pair.
+    UNASKED = "unasked"
 
 
 def ask(address: str, port: int) -> Answer:
@@ -61,8 +63,7 @@ def ask(address: str, port: int) -> Answer:
     try:
         return _ask(device, _sockaddr(address, port))
     except (OSError, ValueError):
-        # Over iWARP a request needs a queue pair.
-        return Answer.UNKNOWN
+        return Answer.UNASKED
     finally:
         # The identifier goes with the file, and with it the request.
         os.close(device)
@@ -74,14 +75,23 @@ def _ask(device: int, peer: bytes) -> Answer:
     request = struct.pack("=QQHB5x", _CONTEXT, where, _PORT_SPACE, _QP_TYPE)
     _command(device, _CREATE_ID, request, len(created))
     (number,) = struct.unpack("=I", created.raw)
-    _command(device, _RESOLVE_IP, bytes(28) + peer + struct.pack("=II", number, _RESOLVE_MS))
-    if _event(device)[0] != _ADDR_RESOLVED:
-        return Answer.UNRESOLVED
-    _command(device, _RESOLVE_ROUTE, struct.pack("=II", number, _RESOLVE_MS))
-    if _event(device)[0] != _ROUTE_RESOLVED:
+    if not _resolves(device, number, peer):
         return Answer.UNRESOLVED
     _command(device, _CONNECT, _connect(number))
     return verdict(*_event(device))
+
+
+def _resolves(device: int, number: int, peer: bytes) -> bool:
+    """Whether the connection manager finds an address and a route, which it may deny at once."""
+    limit = struct.pack("=II", number, _RESOLVE_MS)
+    try:
+        _command(device, _RESOLVE_IP, bytes(28) + peer + limit)
+        if _event(device)[0] != _ADDR_RESOLVED:
+            return False
+        _command(device, _RESOLVE_ROUTE, limit)
+        return _event(device)[0] == _ROUTE_RESOLVED
+    except OSError:
+        return False
 
 
 def verdict(event: int | None, status: int) -> Answer:

@@ -123,6 +123,7 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "port-refused": lambda host: setattr(host, "answer", Answer.REFUSED),
     "port-silent": lambda host: setattr(host, "answer", Answer.SILENT),
     "port-unresolved": lambda host: setattr(host, "answer", Answer.UNRESOLVED),
+    "port-not-asked": lambda host: setattr(host, "answer", Answer.UNKNOWN),
     "mount-not-rdma": _over_tcp,
     "no-listener": _without_listener,
     "tcp-only": _over_tcp_alone,
@@ -221,12 +222,23 @@ def test_local_address_on_a_device() -> None:
     assert _findings(host, "self") == []
 
 
-@pytest.mark.parametrize("answer", [Answer.LISTENS, Answer.REJECTED, Answer.UNKNOWN])
+@pytest.mark.parametrize("answer", [Answer.LISTENS, Answer.REJECTED])
 def test_port_that_gives_no_reason_for_a_finding(answer: Answer) -> None:
     host = FakeHost()
     host.answer = answer
     told = doctor.as_text(doctor.examine(host, "server"))
-    assert ("RDMA port 20049 of 10.0.0.1 answers" in told) == (answer != Answer.UNKNOWN)
+    assert "RDMA port 20049 of 10.0.0.1 answers" in told
+    assert "Nothing is wrong." in told
+
+
+@pytest.mark.parametrize("answer", [Answer.UNASKED, Answer.UNKNOWN])
+def test_port_that_cannot_be_asked_over_iwarp(answer: Answer) -> None:
+    """That is said, and no module would change it."""
+    host = FakeHost()
+    host.files["/sys/class/infiniband/rxe0/node_type"] = "4: RNIC\n"
+    host.answer = answer
+    told = doctor.as_text(doctor.examine(host, "server"))
+    assert "ok   route      RDMA port 20049 of 10.0.0.1 cannot be asked without a queue" in told
     assert "Nothing is wrong." in told
 
 

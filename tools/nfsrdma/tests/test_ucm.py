@@ -58,6 +58,26 @@ def test_verdict(event: int | None, status: int, answer: Answer) -> None:
     assert ucm.verdict(event, status) == answer
 
 
+@pytest.mark.parametrize(
+    ("denied", "answer"), [(3, Answer.UNRESOLVED), (4, Answer.UNRESOLVED), (6, Answer.UNASKED)]
+)
+def test_command_that_is_denied(
+    denied: int, answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No way leads to the address, or, over iWARP, a connection needs a queue pair."""
+
+    def command(_device: int, number: int, _payload: bytes, _out: int = 0) -> None:
+        if number == denied:
+            raise OSError
+        events.append({3: 0, 4: 2}.get(number))
+
+    events: list[int | None] = []
+    monkeypatch.setattr(ucm, "DEVICE", "/dev/null")
+    monkeypatch.setattr(ucm, "_command", command)
+    monkeypatch.setattr(ucm, "_event", lambda _device: (events[-1], 0))
+    assert ucm.ask("10.0.0.1", 1) == answer
+
+
 def test_without_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ucm, "DEVICE", "/nonexistent")
     assert ucm.ask("10.0.0.1", 1) == Answer.UNKNOWN
@@ -65,5 +85,5 @@ def test_without_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_device_that_refuses_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ucm, "DEVICE", "/dev/full")
-    assert ucm.ask("10.0.0.1", 1) == Answer.UNKNOWN
-    assert ucm.ask("nonsense", 1) == Answer.UNKNOWN
+    assert ucm.ask("10.0.0.1", 1) == Answer.UNASKED
+    assert ucm.ask("nonsense", 1) == Answer.UNASKED

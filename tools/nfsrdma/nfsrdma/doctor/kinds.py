@@ -202,6 +202,12 @@ _kind(
 )
 _kind(
     _N,
+    "port-not-asked",
+    "port {port} of {address} is not asked: /dev/infiniband/rdma_cm cannot be opened",
+    "modprobe rdma_ucm",
+)
+_kind(
+    _N,
     "mount-not-rdma",
     "{point} is mounted from {address} by {proto}, not by RDMA",
     "umount {point} && mount -o proto=rdma,port=20049 {source} {point}",

@@ -81,8 +81,17 @@ def _check_port(view: View, address: str) -> Iterator[Fact | Finding]:
     answer = view.host.ask_port(address, port)
     if answer in _PORT_FINDINGS:
         yield finding(_PORT_FINDINGS[answer], address=address, port=port)
-    elif answer != Answer.UNKNOWN:
+    elif answer == Answer.UNASKED or _is_over_iwarp(view, address):
+        yield Fact(f"RDMA port {port} of {address} cannot be asked without a queue pair (iWARP)")
+    elif answer == Answer.UNKNOWN:
+        yield finding("port-not-asked", address=address, port=port)
+    else:
         yield Fact(f"RDMA port {port} of {address} answers")
+
+
+def _is_over_iwarp(view: View, address: str) -> bool:
+    netdev = (view.route_to(address) or {}).get("dev")
+    return any(port.is_iwarp and netdev in view.netdevs_of(port) for port in view.ports)
 
 
 def _mounted_otherwise(view: View, address: str) -> Iterator[Finding]:
