@@ -130,18 +130,36 @@ def test_no_device(tools: Pair) -> None:
 
 
 def test_port_of_the_server(tools: Pair) -> None:
-    """A host that has gone, one that never was there, and a server that is mounted over TCP."""
+    """A host that has gone, and one that never was there."""
     client = tools.client
     client.sh("ip neighbour replace 10.0.0.98 lladdr 02:00:00:00:00:98 dev eth0")
     assert "port-silent" in doctor(client, "10.0.0.98")
     client.sh("ip neighbour del 10.0.0.98 dev eth0")
     assert "port-unresolved" in doctor(client, "10.0.0.97")
-    client.sh(f"mkdir -p {MOUNT_POINT}; mount -t nfs -o vers=4.2 server:/export {MOUNT_POINT}")
-    mend = doctor(client, "server").get("mount-not-rdma", "")
-    assert mend.startswith(f"umount {MOUNT_POINT} && mount -o proto=rdma,port=20049 ")
-    client.sh(mend, timeout=120)
-    assert "mount-not-rdma" not in doctor(client, "server")
-    tools.umount()
+
+
+@pytest.mark.parametrize(
+    ("options", "server", "wanted"),
+    [
+        ("vers=4.1,ro", "server", "proto=rdma,port=20049,vers=4.1,sec=sys,ro"),
+        ("vers=3,nolock", "server6", "proto=rdma6,port=20049,vers=3,sec=sys,nolock"),
+    ],
+)
+def test_mount_over_tcp(tools: Pair, options: str, server: str, wanted: str) -> None:
+    """The command mounts the same over RDMA, at a place whose name the shell would divide."""
+    client, point = tools.client, "/mnt/two words"
+    client.sh(f"mkdir -p '{point}'; mount -t nfs -o {options} {server}:/export '{point}'")
+    try:
+        mend = doctor(client, server)["mount-not-rdma"]
+        assert mend == f"umount '{point}' && mount -o {wanted} {server}:/export '{point}'"
+        client.sh(mend, timeout=120)
+        tools.mounts += 1
+        assert "mount-not-rdma" not in doctor(client, server)
+        (line,) = (line for line in client.read("/proc/mounts").splitlines() if " nfs" in line)
+        have = line.split()[3].split(",")
+        assert set(wanted.split(",")) - {"nolock"} <= set(have), have
+    finally:
+        client.sh(f"umount '{point}'", timeout=120)
 
 
 def test_port_that_cannot_be_asked(tools: Pair) -> None:

@@ -23,6 +23,8 @@ class Mount:
     options: dict[str, str]
     #: The number of the file system, as in ``0:31``. Mounts of the same one share its counters.
     number: str = ""
+    #: Whether nothing can be written through it.
+    is_read_only: bool = False
 
     @property
     def is_rdma(self) -> bool:
@@ -67,13 +69,15 @@ def mounts(host: Host) -> list[Mount]:
 def _mount(line: str) -> Mount | None:
     before, dash, after = line.partition(" - ")
     fields, rest = before.split(), after.split()
-    if not dash or len(fields) < 5 or len(rest) < 3 or rest[0] not in ("nfs", "nfs4"):
+    if not dash or len(fields) < 6 or len(rest) < 3 or rest[0] not in ("nfs", "nfs4"):
         return None
     options = {}
     for option in rest[2].split(","):
         name, _, value = option.partition("=")
         options[name] = value
-    return Mount(unescape(fields[4]), unescape(rest[1]), options, fields[2])
+    # The file system and each mount of it have their own.
+    is_read_only = "ro" in options or "ro" in fields[5].split(",")
+    return Mount(unescape(fields[4]), unescape(rest[1]), options, fields[2], is_read_only)
 
 
 def unescape(text: str) -> str:

@@ -491,6 +491,51 @@ def test_listener_is_added_to_an_nfsd_that_runs() -> None:
     assert told.startswith("echo 'rdma 20051' > /proc/fs/nfsd/portlist ")
 
 
+@pytest.mark.parametrize(
+    ("mounted", "options"),
+    [
+        ("rw", "rdma,port=20049,vers=4.2,sec=sys"),
+        ("ro", "rdma,port=20049,vers=4.2,sec=sys,ro"),
+    ],
+)
+def test_mount_by_rdma_is_like_the_one_before(mounted: str, options: str) -> None:
+    host = FakeHost()
+    _over_tcp(host)
+    text = host.files["/proc/self/mountinfo"].replace("rw,relatime", f"{mounted},relatime")
+    host.files["/proc/self/mountinfo"] = text
+    told = _mend(host, "mount-not-rdma", "server")
+    assert told == f"umount /mnt/nfs && mount -o proto={options} 10.0.0.1:/export /mnt/nfs"
+
+
+def test_other_options_of_a_mount_are_kept() -> None:
+    host = FakeHost()
+    _over_tcp(host)
+    text = host.files["/proc/self/mountinfo"].replace("rw,vers=4.2", "ro,vers=3,nolock")
+    host.files["/proc/self/mountinfo"] = text.replace("sec=sys", "sec=krb5p")
+    told = _mend(host, "mount-not-rdma", "server")
+    assert " -o proto=rdma,port=20049,vers=3,sec=krb5p,nolock,ro 10.0.0.1:" in told
+
+
+def test_mount_from_an_ipv6_address() -> None:
+    host = FakeHost()
+    _over_tcp(host)
+    text = host.files["/proc/self/mountinfo"].replace("=10.0.0.1", f"={V6}")
+    host.files["/proc/self/mountinfo"] = text.replace("=tcp", "=tcp6")
+    host.known["server"] = ["10.0.0.1", V6]
+    assert " -o proto=rdma6,port=20049," in _mend(host, "mount-not-rdma", "server")
+
+
+def test_names_are_quoted_for_the_shell() -> None:
+    host = FakeHost()
+    _over_tcp(host)
+    text = host.files["/proc/self/mountinfo"].replace("/mnt/nfs", "/mnt/my\\040files")
+    host.files["/proc/self/mountinfo"] = text.replace("/export", "/$(reboot)")
+    told = _mend(host, "mount-not-rdma", "server")
+    assert told.startswith("umount '/mnt/my files' && mount -o proto=rdma,")
+    assert told.endswith(" '10.0.0.1:/$(reboot)' '/mnt/my files'")
+    assert _mend(host, "name-unknown", "a;reboot") == "getent ahosts 'a;reboot'"
+
+
 def test_json() -> None:
     host = FakeHost()
     _down(host, -111)

@@ -7,6 +7,7 @@ provokes it.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -61,8 +62,12 @@ class Finding:
 
     @property
     def mend(self) -> str:
-        """What mends it: commands, one on each line, or an explanation."""
-        return self.kind.mend.format(**self.values)
+        """What mends it: commands, one on each line, or an explanation.
+
+        What was found is quoted for the shell if that is necessary.
+        """
+        quoted = {name: shlex.quote(str(value)) for name, value in self.values.items()}
+        return self.kind.mend.format(**quoted)
 
     def as_json(self) -> dict[str, str]:
         """Returns what ``--json`` prints."""
@@ -210,7 +215,7 @@ _kind(
     _N,
     "mount-not-rdma",
     "{point} is mounted from {address} by {proto}, not by RDMA",
-    "umount {point} && mount -o proto=rdma,port=20049 {source} {point}",
+    "umount {point} && mount -o {options} {source} {point}",
 )
 
 # nfsd on this host.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..host import json_of
+from ..mounts import Mount
 from ..ucm import Answer
 from .kinds import Finding, finding
 from .view import Fact, View
@@ -97,11 +98,19 @@ def _is_over_iwarp(view: View, address: str) -> bool:
 def _mounted_otherwise(view: View, address: str) -> Iterator[Finding]:
     for mount in view.mounts:
         if view.address_of(mount) == address and not mount.is_rdma:
-            proto = mount.options.get("proto", "?")
             yield finding(
                 "mount-not-rdma",
                 point=mount.point,
                 source=mount.source,
                 address=address,
-                proto=proto,
+                proto=mount.options.get("proto", "?"),
+                options=_rdma_options(mount),
             )
+
+
+def _rdma_options(mount: Mount) -> str:
+    """Returns the options that mount the same by RDMA."""
+    told = [f"proto={'rdma6' if ':' in mount.address else 'rdma'}", f"port={_PORT}"]
+    told += [f"{name}={mount.options[name]}" for name in ("vers", "sec") if name in mount.options]
+    told += ["nolock"] if "nolock" in mount.options else []
+    return ",".join([*told, "ro"] if mount.is_read_only else told)
