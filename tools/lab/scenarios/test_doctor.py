@@ -73,6 +73,11 @@ def test_what_cannot_be_seen(tools: Pair) -> None:
     """Another user than root, and a host without debugfs."""
     nobody = "setpriv --reuid=65534 --clear-groups"
     assert doctor(tools.client, prefix=nobody)["not-root"] == "sudo nfsrdma doctor"
+    tools.unload()
+    try:
+        assert {"not-root", "module-not-installed"} <= set(doctor(tools.client, prefix=nobody))
+    finally:
+        tools.load()
     tools.client.sh("umount -l /sys/kernel/debug")
     mend = doctor(tools.client).get("debugfs-missing", "")
     tools.client.sh("mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug")

@@ -203,6 +203,24 @@ def test_server_for_another_user_than_root() -> None:
     assert "nfsd listens on RDMA port 20049\n" in doctor.as_text(found)
 
 
+@pytest.mark.parametrize(
+    ("prepare", "others"),
+    [(_unloaded, ["module-missing"]), (_stock, ["module-stock"]), (lambda _host: None, [])],
+)
+@pytest.mark.parametrize("denied", ["debugfs", "log"])
+def test_what_root_alone_may_read(
+    prepare: Callable[[FakeHost], object], others: list[str], denied: str
+) -> None:
+    """It is said whatever module is loaded: the walk looks at the log as well."""
+    host = FakeHost()
+    prepare(host)
+    if denied == "log":
+        host.program("dmesg", status=1)
+    else:
+        host.denied.add(CONNECTIONS)
+    assert _findings(host) == ["not-root", *others]
+
+
 def test_idle_transport_is_no_finding() -> None:
     host = FakeHost()
     host.files[CONNECTIONS] = DOWN.replace("failures=4 error=-111", "failures=0 error=0")

@@ -33,7 +33,7 @@ def check(view: View) -> Iterator[Fact | Finding]:
 
 def _hung(view: View) -> Iterator[Finding]:
     """Reports the tasks that the log has named and that still hang."""
-    named = dict.fromkeys(_HUNG.findall(view.host.run("dmesg").out))
+    named = dict.fromkeys(_HUNG.findall(view.log.out))
     hung = [f"{name}:{pid}" for name, pid in named if _waits(view, pid)]
     if hung:
         yield finding("locked-up", task=", ".join(hung))

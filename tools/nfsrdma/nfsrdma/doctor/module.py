@@ -6,25 +6,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import connections
+from ..host import MISSING
 from .kinds import Finding, finding
 from .view import Fact, View
 
 
 def check(view: View) -> Iterator[Fact | Finding]:
     """Looks at the loaded module and at the installed one."""
+    if _is_denied(view):
+        yield finding("not-root")
     if not view.module_is_loaded:
         yield _missing(view)
-        return
-    if not view.module_is_ours:
+    elif not view.module_is_ours:
         yield finding("module-stock")
-        return
+    else:
+        yield from _check_ours(view)
+
+
+def _is_denied(view: View) -> bool:
+    """Whether this user may not look at debugfs or at the kernel's log."""
+    return view.host.is_denied(connections.FILE) or view.log.status not in (0, MISSING)
+
+
+def _check_ours(view: View) -> Iterator[Fact | Finding]:
     loaded = (view.host.read("/sys/module/rpcrdma/version") or "?").strip()
     installed = _installed(view)
     if installed and installed != loaded:
         yield finding("module-outdated", loaded=loaded, installed=installed)
     else:
         yield Fact(f"rpcrdma {loaded} is loaded")
-    yield from _can_be_seen(view)
+    if not view.host.is_denied(connections.FILE) and not view.host.names("/sys/kernel/debug"):
+        yield finding("debugfs-missing")
 
 
 def _missing(view: View) -> Finding:
@@ -38,12 +50,3 @@ def _installed(view: View) -> str:
     """Returns the version that modprobe would load; empty if unknown, or the kernel's own."""
     done = view.host.run("modinfo", "-F", "version", "rpcrdma")
     return done.out.strip() if done.status == 0 else ""
-
-
-def _can_be_seen(view: View) -> Iterator[Finding]:
-    if view.host.read(connections.FILE) is not None:
-        return
-    if view.host.is_denied(connections.FILE):
-        yield finding("not-root")
-    elif not view.host.names("/sys/kernel/debug"):
-        yield finding("debugfs-missing")

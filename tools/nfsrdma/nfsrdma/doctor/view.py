@@ -11,7 +11,7 @@ from typing import Any
 from .. import connections, mounts
 from ..connections import Connection
 from ..errors import UsageError
-from ..host import MISSING, Host, json_of, number
+from ..host import MISSING, Host, Ran, json_of, number
 from ..mounts import Listener, Mount
 
 INFINIBAND = "/sys/class/infiniband"
@@ -193,6 +193,11 @@ class View:
         """Returns the addresses of an interface, without those of the link alone."""
         entries = self.interfaces.get(netdev, {}).get("addr_info", [])
         return [str(entry.get("local")) for entry in entries if entry.get("scope") != "link"]
+
+    @cached_property
+    def log(self) -> Ran:
+        """The kernel's log, which dmesg(1) may have been denied."""
+        return self.host.run("dmesg")
 
     @cached_property
     def module_is_loaded(self) -> bool:
