@@ -329,7 +329,13 @@ def _busy(guest: Guest, command: str, finding: Callable[[], bool]) -> None:
         while not finding():
             assert time.monotonic() < deadline
     finally:
-        guest.sh("rm -f /run/busy")
+        guest.sh("rm -f /run/busy; timeout 50 sh -c 'while pgrep -x dd; do sleep 0.2; done'")
+
+
+def _notes(mends: list[str], mend: str | None) -> bool:
+    """Notes a command, if there is one. Returns whether there is."""
+    mends += [mend] if mend else []
+    return bool(mend)
 
 
 def test_after_many_calls(tools: Pair) -> None:
@@ -357,11 +363,18 @@ def test_credits(tools: Pair, server_tunables: Tunables) -> None:
 @pytest.mark.needs_our_server
 @pytest.mark.server
 def test_threads(tools: Pair) -> None:
-    """A server with fewer threads than connections, and one with a listener but no threads."""
+    """A server with fewer threads than calls, and one with a listener but no threads."""
     tools.mount("4.2", options="nconnect=3")
     tools.client.sh(f"for i in 1 2 3 4 5 6; do ls {MOUNT_POINT}; done")
     tools.server.sh("echo 1 > /proc/fs/nfsd/threads")
-    assert _await(tools.server, "few-threads", 10)["few-threads"].startswith("rpc.nfsd ")
+    # The connections are idle.
+    assert "few-threads" not in doctor(tools.server)
+    mends: list[str] = []
+    write = f"dd if=/dev/zero of={MOUNT_POINT}/f$i bs=1M count=8 oflag=direct"
+    _busy(tools.client, write, lambda: _notes(mends, doctor(tools.server).get("few-threads")))
+    assert mends[0].startswith("rpc.nfsd 8 ")
+    tools.server.sh(mends[0])
+    assert tools.server.read("/proc/fs/nfsd/threads").split() == ["8"]
     tools.umount()
     tools.stop_nfsd()
     tools.server.sh("python3 /lab/listeners.py rdma 0.0.0.0 20049")

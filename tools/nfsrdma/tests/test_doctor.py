@@ -70,9 +70,9 @@ def _loopback(host: FakeHost) -> None:
     host.route("10.0.0.1", [{"type": "local", "dst": "10.0.0.1", "dev": "lo"}])
 
 
-def _many_clients(host: FakeHost) -> None:
+def _many_clients(host: FakeHost, calls: int = 1) -> None:
     host.files |= SERVING
-    host.files[CONNECTIONS] = SERVED * 9
+    host.files[CONNECTIONS] = SERVED.replace("in_use=5", f"in_use={calls}") * 9
 
 
 def _without_listener(host: FakeHost) -> None:
@@ -191,6 +191,23 @@ def test_healthy_server() -> None:
     told = doctor.as_text(doctor.examine(host, None))
     assert "ok   server     nfsd listens on RDMA port 20049: 8 threads, 1 connections" in told
     assert "Nothing is wrong." in told
+
+
+def test_connections_that_are_idle_need_no_threads() -> None:
+    host = FakeHost()
+    _many_clients(host, calls=0)
+    assert _findings(host) == []
+
+
+def test_more_calls_than_threads_are_no_failure() -> None:
+    """They are usual for a moment; how often, the doctor cannot know."""
+    host = FakeHost()
+    _many_clients(host)
+    found = doctor.examine(host, None)
+    (finding,) = found.findings
+    assert finding.text == "nfsd has 8 threads, and its clients have 9 calls under way"
+    assert finding.mend.startswith("rpc.nfsd 16 ")
+    assert found.status == 0
 
 
 def test_server_for_another_user_than_root() -> None:

@@ -235,10 +235,10 @@ _kind(
 )
 _kind(_P, "no-threads", "nfsd listens for RDMA on port {port}, but has no threads", "rpc.nfsd 8")
 _kind(
-    _W,
+    _N,
     "few-threads",
-    "nfsd has {threads} threads for {clients} connections",
-    "rpc.nfsd {more}   # for good: nfsconf --set nfsd threads {more}",
+    "nfsd has {threads} threads, and its clients have {calls} calls under way",
+    "rpc.nfsd {more}   # if it is often so; for good: nfsconf --set nfsd threads {more}",
 )
 
 # Connections.

@@ -11,8 +11,6 @@ from .kinds import Finding, finding
 from .view import Fact, View
 
 _THREADS = "/proc/fs/nfsd/threads"
-#: The threads for each connection below which a server is called short of them.
-_THREADS_FOR_EACH = 1
 #: What nfs.conf(5) takes for yes, in small letters.
 _YES = ("1", "t", "true", "y", "yes", "on")
 #: The fewest threads that are recommended.
@@ -36,7 +34,7 @@ def _is_wanted(view: View) -> bool:
 
 
 def _check_threads(view: View, threads: int | None) -> Iterator[Fact | Finding]:
-    """Compares the threads with the connections. Root alone may read how many there are."""
+    """Compares the threads with the calls. Root alone may read how many threads there are."""
     served = [conn for conn in view.connections if conn.role == "server"]
     listens = f"nfsd listens on RDMA port {view.listeners[0].port}"
     if threads is None:
@@ -45,6 +43,7 @@ def _check_threads(view: View, threads: int | None) -> Iterator[Fact | Finding]:
         yield finding("no-threads", port=view.listeners[0].port)
     else:
         yield Fact(f"{listens}: {threads} threads, {len(served)} connections")
-        if threads < _THREADS_FOR_EACH * len(served):
-            more = max(_FEW, 2 * len(served))
-            yield finding("few-threads", threads=threads, clients=len(served), more=more)
+        calls = sum(conn["in_use"] for conn in served)
+        if threads < calls:
+            more = max(_FEW, 2 * threads)
+            yield finding("few-threads", threads=threads, calls=calls, more=more)
