@@ -119,7 +119,9 @@ def test_port_without_a_cable(tools: Pair) -> None:
         # The command shows the port, and the other end's brings it up.
         assert "rxe1/1" in client.sh(doctor(client)["port-unused"])
         client.sh("ip link set t1 up")
-        client.sh("timeout 20 sh -c 'until rdma link show rxe1/1 | grep -q ACTIVE; do sleep 1; done'")
+        client.sh(
+            "timeout 20 sh -c 'until rdma link show rxe1/1 | grep -q ACTIVE; do sleep 1; done'"
+        )
         assert doctor(client) == {}
     finally:
         client.sh("rdma link del rxe1; ip link del t0")
@@ -351,12 +353,22 @@ def test_after_many_calls(tools: Pair) -> None:
 
 @pytest.mark.needs_our_server
 def test_credits(tools: Pair, server_tunables: Tunables) -> None:
-    """A server that grants fewer credits than the client has calls."""
+    """A server that grants fewer credits than the client has calls. The last command helps."""
     server_tunables.set(**{"svc_rdma/max_requests": 4})
     tools.mount("4.2")
     write = f"dd if=/dev/zero of={MOUNT_POINT}/f$i bs=1M count=8 oflag=direct"
-    _busy(tools.client, write, lambda: "credits-out" in doctor(tools.client))
-    tools.client.sh("sleep 1")
+    mends: list[str] = []
+    _busy(tools.client, write, lambda: _notes(mends, doctor(tools.client).get("credits-out")))
+    tools.umount()
+    tools.server.sh(mends[0].splitlines()[-1])
+    tools.mount("4.2")
+    looks = iter([False, False, True])
+
+    def _look() -> bool:
+        assert "credits-out" not in doctor(tools.client)
+        return next(looks)
+
+    _busy(tools.client, write, _look)
     tools.umount()
 
 

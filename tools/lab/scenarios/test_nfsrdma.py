@@ -127,7 +127,7 @@ def test_doctor_walks_to_the_address_of_a_mount(tools: Pair) -> None:
         assert doctor(tools.client, "both") == {}
         assert "no-route" in doctor(tools.client, "fd00::1")
     finally:
-        tools.client.sh("ip -6 route del unreachable fd00::1; sed -i / both$/d /etc/hosts")
+        tools.client.sh("ip -6 route del unreachable fd00::1; sed -i /both/d /etc/hosts")
     netdev = tools.client.sh(f"ip -o -4 address | grep -w {CLIENT_ADDRESS}").split()[1]
     shown = tools.server.sh("ip -6 -o address show dev eth0 scope link")
     address = f"{shown.split('inet6 ')[1].split('/')[0]}%{netdev}"

@@ -11,6 +11,7 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,10 @@ class Host:
         except OSError:
             return Ran(MISSING, "")
         return Ran(done.returncode, done.stdout.decode(errors="replace"))
+
+    def pause(self, seconds: float) -> None:
+        """Waits."""
+        time.sleep(seconds)
 
     def ask_port(self, address: str, port: int) -> Answer:
         """Returns what a port of another host answers to a connection request over RDMA."""

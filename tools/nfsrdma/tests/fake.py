@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -40,6 +41,7 @@ class FakeHost(Host):
         self.denied: set[str] = set()
         self.answer = Answer.LISTENS
         self.known = {"server": ["10.0.0.1"]}
+        self.meanwhile: Callable[[], object] = lambda: None
         self._module()
         self._device()
         self._network()
@@ -136,6 +138,10 @@ class FakeHost(Host):
     def run(self, *argv: str) -> Ran:
         """Returns what the program prints, if a test has installed it."""
         return self.ran.get(argv, Ran(MISSING, ""))
+
+    def pause(self, _seconds: float) -> None:
+        """Does what a test has set for such a pause."""
+        self.meanwhile()
 
     def ask_port(self, _address: str, _port: int) -> Answer:
         """Returns the answer that a test has set."""

@@ -93,7 +93,7 @@ def finding(name: str, /, **values: object) -> Finding:
 
 #: nfsd takes a further port while it runs; then `rpc.nfsd --rdma` adds none.
 _LISTEN = (
-    "echo 'rdma {port}' > /proc/fs/nfsd/portlist   # on the server, whose nfsd has to run;\n"
+    "echo 'rdma {port}' > /proc/fs/nfsd/portlist   # on the server, while nfsd runs\n"
     "nfsrdma doctor   # on the server, knows more"
 )
 
@@ -294,8 +294,10 @@ _kind(
 _kind(
     _N,
     "credits-out",
-    "all {credits} credits of {peer} are in use",
-    "sysctl sunrpc.svc_rdma.max_requests={more}   # on the server",
+    "all {credits} credits of {peer} are in use, and a second later it has granted no more",
+    "sysctl sunrpc.svc_rdma.max_requests   # on the server: this module grants up to that by use,\n"
+    "# and 16 at rest; if it has reached that:\n"
+    "sysctl sunrpc.svc_rdma.max_requests={more}   # then mount again",
 )
 
 # Settings.

@@ -28,7 +28,7 @@ _BY_ERROR = {
 def check(view: View) -> Iterator[Fact | Finding]:
     """Looks at each connection, and at the breaches of the whole module."""
     for conn in view.connections:
-        found = list(_check(conn))
+        found = list(_check(view, conn))
         yield from found or [_fact(conn)]
     yield from _breaches(view, "breaches", "breaches")
     yield from _breaches(view, "requester_breaches", "requester-breaches")
@@ -41,18 +41,18 @@ def _fact(conn: Connection) -> Fact:
     return Fact(f"{conn.role} {conn.peer}: version {conn['version']}, up for {since}")
 
 
-def _check(conn: Connection) -> Iterator[Finding]:
+def _check(view: View, conn: Connection) -> Iterator[Finding]:
     if conn["failures"] and not conn.is_up:
         kind = _BY_ERROR.get(-conn["error"], "connect-failed")
         peer = {"peer": conn.peer, "address": conn.address, "port": conn.port}
         yield finding(kind, error=conn.error, **peer)
     if conn.role == "client":
-        yield from _check_client(conn)
+        yield from _check_client(view, conn)
     if conn["breaches"]:
         yield finding("peer-breach", peer=conn.peer, count=conn["breaches"])
 
 
-def _check_client(conn: Connection) -> Iterator[Finding]:
+def _check_client(view: View, conn: Connection) -> Iterator[Finding]:
     connects = conn["connects"]
     usual = 3 + _USUAL * conn["age_s"] // 3600
     if connects > usual and conn.lost != "closed":
@@ -64,9 +64,20 @@ def _check_client(conn: Connection) -> Iterator[Finding]:
     if conn["silent"] >= 2:
         seconds = conn["silent"] * _LOOK
         yield finding("silent", peer=conn.peer, address=conn.address, seconds=seconds)
-    if conn["in_use"] >= conn["credits"] > 0 and conn["credits"] < conn["credit_limit"]:
+    if _is_at_limit(conn) and any(_stays(conn, later) for later in view.later_connections):
         more = conn["credit_limit"]
         yield finding("credits-out", peer=conn.peer, credits=conn["credits"], more=more)
+
+
+def _is_at_limit(conn: Connection) -> bool:
+    """Whether all credits are in use, and this client could use more."""
+    return conn["in_use"] >= conn["credits"] > 0 and conn["credits"] < conn["credit_limit"]
+
+
+def _stays(conn: Connection, later: Connection) -> bool:
+    """Whether a connection is still at its limit. A server may grant more as credits are used."""
+    same = later["id"] == conn["id"] and later["credits"] <= conn["credits"]
+    return same and _is_at_limit(later)
 
 
 def _breaches(view: View, name: str, kind: str) -> Iterator[Finding]:

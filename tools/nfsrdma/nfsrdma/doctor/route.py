@@ -77,7 +77,9 @@ def _check_neighbour(view: View, address: str, netdev: str, via: str) -> Iterato
 
 def _check_port(view: View, address: str) -> Iterator[Fact | Finding]:
     """Asks the port of the mount, or the usual one."""
-    ports = [mount.options.get("port", "") for mount in view.mounts if view.address_of(mount) == address]
+    ports = [
+        mount.options.get("port", "") for mount in view.mounts if view.address_of(mount) == address
+    ]
     port = next((int(text) for text in ports if text.isdigit() and int(text)), _PORT)
     answer = view.host.ask_port(address, port)
     if answer in _PORT_FINDINGS:

@@ -16,6 +16,9 @@ from ..mounts import Listener, Mount
 
 INFINIBAND = "/sys/class/infiniband"
 
+#: Seconds until connections are looked at again.
+_MOMENT = 1
+
 #: The state of a port that can be used, in the file `state`.
 ACTIVE = "ACTIVE"
 
@@ -81,7 +84,7 @@ class View:
 
     @cached_property
     def _netdevs(self) -> Mapping[tuple[str, int], list[str]]:
-        """The interfaces of ports, as rdma(8) shows them; else, as of InfiniBand, those of sysfs."""
+        """The interfaces of ports as rdma(8) shows them; else (InfiniBand) those of sysfs."""
         links = json_of(self.host, "rdma", "-j", "link", "show")
         shown = {
             (str(link.get("ifname")), int(link.get("port", 1))): [str(link["netdev"])]
@@ -212,6 +215,15 @@ class View:
     @cached_property
     def connections(self) -> list[Connection]:
         """The connections; none if they cannot be seen."""
+        try:
+            return connections.read(self.host)
+        except UsageError:
+            return []
+
+    @cached_property
+    def later_connections(self) -> list[Connection]:
+        """The connections a moment after the first look."""
+        self.host.pause(_MOMENT)
         try:
             return connections.read(self.host)
         except UsageError:
