@@ -127,6 +127,32 @@ def test_port_without_a_cable(tools: Pair) -> None:
         client.sh("rdma link del rxe1; ip link del t0")
 
 
+#: Three addresses more than rxe has GIDs (RXE_PORT_GID_TBL_LEN), one of which is of the MAC.
+MANY = """
+ip link add t0 type dummy && ip link set t0 up && rdma link add rxe1 type rxe netdev t0
+for n in $(seq 1026); do echo "address add 10.9.$((n / 250)).$((n % 250 + 1))/32 dev t0"; done |
+    ip -batch -
+"""
+
+
+def test_more_addresses_than_gids(tools: Pair) -> None:
+    """Those that come last have none, until others go and they come again."""
+    client = tools.client
+    client.sh(MANY, timeout=120)
+    try:
+        _await(client, "gids-full", 30)
+        client.sh("for n in 2 3 4 5 6; do ip address del 10.9.0.$n/32 dev t0; done")
+        # An address gets its GID when it comes. The finding names one of those without.
+        for _ in range(6):
+            mend = doctor(client).get("gids-full")
+            if not mend:
+                break
+            client.sh(f"{mend}; sleep 1")
+        assert doctor(client) == {}
+    finally:
+        client.sh("rdma link del rxe1; ip link del t0", timeout=120)
+
+
 def test_no_device(tools: Pair) -> None:
     """A host without a device."""
     tools.client.sh("rdma link del rxe0")

@@ -30,6 +30,14 @@ MOUNTED = (
     "wsize=1048576,proto=rdma,port=20049,sec=sys,addr=10.0.0.1\n"
 )
 
+NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
+#: Those of the address that the device has made of its MAC, and of 10.0.0.2.
+GIDS = (
+    "fe80:0000:0000:0000:0000:00ff:fe00:0002",
+    "0000:0000:0000:0000:0000:ffff:0a00:0002",
+    NO_GID,
+)
+
 
 class FakeHost(Host):
     """A machine with nothing but what a test gives it."""
@@ -49,6 +57,7 @@ class FakeHost(Host):
     def _module(self) -> None:
         self.files |= {
             "/sys/module/rpcrdma/version": "0.1.0\n",
+            "/sys/module/rpcrdma/taint": "OE\n",
             "/sys/kernel/debug/rpcrdma/connections": UP,
             "/sys/kernel/debug/rpcrdma/breaches": "malformed_header 0\nsession 0\n",
             "/sys/kernel/debug/rpcrdma/requester_breaches": "slow 0\n",
@@ -68,8 +77,11 @@ class FakeHost(Host):
         port = "/sys/class/infiniband/rxe0/ports/1"
         self.files |= {
             f"{port}/state": "4: ACTIVE\n",
+            f"{port}/link_layer": "Ethernet\n",
             "/sys/class/infiniband/rxe0/node_type": "1: CA\n",
         }
+        for index, value in enumerate(GIDS):
+            self.gid(index, value)
         link = {"ifname": "rxe0", "port": 1, "state": "ACTIVE", "netdev": "eth0"}
         self.json("rdma", "-j", "link", "show", value=[link])
 
@@ -86,6 +98,14 @@ class FakeHost(Host):
         self.json("ip", "-j", "address", "show", value=[self.eth0])
         self.route("10.0.0.1", [{"dst": "10.0.0.1", "dev": "eth0"}])
         self.neighbour("10.0.0.1", "REACHABLE")
+
+    def gid(self, index: int, value: str, kind: str = "RoCE v2", netdev: str = "eth0") -> None:
+        """Sets an entry of the GID table."""
+        port = "/sys/class/infiniband/rxe0/ports/1"
+        self.files[f"{port}/gids/{index}"] = f"{value}\n"
+        if value != NO_GID:
+            self.files[f"{port}/gid_attrs/types/{index}"] = f"{kind}\n"
+            self.files[f"{port}/gid_attrs/ndevs/{index}"] = f"{netdev}\n"
 
     def route(self, address: str, value: Any) -> None:
         """Sets the route to an address."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from fake import DOWN, MOUNTED, SERVED, UP, FakeHost
@@ -101,6 +102,9 @@ def _hung(host: FakeHost, state: str, why: str = "") -> None:
     host.files["/proc/312/stat"] = f"312 (kworker/u8:1 (x)) {state} 2 0 0\n"
 
 
+#: A GID of no address of the host.
+FOREIGN = "0000:0000:0000:0000:0000:ffff:0a00:0063"
+
 #: A way to provoke each finding.
 PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "not-root": lambda host: host.denied.add(CONNECTIONS),
@@ -114,6 +118,7 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "port-unused": lambda host: second_port(host, "1: DOWN"),
     "port-down": lambda host: host.files.update({f"{PORT}/state": "2: INIT\n"}),
     "no-address": lambda host: interface(host, addr_info=[]),
+    "gids-full": lambda host: (host.gid(1, FOREIGN), host.gid(2, FOREIGN)),
     "mtu-small": lambda host: interface(host, mtu=1000),
     "name-unknown": lambda host: host.known.clear(),
     "no-route": lambda host: host.route("10.0.0.1", []),
@@ -174,7 +179,9 @@ def test_healthy_client() -> None:
     assert found.status == 0
     assert doctor.as_text(found).splitlines() == [
         "ok   module     rpcrdma 0.1.0 is loaded",
-        "ok   device     rxe0/1 on eth0 is active: 10.0.0.2",
+        "ok   module     it taints the kernel: it was built out of the kernel's tree (O), it has no"
+        " signature that the kernel knows (E)",
+        "ok   device     rxe0/1 on eth0 is active: 10.0.0.2 (GID 1, RoCE v2)",
         "ok   route      10.0.0.1 is reached through eth0 (rxe0)",
         "ok   route      RDMA port 20049 of 10.0.0.1 answers",
         "ok   connection client 10.0.0.1:20049: version 2, up for 2m05s",
@@ -183,6 +190,28 @@ def test_healthy_client() -> None:
         "",
         "Nothing is wrong.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("letters", "said"),
+    [
+        ("", "it taints no kernel"),
+        ("N", "it taints the kernel: it is for tests (N)"),
+        ("Z", "it taints the kernel: another reason (Z)"),
+    ],
+)
+def test_taint(letters: str, said: str) -> None:
+    host = FakeHost()
+    host.files["/sys/module/rpcrdma/taint"] = f"{letters}\n"
+    assert f"ok   module     {said}\n" in doctor.as_text(doctor.examine(host, None))
+
+
+SCENARIOS = Path(__file__).resolve().parents[2] / "lab/scenarios"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_finding_is_provoked_in_the_lab(name: str) -> None:
+    assert any(f'"{name}"' in file.read_text() for file in SCENARIOS.glob("*.py"))
 
 
 def test_healthy_server() -> None:
@@ -362,8 +391,8 @@ def test_json() -> None:
             "finding": "refused",
             "severity": "problem",
             "text": "10.0.0.3:20049 refuses connections: nothing listens there for RDMA",
-            "mend": "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # on the server, while nfsd runs\n"
-            "nfsrdma doctor   # on the server, knows more",
+            "mend": "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # on the server, while nfsd runs"
+            "\nnfsrdma doctor   # on the server, knows more",
         }
     ]
     assert {"step": "module", "text": "rpcrdma 0.1.0 is loaded"} in told["facts"]

@@ -105,14 +105,15 @@ def test_server_behind_a_vlan_or_a_bond(name: str) -> None:
     told = doctor.examine(host, "server")
     assert told.findings == []
     assert f"10.0.0.1 is reached through {name} (rxe0)" in doctor.as_text(told)
-    assert "rxe0/1 on eth0 is active: 10.0.0.2" in doctor.as_text(told)
+    assert "rxe0/1 on eth0 is active: 10.0.0.2 (" in doctor.as_text(told)
 
 
 def _infiniband(host: FakeHost) -> None:
     """Makes the device one with two ports, of which rdma(8) shows no interfaces."""
     host.json("rdma", "-j", "link", "show", value=[{"ifname": "rxe0", "port": 1}])
     for number in (1, 2):
-        host.files[f"/sys/class/infiniband/rxe0/ports/{number}/state"] = "4: ACTIVE\n"
+        folder = f"/sys/class/infiniband/rxe0/ports/{number}"
+        host.files |= {f"{folder}/state": "4: ACTIVE\n", f"{folder}/link_layer": "InfiniBand\n"}
     interfaces = []
     for number, name in enumerate(("ib0", "ib1", "ib1.8001")):
         host.files[f"/sys/class/infiniband/rxe0/device/net/{name}/mtu"] = "2044\n"

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Looks for devices with links, addresses and GIDs."""
+"""Looks for devices with links and addresses, and for the GIDs of RoCE that carry these."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from . import gid
 from .kinds import Finding, finding
 from .view import Fact, Port, View
 
@@ -25,8 +26,15 @@ def check(view: View) -> Iterator[Fact | Finding]:
 
 def _fact(view: View, port: Port) -> Fact:
     where = f" on {port.netdev}" if port.netdev else ""
-    addresses = ", ".join(_addresses(view, port))
-    return Fact(f"{port.device}/{port.port}{where} is active{': ' if addresses else ''}{addresses}")
+    told = _addresses(view, port)
+    if gid.has_gids(view.host, port):
+        told = list(gid.told(told, _gids(view, port)))
+    addresses = f": {', '.join(told)}" if told else ""
+    return Fact(f"{port.device}/{port.port}{where} is active{addresses}")
+
+
+def _gids(view: View, port: Port) -> gid.Table:
+    return gid.look_up(view.host, port, view.netdevs_of(port), _addresses(view, port))
 
 
 def _addresses(view: View, port: Port) -> list[str]:
@@ -45,10 +53,39 @@ def _check_port(view: View, port: Port) -> Iterator[Finding]:
         yield finding("no-address", **named)
     if port.is_iwarp:
         return
+    if gid.has_gids(view.host, port):
+        yield from _check_gids(view, port)
     mtu = int(view.interfaces.get(port.netdev, {}).get("mtu", 0))
     if 0 < mtu - _HEADERS < 1024:
         roce = max((size for size in _PAYLOADS if size <= mtu - _HEADERS), default=0)
         yield finding("mtu-small", netdev=port.netdev, mtu=mtu, roce=roce)
+
+
+def _check_gids(view: View, port: Port) -> Iterator[Finding]:
+    """Reports addresses without a GID if the table is full.
+
+    Another reason is the inactive half of a bond, whose addresses are carried by the active half.
+    """
+    table = _gids(view, port)
+    if not table.missing or not table.is_full:
+        return
+    first, *_ = table.missing
+    netdev, prefix = next(
+        (name, entry.get("prefixlen", 32))
+        for name in view.netdevs_of(port)
+        for entry in view.interfaces.get(name, {}).get("addr_info", [])
+        if entry.get("local") == first
+    )
+    yield finding(
+        "gids-full",
+        device=port.device,
+        port=port.port,
+        count=len(table.missing),
+        address=first,
+        size=table.size,
+        netdev=netdev,
+        prefix=prefix,
+    )
 
 
 def _kind_of_down(view: View, port: Port) -> str:

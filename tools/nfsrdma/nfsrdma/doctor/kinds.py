@@ -161,6 +161,15 @@ _kind(
 )
 _kind(
     _W,
+    "gids-full",
+    "all {size} GIDs of port {port} of device {device} are taken: {address} has none"
+    " (addresses without: {count})",
+    "ip address show dev {netdev}   # delete addresses that nobody needs, and then this one:\n"
+    "ip address del {address}/{prefix} dev {netdev} &&"
+    " ip address add {address}/{prefix} dev {netdev}",
+)
+_kind(
+    _W,
     "mtu-small",
     "the MTU of {netdev} is {mtu}: RoCE then sends {roce} bytes a packet",
     "ip link set {netdev} mtu 4200   # on all hosts and switches of the network",

@@ -10,6 +10,18 @@ from ..host import MISSING
 from .kinds import Finding, finding
 from .view import Fact, View
 
+#: What the letters of a module's taint mean (Documentation/admin-guide/tainted-kernels.rst).
+_TAINTS = {
+    "P": "its licence is not free",
+    "F": "it was loaded by force",
+    "C": "it is from the staging tree",
+    "O": "it was built out of the kernel's tree",
+    "E": "it has no signature that the kernel knows",
+    "K": "it patches the running kernel",
+    "X": "its distribution marks it",
+    "N": "it is for tests",
+}
+
 
 def check(view: View) -> Iterator[Fact | Finding]:
     """Looks at the loaded module and at the installed one."""
@@ -17,10 +29,12 @@ def check(view: View) -> Iterator[Fact | Finding]:
         yield finding("not-root")
     if not view.module_is_loaded:
         yield _missing(view)
-    elif not view.module_is_ours:
-        yield finding("module-stock")
-    else:
+        return
+    if view.module_is_ours:
         yield from _check_ours(view)
+    else:
+        yield finding("module-stock")
+    yield from _taint(view)
 
 
 def _is_denied(view: View) -> bool:
@@ -37,6 +51,15 @@ def _check_ours(view: View) -> Iterator[Fact | Finding]:
         yield Fact(f"rpcrdma {loaded} is loaded")
     if not view.host.is_denied(connections.FILE) and not view.host.names("/sys/kernel/debug"):
         yield finding("debugfs-missing")
+
+
+def _taint(view: View) -> Iterator[Fact]:
+    """Tells what the module marks the kernel with."""
+    letters = view.host.read("/sys/module/rpcrdma/taint")
+    if letters is None:
+        return
+    told = [f"{_TAINTS.get(letter, 'another reason')} ({letter})" for letter in letters.strip()]
+    yield Fact(f"it taints the kernel: {', '.join(told)}" if told else "it taints no kernel")
 
 
 def _missing(view: View) -> Finding:
