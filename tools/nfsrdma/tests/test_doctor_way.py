@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 import pytest
 from fake import MOUNTED, FakeHost
 from nfsrdma.ucm import Answer
@@ -245,4 +247,5 @@ def test_names_are_quoted_for_the_shell() -> None:
     told = mend(host, "mount-not-rdma", "server")
     assert told.startswith("umount '/mnt/my files' && mount -o proto=rdma,")
     assert told.endswith(" '10.0.0.1:/$(reboot)' '/mnt/my files'")
-    assert mend(host, "name-unknown", "a;reboot") == "getent ahosts 'a;reboot'"
+    for name in ("a;reboot", "it's", "a b", "plain", "fe80::1%eth0"):
+        assert mend(host, "name-unknown", name) == f"getent ahosts {quote(name)}"

@@ -7,9 +7,20 @@ provokes it.
 
 from __future__ import annotations
 
-import shlex
+import re
 from dataclasses import dataclass, field
 from enum import Enum
+
+#: What a word of the shell may not contain without quotes.
+_SPECIAL = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
+
+
+def _quote(text: str) -> str:
+    """Quotes a word for the shell, as shlex does, which Debian's python3-minimal lacks."""
+    if text and not _SPECIAL.search(text):
+        return text
+    escaped = text.replace("'", "'\"'\"'")
+    return f"'{escaped}'"
 
 
 class Severity(Enum):
@@ -66,7 +77,7 @@ class Finding:
 
         What was found is quoted for the shell if that is necessary.
         """
-        quoted = {name: shlex.quote(str(value)) for name, value in self.values.items()}
+        quoted = {name: _quote(str(value)) for name, value in self.values.items()}
         return self.kind.mend.format(**quoted)
 
     def as_json(self) -> dict[str, str]:
