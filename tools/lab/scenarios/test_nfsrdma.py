@@ -343,6 +343,65 @@ def test_trace_on_the_server(tools: Pair) -> None:
     assert tools.server.sh(INSTANCES) == ""
 
 
+def _follow(guest: Guest, xid: int) -> int:
+    """Begins to trace an RPC, until `_told` interrupts that."""
+    trace = guest.vm.start(f"echo $$ > /run/tracer; exec {TOOL} trace --xid {xid}")
+    begun = f"until {INSTANCES} | grep -q nfsrdma; do sleep 0.2; done"
+    guest.sh(f"timeout 30 sh -c '{begun}'; sleep 1")
+    return trace
+
+
+def _told(guest: Guest, trace: int) -> str:
+    guest.sh("kill -INT $(cat /run/tracer)")
+    done = guest.vm.agent.wait(trace, 60)
+    assert done.status == 0, done
+    return done.stdout.decode()
+
+
+@pytest.mark.server
+def test_trace_of_one_call_on_both_hosts(tools: Pair) -> None:
+    """A call is under way, so its XID is known; both hosts tell how it is sent again."""
+    tools.server.sh("rm -rf /srv/export/*; echo there > /srv/export/f")
+    tools.mount("3", options="nolock")
+    tools.client.sh(f"cat {MOUNT_POINT}/f")
+    # nfsd has to ask mountd about the export, and holds the call until it answers.
+    tools.server.sh("pkill -STOP mountd && exportfs -f")
+    touch = f"(touch {MOUNT_POINT}/g > /dev/null 2>&1 &); sleep 2"
+    told = _nfsrdma(tools.client, f"trace --json -- sh -c '{touch}'")
+    (held,) = (rpc for rpc in map(json.loads, told.splitlines()) if not rpc["complete"])
+    traces = [(guest, _follow(guest, held["xid"])) for guest in (tools.client, tools.server)]
+    # The connection goes with nfsd. The client sends the call again, and then others.
+    tools.restart_nfsd()
+    tools.server.sh("pkill -CONT mountd")
+    tools.client.sh(f"cat {MOUNT_POINT}/g {MOUNT_POINT}/f", timeout=90)
+    made, served = (_told(*trace) for trace in traces)
+    head = f"xid 0x{held['xid']:08x}"
+    words = (head, "is sent again, for the 2. time", "has its reply; the server grants", "ends")
+    assert [word for word in words if word not in made] == [], made
+    assert re.search(r"^1 RPCs in ", made, re.M), made
+    words = (head, "arrives in a message of", "is handed to nfsd", "the reply is sent")
+    assert [word for word in words if word not in served] == [], served
+    assert re.search(r"^1 calls served ", served, re.M), served
+    tools.umount()
+
+
+def test_trace_all(tools: Pair) -> None:
+    """With --all it tells connections, and what is called without RDMA, such as mountd."""
+    options = "vers=3,nolock,proto=rdma,port=20049"
+    mount = f"mkdir -p {MOUNT_POINT}; mount -t nfs -o {options} server:/export {MOUNT_POINT}"
+    command = f"sh -c '{mount} && ls {MOUNT_POINT} && umount {MOUNT_POINT}'"
+    told = _nfsrdma(tools.client, f"trace --all -- {command}", timeout=120)
+    assert re.search(rf"^\d+\.\d+  op_connect: peer=.*{re.escape(SERVER_ADDRESS)}", told, re.M), (
+        told
+    )
+    assert re.search(r"^mountv3 (MNT|MOUNT)", told, re.M), told
+    assert "not sent by RDMA" in told.splitlines()[-1]
+    told = _nfsrdma(tools.client, f"trace -- {command}", timeout=120)
+    assert "op_connect" not in told
+    assert "mountv3" not in told
+    assert "not sent by RDMA" not in told.splitlines()[-1]
+
+
 def _busy(path: str) -> str:
     """Returns a command that reads a file again and again until /run/busy goes."""
     read = f"dd if={path} of=/dev/null bs=64k iflag=direct 2>/dev/null"
