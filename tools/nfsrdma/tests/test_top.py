@@ -183,6 +183,17 @@ def test_frame_of_a_sampled_host() -> None:
     assert "tracing one call in 16, 3000 events/s, 5 lost" in frame(sample, Look())[1]
 
 
+def test_lost_events_are_those_of_the_interval() -> None:
+    source = Source([])
+    source.lost = 2
+    _, sampler = _sampler(source)
+    source.lost = 7
+    assert sampler.take().lost == 5
+    assert sampler.take().lost == 0
+    source.lost = 8
+    assert "events/s, 1 lost" in frame(sampler.take(), Look())[1]
+
+
 def _served_events() -> list[Event]:
     return list(parse(server_lines(SERVED_CALLS)))
 

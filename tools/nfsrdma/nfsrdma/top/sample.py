@@ -48,6 +48,7 @@ class Sample:
     served_one_in: int = 1
     #: Events in a second; None without tracing.
     event_rate: float | None = None
+    #: Events that the kernel had no room for.
     lost: int = 0
     #: The part of a processor that this program has used.
     own_load: float = 0
@@ -78,6 +79,7 @@ class Sampler:
         self._served = Served() if serves else None
         self._begin = now()
         self._used = _used()
+        self._lost = source.lost if source else 0
         self._before = mountstats.read(host)
 
     def pump(self) -> None:
@@ -110,7 +112,7 @@ class Sampler:
         if self._served:
             sample.served_one_in = served.one_in(sample.one_in)
             sample.served = self._served.take()
-        sample.lost = source.lost
+        sample.lost, self._lost = source.lost - self._lost, source.lost
         if self._latencies.adapt(sample.event_rate):
             source.set_filter(self._latencies.filter, latencies.EVENTS)
             if self._served:
