@@ -237,6 +237,23 @@ def test_address_at_the_end_of_a_sentence() -> None:
     assert Mask()("version 7.3.4.1.2") == "version 7.3.4.1.2"
 
 
+def test_status_is_that_of_the_command(tmp_path: Path) -> None:
+    wish = command.Wish(str(tmp_path / "page.html"), command=["sh", "-c", "exit 7"])
+    assert command.report(FakeHost(), Source([]), wish) == 7
+    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_command_that_cannot_be_run_leaves_the_earlier_page(tmp_path: Path) -> None:
+    earlier, absent = tmp_path / "page.html", tmp_path / "absent.html"
+    earlier.write_text("an earlier page")
+    for file in (earlier, absent):
+        wish = command.Wish(str(file), command=[str(tmp_path / "nothing")])
+        with pytest.raises(UsageError, match="cannot run"):
+            command.report(FakeHost(), Source([]), wish)
+    assert earlier.read_text() == "an earlier page"
+    assert not absent.exists()
+
+
 def test_file_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
     """Before the recording, not after it."""
     wish = command.Wish(str(tmp_path / "absent/page.html"), seconds=60)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,25 +32,39 @@ class Wish:
 
 
 def report(host: Host, source: Source, wish: Wish) -> int:
-    """Records and writes. Returns the exit status. Writes nothing first, to see whether it can.
+    """Records and writes. Returns the exit status of the command; 0 without a command.
+
+    An earlier file keeps what it has until the recording has ended.
 
     # Errors
     `UsageError`: the file cannot be written, or the command cannot be run.
     """
-    _write(wish.file, "")
+    with _writing(wish.file):
+        _try_to_write(Path(wish.file))
     run = (lambda: running(wish.command)) if wish.command else None
     data = record(host, source, wish.seconds, run)
     text = render(host, data, wish)
-    _write(wish.file, text)
+    with _writing(wish.file):
+        Path(wish.file).write_text(text, encoding="utf-8")
     print(f"{wish.file}: {sum(len(group.rtts) for group in data.groups.values())} calls")
-    return 0
+    return data.status
 
 
-def _write(file: str, text: str) -> None:
+@contextmanager
+def _writing(file: str) -> Iterator[None]:
+    """Turns an error of the block into one of the command line."""
     try:
-        Path(file).write_text(text, encoding="utf-8")
+        yield
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}") from error
+
+
+def _try_to_write(file: Path) -> None:
+    """Opens a file for writing, and leaves it as it was."""
+    existed = file.exists()
+    file.open("a").close()
+    if not existed:
+        file.unlink()
 
 
 def render(host: Host, data: Data, wish: Wish) -> str:

@@ -91,6 +91,8 @@ class Data:
     #: Events of connections, with the seconds since the begin.
     noted: list[tuple[float, str, str]] = field(default_factory=list)
     lost: int = 0
+    #: The exit status of the command that was run.
+    status: int = 0
 
     def add(self, rpc: Rpc) -> None:
         """Adds a call that has ended."""
@@ -167,8 +169,9 @@ def record(
     """Records for so many seconds, or while a command runs, or until an interrupt."""
     recorder = Recorder(host, source)
     with suppress(KeyboardInterrupt):
-        for _ in running() if running else _lasting(seconds):
+        for ended in running() if running else _lasting(seconds):
             _step(recorder)
+            recorder.data.status = ended or 0
     return recorder.end()
 
 
