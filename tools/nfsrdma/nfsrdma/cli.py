@@ -18,7 +18,6 @@ from . import doctor, listing, mounts
 from .errors import UsageError
 from .host import Host
 from .report import command as reporting
-from .report import record
 from .top import command as watching
 from .top import served
 from .top.frame import Look
@@ -142,10 +141,11 @@ def _trace(host: Host, chosen: argparse.Namespace) -> int:
 
 
 def _report(host: Host, chosen: argparse.Namespace) -> int:
+    serves = bool(mounts.listeners(host))
     wish = reporting.Wish(
-        chosen.output, chosen.seconds, _argv(chosen.argv), chosen.mask, chosen.json
+        chosen.output, chosen.seconds, _argv(chosen.argv), chosen.mask, chosen.json, serves
     )
-    with Recording(record.EVENTS) as recording:
+    with Recording(wish.events) as recording:
         return reporting.report(host, recording, wish)
 
 

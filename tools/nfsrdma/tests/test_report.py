@@ -15,10 +15,12 @@ from fake import MOUNTED, UP, FakeHost
 from nfsrdma.errors import UsageError
 from nfsrdma.report import command
 from nfsrdma.report.mask import Mask
-from nfsrdma.report.record import Data, record
+from nfsrdma.report.record import SERVER_EVENTS, Data, record
 from nfsrdma.report.svg import Curve, Range, bars, curves, ranges
+from nfsrdma.report.tally import operation
+from nfsrdma.trace.calls import Call, Calls
 from nfsrdma.trace.events import Event, parse
-from recorded import GETATTR, READ, lines
+from recorded import GETATTR, READ, SERVED_CALLS, lines, server_lines
 
 from nfsrdma import connections
 
@@ -56,12 +58,12 @@ def _data() -> Data:
 
 def test_recording() -> None:
     data = _data()
-    assert sorted(data.groups) == [
+    assert sorted(data.made.groups) == [
         ("nfsv4 GETATTR", "inline, inline"),
         ("nfsv4 READ", "inline, write chunk"),
     ]
-    assert data.groups["nfsv4 READ", "inline, write chunk"].rtts == [2100]
-    assert data.sizes == {0: 1, 65536: 1}
+    assert data.made.groups["nfsv4 READ", "inline, write chunk"].rtts == [2100]
+    assert data.made.sizes == {0: 1, 65536: 1}
     assert [name for _, name, _ in data.noted] == ["conn_state", *["connect"] * 3]
     assert [conn.peer for conn in data.looks[0][1]] == ["10.0.0.1:20049"]
     assert data.lost == 3
@@ -180,6 +182,83 @@ def test_roles_are_not_masked() -> None:
     assert Mask(["client", "box"])("client of box") == "client of name-1"
 
 
+SERVED = (Path(__file__).parent / "served.trace").read_text().splitlines()
+
+
+def _served_data() -> Data:
+    removal = "nfsd-7 [000] .....    19.5: svcrdma_device_removal: device=rxe0 xprt=10.0.0.9:51"
+    return record(FakeHost(), Source(list(parse([*SERVED, removal]))), 0, None, serves=True)
+
+
+def test_served_calls() -> None:
+    """The events beside those that a report records are in no way."""
+    served = _served_data().served
+    assert served
+    assert {key: len(group.rtts) for key, group in served.groups.items()} == {
+        ("nfsdv4 LOOKUP", "inline, inline"): 1,
+        ("nfsdv4 READ", "inline, write chunk"): 1,
+        ("nfsdv4 WRITE", "read chunk, inline"): 1,
+        ("nfsdv4 READDIR", "inline, reply chunk"): 1,
+        ("nfsdv4 SETATTR", "long call, inline"): 1,
+    }
+    assert served.sizes == {0: 1, 8192: 1, 65536: 3}
+
+
+def test_events_that_a_server_records_suffice() -> None:
+    """The calls are the same with the events alone that a report records."""
+    names = {name.partition(":")[2] for name in SERVER_EVENTS}
+    events = [event for event in parse(SERVED) if event.name in names]
+    served = record(FakeHost(), Source(events), 0, None, serves=True).served
+    all_of_it = _served_data().served
+    assert served
+    assert all_of_it
+    assert set(served.groups) == set(all_of_it.groups)
+    assert served.sizes == all_of_it.sizes
+
+
+def test_call_that_is_served_ends_when_its_reply_is_posted() -> None:
+    calls = Calls(until_sent=True)
+    events = list(parse(server_lines(SERVED_CALLS)))
+    done = [call.form for call in map(calls.feed, events) if call]
+    assert done == [
+        "inline, write chunk",
+        "read chunk, inline",
+        "inline, inline",
+        "long call, reply chunk",
+    ]
+    assert calls.unfinished() == []
+
+
+def test_page_of_a_server() -> None:
+    text = command.render(FakeHost(), _served_data(), command.Wish("x", serves=True))
+    assert Page(text).open == []
+    assert "<h2>Calls that nfsd serves, by operation and form</h2>" in text
+    assert "READDIR: inline, reply chunk" in text
+    assert "<th>RDMA Reads</th>" in text
+    assert "<td>device_removal</td>" in text
+    # This host makes no calls itself.
+    assert "Latency by operation and form</h2>" not in text
+    wish = command.Wish("x", as_json=True)
+    told = json.loads(command.render(FakeHost(), _served_data(), wish))
+    (write,) = (row for row in told["served"] if row["operation"] == "nfsdv4 WRITE")
+    assert (write["calls"], write["rdma_reads_us"] > 0) == (1, True)
+    assert told["served_sizes"] == {"0": 1, "8192": 1, "65536": 3}
+
+
+def test_server_without_calls() -> None:
+    data = record(FakeHost(), Source([]), 0, None, serves=True)
+    assert "No call was served over RDMA." in command.render(FakeHost(), data, command.Wish("x"))
+
+
+def test_operation_of_a_compound() -> None:
+    call = Call(1, program="nfsd v4", procedure="COMPOUND")
+    assert operation(call) == "nfsdv4 COMPOUND"
+    call.operations = ["SEQUENCE", "PUTFH", "OPEN", "GETFH", "ACCESS", "GETATTR"]
+    assert operation(call) == "nfsdv4 OPEN ACCESS"
+    call.operations = ["SEQUENCE"]
+    assert operation(call) == "nfsdv4 SEQUENCE"
+
+
 def test_file_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "report.html"
     wish = command.Wish(str(file), command=["true"])
@@ -268,4 +347,4 @@ def _interrupted() -> Iterator[int | None]:
 
 def test_interrupt_ends_the_recording_and_keeps_it() -> None:
     data = record(FakeHost(), Source(list(parse(lines(READ)))), 0, _interrupted)
-    assert data.sizes == {65536: 1}
+    assert data.made.sizes == {65536: 1}

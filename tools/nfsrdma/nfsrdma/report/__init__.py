@@ -2,6 +2,7 @@
 """``nfsrdma report``: a recording as one HTML page that needs nothing else.
 
 - `record`: what is recorded.
+- `tally`: calls by operation and form.
 - `mask`: replaces addresses and names.
 - `svg`: charts.
 - `page`: the page.

@@ -17,7 +17,7 @@ from ..host import Host
 from ..trace.command import Source, running
 from .mask import Mask, masked, unmasked
 from .page import About, describe, page
-from .record import Data, record
+from .record import EVENTS, SERVER_EVENTS, Data, record
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,13 @@ class Wish:
     command: Sequence[str] = ()
     masked: bool = False
     as_json: bool = False
+    #: Whether this host serves calls, which are recorded as well.
+    serves: bool = False
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The events to record."""
+        return EVENTS + (SERVER_EVENTS if self.serves else ())
 
 
 def report(host: Host, source: Source, wish: Wish) -> int:
@@ -42,11 +49,11 @@ def report(host: Host, source: Source, wish: Wish) -> int:
     with _writing(wish.file):
         _try_to_write(Path(wish.file))
     run = (lambda: running(wish.command)) if wish.command else None
-    data = record(host, source, wish.seconds, run)
+    data = record(host, source, wish.seconds, run, serves=wish.serves)
     text = render(host, data, wish)
     with _writing(wish.file):
         Path(wish.file).write_text(text, encoding="utf-8")
-    print(f"{wish.file}: {sum(len(group.rtts) for group in data.groups.values())} calls")
+    print(f"{wish.file}: {data.count} calls")
     return data.status
 
 

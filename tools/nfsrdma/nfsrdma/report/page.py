@@ -14,8 +14,9 @@ from .. import doctor
 from ..connections import Connection
 from ..table import size, span
 from .mask import masked
-from .record import Data, Group, is_mark, largest
+from .record import Data, is_mark
 from .svg import Curve, Range, bars, curves, ranges
+from .tally import Group, Tally
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --faint: #d8dce2;
@@ -55,6 +56,18 @@ class About:
     when: str
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What the page says of calls that are made, or of those that are served."""
+
+    title: str
+    #: The time that is a latency.
+    span: str
+    columns: tuple[str, ...]
+    #: The name in JSON of the time in the column behind the maximum.
+    mapping: str = "registration_us"
+
+
 def page(data: Data, about: About, found: doctor.Result, mask: Callable[[str], str]) -> str:
     """Returns the page. `mask` is applied to everything that comes from this host."""
     told = f"{about.host}, kernel {about.kernel}, rpcrdma {about.module}, {about.when}"
@@ -65,10 +78,8 @@ def page(data: Data, about: About, found: doctor.Result, mask: Callable[[str], s
         _findings(found, mask),
         "<h2>Connections</h2>",
         _connections(data, mask),
-        "<h2>Latency by operation and form</h2>",
-        _latencies(data),
-        "<h2>Bytes in chunks of a call</h2>",
-        _sizes(data),
+        *_made(data),
+        *_served(data),
         "<h2>Credits over time</h2>",
         _credits(data, mask),
         "<h2>Events of connections</h2>",
@@ -134,25 +145,62 @@ def _connections(data: Data, mask: Callable[[str], str]) -> str:
     return _table(head, rows)
 
 
-def _latencies(data: Data) -> str:
-    chosen = largest(data.groups, _ROWS)
-    if not chosen:
-        return "<p class=soft>No call was made over RDMA.</p>"
+#: What the columns of a table of latencies mean.
+_MADE = Kind(
+    "<h2>Latency by operation and form</h2>",
+    "From a Send to its reply",
+    ("calls", "median", "99 %", "maximum", "registration", "sent again"),
+)
+_SERVED = Kind(
+    "<h2>Calls that nfsd serves, by operation and form</h2>",
+    "From when a thread of nfsd has taken a call to its reply",
+    ("calls", "median", "99 %", "maximum", "RDMA Reads"),
+    "rdma_reads_us",
+)
+
+
+def _made(data: Data) -> list[str]:
+    """Returns the parts about calls of this host. A server that makes none has no such parts."""
+    if data.served is not None and not data.made.count:
+        return []
+    if not data.made.count:
+        return [_MADE.title, "<p class=soft>No call was made over RDMA.</p>"]
+    return [
+        _MADE.title,
+        _latencies(data.made, _MADE),
+        "<h2>Bytes in chunks of a call</h2>",
+        _sizes(data.made),
+    ]
+
+
+def _served(data: Data) -> list[str]:
+    """Returns the parts about calls that this host serves."""
+    if data.served is None:
+        return []
+    if not data.served.count:
+        return [_SERVED.title, "<p class=soft>No call was served over RDMA.</p>"]
+    return [
+        _SERVED.title,
+        _latencies(data.served, _SERVED),
+        "<h2>Bytes in chunks of a call that nfsd serves</h2>",
+        _sizes(data.served),
+    ]
+
+
+def _latencies(tally: Tally, kind: Kind) -> str:
     rows, cells = [], []
-    for name, form in chosen:
-        numbers = data.groups[name, form].as_json()
+    for name, form in tally.largest(_ROWS):
+        numbers = tally.groups[name, form].as_json()
         label = f"{name.partition(' ')[2] or name}: {form}"
         note = f"{numbers['calls']} calls"
         rows.append(Range(label, numbers["median_us"], numbers["p99_us"], numbers["max_us"], note))
-        cells.append(_latency_row(name, form, data.groups[name, form]))
-    head = ("operation", "form (call, reply)", "calls", "median", "99 %", "maximum", "registration",
-            "sent again")  # fmt: skip
+        cells.append(_latency_row(name, form, tally.groups[name, form])[: 2 + len(kind.columns)])
     chart = ranges(rows, "Latency by operation and form")
     explain = (
-        "<p class=soft>From a Send to its reply: the dot is the median, the thick line ends at the"
-        " value that 99 of 100 calls do not exceed, the thin line at the maximum.</p>"
+        f"<p class=soft>{kind.span}: the dot is the median, the thick line ends at the value that"
+        " 99 of 100 calls do not exceed, the thin line at the maximum.</p>"
     )
-    return chart + explain + _table(head, cells)
+    return chart + explain + _table(("operation", "form (call, reply)", *kind.columns), cells)
 
 
 def _latency_row(name: str, form: str, group: Group) -> list[str]:
@@ -170,12 +218,10 @@ def _latency_row(name: str, form: str, group: Group) -> list[str]:
     ]
 
 
-def _sizes(data: Data) -> str:
-    if not data.sizes:
-        return "<p class=soft>No call was made over RDMA.</p>"
+def _sizes(tally: Tally) -> str:
     rows = [
-        (f"up to {size(bytes_)}" if bytes_ else "no chunks", data.sizes[bytes_])
-        for bytes_ in sorted(data.sizes)
+        (f"up to {size(bytes_)}" if bytes_ else "no chunks", tally.sizes[bytes_])
+        for bytes_ in sorted(tally.sizes)
     ]
     return bars(rows, "Calls by the bytes of their chunks")
 
@@ -221,11 +267,9 @@ def describe(data: Data, about: About, found: doctor.Result) -> dict[str, Any]:
         "seconds": round(data.seconds, 3),
         "lost_events": data.lost,
         "findings": [finding.as_json() for finding in found.findings],
-        "operations": [
-            {"operation": name, "form": form, **data.groups[name, form].as_json()}
-            for name, form in sorted(data.groups)
-        ],
-        "sizes": {str(bytes_): count for bytes_, count in sorted(data.sizes.items())},
+        "operations": data.made.as_json(),
+        "sizes": data.made.sizes_as_json(),
+        **(_describe_served(data.served) if data.served is not None else {}),
         "connections": [
             {"since": round(since, 2), "connections": [conn.as_json() for conn in looked]}
             for since, looked in data.looks
@@ -234,4 +278,11 @@ def describe(data: Data, about: About, found: doctor.Result) -> dict[str, Any]:
             {"since": round(since, 6), "event": name, "text": text}
             for since, name, text in data.noted
         ],
+    }
+
+
+def _describe_served(served: Tally) -> dict[str, Any]:
+    return {
+        "served": served.as_json(_SERVED.mapping),
+        "served_sizes": served.sizes_as_json(),
     }

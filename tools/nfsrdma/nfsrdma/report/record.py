@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is recorded: calls, connections over time, events of connections."""
+"""What is recorded: calls that are made or served, connections over time, their events."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from .. import connections
 from ..connections import Connection
 from ..errors import UsageError
 from ..host import Host
-from ..top.latencies import quantile
+from ..trace import calls
+from ..trace.calls import Calls, is_of_server
 from ..trace.command import Source
 from ..trace.events import Event
-from ..trace.rpcs import Assembler, Rpc
+from ..trace.rpcs import Assembler
+from .tally import Tally
 
 #: The events of calls.
 _CALLS = (
@@ -48,7 +49,29 @@ _NOTED = (
 )
 EVENTS = _CALLS + _NOTED
 
-_NAMES = {name.partition(":")[2] for name in _NOTED}
+#: The events of calls that this host serves. Names and chunks need more than a latency does.
+_SERVED = (
+    "rpcrdma:svcrdma_decode_rqst",
+    "rpcrdma:svcrdma_post_read_chunk",
+    "rpcrdma:svcrdma_wc_read",
+    "rpcrdma:svcrdma_read_finished",
+    "sunrpc:svc_process",
+    "nfsd:nfsd_compound_status",
+    "sunrpc:svc_stats_latency",
+    "rpcrdma:svcrdma_encode_wseg",
+    "rpcrdma:svcrdma_expose_reply",
+    "rpcrdma:svcrdma_post_write_chunk",
+    "rpcrdma:svcrdma_post_reply_chunk",
+    "rpcrdma:svcrdma_sq_full",
+    "rpcrdma:svcrdma_sq_retry",
+    "rpcrdma:svcrdma_post_send",
+    "rpcrdma:svcrdma_send_err",
+)
+#: The events of a server that are worth a line each.
+_NOTED_SERVED = (*calls.CONNECTION_EVENTS, "rpcrdma:svcrdma_breach")
+SERVER_EVENTS = _SERVED + _NOTED_SERVED
+
+_NAMES = {name.partition(":")[2] for name in (*_NOTED, *_NOTED_SERVED)}
 
 #: Seconds from one look at the connections to the next.
 _LOOK = 0.5
@@ -59,33 +82,13 @@ _MOST_NOTED = 500
 
 
 @dataclass
-class Group:
-    """The calls of one operation in one form."""
-
-    rtts: list[int] = field(default_factory=list)
-    mappings: list[float] = field(default_factory=list)
-    retransmissions: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the numbers that the page shows."""
-        return {
-            "calls": len(self.rtts),
-            "median_us": quantile(self.rtts, 0.5),
-            "p99_us": quantile(self.rtts, 0.99),
-            "max_us": max(self.rtts, default=0),
-            "registration_us": round(quantile(self.mappings, 0.5), 1),
-            "retransmissions": self.retransmissions,
-        }
-
-
-@dataclass
 class Data:
     """A recording."""
 
     seconds: float = 0
-    groups: dict[tuple[str, str], Group] = field(default_factory=dict)
-    #: The calls by the bytes of their chunks, in powers of two; 0 for calls without chunks.
-    sizes: dict[int, int] = field(default_factory=dict)
+    made: Tally = field(default_factory=Tally)
+    #: The calls that this host serves; None if it is no server.
+    served: Tally | None = None
     #: The connections at each look, with the seconds since the begin.
     looks: list[tuple[float, list[Connection]]] = field(default_factory=list)
     #: Events of connections, with the seconds since the begin.
@@ -94,17 +97,10 @@ class Data:
     #: The exit status of the command that was run.
     status: int = 0
 
-    def add(self, rpc: Rpc) -> None:
-        """Adds a call that has ended."""
-        if not rpc.is_rdma or rpc.rtt is None:
-            return
-        group = self.groups.setdefault((rpc.name, rpc.form), Group())
-        group.rtts.append(rpc.rtt)
-        group.retransmissions += rpc.retransmissions
-        if rpc.mapping:
-            group.mappings.append(rpc.mapping)
-        size = 1 << (rpc.registered - 1).bit_length() if rpc.registered else 0
-        self.sizes[size] = self.sizes.get(size, 0) + 1
+    @property
+    def count(self) -> int:
+        """The calls that were recorded."""
+        return self.made.count + (self.served.count if self.served else 0)
 
 
 def is_noted(event: Event) -> bool:
@@ -122,13 +118,13 @@ def is_mark(text: str) -> bool:
 class Recorder:
     """Records until it is told to end."""
 
-    def __init__(self, host: Host, source: Source) -> None:
-        """Begins now."""
+    def __init__(self, host: Host, source: Source, *, serves: bool = False) -> None:
+        """Begins now. `serves`: the source has the events of the server, too."""
         self._host, self._source = host, source
-        self._assembler = Assembler()
+        self._assembler, self._calls = Assembler(), Calls(until_sent=True)
         self._begin = time.monotonic()
         self._next_look = 0.0
-        self.data = Data()
+        self.data = Data(served=Tally() if serves else None)
 
     def pump(self) -> None:
         """Takes what has come since the last call."""
@@ -144,11 +140,21 @@ class Recorder:
         if is_noted(event) and len(self.data.noted) < _MOST_NOTED:
             # The clock of the trace is the one of time.monotonic().
             since = max(0.0, event.time - self._begin)
-            self.data.noted.append((since, event.name.removeprefix("xprtrdma_"), event.rest))
+            name = event.name.removeprefix("xprtrdma_").removeprefix("svcrdma_")
+            self.data.noted.append((since, name, event.rest))
+        if is_of_server(event):
+            self._take_served(event)
+            return
         rpc = self._assembler.feed(event)
         self._assembler.others.clear()
         if rpc:
-            self.data.add(rpc)
+            self.data.made.add(rpc)
+
+    def _take_served(self, event: Event) -> None:
+        call = self._calls.feed(event)
+        self._calls.others.clear()
+        if call and self.data.served:
+            self.data.served.add_served(call)
 
     def _look(self, since: float) -> None:
         # Without connections to be seen, the page says so.
@@ -164,10 +170,18 @@ class Recorder:
 
 
 def record(
-    host: Host, source: Source, seconds: float, running: Callable[[], Iterator[int | None]] | None
+    host: Host,
+    source: Source,
+    seconds: float,
+    running: Callable[[], Iterator[int | None]] | None,
+    *,
+    serves: bool = False,
 ) -> Data:
-    """Records for so many seconds, or while a command runs, or until an interrupt."""
-    recorder = Recorder(host, source)
+    """Records for so many seconds, or while a command runs, or until an interrupt.
+
+    `serves`: the source has the events of the server, too.
+    """
+    recorder = Recorder(host, source, serves=serves)
     with suppress(KeyboardInterrupt):
         for ended in running() if running else _lasting(seconds):
             _step(recorder)
@@ -186,8 +200,3 @@ def _step(recorder: Recorder) -> None:
     # Waiting for an event would wake this program for each of them.
     time.sleep(_STEP)
     recorder.pump()
-
-
-def largest(groups: dict[tuple[str, str], Group], most: int) -> Sequence[tuple[str, str]]:
-    """Returns the operations and forms with most calls, those with the longest total time first."""
-    return sorted(groups, key=lambda key: -sum(groups[key].rtts))[:most]

@@ -115,6 +115,8 @@ class Call:
     #: Bytes that RDMA Reads have read, and that RDMA Writes were to write.
     read_bytes: int = 0
     written_bytes: int = 0
+    #: Microseconds that its RDMA Reads took.
+    fetched: int = 0
     #: Microseconds that nfsd took, or None.
     execute: int | None = None
     #: Whether its reply was posted, or nothing more is to come.
@@ -139,6 +141,11 @@ class Call:
     def begin(self) -> float:
         """When its first event was recorded."""
         return self.events[0].time
+
+    def until(self, name: str) -> float | None:
+        """Returns the seconds from the begin to the last event of a name; None without one."""
+        times = [event.time for event in self.events if event.name == name]
+        return times[-1] - self.begin if times else None
 
     def add(self, event: Event) -> None:
         """Adds an event, and takes over what it says."""
@@ -179,7 +186,7 @@ def _reads_posted(call: Call, _event: Event) -> None:
 
 
 def _read(call: Call, event: Event) -> None:
-    call.read_bytes = event.number("totalbytes")
+    call.read_bytes, call.fetched = event.number("totalbytes"), event.number("latency-us")
 
 
 def _taken(call: Call, event: Event) -> None:
@@ -270,8 +277,12 @@ _POSTS = ("svcrdma_post_read_chunk", "svcrdma_post_write_chunk", "svcrdma_post_r
 class Calls:
     """Finds the call of each event."""
 
-    def __init__(self) -> None:
-        """There is no call yet."""
+    def __init__(self, *, until_sent: bool = False) -> None:
+        """There is no call yet.
+
+        `until_sent`: each call ends when its reply is posted, as the end of Sends is not recorded.
+        """
+        self._until_sent = until_sent
         self._open: dict[int, Call] = {}
         #: By Receive: the events of a message before it is known to be a call.
         self._arrived: dict[WorkRequest, list[Event]] = {}
@@ -384,7 +395,7 @@ class Calls:
         elif name == "svcrdma_sq_full":
             self._parked.setdefault(event.completion_queue, deque()).append(call)
             self._leave(call)
-        elif name == "svcrdma_post_send" and call.reply_form != "inline":
+        elif name == "svcrdma_post_send" and not self._ends(call, event):
             self._posted[event.work_request] = call
             self._leave(call)
         elif name not in _COMPLETIONS and name not in _POSTS:
@@ -404,7 +415,7 @@ class Calls:
     def _ends(self, call: Call, event: Event) -> bool:
         """Whether nothing more is to come. A Send behind no RDMA Write has no event at its end."""
         if event.name == "svcrdma_post_send":
-            return call.reply_form == "inline"
+            return self._until_sent or call.reply_form == "inline"
         if event.name in ("svcrdma_send_err", "svcrdma_expose_reply"):
             return True
         return event.name in _COMPLETIONS and event.name != "svcrdma_wc_read"
