@@ -201,6 +201,10 @@ impl Reconnect for Client {
         trace::op_connect(traced::peer(xprt), delay);
     }
 
+    fn attempt_planned(&self, _xprt: &Xprt<Self>, delay: u32) {
+        self.show_planned(delay);
+    }
+
     fn timeouts_changed(&self, xprt: &Xprt<Self>, connect: usize, reconnect: usize) {
         trace::op_set_cto(traced::peer(xprt), connect, reconnect);
     }

@@ -120,6 +120,13 @@ impl Client {
         self.enrolled.as_ref()
     }
 
+    /// Notes that the next attempt to connect begins in `delay` milliseconds. Any context.
+    pub(super) fn show_planned(&self, delay: u32) {
+        if let Some(enrolled) = self.enrolled.as_ref() {
+            enrolled.planned(delay);
+        }
+    }
+
     /// Notes that the connection is being lost. May sleep.
     pub(super) fn show_lost(&self, loss: Loss) {
         if let Some(enrolled) = self.enrolled.as_ref() {

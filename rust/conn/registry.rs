@@ -23,12 +23,14 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::time::{Instant, Monotonic};
 
-use crate::observe::connections::{Counts, History, Line, Loss, Role, Up};
+use crate::observe::connections::{Counts, History, Line, Loss, Pause, Role, Up};
 use crate::observe::debugfs::Listing;
 use crate::observe::trace::Peer;
 
 /// The room that is made when there is none left.
 const MORE_ROOM: usize = 16;
+/// The time of the next attempt to connect if none is planned.
+const NEVER: u64 = u64::MAX;
 
 /// A connection that can be shown.
 pub(crate) trait Shown: Send + Sync {
@@ -56,6 +58,9 @@ struct Entry {
     role: Role,
     net: u64,
     made: Instant<Monotonic>,
+    /// When a client's next attempt to connect begins, in milliseconds since the entry was made, or
+    /// [`NEVER`]. Not in the state: who plans the attempt must not sleep.
+    planned: Atomic<u64>,
     #[pin]
     state: Mutex<State>,
 }
@@ -65,6 +70,8 @@ struct State {
     history: History,
     /// When the connection was made or lost.
     since: Instant<Monotonic>,
+    /// When the first of the attempts failed that have failed since the last one that succeeded.
+    failing: Option<Instant<Monotonic>>,
     current: Option<Arc<dyn Shown>>,
     /// The events of the connections before.
     earlier: Counts,
@@ -192,6 +199,7 @@ impl Entry {
             peer,
             history,
             since: now,
+            failing: None,
             current: None,
             earlier: Counts::default(),
         };
@@ -201,6 +209,7 @@ impl Entry {
                 role,
                 net,
                 made: now,
+                planned: Atomic::new(NEVER),
                 state <- new_mutex!(state, "rpcrdma::Entry::state"),
             }),
             GFP_KERNEL,
@@ -212,7 +221,7 @@ impl Entry {
         let state = self.state.lock();
         let up = state.current.as_ref().map(|conn| conn.show());
         let (peer, history, since) = (state.peer, state.history, state.since);
-        let counts = state.counts();
+        let (counts, failing) = (state.counts(), state.failing);
         drop(state);
         let line = Line {
             id: self.id,
@@ -223,9 +232,22 @@ impl Entry {
             since: seconds(since),
             history,
             counts,
+            pause: (self.role == Role::Client).then(|| self.pause(failing)),
             up: up.as_ref(),
         };
         f.write_fmt(fmt!("{line}"))
+    }
+
+    /// Returns what is known of attempts that have failed since `failing`.
+    fn pause(&self, failing: Option<Instant<Monotonic>>) -> Pause {
+        let next = match self.planned.load(Relaxed) {
+            NEVER => None,
+            planned => Some(planned.saturating_sub(millis(self.made)).div_ceil(1000)),
+        };
+        Pause {
+            failing: failing.map_or(0, seconds),
+            next,
+        }
     }
 }
 
@@ -238,18 +260,29 @@ impl Enrolled {
         state.history.connects = state.history.connects.saturating_add(1);
         state.history.failures = 0;
         state.history.error = 0;
+        state.failing = None;
+        self.entry.planned.store(NEVER, Relaxed);
         let earlier = state.take();
         state.current = Some(conn);
         drop(state);
         drop(earlier);
     }
 
-    /// Notes that an attempt to connect to `peer` has failed, with an errno. May sleep.
+    /// Notes that the next attempt to connect begins in `delay` milliseconds. Any context.
+    pub(crate) fn planned(&self, delay: u32) {
+        let time = millis(self.entry.made).saturating_add(u64::from(delay));
+        self.entry.planned.store(time, Relaxed);
+    }
+
+    /// Notes that an attempt to connect to `peer` has failed, with an errno. Another one is planned
+    /// after this, if any. May sleep.
     pub(crate) fn failed(&self, peer: Peer, error: i32) {
         let mut state = self.entry.state.lock();
         state.peer = peer;
         state.history.failures = state.history.failures.saturating_add(1);
         state.history.error = error;
+        state.failing.get_or_insert_with(Instant::now);
+        self.entry.planned.store(NEVER, Relaxed);
     }
 
     /// Notes that the transport is losing its connection. No reader uses the connection when this
@@ -276,7 +309,12 @@ impl Drop for Enrolled {
 
 /// Returns the seconds since `begin`.
 fn seconds(begin: Instant<Monotonic>) -> u64 {
-    u64::try_from(begin.elapsed().as_nanos() / 1_000_000_000).unwrap_or(0)
+    millis(begin) / 1000
+}
+
+/// Returns the milliseconds since `begin`.
+fn millis(begin: Instant<Monotonic>) -> u64 {
+    u64::try_from(begin.elapsed().as_nanos() / 1_000_000).unwrap_or(0)
 }
 
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
@@ -382,7 +420,8 @@ mod tests {
         assert!(contains(&registry, "state=down "));
         assert!(contains(
             &registry,
-            " connects=1 lost=device failures=0 error=0 probes=5 breaches=1\n"
+            " connects=1 lost=device failures=0 error=0 probes=5 breaches=1 failing_s=0 \
+             next_attempt_s=-1\n"
         ));
         // Neither the entry nor a reader has kept a reference.
         assert!(Arc::into_unique_or_drop(conn).is_some());
@@ -397,7 +436,7 @@ mod tests {
         enrolled.failed(peer(), -111);
         assert!(contains(
             &registry,
-            " failures=2 error=-111 probes=0 breaches=0\n"
+            " failures=2 error=-111 probes=0 breaches=0 failing_s="
         ));
         enrolled.up(peer(), Arc::new(Silent(0), GFP_KERNEL)?);
         assert!(contains(
@@ -412,6 +451,27 @@ mod tests {
     }
 
     #[test]
+    fn next_attempt_is_shown_until_it_has_ended() -> Result {
+        let registry = Registry::new()?;
+        let enrolled = registry.enrol(Role::Client, 1, peer())?;
+        assert!(contains(&registry, " failing_s=0 next_attempt_s=-1\n"));
+        enrolled.failed(peer(), -111);
+        enrolled.planned(3_600_000);
+        assert!(contains(&registry, " next_attempt_s=3600\n"));
+        // It is due.
+        enrolled.planned(0);
+        assert!(contains(&registry, " next_attempt_s=0\n"));
+        enrolled.failed(peer(), -111);
+        assert!(contains(&registry, " next_attempt_s=-1\n"));
+        enrolled.planned(3_600_000);
+        enrolled.up(peer(), Arc::new(Silent(0), GFP_KERNEL)?);
+        assert!(!contains(&registry, "next_attempt_s="));
+        enrolled.down(Loss::Peer);
+        assert!(contains(&registry, " failing_s=0 next_attempt_s=-1\n"));
+        Ok(())
+    }
+
+    #[test]
     fn events_of_all_connections_are_added() -> Result {
         let registry = Registry::new()?;
         let enrolled = registry.enrol(Role::Client, 1, peer())?;
@@ -422,7 +482,7 @@ mod tests {
         // A connection that takes the place of another.
         enrolled.up(peer(), Arc::new(Silent(1), GFP_KERNEL)?);
         enrolled.down(Loss::Closed);
-        assert!(contains(&registry, " probes=8 breaches=3\n"));
+        assert!(contains(&registry, " probes=8 breaches=3 failing_s="));
         Ok(())
     }
 }

@@ -128,6 +128,25 @@ pub(crate) struct Up {
     pub(crate) silent: u32,
 }
 
+/// A client's transport that has no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pause {
+    /// Seconds for which attempts to connect have failed; zero if none has failed.
+    pub(crate) failing: u64,
+    /// Seconds until the next attempt, zero if it is due; `None` if none is planned.
+    pub(crate) next: Option<u64>,
+}
+
+impl Pause {
+    fn write(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_fmt(fmt!(" failing_s={}", self.failing))?;
+        match self.next {
+            Some(next) => f.write_fmt(fmt!(" next_attempt_s={next}")),
+            None => f.write_str(" next_attempt_s=-1"),
+        }
+    }
+}
+
 /// The line of a connection, or of a client's transport without one.
 pub(crate) struct Line<'a> {
     /// The number of the entry.
@@ -143,6 +162,8 @@ pub(crate) struct Line<'a> {
     pub(crate) history: History,
     /// Of all connections of the transport.
     pub(crate) counts: Counts,
+    /// Of a client's transport. It is shown if there is no connection.
+    pub(crate) pause: Option<Pause>,
     pub(crate) up: Option<&'a Up>,
 }
 
@@ -192,8 +213,10 @@ impl fmt::Display for Line<'_> {
         f.write_fmt(fmt!(" failures={failures} error={error}"))?;
         let Counts { probes, breaches } = self.counts;
         f.write_fmt(fmt!(" probes={probes} breaches={breaches}"))?;
-        if let Some(up) = self.up {
-            up.write(f)?;
+        match (self.up, self.pause) {
+            (Some(up), _) => up.write(f)?,
+            (None, Some(pause)) => pause.write(f)?,
+            (None, None) => {}
         }
         f.write_str("\n")
     }
@@ -281,8 +304,8 @@ mod tests {
         }
     }
 
-    /// Returns whether the line with `up` is `expected`, behind what all lines have.
-    fn line_is(up: Option<&Up>, history: History, expected: &str) -> bool {
+    /// Returns whether the line with `up`, or `pause`, is `expected`, behind what all lines have.
+    fn line_is(up: Option<&Up>, pause: Option<Pause>, history: History, expected: &str) -> bool {
         let peer = Peer::new(&"192.0.2.1", 20049);
         let line = Line {
             id: 9,
@@ -296,6 +319,7 @@ mod tests {
                 probes: 6,
                 breaches: 8,
             },
+            pause,
             up,
         };
         let text = Text::<1024>::new(&fmt!("{}", line));
@@ -317,11 +341,15 @@ mod tests {
             inline=1 read=2 write=3 reply=4 fencing=6 regions=32 regions_idle=20 regions_used=10 \
             regions_unusable=2 receives=176 receives_posted=175 send_queue=1000 \
             send_queue_free=900 silent=7\n";
-        assert!(line_is(Some(&up()), history, expected));
+        let pause = Pause {
+            failing: 0,
+            next: None,
+        };
+        assert!(line_is(Some(&up()), Some(pause), history, expected));
     }
 
     #[test]
-    fn transport_without_connection_has_its_history_alone() {
+    fn transport_without_connection_has_its_attempts() {
         let history = History {
             connects: 0,
             lost: Loss::None,
@@ -329,7 +357,35 @@ mod tests {
             error: -111,
         };
         let expected = "state=down age_s=100 state_s=50 connects=0 lost=none failures=4 \
-            error=-111 probes=6 breaches=8\n";
-        assert!(line_is(None, history, expected));
+            error=-111 probes=6 breaches=8 failing_s=12 next_attempt_s=3\n";
+        let (failing, next) = (12, Some(3));
+        assert!(line_is(
+            None,
+            Some(Pause { failing, next }),
+            history,
+            expected
+        ));
+        let expected = "state=down age_s=100 state_s=50 connects=0 lost=none failures=4 \
+            error=-111 probes=6 breaches=8 failing_s=12 next_attempt_s=-1\n";
+        let next = None;
+        assert!(line_is(
+            None,
+            Some(Pause { failing, next }),
+            history,
+            expected
+        ));
+    }
+
+    #[test]
+    fn server_without_connection_has_its_history_alone() {
+        let history = History {
+            connects: 1,
+            lost: Loss::Peer,
+            failures: 0,
+            error: 0,
+        };
+        let expected = "state=down age_s=100 state_s=50 connects=1 lost=peer failures=0 error=0 \
+            probes=6 breaches=8\n";
+        assert!(line_is(None, None, history, expected));
     }
 }

@@ -145,6 +145,13 @@ pub(super) unsafe fn begin<T: Reconnect>(xprt: &Xprt<T>, task: NonNull<raw::rpc_
     }
     let delay = until(state.next_attempt.load(Relaxed));
     xprt.transport().connect_scheduled(xprt, delay);
+    plan(xprt);
+}
+
+/// Tells the transport when the next attempt begins, and queues the worker.
+fn plan<T: Reconnect>(xprt: &Xprt<T>) {
+    let delay = until(xprt.connect_state().next_attempt.load(Relaxed));
+    xprt.transport().attempt_planned(xprt, millis(0, delay));
     schedule(xprt);
 }
 
@@ -213,7 +220,7 @@ fn retry_unreported<T: Reconnect>(xprt: &Xprt<T>, error: ConnectError) -> bool {
         return false;
     };
     xprt.set_next_attempt(time);
-    schedule(xprt);
+    plan(xprt);
     true
 }
 

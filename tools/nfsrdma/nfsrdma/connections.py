@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from .errors import UsageError
 from .host import Host
+from .table import duration
 
 FOLDER = "/sys/kernel/debug/rpcrdma"
 FILE = f"{FOLDER}/connections"
@@ -82,6 +83,24 @@ class Connection:
         """The error of the latest attempt that failed; empty if the latest one succeeded."""
         code = -self["error"]
         return f"{errno.errorcode.get(code, code)} ({os.strerror(code)})" if code else ""
+
+    @property
+    def attempts(self) -> str:
+        """The attempts to connect that have failed, and the next one; empty if none has failed."""
+        if self.is_up or not self["failures"]:
+            return ""
+        told = f"{self['failures']} failed"
+        if "failing_s" in self.numbers:
+            told += f" in {duration(self['failing_s'])}"
+        return f"{told}, {self.next_attempt}" if self.next_attempt else told
+
+    @property
+    def next_attempt(self) -> str:
+        """When the next attempt to connect begins; empty if none is planned."""
+        seconds = self.numbers.get("next_attempt_s", -1)
+        if seconds > 0:
+            return f"next attempt in {seconds} s"
+        return "an attempt is due" if seconds == 0 else ""
 
     def as_json(self) -> dict[str, str | int]:
         """Returns all fields."""

@@ -102,5 +102,6 @@ def _row(conn: Connection) -> tuple[str, ...]:
 def _state(conn: Connection) -> str:
     if conn.is_up:
         return f"silent {conn['silent']}" if conn.role == "client" and conn["silent"] else "up"
-    failures = conn["failures"]
-    return f"down, {failures} failed" if failures else "down"
+    if not conn["failures"]:
+        return "down"
+    return ", ".join(filter(None, ("down", f"{conn['failures']} failed", conn.next_attempt)))

@@ -21,7 +21,7 @@ UP = (
 )
 DOWN = (
     "id=2 role=client net=1 peer=10.0.0.3:20049 state=down age_s=90 state_s=30 connects=1"
-    " lost=peer failures=4 error=-111 probes=2 breaches=0\n"
+    " lost=peer failures=4 error=-111 probes=2 breaches=0 failing_s=75 next_attempt_s=9\n"
 )
 SERVED = UP.replace("id=1 role=client", "id=3 role=server").replace("10.0.0.1:20049", "10.0.0.9:51")
 

@@ -273,6 +273,13 @@ def test_idle_transport_is_no_finding() -> None:
     assert findings(host) == []
 
 
+def test_failed_attempts_are_told() -> None:
+    host = FakeHost()
+    host.files[CONNECTIONS] = DOWN
+    told = doctor.as_text(doctor.examine(host, None))
+    assert "client 10.0.0.3:20049: 4 failed in 1m15s, next attempt in 9 s\n" in told
+
+
 def test_mend_names_what_is_to_be_mended() -> None:
     host = FakeHost()
     _link_down(host)

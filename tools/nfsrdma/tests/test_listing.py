@@ -32,6 +32,23 @@ def test_transport_without_connection() -> None:
     assert conn.error == "ECONNREFUSED (Connection refused)"
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "attempts"),
+    [
+        ("", "", "4 failed in 1m15s, next attempt in 9 s"),
+        ("next_attempt_s=9", "next_attempt_s=0", "4 failed in 1m15s, an attempt is due"),
+        ("next_attempt_s=9", "next_attempt_s=-1", "4 failed in 1m15s"),
+        # A module that does not have these fields.
+        (" failing_s=75 next_attempt_s=9", "", "4 failed"),
+        ("failures=4", "failures=0", ""),
+        ("state=down", "state=up", ""),
+    ],
+)
+def test_attempts(old: str, new: str, attempts: str) -> None:
+    (conn,) = connections.parse(DOWN.replace(old, new))
+    assert conn.attempts == attempts
+
+
 def test_unknown_fields_are_kept() -> None:
     (conn,) = connections.parse("id=1 peer=[fd00::1]:20049 new=5 other=some stray\n\n")
     assert conn.address == "fd00::1"
@@ -57,14 +74,14 @@ def test_text() -> None:
     host.files["/proc/fs/nfsd/portlist"] = "rdma 20049\nrdma 20049\ntcp 2049\n"
     assert listing.show(host, as_json=False).splitlines() == [
         "Connections",
-        "  ROLE    PEER            DEVICE  VERSION  STATE           FOR    CALL/REPLY  CREDITS"
-        "  IN USE  MADE  LAST LOSS",
-        "  client  10.0.0.1:20049  rxe0/1  2        up              2m05s  4096/8192   64/128 "
-        "  5       1     none",
-        "  client  10.0.0.3:20049  -       -        down, 4 failed  30s    -           -      "
-        "  -       1     peer",
-        "  server  10.0.0.9:51     rxe0/1  2        up              2m05s  4096/8192   64/128 "
-        "  5       1     none",
+        "  ROLE    PEER            DEVICE  VERSION  STATE                                FOR    "
+        "CALL/REPLY  CREDITS  IN USE  MADE  LAST LOSS",
+        "  client  10.0.0.1:20049  rxe0/1  2        up                                   2m05s  "
+        "4096/8192   64/128   5       1     none",
+        "  client  10.0.0.3:20049  -       -        down, 4 failed, next attempt in 9 s  30s    "
+        "-           -        -       1     peer",
+        "  server  10.0.0.9:51     rxe0/1  2        up                                   2m05s  "
+        "4096/8192   64/128   5       1     none",
         "Mounts",
         "  /mnt/nfs  10.0.0.1:/export  NFSv4.2  10.0.0.1  rsize=1048576 wsize=1048576",
         "Listeners",
@@ -83,6 +100,19 @@ def test_silent_server() -> None:
     host = FakeHost()
     host.connection(silent=3)
     assert "  silent 3  " in listing.show(host, as_json=False)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "state"),
+    [
+        ("next_attempt_s=9", "next_attempt_s=-1", "  down, 4 failed  30s"),
+        ("failures=4", "failures=0", "  down   30s  "),
+    ],
+)
+def test_transport_that_waits_for_no_attempt(old: str, new: str, state: str) -> None:
+    host = FakeHost()
+    host.files[CONNECTIONS] = DOWN.replace(old, new)
+    assert state in listing.show(host, as_json=False)
 
 
 def test_json() -> None:

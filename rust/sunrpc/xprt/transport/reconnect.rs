@@ -86,6 +86,10 @@ pub(crate) trait Reconnect: Transport<Reconnect = Supported> {
     /// jiffies. Send lock held; must not sleep.
     fn connect_scheduled(&self, _xprt: &Xprt<Self>, _delay: usize) {}
 
+    /// Records that the next call of [`Self::connect`] begins in `delay` milliseconds, whether
+    /// SUNRPC has asked for it or [`Self::retry_unreported`] has. Send lock held; must not sleep.
+    fn attempt_planned(&self, _xprt: &Xprt<Self>, _delay: u32) {}
+
     /// Records that SUNRPC shortened its time-outs for connecting and reconnecting, in jiffies.
     /// Must not sleep.
     fn timeouts_changed(&self, _xprt: &Xprt<Self>, _connect: usize, _reconnect: usize) {}

@@ -30,6 +30,8 @@ def check(view: View) -> Iterator[Fact | Finding]:
     for conn in view.connections:
         found = list(_check(view, conn))
         yield from found or [_fact(conn)]
+        if conn.attempts:
+            yield Fact(f"{conn.role} {conn.peer}: {conn.attempts}")
     yield from _breaches(view, "breaches", "breaches")
     yield from _breaches(view, "requester_breaches", "requester-breaches")
 
