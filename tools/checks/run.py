@@ -15,6 +15,7 @@ from pathlib import Path
 
 from checks import (
     circles,
+    connection_fields,
     documents,
     errors_table,
     examples,
@@ -40,6 +41,7 @@ CHECKS = {
         headers,
         words,
         trace_events,
+        connection_fields,
         make_help,
         version,
         documents,
