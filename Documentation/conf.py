@@ -6,6 +6,8 @@ The theme and its options are those of the kernel's own documentation.
 
 from pathlib import Path
 
+from docutils import nodes
+
 project = "NFS over RDMA in Rust"
 project_copyright = "The rpcrdma-rust developers"
 version = release = (Path(__file__).parents[1] / "VERSION").read_text().strip()
@@ -29,3 +31,15 @@ html_sidebars = {
 }
 html_copy_source = True
 html_show_copyright = False
+
+
+def _link_sources(_app, page, _name):
+    """Corrects links to files of the tree: the pages are one folder below these documents."""
+    for link in page.findall(nodes.reference):
+        if link.get("refuri", "").startswith("../"):
+            link["refuri"] = "../" + link["refuri"]
+
+
+def setup(app):
+    """Has Sphinx call what this file adds to it."""
+    app.connect("doctree-resolved", _link_sources)

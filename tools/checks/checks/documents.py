@@ -7,13 +7,14 @@ checks the markup.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import PurePath
 
-from .tree import Finding, Tree
+from .tree import Finding, Tree, line_of
 
 NAME = "documents"
 
@@ -32,6 +33,9 @@ _SCENARIO = re.compile(r"(tools/lab/scenarios/test_\w+\.py)::(\w+)")
 _MODULE = re.compile(rf"(?<![\w:]){_ROOMS}(?:::\w+)+")
 _ITEM = re.compile(r"(?<![\w:])([A-Z]\w+)::(\w+)")
 _LITERAL = re.compile(r"(`+)(.+?)\1")
+# In reStructuredText: a target that is a file, and a scenario beside a reference to its file.
+_TARGET = re.compile(r"^\.\. _([\w.-]+): (\.\./\S+)$", re.MULTILINE)
+_PROOF = re.compile(r"``(test_\w+)`` in (test_\w+\.py)_(?!\w)")
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -81,7 +85,7 @@ def _check_line(tree: Tree, line: str) -> Iterator[str]:
             if not _exists(tree, path):
                 yield f"no such file: {path}"
         for path, name in _SCENARIO.findall(literal):
-            if path in tree.files and not re.search(rf"^def {name}\(", tree.text(path), re.M):
+            if path in tree.files and not _has_scenario(tree, path, name):
                 yield f"no such scenario: {path}::{name}"
         for module in _MODULE.findall(literal):
             if not _is_module(tree, module):
@@ -99,6 +103,24 @@ def _check_links(tree: Tree, path: str, line: str) -> Iterator[str]:
             yield f"no such file: {target}"
 
 
+def _check_targets(tree: Tree, path: str) -> Iterator[Finding]:
+    """Yields the targets of a document that are no files, and scenarios that are not in theirs."""
+    text, files = tree.text(path), {}
+    for match in _TARGET.finditer(text):
+        files[match[1]] = posixpath.normpath(f"{PurePath(path).parent}/{match[2]}")
+        if not _exists(tree, files[match[1]]):
+            yield Finding(path, line_of(text, match.start()), f"no such file: {match[2]}")
+    for match in _PROOF.finditer(text):
+        source = files.get(match[2], "")
+        if source in tree.files and not _has_scenario(tree, source, match[1]):
+            message = f"no such scenario: {source}::{match[1]}"
+            yield Finding(path, line_of(text, match.start()), message)
+
+
+def _has_scenario(tree: Tree, path: str, name: str) -> bool:
+    return re.search(rf"^def {name}\(", tree.text(path), re.MULTILINE) is not None
+
+
 def _check_document(tree: Tree, path: str) -> Iterator[Finding]:
     for number, line in enumerate(tree.text(path).splitlines(), 1):
         if len(line) > COLUMNS:
@@ -108,6 +130,8 @@ def _check_document(tree: Tree, path: str) -> Iterator[Finding]:
             messages |= set(_check_links(tree, path, line))
         for message in messages:
             yield Finding(path, number, message)
+    if path.endswith(".rst"):
+        yield from _check_targets(tree, path)
 
 
 def check(tree: Tree) -> list[Finding]:

@@ -45,6 +45,20 @@ class Documents(TreeTest):
         files[one] = f"{SOUND[one]}\n``{path}::test_second``\n"
         self.fails(files, (f"{one}:{line}", f"no such scenario: {path}::test_second"))
 
+    def test_scenario_beside_a_link(self):
+        path = "tools/lab/scenarios/test_one.py"
+        files = {**SOUND, path: "def test_first(pair):\n    pass\n"}
+        one, target = "Documentation/one.rst", f".. _test_one.py: ../{path}\n"
+        named = f"{SOUND[one]}\n``test_first`` in test_one.py_\n\n"
+        self.passes({**files, one: named + target})
+        line = SOUND[one].count("\n") + 2
+        wrong = named.replace("first", "second") + target
+        message = f"no such scenario: {path}::test_second"
+        self.fails({**files, one: wrong}, (f"{one}:{line}", message))
+        gone = target.replace("lab/", "gone/")
+        message = "no such file: ../tools/gone/scenarios/test_one.py"
+        self.fails({**files, one: named + gone}, (f"{one}:{line + 2}", message))
+
     def test_folder(self):
         files = self.broken("Documentation/one.rst", "``rust/proto/``", "``rust/gone/``")
         self.fails(files, ("Documentation/one.rst:1", "no such file: rust/gone"))
