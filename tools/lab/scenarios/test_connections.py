@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 
 from lab import connections
 from lab.fixtures import Counters
+from lab.nfsrdma import TOOL, install
 from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
 
 pytestmark = pytest.mark.needs_ours
@@ -82,6 +84,64 @@ def test_failed_attempts_and_the_last_loss(pair: Pair) -> None:
     pair.umount()
 
 
+#: Prints the time and the line of a connection, again and again.
+LOOKS = f"for n in $(seq 60); do echo $(cat /proc/uptime {connections.FILE}); sleep 0.25; done"
+
+
+def test_pauses_between_attempts(pair: Pair) -> None:
+    """While a server refuses, the line says for how long, and when the next attempt begins."""
+    install(pair).mount("4.2")
+    pair.stop_nfsd()
+    try:
+        pair.client.sh(f"(ls {MOUNT_POINT}/x || true) > /dev/null 2>&1 &")
+        # The pauses grow with the time.
+        time.sleep(15)
+        looks = [line.split(" ", 2) for line in pair.client.sh(LOOKS, timeout=120).splitlines()]
+        told = pair.client.sh(f"for n in $(seq 20); do {TOOL} list; done", timeout=90)
+    finally:
+        pair.start_nfsd()
+    lines = [(float(now), connections.parse(text)[0]) for now, _, text in looks]
+    _check_pauses(lines, 2 * pair.setup.patience)
+    assert re.search(r" down, \d+ failed, next attempt in \d+ s ", told), told
+    pair.client.sh(f"ls {MOUNT_POINT}", timeout=60)
+    (line,) = connections.read(pair.client)
+    assert (line["state"], line["failures"]) == ("up", "0")
+    assert "failing_s" not in line
+    assert "next_attempt_s" not in line
+    pair.umount()
+
+
+def _check_pauses(lines: list[tuple[float, dict[str, str]]], slack: float) -> None:
+    """Checks the fields against the time, and against when the next attempt began."""
+    (first, begin), (last, end) = lines[0], lines[-1]
+    grown = int(end["failing_s"]) - int(begin["failing_s"])
+    assert grown == pytest.approx(last - first, abs=1.1)
+    assert int(begin["failing_s"]) >= 10
+    announced = [(now, line) for now, line in lines if int(line["next_attempt_s"]) > 0]
+    begun = [_attempt_after(lines, now, line["failures"]) - now for now, line in announced]
+    pairs = [
+        (int(line["next_attempt_s"]), round(took, 2))
+        for (_, line), took in zip(announced, begun, strict=True)
+        if took < 1000
+    ]
+    print("next_attempt_s, and seconds until it began:", pairs)
+    assert max(seconds for seconds, _ in pairs) > 1
+    assert all(seconds - 1.1 <= took <= seconds + slack for seconds, took in pairs)
+
+
+def _attempt_after(lines: list[tuple[float, dict[str, str]]], begin: float, failures: str) -> float:
+    """Returns when one more attempt was under way or had failed; infinity if none was seen.
+
+    An attempt whose request is lost takes four seconds.
+    """
+    after = (
+        now
+        for now, line in lines
+        if now > begin and (line["next_attempt_s"] == "0" or line["failures"] != failures)
+    )
+    return next(after, float("inf"))
+
+
 @pytest.mark.needs_our_server
 @pytest.mark.server
 def test_line_of_a_server(pair: Pair) -> None:
@@ -97,6 +157,115 @@ def test_line_of_a_server(pair: Pair) -> None:
         assert line[field] == ours[field], field
     pair.umount()
     _eventually(pair.server, 0)
+
+
+#: A file system that can be frozen, in the export.
+HOLD = """
+set -e; head -c 16M /dev/zero > /run/disk; mkfs.ext4 -q /run/disk
+rm -rf /srv/export/*; mkdir /srv/export/held /srv/export/d1 /srv/export/d2
+mount "$(losetup --find --show /run/disk)" /srv/export/held; chmod 1777 /srv/export/held
+exportfs -o rw,no_root_squash,insecure,async,no_subtree_check,fsid=2 '*:/export/held'
+for n in 1 2 3 4; do head -c 64k /dev/zero > /srv/export/f$n; done
+"""
+RELEASE = """
+exportfs -u '*:/export/held'; exportfs -f; umount /srv/export/held; losetup -D; rm -f /run/disk
+rm -rf /srv/export/*
+"""
+#: Calls of each form, for files that are open and attributes that are known.
+HELD = f"""
+cd {MOUNT_POINT}; exec 3< f1 4< f2 5< f3
+ls . d1 d2 held > /dev/null; stat . d1 d2 f1 f2 f3 f4 held > /dev/null
+echo 1 > /proc/sys/vm/drop_caches; touch /run/ready
+until [ -e /run/go ]; do sleep 0.1; done
+touch held/stuck &
+sleep 1
+for n in 3 4 5; do dd of=/dev/null bs=64k count=1 iflag=direct <&$n & done
+ls d1 & ls d2 &
+for n in 1 2 3 4; do stat --cached=never f$n & done
+wait
+"""
+
+
+@pytest.mark.needs_our_server
+@pytest.mark.server
+def test_calls_that_the_server_holds(pair: Pair) -> None:
+    """Calls of each form are under way as long as the only thread of nfsd is stuck.
+
+    A WRITE with read chunks is never held for long: test_calls_under_way_are_counted has it.
+    """
+    pair.server.sh(HOLD)
+    pair.mount("4.2")
+    pair.client.sh(f"rm -f /run/ready /run/go; ls {MOUNT_POINT}/held > /dev/null")
+    pair.server.sh("echo 1 > /proc/fs/nfsd/threads")
+    calls = pair.client.vm.start(HELD)
+    pair.client.sh("timeout 20 sh -c 'until [ -e /run/ready ]; do sleep 0.1; done'")
+    pair.server.sh("fsfreeze -f /srv/export/held")
+    try:
+        pair.client.sh("touch /run/go")
+        client, server = _held(pair)
+    finally:
+        pair.server.sh("fsfreeze -u /srv/export/held")
+        pair.server.sh(f"echo {pair.setup.threads} > /proc/fs/nfsd/threads")
+    assert pair.client.vm.agent.wait(calls, 60).status == 0
+    print(client, server)
+    # 4 GETATTRs; a SEQUENCE that renews the lease may be there. The OPEN of touch(1) has a reply
+    # chunk as the READDIRs have.
+    assert int(client["inline"]) - 4 in (0, 1)
+    assert (client["read"], client["write"], client["reply"]) == ("0", "3", "3")
+    under_way = sum(int(client[form]) for form in ("inline", "write", "reply"))
+    assert int(client["in_use"]) == under_way
+    # The thread has one call. The others wait in the Receives that they have come in.
+    assert (server["in_use"], server["inline"], server["reply"]) == ("1", "1", "0")
+    waiting = int(server["receives"]) - int(server["receives_posted"])
+    assert waiting >= int(client["in_use"]) - 1
+    _at_rest(pair)
+    pair.umount()
+    pair.server.sh(RELEASE)
+
+
+def _held(pair: Pair) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the lines of client and server when the server holds as many calls as it gets."""
+    deadline = time.monotonic() + 20
+    while True:
+        (client,), (server,) = connections.read(pair.client), connections.read(pair.server)
+        if int(client["in_use"]) >= 10 or time.monotonic() > deadline:
+            return client, server
+        time.sleep(0.2)
+
+
+def _at_rest(pair: Pair) -> None:
+    """Checks that nothing is under way, and that each call that is allowed has its Receive."""
+    time.sleep(1)
+    for guest in (pair.client, pair.server):
+        (line,) = connections.read(guest)
+        for form in ("in_use", "inline", "read", "reply", "fencing"):
+            assert line[form] == "0", (guest.name, form)
+        # The ends of the last three RDMA Writes are not told.
+        assert int(line["write"]) <= 3
+        assert 0 < int(line["credits"]) <= int(line["receives_posted"]) <= int(line["receives"])
+        (again,) = connections.read(guest)
+        assert line["receives_posted"] == again["receives_posted"]
+
+
+def test_ages(pair: Pair) -> None:
+    """The age of a line grows until it ends; the age of its connection begins again with each."""
+    pair.mount("4.2")
+    pair.client.sh(f"ls {MOUNT_POINT}; sleep 4")
+    (early,) = connections.read(pair.client)
+    pair.client.sh("sleep 3")
+    (late,) = connections.read(pair.client)
+    for field in ("age_s", "state_s"):
+        assert int(late[field]) - int(early[field]) >= 3
+    assert int(early["state_s"]) >= 4
+    assert int(early["age_s"]) - int(early["state_s"]) in (0, 1)
+    pair.restart_nfsd()
+    pair.client.sh(f"ls {MOUNT_POINT}/x || true", timeout=60)
+    (again,) = connections.read(pair.client)
+    assert (again["state"], again["connects"]) == ("up", "2")
+    assert int(again["age_s"]) >= int(late["age_s"])
+    assert int(again["state_s"]) <= int(again["age_s"]) - int(late["age_s"]) + 1
+    assert int(again["state_s"]) < int(late["state_s"])
+    pair.umount()
 
 
 DEEP = (
