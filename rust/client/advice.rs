@@ -6,6 +6,7 @@
 //! The rows of [`ADVICE`] are also in section ERRORS of Documentation/admin-guide.rst:
 //! tools/checks/errors_table.py writes them there.
 
+use kernel::fmt;
 use kernel::prelude::*;
 
 use super::transport::Client;
@@ -27,6 +28,14 @@ pub(super) enum Reason {
     Left,
     /// The server has accepted the first connection and answers nothing.
     Mute,
+    /// The server's answer to CONF_RDMA is not acceptable.
+    Conf,
+    /// The device lacks something that this module needs.
+    Unfit,
+    /// A step on this host has failed for lack of memory.
+    NoMemory,
+    /// A step on this host has failed.
+    Local,
 }
 
 /// What is said about a reason.
@@ -53,7 +62,7 @@ const fn row(
 }
 
 /// What is said about each reason.
-const ADVICE: [Advice; 9] = [
+const ADVICE: [Advice; 13] = [
     row(
         Reason::Refused,
         "Connection refused",
@@ -86,8 +95,8 @@ const ADVICE: [Advice; 9] = [
     ),
     row(
         Reason::Lost,
-        "Connection timed out",
-        "the server has ended the handshake, or the device has gone",
+        "no message, it tries again",
+        "the server has ended the handshake, or knows the queue pair from an older connection",
         "look at the log of the server",
     ),
     row(
@@ -108,7 +117,34 @@ const ADVICE: [Advice; 9] = [
         "the server has taken the connection and answers no call",
         "nfsrdma doctor on the server: is nfsd stuck, or is the port another service's?",
     ),
+    row(
+        Reason::Conf,
+        "Connection refused",
+        "the answer of the server to CONF_RDMA is not acceptable",
+        "sysctl sunrpc.rdma_conf=0",
+    ),
+    row(
+        Reason::Unfit,
+        "Protocol error",
+        "this device cannot be used",
+        "a mount over another device, or with proto=tcp",
+    ),
+    row(
+        Reason::NoMemory,
+        "no message, it waits",
+        "this host lacks memory",
+        "free memory, or lower sunrpc.rdma_slot_table_entries",
+    ),
+    row(
+        Reason::Local,
+        "no message, it waits",
+        "a step on this host has failed",
+        "look for messages of the driver before this one",
+    ),
 ];
+
+/// The number of bits of a [`Reason`].
+const REASON_BITS: u32 = 8;
 
 impl Reason {
     fn advice(self) -> Option<&'static Advice> {
@@ -123,10 +159,26 @@ pub(super) fn log(xprt: &Xprt<Client>, reason: Reason) {
     if !xprt.data().is_new_complaint(reason as u32) {
         return;
     }
+    write(xprt, reason, &"");
+}
+
+/// Logs what has failed on this host, unless this was the last that was logged since the last
+/// connection. `what` names it, and ends with a colon and a space.
+#[cold]
+pub(super) fn log_local(xprt: &Xprt<Client>, reason: Reason, what: &dyn fmt::Display) {
+    // CAST: the discriminant of a `repr(u32)` enum. The number of connections may lose its high
+    // bits: it only has to differ from the one before.
+    let complaint = reason as u32 | (xprt.counts().connects as u32) << REASON_BITS;
+    if xprt.data().is_new_complaint(complaint) {
+        write(xprt, reason, what);
+    }
+}
+
+fn write(xprt: &Xprt<Client>, reason: Reason, what: &dyn fmt::Display) {
     if let Some(advice) = reason.advice() {
         let (shown, Advice { cause, next, .. }) = (xprt.shown(), advice);
         let (addr, port) = (shown.addr, shown.port);
-        pr_warn!("connecting to {addr} port {port}: {cause}; next: {next}\n");
+        pr_warn!("connecting to {addr} port {port}: {what}{cause}; next: {next}\n");
     }
 }
 
@@ -138,11 +190,11 @@ pub(super) fn log_unanswered(xprt: &Xprt<Client>, reason: Reason) {
     }
 }
 
-/// Returns the next step after an error on this host.
-pub(super) const fn after(error: Error) -> &'static str {
+/// Returns the reason for an error on this host.
+pub(super) const fn local(error: Error) -> Reason {
     match error {
-        ENOMEM => "free memory, or lower sunrpc.rdma_slot_table_entries",
-        _ => "look for messages of the device's driver before this one",
+        ENOMEM => Reason::NoMemory,
+        _ => Reason::Local,
     }
 }
 
@@ -163,6 +215,10 @@ mod tests {
             Reason::Version,
             Reason::Left,
             Reason::Mute,
+            Reason::Conf,
+            Reason::Unfit,
+            Reason::NoMemory,
+            Reason::Local,
         ] {
             assert!(reason
                 .advice()

@@ -57,7 +57,7 @@ pub(super) fn connect(
     resolve_addr(&cm, &lifecycle, xprt, config)?;
 
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
-    let Sizing { mr_depth, queues } = fit(config, &device)?;
+    let Sizing { mr_depth, queues } = fit(xprt, config, &device)?;
     let limits = device.limits();
     let (reads, own_reads) = (limits.max_qp_rd_atom, config.own_reads(&limits));
     let lease = removal::lease(client.devices(), &device, xprt.handle(), &lifecycle)
@@ -111,9 +111,8 @@ fn local<'a>(xprt: &'a Xprt<Client>, what: &'a str) -> impl Fn(Error) -> Connect
         ECONNREFUSED => why(Failure::Refused, xprt),
         ETIMEDOUT => why(Failure::TimedOut, xprt),
         _ => {
-            let (peer, errno) = (xprt.shown().addr, error.to_errno());
-            let next = advice::after(error);
-            pr_err!("connecting to {peer}: {what}: error {errno}; next: {next}\n");
+            let (errno, reason) = (error.to_errno(), advice::local(error));
+            advice::log_local(xprt, reason, &fmt!("{what}: error {errno}: "));
             unexpected(error, xprt)
         }
     }
@@ -125,8 +124,7 @@ fn no_session(xprt: &Xprt<Client>, error: Error) -> ConnectError {
     if error != EPROTO {
         return local(xprt, "session")(error);
     }
-    let peer = xprt.shown().addr;
-    pr_warn!("connecting to {peer}: bad answer to CONF_RDMA; next: sysctl sunrpc.rdma_conf=0\n");
+    advice::log_local(xprt, Reason::Conf, &"");
     ConnectError::Refused
 }
 
@@ -256,11 +254,10 @@ fn shake_hands(
 }
 
 /// Fits queues and regions to the device, or logs why the device cannot be used.
-fn fit(config: &Config, device: &Device<'_>) -> Result<Sizing, ConnectError> {
+fn fit(xprt: &Xprt<Client>, config: &Config, device: &Device<'_>) -> Result<Sizing, ConnectError> {
     Sizing::new(config, &device.limits()).map_err(|unfit| {
-        let name = device.name();
-        let reason = unfit.reason();
-        pr_err!("device {name} cannot be used: {reason}; next: mount over another one, or TCP\n");
+        let (name, lacks) = (device.name(), unfit.reason());
+        advice::log_local(xprt, Reason::Unfit, &fmt!("device {name}: {lacks}: "));
         ConnectError::BadAddress
     })
 }

@@ -81,6 +81,10 @@ impl Listener for Port {
         }? Error)
     }
 
+    fn failed(addr: &SockAddr, error: Error) {
+        log::listen_failed(&name(addr), error);
+    }
+
     fn local(&self) -> SockAddr {
         self.addr
     }
@@ -120,10 +124,8 @@ impl Gate {
             addr: *addr,
         };
         let handler = Arc::new(handler, GFP_KERNEL)?;
-        let listener = listen::Listener::new(net, addr, BACKLOG, handler).inspect_err(|error| {
-            log::listen_failed(&name(addr), *error);
-            self.close();
-        })?;
+        let listener =
+            listen::Listener::new(net, addr, BACKLOG, handler).inspect_err(|_| self.close())?;
         let addr = listener.local_addr();
         log::listening(&name(&addr), false);
         *self.listener.lock() = Some(listener);

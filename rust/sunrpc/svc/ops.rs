@@ -121,7 +121,9 @@ unsafe extern "C" fn create<L: Listener>(
     let len = usize::try_from(len).unwrap_or_default();
     // SAFETY: SUNRPC passes an address of this length.
     let addr = SockAddr::from_bytes(unsafe { core::slice::from_raw_parts(addr.cast(), len) });
-    match addr.and_then(|addr| listen(class, origin, addr)) {
+    let made = addr
+        .and_then(|addr| listen(class, origin, addr).inspect_err(|error| L::failed(&addr, *error)));
+    match made {
         Ok(xprt) => xprt,
         Err(error) => error.to_ptr(),
     }

@@ -80,6 +80,10 @@ pub(crate) trait Listener: Send + Sync + Sized + 'static {
     /// tolerates for IPv6; any other error reaches the user that has asked for the listener.
     fn new(args: ListenArgs<'_, Self::Context>) -> impl PinInit<Self, Error>;
 
+    /// Notes that there is no listener at an address, because [`Self::new`] or the memory for it
+    /// has failed.
+    fn failed(_addr: &SockAddr, _error: Error) {}
+
     /// Returns the address at which it listens, with the port.
     fn local(&self) -> SockAddr;
 

@@ -19,6 +19,8 @@ from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
 pytestmark = [pytest.mark.needs_ours, pytest.mark.rxe_only]
 
 NOWHERE = "ip link add nowhere0 type dummy && ip link set nowhere0 up"
+#: The files with the rows about mounts, and about listeners.
+CLIENT, LISTENERS = "rust/client/advice.rs", "rust/server/log/advice.rs"
 #: An address of the network that no host has, and a way to it.
 STRANGER = "10.0.0.98"
 WAY = f"ip neighbour replace {STRANGER} lladdr 02:00:00:00:00:98 dev eth0"
@@ -105,7 +107,7 @@ def test_mount(pair: Pair, name: str) -> None:
     begin = f"connecting to {case.address} port {case.port}: "
     pair.client.sh(case.prepare)
     try:
-        with _one_line(pair.client, "rust/client/advice.rs", case.message, begin):
+        with _one_line(pair.client, CLIENT, case.message, begin):
             said = _mount(pair, case.address, case.port).stderr.decode()
             assert case.message in said
     finally:
@@ -133,7 +135,7 @@ def test_silent_host(pair: Pair) -> None:
     message, begin = "Connection timed out", f"connecting to {STRANGER} port 20049: "
     pair.client.sh(WAY)
     try:
-        with _one_line(pair.client, "rust/client/advice.rs", message, begin) as wanted:
+        with _one_line(pair.client, CLIENT, message, begin) as wanted:
             _mount_until(pair, STRANGER, wanted, 90)
     finally:
         pair.client.sh(f"ip neighbour del {STRANGER} dev eth0")
@@ -156,7 +158,7 @@ def test_unwilling_server(pair: Pair, mode: str, message: str) -> None:
     peer = hostile.take_port(pair, mode, program="unwilling.py")
     begin = f"connecting to {SERVER_ADDRESS} port 20049: "
     try:
-        with _one_line(pair.client, "rust/client/advice.rs", message, begin) as wanted:
+        with _one_line(pair.client, CLIENT, message, begin) as wanted:
             if message == WAITS:
                 _mount_until(pair, SERVER_ADDRESS, wanted, 60)
             else:
@@ -166,9 +168,6 @@ def test_unwilling_server(pair: Pair, mode: str, message: str) -> None:
         hostile.return_port(pair)
     pair.mount()
     pair.umount()
-
-
-LISTENERS = "rust/server/log/advice.rs"
 
 
 @pytest.mark.needs_our_server
@@ -192,6 +191,65 @@ def test_listeners(pair: Pair) -> None:
                 assert message in done.stderr.decode()
     finally:
         pair.server.run("ip link del nowhere0; rpc.nfsd 0", timeout=120)
+        pair.start_nfsd()
+    pair.mount()
+    pair.umount()
+
+
+#: Holds the port at the server's address, as another program would.
+HOLDER = """
+import ctypes, socket, struct, sys, time
+cm = ctypes.CDLL("librdmacm.so.1", use_errno=True)
+cm.rdma_create_event_channel.restype = ctypes.c_void_p
+ident = ctypes.c_void_p()
+cm.rdma_create_id(ctypes.c_void_p(cm.rdma_create_event_channel()), ctypes.byref(ident), None, 0x106)
+address = struct.pack("=H", socket.AF_INET) + struct.pack(">H", int(sys.argv[2]))
+address += socket.inet_aton(sys.argv[1]) + bytes(8)
+failed = cm.rdma_bind_addr(ident, address) or cm.rdma_listen(ident, 1)
+print("failed" if failed else "holds", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.needs_our_server
+@pytest.mark.server
+def test_listener_beside_another_program(pair: Pair) -> None:
+    """Another program listens at the same address and port."""
+    message, begin = "Address already in use", f"cannot listen on {SERVER_ADDRESS}:20049: error -98"
+    pair.stop_nfsd()
+    pair.server.write("/run/holder.py", HOLDER.encode())
+    holder = pair.server.vm.start(
+        f"exec python3 /run/holder.py {SERVER_ADDRESS} 20049 > /run/holder"
+    )
+    try:
+        pair.server.sh("timeout 20 sh -c 'until grep -q . /run/holder; do sleep 0.1; done'")
+        assert pair.server.read("/run/holder") == "holds\n"
+        with _one_line(pair.server, LISTENERS, message, begin):
+            done = pair.server.run(f"python3 /lab/listeners.py rdma {SERVER_ADDRESS} 20049")
+            assert message in done.stderr.decode()
+    finally:
+        pair.server.run(f"kill {holder}")
+        pair.server.vm.agent.wait(holder, 20)
+        pair.server.run("rpc.nfsd 0", timeout=120)
+        pair.start_nfsd()
+    pair.mount()
+    pair.umount()
+
+
+@pytest.mark.needs_our_server
+@pytest.mark.server
+def test_listener_with_another_error(pair: Pair) -> None:
+    """An address of a link without its interface: the row for all other errors."""
+    cause, begin = "the connection manager refuses it; next: ", "cannot listen on [fe80::1]:20049"
+    before = len(_log(pair.server))
+    pair.stop_nfsd()
+    try:
+        done = pair.server.run("python3 /lab/listeners.py rdma fe80::1 20049")
+        assert "Invalid argument" in done.stderr.decode()
+        (line,) = _log(pair.server)[before:]
+        assert f"{begin}: error -22: {cause}" in line
+    finally:
+        pair.server.run("rpc.nfsd 0", timeout=120)
         pair.start_nfsd()
     pair.mount()
     pair.umount()
