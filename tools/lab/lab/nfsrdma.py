@@ -25,6 +25,12 @@ def install(pair: Pair) -> Pair:
     return pair
 
 
+def await_recording(guest: Guest) -> None:
+    """Waits until the command has begun to record trace events in a guest."""
+    begun = "until ls /sys/kernel/tracing/instances | grep -q nfsrdma; do sleep 0.2; done"
+    guest.sh(f"timeout 60 sh -c '{begun}'; sleep 1", timeout=90)
+
+
 def doctor(guest: Guest, server: str = "", prefix: str = "") -> dict[str, str]:
     """Returns what the doctor advises, by the name of the finding. `prefix`: runs the command."""
     done = guest.run(f"{prefix} {TOOL} doctor --json {server}")
