@@ -4,7 +4,7 @@
 
 LAB := tools/lab/python -m lab
 
-.PHONY: run shell bench soak lab-deps lab-prepare lab-modules lab-lint lab-check
+.PHONY: run shell pictures bench soak lab-deps lab-prepare lab-modules lab-lint lab-check
 
 ## run: build all, boot two guests, mount our server by our client and by the stock one, copy files
 run: lab-deps
@@ -13,6 +13,10 @@ run: lab-deps
 ## shell: boot the same guests, with an interactive shell on the client or on ON=
 shell: lab-deps
 	@$(LAB) shell
+
+## pictures: take the pictures of nfsrdma in README.md and Documentation/ from a run of the lab
+pictures: lab-deps
+	@$(LAB) picture
 
 ## bench: compare this module with the stock module, as ratios
 bench: lab-deps

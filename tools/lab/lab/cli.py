@@ -22,6 +22,7 @@ COMMANDS = (
     ("kdir", "kdir", "print the build tree of a lab kernel"),
     ("run", "demo", "everything up to a mount, shown step by step"),
     ("shell", "shell", "an interactive shell on a guest with the mount in place"),
+    ("picture", "picture", "the pictures of the README: text of nfsrdma top, page of its report"),
     ("check", "check", "the scenarios on the plain kernel; FULL=1: all, debug kernel and siw too"),
     ("soak", "soak", "verified work under random faults, for SOAK_TIME seconds"),
     ("bench", "bench", "our module against the stock one, as ratios"),

@@ -46,12 +46,21 @@ def absent(names: list[str]) -> list[str]:
 
 
 def install_packages() -> None:
-    """Installs the packages that are missing.
+    """Installs the packages of the list that are missing.
+
+    # Errors
+    As for `install`.
+    """
+    install(wanted(HOST_PACKAGES.read_text(), debian.codename()))
+
+
+def install(packages: list[str]) -> None:
+    """Installs those of the packages that are missing.
 
     # Errors
     `LabError` with the exact command for a user who is not root.
     """
-    names = absent(wanted(HOST_PACKAGES.read_text(), debian.codename()))
+    names = absent(packages)
     if not names:
         say("Debian packages: all installed")
         return

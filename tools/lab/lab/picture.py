@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`make pictures`: the pictures of the README, from a run of the lab.
+
+Two guests with this module work for a while, and nfsd is restarted meanwhile. The text of
+`nfsrdma top` goes into the README, and the page of `nfsrdma report`, as a browser shows it, into
+the documentation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import struct
+import tempfile
+import time
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import demo, deps, nfsrdma, paths, settings
+from .command import capture
+from .errors import LabError
+from .pair import MOUNT_POINT, Pair
+from .progress import say, step
+
+README = paths.ROOT / "README.md"
+PICTURE = paths.ROOT / "Documentation/nfsrdma-report.png"
+
+#: Debian packages: the browser, and what it draws text with.
+PACKAGES = ["chromium", "fonts-dejavu-core"]
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--force-device-scale-factor=1",
+)
+#: Pixels: the page is not wider.
+WIDTH = 960
+#: Pixels of the window in which the page is measured.
+_FIRST = 800
+
+#: Seconds of an interval of top, of the recording, and from its begin to the restart of nfsd.
+INTERVAL, RECORDED, RESTART = 4, 24, 8
+
+#: What the server exports: a directory whose list is long, and a file.
+FILES = """
+mkdir /srv/export/names; cd /srv/export/names; touch $(seq -f %0100.0f 200)
+head -c 4M /dev/zero > /srv/export/f
+"""
+#: Calls of all forms, until /run/busy goes.
+WORK = f"""
+touch /run/busy
+loop() {{ while [ -e /run/busy ]; do "$@"; sleep 0.3; done; }}
+reading() {{ dd if={MOUNT_POINT}/f of=/dev/null bs=64k count=16 iflag=direct; }}
+writing() {{ dd if=/dev/zero of={MOUNT_POINT}/w bs=64k count=8 oflag=direct; }}
+listing() {{ ls {MOUNT_POINT}/names; echo 1 > /proc/sys/vm/drop_caches; }}
+asking() {{ stat --cached=never {MOUNT_POINT}/f; }}
+for what in reading writing listing asking; do (loop $what) > /dev/null 2>&1 & done
+"""
+
+#: The first bytes of a PNG, and the samples of a pixel by its type of colours.
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_SAMPLES = {0: 1, 2: 3, 6: 4}
+
+_BLOCK = re.compile(r"(?<=```text\n)nfsrdma top, .*?(?=```\n)", re.DOTALL)
+
+
+def written(readme: str, shown: str) -> str:
+    """Returns the README with another text of `nfsrdma top`.
+
+    # Errors
+    `LabError`: it has no place for it.
+    """
+    text, count = _BLOCK.subn(lambda _: shown, readme)
+    if count != 1:
+        raise LabError(f"{README.name} has {count} blocks of `nfsrdma top`, and not one")
+    return text
+
+
+def last_of(told: str) -> str:
+    """Returns the last of the intervals that `nfsrdma top` has printed."""
+    return told[told.rindex("nfsrdma top, ") :]
+
+
+def _top(pair: Pair) -> str:
+    """Returns the second of two intervals: all work has begun then."""
+    command = f"{nfsrdma.TOOL} top --interval {INTERVAL} --count 2"
+    return last_of(pair.client.sh(command, timeout=120))
+
+
+def _report(pair: Pair) -> str:
+    """Returns the page of a recording with a restart of nfsd."""
+    page = "/run/report.html"
+    command = f"{nfsrdma.TOOL} report --seconds {RECORDED} --output {page}"
+    recording = pair.client.vm.start(command)
+    nfsrdma.await_recording(pair.client)
+    time.sleep(RESTART)
+    pair.restart_nfsd()
+    done = pair.client.vm.agent.wait(recording, 120)
+    if done.status:
+        raise LabError(f"{command}: {done.stderr.decode().strip()}")
+    return pair.client.read(page)
+
+
+def _browse(page: Path, *options: str) -> str:
+    """Runs the browser without a window and without settings. Returns what it prints."""
+    browser = shutil.which("chromium")
+    if not browser:
+        raise LabError("no chromium, although its package is installed")
+    with tempfile.TemporaryDirectory() as empty:
+        return capture([browser, *_FLAGS, f"--user-data-dir={empty}", *options, page.as_uri()])
+
+
+def _heights(text: str, directory: Path) -> tuple[int, int]:
+    """Returns the heights of the page, and of a window that shows all of it.
+
+    The page runs no program, so a copy of it does. A window is higher than what it shows.
+    """
+    measure = (
+        "<script>document.title = JSON.stringify([document.documentElement.scrollHeight,"
+        " window.innerHeight])</script></body>"
+    )
+    copy = directory / "measured.html"
+    copy.write_text(text.replace("</body>", measure), encoding="utf-8")
+    shown = _browse(copy, f"--window-size={WIDTH},{_FIRST}", "--dump-dom")
+    title = re.search(r"<title>(\[\d+,\d+\])</title>", shown)
+    if not title:
+        raise LabError("the browser has not measured the page")
+    whole, inside = json.loads(title[1])
+    return int(whole), int(whole) + _FIRST - int(inside)
+
+
+def photograph(text: str, picture: Path) -> None:
+    """Writes the picture of a whole page."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        page = directory / "page.html"
+        page.write_text(text, encoding="utf-8")
+        height, window = _heights(text, directory)
+        taken = directory / "page.png"
+        _browse(page, f"--window-size={WIDTH},{window}", f"--screenshot={taken}")
+        picture.write_bytes(cropped(taken.read_bytes(), height))
+
+
+def cropped(png: bytes, height: int) -> bytes:
+    """Returns a picture without the rows below `height`. No row depends on those below it.
+
+    # Errors
+    `LabError`: it is no PNG with eight bits for each colour, row by row.
+    """
+    chunks, place = [], len(_SIGNATURE)
+    while place < len(png):
+        length, kind = struct.unpack_from(">I4s", png, place)
+        chunks.append((kind, png[place + 8 : place + 8 + length]))
+        place += 12 + length
+    width, rows, depth, colours, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[0][1])
+    if not png.startswith(_SIGNATURE) or depth != 8 or colours not in _SAMPLES or interlaced:
+        raise LabError("the browser has written a picture of another form")
+    pixels = zlib.decompress(b"".join(data for kind, data in chunks if kind == b"IDAT"))
+    height = min(height, rows)
+    head = struct.pack(">II", width, height) + chunks[0][1][8:]
+    body = zlib.compress(pixels[: height * (1 + width * _SAMPLES[colours])], 9)
+    parts = ((b"IHDR", head), (b"IDAT", body), (b"IEND", b""))
+    return _SIGNATURE + b"".join(_chunk(kind, data) for kind, data in parts)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    checksum = struct.pack(">I", zlib.crc32(kind + data))
+    return struct.pack(">I", len(data)) + kind + data + checksum
+
+
+def main(arguments: Sequence[str]) -> int:
+    """``lab picture``."""
+    argparse.ArgumentParser(prog="lab picture", description=__doc__).parse_args(arguments)
+    os.environ.update(CLIENT="ours", SERVER="ours")
+    deps.install(PACKAGES)
+    built, client_module = demo.prepare("ours", settings.flavour())
+    with demo.boot(built, client_module, "picture") as pair:
+        nfsrdma.install(pair)
+        pair.server.sh(FILES)
+        pair.client.sh(WORK)
+        with step("nfsrdma top", pair.directory):
+            shown = _top(pair)
+        with step("nfsrdma report", pair.directory):
+            text = _report(pair)
+        pair.client.sh("rm /run/busy")
+    README.write_text(written(README.read_text(encoding="utf-8"), shown), encoding="utf-8")
+    photograph(text, PICTURE)
+    say(f"written: {README.name}, {PICTURE.relative_to(paths.ROOT)}; look at both")
+    return 0
