@@ -102,7 +102,7 @@ def _report(pair: Pair) -> str:
     nfsrdma.await_recording(pair.client)
     time.sleep(RESTART)
     pair.restart_nfsd()
-    done = pair.client.vm.agent.wait(recording, 120)
+    done = pair.client.vm.agent.wait(recording, 400)
     if done.status:
         raise LabError(f"{command}: {done.stderr.decode().strip()}")
     return pair.client.read(page)
