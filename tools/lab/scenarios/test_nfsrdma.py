@@ -312,7 +312,7 @@ def _served(pair: Pair, command: str) -> list[str]:
     done = "until [ -e /run/traced ]; do sleep 0.1; done; sleep 0.5"
     trace = pair.server.vm.start(f"rm -f /run/traced; {TOOL} trace -- sh -c '{done}'")
     begun = f"until {INSTANCES} | grep -q nfsrdma; do sleep 0.2; done"
-    pair.server.sh(f"timeout 30 sh -c '{begun}'; sleep 1")
+    pair.server.sh(f"timeout 90 sh -c '{begun}' && sleep 1", timeout=120)
     pair.client.sh(command)
     pair.server.sh("touch /run/traced")
     told = pair.server.vm.agent.wait(trace, 60).stdout.decode()
@@ -347,7 +347,7 @@ def _follow(guest: Guest, xid: int) -> int:
     """Begins to trace an RPC, until `_told` interrupts that."""
     trace = guest.vm.start(f"echo $$ > /run/tracer; exec {TOOL} trace --xid {xid}")
     begun = f"until {INSTANCES} | grep -q nfsrdma; do sleep 0.2; done"
-    guest.sh(f"timeout 30 sh -c '{begun}'; sleep 1")
+    guest.sh(f"timeout 90 sh -c '{begun}' && sleep 1", timeout=120)
     return trace
 
 
