@@ -15,7 +15,7 @@ use super::call::Call;
 use super::config::EXPOSED;
 use super::endpoint::Endpoint;
 use super::exposed::{Exposed, SEGMENTS};
-use super::flights::{lane, SEND};
+use super::flights::lane;
 use super::{refuse, session};
 use crate::conn::traced;
 use crate::observe::trace;
@@ -51,7 +51,7 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>, why: Cannot, credi
     trace::server::expose_reply(traced::peer(ep.shared().owner()), xid, len);
     let grant = exposures.grant(credits);
     let written = write(ep, call, &regions, grant);
-    let (mut buf, len) = written.inspect_err(|_| ep.shared().force_close())?;
+    let (buf, len) = written.inspect_err(|_| ep.shared().force_close())?;
     let source = ep.role().spare.source(ep.pd());
     let mut source = source.inspect_err(|_| ep.shared().force_close())?;
     take_pages(reply, &mut source).inspect_err(|_| ep.shared().force_close())?;
@@ -62,7 +62,7 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>, why: Cannot, credi
         _permit: permit,
     };
     let sent = exposures.add(exposed, |regions| {
-        ep.qp().post_send(SEND, regions, &mut buf, len, false)
+        ep.role().flights.send_exposing(ep.qp(), regions, buf, len)
     });
     sent.inspect_err(|_| ep.shared().force_close())?;
     EXPOSED.add(lane(ep.qp()), 1);

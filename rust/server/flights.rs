@@ -20,6 +20,7 @@ use super::config::SQ_FULL;
 use super::ring::Ring;
 use crate::conn::traced;
 use crate::observe::trace;
+use crate::rdma::mr::Mr;
 use crate::rdma::qp::{Completions, PostError, Qp, Tag};
 use crate::rdma::scatter::Source;
 use crate::rdma::send::SendBuf;
@@ -148,18 +149,26 @@ struct State {
     /// The number of replies since the last one whose Send was signalled.
     quiet: u32,
     parked: Ring<Parked>,
+    /// The buffers of messages, in the order of posting, until they are used again. There is a
+    /// place for each work request of the send queue.
     sent: Ring<SendBuf>,
     closed: bool,
 }
 
 impl Flights {
     /// Makes the operations of a connection that has posted none. `operations` is the number of
-    /// slots, `most` the largest number of calls in progress. May sleep.
+    /// slots, `most` the largest number of calls in progress, `queue` the length of the send queue.
+    /// May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(operations: u32, most: u32, calls: Arc<Calls>) -> Result<impl PinInit<Self>> {
+    pub(super) fn new(
+        operations: u32,
+        most: u32,
+        queue: u32,
+        calls: Arc<Calls>,
+    ) -> Result<impl PinInit<Self>> {
         // CAST: `usize` has at least 32 bits.
         let room = operations as usize;
         let mut slots = KVVec::with_capacity(room, GFP_KERNEL)?;
@@ -174,7 +183,7 @@ impl Flights {
             replies: Ring::new(operations)?,
             quiet: 0,
             parked: Ring::new(most)?,
-            sent: Ring::new(2 * most)?,
+            sent: Ring::new(queue)?,
             closed: false,
         };
         Ok(pin_init!(Self {
@@ -230,6 +239,25 @@ impl Flights {
             }
         };
         posted.or_else(|refused| self.not_posted(qp, state, refused))
+    }
+
+    /// Posts a message without RDMA Writes, behind the registration of the regions that it exposes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Qp::post_send`]. The message was dropped then.
+    #[cold]
+    pub(super) fn send_exposing<C: Completions>(
+        &self,
+        qp: &Qp<C>,
+        regions: &mut KVec<Mr>,
+        mut buf: SendBuf,
+        len: usize,
+    ) -> Result<u64, PostError> {
+        let mut state = self.state.lock();
+        let position = qp.post_send(SEND, regions, &mut buf, len, false)?;
+        state.keep(buf);
+        Ok(position)
     }
 
     /// Posts the RDMA Reads of a call, or parks them.
@@ -438,8 +466,7 @@ impl State {
             // There is a place for each slot.
             let _ = self.replies.push(slot);
         }
-        // Without room the buffer is freed once the device has finished with it.
-        let _ = self.sent.push(out.buf);
+        self.keep(out.buf);
         Ok(())
     }
 
@@ -457,9 +484,25 @@ impl State {
             return Err(refused(qp, SEND, error, Parked::Reply(out)));
         }
         trace::server::post_send(traced::cid(qp, SEND.get()), 1, rkey.unwrap_or(0));
-        // Without room the buffer is freed once the device has finished with it.
-        let _ = self.sent.push(buf);
+        self.keep(buf);
         Ok(())
+    }
+
+    /// Keeps the buffer of a message that was posted.
+    #[inline(always)]
+    fn keep(&mut self, buf: SendBuf) {
+        if let Err(buf) = self.sent.push(buf) {
+            self.keep_latest(buf);
+        }
+    }
+
+    /// Frees the oldest buffer, and keeps another one in its place. The oldest has been sent: more
+    /// messages were posted since than the send queue has places.
+    #[cold]
+    fn keep_latest(&mut self, buf: SendBuf) {
+        drop(self.sent.pop());
+        // The place is free.
+        let _ = self.sent.push(buf);
     }
 
     #[inline(always)]

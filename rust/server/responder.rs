@@ -111,7 +111,7 @@ impl Responder {
         };
         let calls = Calls::new(credits)?;
         let spare = Spare::new(regions)?;
-        let flights = Flights::new(sizes.operations, most, calls.clone())?;
+        let flights = Flights::new(sizes.operations, most, sizes.queues.send_wr, calls.clone())?;
         let (limits, pages) = (sizes.limits, service.pages.clone());
         let budget = service.budget.clone();
         Ok(pin_init!(Self {

@@ -27,6 +27,8 @@
  *   faults.c		scenarios with a fault
  *   reconnect.c		scenarios of a second connection, and what it allocates
  *   growth.c		scenarios of Receives whose size changes
+ *   flood.c		a scenario of Sends that complete late
+ *   unaccepted.c	scenarios of a device that is removed before a connection is accepted
  *   late.c		scenarios of RDMA Reads that complete after later work requests
  *   explore.c		runs events in all orders
  *   schedule.c		the events, and the checks after each event
@@ -375,6 +377,9 @@ void h_requester_receive(const void *message, u32 len, u32 invalidated);
 void h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write);
 
 /* --- service.c --- */
+/* Starts the service with so many threads; changes their number. The device must be there. */
+void h_serve_start(unsigned int count);
+void h_serve_threads(unsigned int count);
 void h_serve_begin(void);	/* loads the module, starts a service, connects to it */
 /* Sends a call, and delivers all completions until it is answered. */
 void h_serve(enum h_kind_number kind);
@@ -443,6 +448,13 @@ void h_grant_before_use(void);
 /* --- late.c --- */
 void h_reads_late(void);
 void h_reads_late_and_lost(void);
+
+/* --- flood.c --- */
+void h_flood(void);
+
+/* --- unaccepted.c --- */
+void h_removed_without_threads(void);
+void h_removed_and_accepted(void);
 
 /* --- quiet.c --- */
 void h_quiet_replies(void);

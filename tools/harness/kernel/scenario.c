@@ -222,5 +222,8 @@ const struct h_scenario h_scenarios[] = {
 	{ "quiet_and_busy", h_quiet_and_busy },
 	{ "quiet_and_long", h_quiet_and_long },
 	{ "quiet_and_many", h_quiet_and_many },
+	{ "flood", h_flood },
+	{ "removed_without_threads", h_removed_without_threads },
+	{ "removed_and_accepted", h_removed_and_accepted },
 	{}
 };

@@ -128,13 +128,15 @@ static int run(void *data)
 	return 0;
 }
 
+static unsigned int threads;
+
 static void start(void *unused)
 {
 	int error;
 
 	service = svc_create(&program, 1 << 20, run);
 	h_expect(service, "the service cannot be created");
-	error = svc_set_num_threads(service, 0, 1);
+	error = svc_set_num_threads(service, 0, threads);
 	h_expect(!error, "the service has no thread: %d", error);
 	error = svc_xprt_create(service, "rdma", &init_net, AF_INET, 20049, SVC_SOCK_ANONYMOUS,
 				NULL);
@@ -148,11 +150,30 @@ static void stop(void *unused)
 	svc_destroy(&service);
 }
 
+static void set_threads(void *unused)
+{
+	int error = svc_set_num_threads(service, 0, threads);
+
+	h_expect(!error, "the service has no thread: %d", error);
+}
+
+void h_serve_start(unsigned int count)
+{
+	threads = count;
+	h_spawn("nfsd starts", start, NULL);
+	h_settle();
+}
+
+void h_serve_threads(unsigned int count)
+{
+	threads = count;
+	h_spawn("nfsd gets threads", set_threads, NULL);
+}
+
 void h_serve_begin(void)
 {
 	h_load();
-	h_spawn("nfsd starts", start, NULL);
-	h_settle();
+	h_serve_start(1);
 	h_cm_request();
 	h_settle();
 	h_expect(h_qp, "the connection is not accepted");

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Scenarios of a server whose Sends complete late: the buffers of its replies.
+ */
+#include "harness.h"
+
+/* Calls until a reply finds the send queue full. Then all Sends complete. */
+static void flood(void)
+{
+	unsigned int i;
+	u32 xid;
+
+	for (i = 0; i < 2000; i++) {
+		xid = h_ask(H_INLINE);
+		h_settle();
+		while (h_complete_receive(h_qp))
+			h_settle();
+		if (!h_answered(xid))
+			break;
+	}
+	h_expect(!h_answered(xid), "%u replies are sent, and none waits", i);
+	h_live(0);
+	h_expect(h_answered(xid), "the last call is not answered");
+}
+
+/* The buffers of replies are used again, however many Sends are on the send queue at once. */
+void h_flood(void)
+{
+	unsigned long live;
+	unsigned int i;
+
+	h_serve_begin();
+	flood();
+	live = u_live();
+	for (i = 0; i < 4; i++) {
+		flood();
+		h_expect(u_live() <= live, "%ld allocations are kept", u_live() - live);
+	}
+	h_serve_end();
+}
