@@ -101,6 +101,11 @@ impl<O: Owner> Lifecycle<O> {
         self.progress.lock().conn.state()
     }
 
+    /// Returns whether the connection has ended, or its end has begun.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.state(), State::Draining | State::Dead)
+    }
+
     /// Returns whether this side has ended the connection: the device or its address has gone, or
     /// the transport has closed it.
     pub(crate) fn ended_here(&self) -> bool {

@@ -9,6 +9,7 @@ use kernel::workqueue::{Work, WorkItem};
 use super::chosen::Chosen;
 use super::failure::name;
 use super::log;
+use super::owner;
 use super::prepare::Prepared;
 use super::ring::Ring;
 use super::service::Service;
@@ -134,7 +135,8 @@ impl Gate {
         Ok(Port { addr, gate: self })
     }
 
-    /// Has a worker prepare the requests that are queued.
+    /// Has a worker drop the connections that have gone, and prepare the requests that are queued.
+    /// Does not sleep.
     fn request_work(self: &Arc<Self>) {
         // The queue refuses an item that is queued already, and that one suffices.
         let _ = self.service.workers.kernel().enqueue(self.clone());
@@ -161,6 +163,11 @@ impl Gate {
         Ok(())
     }
 
+    /// Removes and returns a connection that has gone before it was accepted.
+    fn next_gone(&self) -> Option<Prepared> {
+        self.ready.lock().queue.take_first(Prepared::has_gone)
+    }
+
     /// Returns the oldest request that is worth preparing.
     fn next_request(&self) -> Option<listen::Request> {
         let listener = self.listener.lock();
@@ -171,6 +178,12 @@ impl Gate {
                 return Some(request);
             }
         }
+    }
+}
+
+impl owner::Gate for Gate {
+    fn drop_gone(self: Arc<Self>) {
+        self.request_work();
     }
 }
 
@@ -197,10 +210,13 @@ impl WorkItem for Gate {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
+        while let Some(gone) = this.next_gone() {
+            drop(gone);
+        }
         while let Some(request) = this.next_request() {
             let chosen = Chosen::now(this.max_payload);
             let peer = request.peer_addr();
-            match Prepared::new(&this.service, chosen, request) {
+            match Prepared::new(&this.service, this.clone(), chosen, request) {
                 Ok(prepared) => drop(this.push(prepared)),
                 Err(failure) => failure.report(&peer),
             }

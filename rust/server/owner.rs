@@ -13,6 +13,12 @@ use crate::mem::SockAddr;
 use crate::observe::trace::{self, Peer};
 use crate::sunrpc::svc::xprt::{Connected, Handle};
 
+/// Where a connection waits until it is accepted.
+pub(super) trait Gate: Send + Sync {
+    /// Has a worker drop the connections that have gone. Does not sleep.
+    fn drop_gone(self: Arc<Self>);
+}
+
 /// The transport of a connection, shared by all who may close it.
 #[derive(Clone)]
 pub(crate) struct Owner(Arc<Link>);
@@ -23,22 +29,25 @@ struct Link {
     local: SockAddr,
     peer: SockAddr,
     xprt: SetOnce<Handle<Connected>>,
+    /// Where the connection waits to be accepted.
+    gate: Arc<dyn Gate>,
     /// The way to the client transport that calls over the connection.
     #[pin]
     route: Route,
 }
 
 impl Owner {
-    /// Makes the owner of a connection that was not accepted. May sleep.
+    /// Makes the owner of a connection that waits at `gate` to be accepted. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(local: SockAddr, peer: SockAddr) -> Result<Self> {
+    pub(super) fn new(local: SockAddr, peer: SockAddr, gate: Arc<dyn Gate>) -> Result<Self> {
         let link = pin_init!(Link {
             local,
             peer,
             xprt: SetOnce::new(),
+            gate,
             route <- Route::new(),
         });
         Ok(Self(Arc::pin_init(link, GFP_KERNEL)?))
@@ -90,9 +99,12 @@ impl conn::owner::Owner for Owner {
         false
     }
 
+    /// Closes the transport. A connection without one is dropped by the worker of its gate, or is
+    /// not accepted: the state that says so is set before this is called.
     fn force_close(&self) {
-        if let Some(xprt) = self.0.xprt.as_ref() {
-            xprt.close();
+        match self.0.xprt.as_ref() {
+            Some(xprt) => xprt.close(),
+            None => self.0.gate.clone().drop_gone(),
         }
     }
 

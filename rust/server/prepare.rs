@@ -12,7 +12,7 @@ use super::calls::Calls;
 use super::chosen::Chosen;
 use super::endpoint::Endpoint;
 use super::failure::{Failure, Step};
-use super::owner::Owner;
+use super::owner::{Gate, Owner};
 use super::responder::{Conn, QueuePair, Responder};
 use super::service::Service;
 use super::sizes::Sizes;
@@ -52,13 +52,14 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Makes a connection for `request`. May sleep.
+    /// Makes a connection for `request`, which will wait at `gate`. May sleep.
     ///
     /// # Errors
     ///
     /// See [`Failure`]. The request is refused then.
     pub(super) fn new(
         service: &Arc<Service>,
+        gate: Arc<dyn Gate>,
         chosen: Chosen,
         request: Request,
     ) -> Result<Self, Failure> {
@@ -69,7 +70,7 @@ impl Prepared {
         let sizes = sizes(&chosen, &device)?;
         let settings = chosen.announce(&device.limits());
         let wanted = request.responder_resources();
-        let owner = Owner::new(request.local_addr(), request.peer_addr());
+        let owner = Owner::new(request.local_addr(), request.peer_addr(), gate);
         let owner = owner.map_err(Step::State.failed())?;
         let lifecycle = Lifecycle::answering(owner.clone(), &request);
         let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(Step::State.failed())?;
@@ -117,6 +118,11 @@ impl Prepared {
         })
     }
 
+    /// Returns whether the requester or the device has gone.
+    pub(super) fn has_gone(&self) -> bool {
+        self.endpoint.role().lifecycle.has_ended()
+    }
+
     /// Returns the address at which the requester has reached this host.
     pub(super) fn local(&self) -> SockAddr {
         self.owner.local()
@@ -159,6 +165,11 @@ impl Prepared {
     /// connection manager. Nothing of the connection is left then.
     pub(super) fn accept(self, xprt: Handle<Connected>) -> Result<Arc<Endpoint>> {
         self.owner.set_xprt(xprt);
+        // A connection that ends from now on finds the transport, which is then closed.
+        if self.has_gone() {
+            trace::server::accept_err(traced::peer(&self.owner), ENOTCONN.to_errno());
+            return Err(ENOTCONN);
+        }
         self.service.watch.add(self.endpoint.clone())?;
         let reads = (self.reads, self.served);
         let accepted = self.endpoint.accept(self.settings, reads);

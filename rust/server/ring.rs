@@ -128,6 +128,23 @@ impl<T> Ring<T> {
         value
     }
 
+    /// Removes and returns the oldest value for which `is_wanted` returns true. The others keep
+    /// their order.
+    pub(super) fn take_first(&mut self, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
+        let mut taken = None;
+        for _ in 0..self.len {
+            let value = self.pop()?;
+            if taken.is_none() && is_wanted(&value) {
+                taken = Some(value);
+            } else {
+                // The value has just left a place.
+                let refused = self.push(value);
+                debug_assert!(refused.is_ok());
+            }
+        }
+        taken
+    }
+
     /// Returns the oldest value.
     #[inline]
     pub(super) fn front(&mut self) -> Option<&mut T> {
@@ -168,6 +185,22 @@ mod tests {
         assert_eq!(ring.pop(), Some(2));
         assert_eq!((ring.push_front(2), ring.push_front(1)), (Ok(()), Err(1)));
         assert_eq!((ring.pop(), ring.pop()), (Some(2), Some(4)));
+        assert!(ring.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn value_is_taken_out_of_the_middle() -> Result {
+        let mut ring = Ring::new(4)?;
+        for value in 1..=4 {
+            assert_eq!(ring.push(value), Ok(()));
+        }
+        assert_eq!(ring.take_first(|value| value % 2 == 0), Some(2));
+        assert_eq!(ring.take_first(|value| *value > 4), None);
+        assert_eq!(
+            (ring.pop(), ring.pop(), ring.pop()),
+            (Some(1), Some(3), Some(4))
+        );
         assert!(ring.is_empty());
         Ok(())
     }
