@@ -11,7 +11,8 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 /// A connection that may have to wait for pages.
 pub(super) trait Waiter: Send + Sync {
-    /// Handles that there may be pages again. Process context; does not sleep.
+    /// Handles that there may be pages again. Process context; does not sleep. The lock of the
+    /// budget may be held.
     fn pages_freed(&self);
 }
 
@@ -25,7 +26,51 @@ pub(super) struct Budget {
 
 struct State {
     left: usize,
-    waiting: KVec<Arc<dyn Waiter>>,
+    /// Connections that have waited. Each is in the list once, and stays until it is closed, so
+    /// that nobody who gives pages back drops the last reference to one.
+    waiters: KVec<Waiting>,
+    /// Whether any of them waits.
+    any_waits: bool,
+}
+
+struct Waiting {
+    waiter: Arc<dyn Waiter>,
+    /// It was not called since it waits.
+    waits: bool,
+}
+
+impl State {
+    /// Notes that `waiter` waits.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn add(&mut self, waiter: &Arc<dyn Waiter>) -> Result {
+        let same = |other: &&mut Waiting| core::ptr::addr_eq(&*other.waiter, &**waiter);
+        match self.waiters.iter_mut().find(same) {
+            Some(known) => known.waits = true,
+            None => {
+                let new = Waiting {
+                    waiter: waiter.clone(),
+                    waits: true,
+                };
+                self.waiters.push(new, GFP_ATOMIC)?;
+            }
+        }
+        self.any_waits = true;
+        Ok(())
+    }
+
+    /// Calls those that wait.
+    #[cold]
+    fn call_all(&mut self) {
+        self.any_waits = false;
+        for waiting in &mut self.waiters {
+            if core::mem::take(&mut waiting.waits) {
+                waiting.waiter.pages_freed();
+            }
+        }
+    }
 }
 
 /// Pages that a call uses. They are free again when the value is dropped; process context.
@@ -43,7 +88,8 @@ impl Budget {
     pub(super) fn new(total: usize) -> Result<Arc<Self>> {
         let state = State {
             left: total,
-            waiting: KVec::new(),
+            waiters: KVec::new(),
+            any_waits: false,
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -71,12 +117,13 @@ impl Budget {
         })
     }
 
-    /// Has `waiter` called once when pages are free; at once if there are `pages`.
+    /// Has `waiter` called once when pages are free; at once if there are `pages`. If `waiter` may
+    /// have been closed meanwhile, the caller looks afterwards, and calls [`Self::forget`].
     pub(super) fn wait(&self, pages: usize, waiter: Arc<dyn Waiter>) {
         let mut state = self.state.lock();
         let waiting = state.left < pages.min(self.total);
         // Without memory for the list the connection does not wait either, and tries again.
-        let queued = waiting && state.waiting.push(waiter.clone(), GFP_ATOMIC).is_ok();
+        let queued = waiting && state.add(&waiter).is_ok();
         drop(state);
         if !queued {
             waiter.pages_freed();
@@ -86,9 +133,9 @@ impl Budget {
     /// Forgets a connection that is being closed.
     pub(super) fn forget(&self, waiter: &dyn Waiter) {
         let mut state = self.state.lock();
-        let same = |other: &Arc<dyn Waiter>| core::ptr::addr_eq(&**other, waiter);
-        let place = state.waiting.iter().position(same);
-        let removed = place.map(|place| state.waiting.remove(place));
+        let same = |other: &Waiting| core::ptr::addr_eq(&*other.waiter, waiter);
+        let place = state.waiters.iter().position(same);
+        let removed = place.map(|place| state.waiters.remove(place));
         drop(state);
         drop(removed);
     }
@@ -98,12 +145,8 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.budget.state.lock();
         state.left += self.pages;
-        if !state.waiting.is_empty() {
-            let waiting = core::mem::take(&mut state.waiting);
-            drop(state);
-            for waiter in &waiting {
-                waiter.pages_freed();
-            }
+        if state.any_waits {
+            state.call_all();
         }
     }
 }
@@ -140,6 +183,24 @@ mod tests {
         assert_eq!(count.0.load(Relaxed), 1);
         budget.wait(4, count.clone());
         assert_eq!(count.0.load(Relaxed), 2);
+        Ok(())
+    }
+
+    #[test]
+    fn connection_that_waits_twice_is_called_and_forgotten_once() -> Result {
+        let budget = Budget::new(8)?;
+        let count = Arc::new(Count(Atomic::new(0)), GFP_KERNEL)?;
+        let all = Budget::take(&budget, 8);
+        budget.wait(1, count.clone());
+        budget.wait(1, count.clone());
+        drop(all);
+        assert_eq!(count.0.load(Relaxed), 1);
+        let all = Budget::take(&budget, 8);
+        budget.wait(1, count.clone());
+        budget.wait(1, count.clone());
+        budget.forget(&*count);
+        drop(all);
+        assert_eq!(count.0.load(Relaxed), 1);
         Ok(())
     }
 

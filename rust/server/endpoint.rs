@@ -169,6 +169,8 @@ impl WorkItem for Endpoint {
 
     fn run(this: Arc<Self>) {
         this.close();
+        // A thread of the service may have waited since the transport was detached.
+        this.role().budget.forget(&*this);
         this.role().clear();
     }
 }

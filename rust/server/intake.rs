@@ -76,6 +76,10 @@ fn take<'a>(receiver: &Receiver<'_>, message: Held, arriving: Arriving<'a, Call>
     ep.role().starve(message);
     log::memory_used_up(ep.role().budget.total() >> (20 - PAGE_SHIFT));
     ep.role().budget.wait(pages, ep.clone());
+    if ep.is_closed() {
+        // The worker that closes the connection may have looked before it waited.
+        ep.role().budget.forget(&**ep);
+    }
     arriving.nothing()
 }
 
