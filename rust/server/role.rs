@@ -111,7 +111,9 @@ fn fetched(conn: &Conn, qp: &QueuePair, tag: Tag, call: KBox<Call>) {
         trace::server::wc_read(cid, pull.bytes, pull.posted);
         trace::server::cc_release(cid, pull.sink.work_requests());
     }
-    if conn.role().fetched(call).is_ok() {
-        conn.owner().data_arrived();
+    match conn.role().fetched(call) {
+        Ok(()) => conn.owner().data_arrived(),
+        // The call is lost. The connection is closed already, as there is room for all calls.
+        Err(_) => conn.force_close(),
     }
 }
