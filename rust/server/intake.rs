@@ -5,11 +5,12 @@
 //! No value in a message is used before `proto::responder::intake` has checked it. Every path ends
 //! with a receipt, and the Receive goes back to the device before the service works on the call.
 
+use kernel::error::code::ENOBUFS;
 use kernel::page::PAGE_SHIFT;
 use kernel::prelude::*;
 
 use super::breach;
-use super::budget::Permit;
+use super::budget::{Permit, Waiter as _};
 use super::call::Call;
 use super::calls::Unbegun;
 use super::endpoint::Endpoint;
@@ -55,7 +56,14 @@ fn take<'a>(receiver: &Receiver<'_>, message: Held, arriving: Arriving<'a, Call>
                 return arriving.nothing();
             }
             match pull::permit(ep.role(), call) {
-                Ok(permit) => return begin(receiver, call, (permit, message.index()), arriving),
+                Ok(None) => return begin(receiver, call, message.index(), arriving),
+                Ok(Some(permit)) => match fetch(ep, call, (permit, message.index())) {
+                    Ok(()) => return arriving.nothing(),
+                    Err(returned) => {
+                        await_regions(ep, message, returned);
+                        return arriving.nothing();
+                    }
+                },
                 Err(pages) => pages,
             }
         }
@@ -111,7 +119,7 @@ fn take_padded<'a>(
         Ok(Taken::Call(call)) => {
             trace::server::decode_call(traced::cid(ep.qp(), message.index()), bytes, call);
             // It has no read chunks, so it needs no pages.
-            begin(receiver, call, (None, message.index()), arriving)
+            begin(receiver, call, message.index(), arriving)
         }
         Err(refusal) => {
             refused(ep, message, refusal);
@@ -132,33 +140,50 @@ fn refused(ep: &Endpoint, message: &Held, refusal: &Refusal) {
     refuse::message(ep, refusal);
 }
 
-/// Receives a call that is inline, or begins to fetch one that is not. `receive` is the number of
-/// its Receive, for traces.
+/// Keeps a message in its Receive, and with it all that come after it, until other calls of the
+/// connection give back memory regions. `returned` is how often some had been when none was left.
+#[cold]
+fn await_regions(ep: &Endpoint, message: Held, returned: u32) {
+    let role = ep.role();
+    role.starve(message);
+    // A call that is received from now on sees that this one waits.
+    if role.spare.returned() != returned || !role.spare.uses_regions() {
+        ep.pages_freed();
+    }
+}
+
+/// Receives a call that is inline. `receive` is the number of its Receive, for traces.
 #[inline]
 fn begin<'a>(
     receiver: &Receiver<'_>,
     call: &call::Call<'_>,
-    (permit, receive): (Option<Permit>, u32),
+    receive: u32,
     mut arriving: Arriving<'a, Call>,
 ) -> Receipt<'a> {
-    let ep = receiver.ep;
+    let Some(context) = count(receiver.ep, call, receive) else {
+        return arriving.nothing();
+    };
+    match arriving.write_inline(call.inline()) {
+        Ok(()) => receiver.deliver(arriving, None, context),
+        Err(_) => receiver.give_up(arriving, context),
+    }
+}
+
+/// Counts a call, and posts more Receives if the grant is to grow. `None` if the connection is
+/// being closed.
+#[inline]
+fn count(ep: &Endpoint, call: &call::Call<'_>, receive: u32) -> Option<KBox<Call>> {
     let (context, more) = match ep.role().calls.begin(call, receive) {
         Ok(begun) => begun,
         Err(why) => {
             unbegun(ep, call, &why);
-            return arriving.nothing();
+            return None;
         }
     };
     if more != 0 {
         grow(ep, more);
     }
-    if let Some(permit) = permit {
-        return fetch(receiver, call, context, permit, arriving);
-    }
-    match arriving.write_inline(call.inline()) {
-        Ok(()) => receiver.deliver(arriving, None, context),
-        Err(_) => receiver.give_up(arriving, context),
-    }
+    Some(context)
 }
 
 /// Closes the connection because a call is not begun.
@@ -183,26 +208,36 @@ fn grow(ep: &Endpoint, more: u32) {
     }
 }
 
-/// Begins to fetch a call.
+/// Begins to fetch a call, or closes the connection. `receive` is the number of its Receive.
+///
+/// # Errors
+///
+/// Other calls of the connection use the memory regions that it needs: how often some had been
+/// given back before. The call is not counted then.
 #[cold]
-fn fetch<'a>(
-    receiver: &Receiver<'_>,
+fn fetch(
+    ep: &Endpoint,
     call: &call::Call<'_>,
-    mut context: KBox<Call>,
-    permit: Permit,
-    arriving: Arriving<'a, Call>,
-) -> Receipt<'a> {
-    let ep = receiver.ep;
+    (permit, receive): (Permit, u32),
+) -> Result<(), u32> {
+    let Some(mut context) = count(ep, call, receive) else {
+        return Ok(());
+    };
+    let role = ep.role();
     let fetcher = Fetcher {
-        role: ep.role(),
+        role,
         qp: ep.qp(),
         may_sleep: true,
     };
-    if fetcher.prepare(call, &mut context, permit).is_err() {
-        return receiver.give_up(arriving, context);
-    }
-    if fetcher.start(context).is_err() {
+    let returned = role.spare.returned();
+    if let Err(error) = fetcher.prepare(call, &mut context, permit) {
+        role.calls.put(context);
+        if error == ENOBUFS && role.spare.uses_regions() {
+            return Err(returned);
+        }
+        ep.shared().force_close();
+    } else if fetcher.start(context).is_err() {
         ep.shared().force_close();
     }
-    arriving.nothing()
+    Ok(())
 }

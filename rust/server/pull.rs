@@ -11,7 +11,7 @@ use kernel::error::code::ENOBUFS;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
-use super::budget::{Budget, Permit};
+use super::budget::{Budget, Permit, Waiter as _};
 use super::call::Call;
 use super::config::READS;
 use super::flights::{lane, Broken};
@@ -67,8 +67,8 @@ impl Fetcher<'_> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `ENOBUFS` if there are too few memory regions; `EIO` if the device cannot map the
-    /// memory.
+    /// `ENOMEM`; `ENOBUFS` if other calls use the memory regions; `EIO` if the device cannot map
+    /// the memory.
     #[inline(always)]
     pub(super) fn prepare(
         &self,
@@ -85,7 +85,7 @@ impl Fetcher<'_> {
         }
         let mut sink = self.role.spare.sink(self.qp.pd(), self.gfp())?;
         let mut filled = self.fill(call, shape, &mut sink);
-        if filled == Err(ENOBUFS) && self.may_sleep && self.role.spare.grow_regions().is_ok() {
+        while filled == Err(ENOBUFS) && self.may_sleep && self.role.spare.grow_regions().is_ok() {
             filled = self.fill(call, shape, &mut sink);
         }
         if let Err(error) = filled {
@@ -233,6 +233,10 @@ pub(super) fn receive<'a>(
     let placed = pull.exchange(&call.inline, &mut arriving);
     let payload = pull.payload();
     put_back(receiver.ep.role(), pull.sink);
+    if receiver.ep.role().is_starved() {
+        // The regions of the call may be what the oldest message waits for.
+        receiver.ep.pages_freed();
+    }
     match placed {
         Ok(()) => receiver.deliver(arriving, payload, call),
         Err(_) => receiver.give_up(arriving, call),

@@ -110,7 +110,7 @@ impl Responder {
             starved: false,
         };
         let calls = Calls::new(credits)?;
-        let spare = Spare::new(regions)?;
+        let spare = Spare::new(regions, sizes.limits.read_wrs)?;
         let flights = Flights::new(sizes.operations, most, sizes.queues.send_wr, calls.clone())?;
         let (limits, pages) = (sizes.limits, service.pages.clone());
         let budget = service.budget.clone();

@@ -6,6 +6,7 @@
 use kernel::alloc::Flags;
 use kernel::error::code::ENOBUFS;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use crate::rdma::mr::MrPool;
@@ -16,7 +17,7 @@ use crate::rdma::scatter::{Sink, Source};
 const MOST: usize = 8;
 /// The most pages of a list for a call that no call uses: what a small payload needs.
 pub(super) const KEPT_PAGES: usize = 1;
-/// The most memory regions for RDMA Reads of one connection.
+/// The most memory regions for RDMA Reads of one connection, unless a single call needs more.
 const MOST_REGIONS: u32 = 256;
 /// The regions that are made when there are too few.
 const MORE_REGIONS: u32 = 8;
@@ -32,16 +33,20 @@ pub(super) struct Spare {
     needs_regions: bool,
     #[pin]
     regions: SpinLock<Option<Arc<MrPool>>>,
+    /// The most regions.
+    most_regions: u32,
+    /// How often a list of a call was taken back, and with it its regions.
+    returned: Atomic<u32>,
 }
 
 impl Spare {
-    /// Makes a set without lists. `regions` are for RDMA Reads, where the device needs them. May
-    /// sleep.
+    /// Makes a set without lists. `regions` are for RDMA Reads, where the device needs them; one
+    /// call needs `most` at most. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(regions: Option<Arc<MrPool>>) -> Result<impl PinInit<Self>> {
+    pub(super) fn new(regions: Option<Arc<MrPool>>, most: u32) -> Result<impl PinInit<Self>> {
         let sources = KVec::with_capacity(MOST, GFP_KERNEL)?;
         let sinks = KVec::with_capacity(MOST, GFP_KERNEL)?;
         Ok(pin_init!(Self {
@@ -49,6 +54,8 @@ impl Spare {
             sinks <- new_spinlock!(sinks, "rpcrdma::Spare::sinks"),
             needs_regions: regions.is_some(),
             regions <- new_spinlock!(regions, "rpcrdma::Spare::regions"),
+            most_regions: most.max(MOST_REGIONS),
+            returned: Atomic::new(0),
         }))
     }
 
@@ -93,10 +100,26 @@ impl Spare {
     #[cold]
     pub(super) fn grow_regions(&self) -> Result {
         let pool = self.regions().ok_or(ENOBUFS)?;
-        if pool.total() >= MOST_REGIONS {
+        let room = self.most_regions.saturating_sub(pool.total());
+        if room == 0 {
             return Err(ENOBUFS);
         }
-        pool.grow(MORE_REGIONS)
+        pool.grow(MORE_REGIONS.min(room))
+    }
+
+    /// Returns whether calls use memory regions, so that some will be free again.
+    #[cold]
+    pub(super) fn uses_regions(&self) -> bool {
+        self.regions().is_some_and(|pool| {
+            let census = pool.census();
+            census.idle + census.unusable < census.total
+        })
+    }
+
+    /// Returns a number that changes when regions are taken back.
+    #[inline]
+    pub(super) fn returned(&self) -> u32 {
+        self.returned.load(Relaxed)
     }
 
     /// Takes a list back, after freeing its pages. Does not sleep.
@@ -110,6 +133,9 @@ impl Spare {
     /// Takes back a list that is not in flight, with at most [`KEPT_PAGES`] pages. Does not sleep.
     #[inline]
     pub(super) fn put_sink(&self, sink: Sink) {
+        if self.needs_regions {
+            self.returned.fetch_add(1, Full);
+        }
         keep(&self.sinks, sink);
     }
 
