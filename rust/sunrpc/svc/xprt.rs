@@ -28,6 +28,7 @@ use core::ptr::NonNull;
 use kernel::bindings as k;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
+use kernel::sync::barrier::smp_mb;
 use kernel::sync::Completion;
 use kernel::types::Opaque;
 
@@ -263,6 +264,10 @@ impl SvcXprt<Connected> {
     /// again. Does not sleep; process or softirq context.
     #[inline]
     pub(crate) fn room_regained(&self) {
+        // ORDERING: pairs with the barrier before `XPT_BUSY` is cleared. The caller has stored what
+        // `has_room` reads; either a thread that finds no room sees that, or this sees that it has
+        // left.
+        smp_mb(Full);
         self.enqueue();
     }
 }
