@@ -23,8 +23,8 @@ for n in 1 2 3; do
     done) > /dev/null 2>&1 &
 done
 """
-
-
+#: Ends them, and waits for their last READs.
+IDLE = "rm /run/busy; while pgrep -x dd > /dev/null; do sleep 0.1; done"
 #: The recorded command waits for this file.
 DONE = "/run/recorded"
 WAIT = f"rm -f {DONE}; until [ -e {DONE} ]; do sleep 0.1; done; sleep 0.5"
@@ -57,7 +57,7 @@ def test_reconnection_is_on_the_page(tools: Pair) -> None:
         tools.client.sh(f"{READ}; touch {DONE}", timeout=120)
         done = tools.client.vm.agent.wait(report, 200)
     finally:
-        tools.client.sh("rm /run/busy")
+        tools.client.sh(IDLE)
     assert done.status == 3, done.stderr.decode()
     text, recording = _recording(tools.client, "/run/r.html")
     states = [event for event in recording["events"] if event["event"] == "conn_state"]
@@ -80,7 +80,7 @@ def test_top_counts_what_is_sent_again(tools: Pair) -> None:
         tools.restart_nfsd()
         sample = json.loads(tools.client.vm.agent.wait(top, 200).stdout)
     finally:
-        tools.client.sh("rm /run/busy")
+        tools.client.sh(IDLE)
     again = {name: counts["retransmissions"] for name, counts in sample["operations"].items()}
     print(again)
     assert again["READ"] > 0
