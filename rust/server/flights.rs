@@ -491,18 +491,18 @@ impl State {
     /// Keeps the buffer of a message that was posted.
     #[inline(always)]
     fn keep(&mut self, buf: SendBuf) {
-        if let Err(buf) = self.sent.push(buf) {
-            self.keep_latest(buf);
+        if self.sent.is_full() {
+            self.forget_oldest();
         }
+        // There is a place.
+        let _ = self.sent.push(buf);
     }
 
-    /// Frees the oldest buffer, and keeps another one in its place. The oldest has been sent: more
-    /// messages were posted since than the send queue has places.
+    /// Frees the oldest buffer. Its message has been sent: more were posted since than the send
+    /// queue has places.
     #[cold]
-    fn keep_latest(&mut self, buf: SendBuf) {
+    fn forget_oldest(&mut self) {
         drop(self.sent.pop());
-        // The place is free.
-        let _ = self.sent.push(buf);
     }
 
     #[inline(always)]

@@ -14,6 +14,7 @@ use kernel::prelude::*;
 use super::budget::{Budget, Permit, Waiter as _};
 use super::call::Call;
 use super::config::READS;
+use super::endpoint::Endpoint;
 use super::flights::{lane, Broken};
 use super::pulled::{Pull, Shape};
 use super::receiver::Receiver;
@@ -232,10 +233,8 @@ pub(super) fn receive<'a>(
     trace::server::read_finished(traced::cid(receiver.ep.qp(), pull.tag));
     let placed = pull.exchange(&call.inline, &mut arriving);
     let payload = pull.payload();
-    put_back(receiver.ep.role(), pull.sink);
-    if receiver.ep.role().is_starved() {
-        // The regions of the call may be what the oldest message waits for.
-        receiver.ep.pages_freed();
+    if put_back(receiver.ep.role(), pull.sink) {
+        regions_returned(receiver.ep);
     }
     match placed {
         Ok(()) => receiver.deliver(arriving, payload, call),
@@ -244,10 +243,20 @@ pub(super) fn receive<'a>(
 }
 
 /// Gives the sink back to the connection, and its pages to the pool, except one for the next call.
+/// Returns whether memory regions may have come back with it.
 #[inline(always)]
-fn put_back(role: &Responder, mut sink: Sink) {
-    if let Some(pages) = sink.pages() {
-        role.pages.put_behind(spare::KEPT_PAGES, pages);
-        role.spare.put_sink(sink);
+fn put_back(role: &Responder, mut sink: Sink) -> bool {
+    let Some(pages) = sink.pages() else {
+        return false;
+    };
+    role.pages.put_behind(spare::KEPT_PAGES, pages);
+    role.spare.put_sink(sink)
+}
+
+/// Lets messages be received again, if the oldest one may wait for regions that have come back.
+#[cold]
+fn regions_returned(ep: &Endpoint) {
+    if ep.role().is_starved() {
+        ep.pages_freed();
     }
 }

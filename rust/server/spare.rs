@@ -130,13 +130,15 @@ impl Spare {
         }
     }
 
-    /// Takes back a list that is not in flight, with at most [`KEPT_PAGES`] pages. Does not sleep.
+    /// Takes back a list that is not in flight, with at most [`KEPT_PAGES`] pages. Returns whether
+    /// memory regions may have come back with it. Does not sleep.
     #[inline]
-    pub(super) fn put_sink(&self, sink: Sink) {
+    pub(super) fn put_sink(&self, sink: Sink) -> bool {
         if self.needs_regions {
             self.returned.fetch_add(1, Full);
         }
         keep(&self.sinks, sink);
+        self.needs_regions
     }
 
     /// Drops all lists, and the regions. May sleep.
