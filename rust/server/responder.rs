@@ -76,7 +76,7 @@ pub(super) enum Arrival {
 struct Arrivals {
     messages: Ring<Held>,
     whole: Ring<KBox<Call>>,
-    /// The oldest message is a call for which there are no pages.
+    /// The oldest message is a call for which there are no pages, or no memory regions.
     starved: bool,
 }
 
@@ -145,8 +145,8 @@ impl Responder {
         self.arrivals.lock().whole.push(call)
     }
 
-    /// Puts back a message for whose call there are no pages. No message is received until
-    /// [`Self::refill`] is called.
+    /// Puts back a message for whose call there are no pages or no memory regions. No message is
+    /// received until [`Self::refill`] is called.
     #[cold]
     pub(super) fn starve(&self, message: Held) {
         let mut arrivals = self.arrivals.lock();
@@ -157,7 +157,8 @@ impl Responder {
         drop(refused);
     }
 
-    /// Returns whether a message waits for pages. A thread may change that at any time.
+    /// Returns whether a message waits for pages or memory regions. A thread may change that at any
+    /// time.
     #[inline]
     pub(super) fn is_starved(&self) -> bool {
         self.starved.read_once()
