@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterator
+import signal
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -340,11 +341,18 @@ def test_file_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
         command.report(FakeHost(), Source([]), wish)
 
 
-def _interrupted() -> Iterator[int | None]:
-    yield None
-    raise KeyboardInterrupt
+class Interrupted(Source):
+    """A recording during whose first read the user presses Ctrl-C."""
+
+    def read(self, _patience: float = 0) -> list[Event]:
+        """Returns the events, once."""
+        events = super().read()
+        if events:
+            os.kill(os.getpid(), signal.SIGINT)
+        return events
 
 
 def test_interrupt_ends_the_recording_and_keeps_it() -> None:
-    data = record(FakeHost(), Source(list(parse(lines(READ)))), 0, _interrupted)
+    source = Interrupted(list(parse(lines(READ))))
+    data = record(FakeHost(), source, 60, None)
     assert data.made.sizes == {65536: 1}

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from nfsrdma.trace.events import Event, lost, parse, parse_line
 from nfsrdma.trace.rpcs import assemble
 from nfsrdma.trace.words import connection_sentence, tell
 from recorded import GETATTR, READ, lines
+
+from nfsrdma import interrupt
 
 
 def _events(*texts: Sequence[tuple[int, str]]) -> list[Event]:
@@ -199,6 +203,35 @@ def test_tasks_without_rdma_and_connections(capsys: pytest.CaptureFixture[str]) 
 
 def test_connection_sentence() -> None:
     assert connection_sentence(Event(1.5, "xprtrdma_probe", "owes 3")) == "1.500000  probe: owes 3"
+
+
+class Interrupted(Recorded):
+    """A recording during whose first read the user presses Ctrl-C."""
+
+    def read(self, _patience: float = 0) -> list[Event]:
+        """Returns the events, once."""
+        events = super().read()
+        if events:
+            os.kill(os.getpid(), signal.SIGINT)
+        return events
+
+
+def test_interrupt_loses_no_rpc(capsys: pytest.CaptureFixture[str]) -> None:
+    """What was taken out of the recording is printed. The command is not waited for."""
+    wish = command.Wish([], xid=0x996E5449)
+    assert command.trace(wish, Interrupted(_events(READ, GETATTR)), command.running) == 0
+    *told, last = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("nfsv4 GETATTR, xid 0x996e5449")
+    assert last.startswith("1 RPCs in ")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_second_interrupt_is_raised() -> None:
+    """The first one may not have helped."""
+    with pytest.raises(KeyboardInterrupt), interrupt.noted() as interrupted:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupted()
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_lost_events_are_told(capsys: pytest.CaptureFixture[str]) -> None:

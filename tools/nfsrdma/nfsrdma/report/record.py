@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from .. import connections
+from .. import connections, interrupt
 from ..connections import Connection
 from ..errors import UsageError
 from ..host import Host
@@ -182,10 +182,12 @@ def record(
     `serves`: the source has the events of the server, too.
     """
     recorder = Recorder(host, source, serves=serves)
-    with suppress(KeyboardInterrupt):
+    with interrupt.noted() as interrupted:
         for ended in running() if running else _lasting(seconds):
             _step(recorder)
             recorder.data.status = ended or 0
+            if interrupted():
+                break
     return recorder.end()
 
 

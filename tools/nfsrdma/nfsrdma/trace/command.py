@@ -8,10 +8,10 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from .. import interrupt
 from ..errors import UsageError
 from ..table import span
 from . import call_words, calls
@@ -122,12 +122,14 @@ def trace(wish: Wish, source: Source, run: Callable[[Sequence[str]], Iterator[in
 def _follow(teller: Teller, source: Source, runs: Iterator[int | None]) -> int:
     """Prints RPCs until a command ends, or an interrupt. Returns the command's exit status."""
     status = 0
-    with suppress(KeyboardInterrupt):
+    with interrupt.noted() as interrupted:
         for ended in runs:
             # Waiting for an event would wake this program for each of them.
             time.sleep(_STEP)
             teller.take(source.read())
             status = ended or 0
+            if interrupted():
+                break
     return status
 
 
