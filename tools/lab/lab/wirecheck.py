@@ -28,11 +28,39 @@ from .terms import (
 )
 
 
+@dataclass
+class Allowance:
+    """How many calls a client may have unanswered.
+
+    A lower grant binds a client when it has taken the reply. The calls that it sent before that
+    follow the reply on the cable; they are no more than it was granted before.
+    """
+
+    calls: int = 1
+    #: The latest grant, if it is lower.
+    _granted: int = 1
+    #: Calls that may still come from a client that does not know of it.
+    _unaware: int = 0
+
+    def grant(self, granted: int) -> None:
+        """Notes the grant of a message of the responder."""
+        self._granted = granted
+        self._unaware = self.calls if granted < self.calls else 0
+        self.calls = max(self.calls, granted)
+
+    def call(self) -> int:
+        """Notes a call. Returns how many may be unanswered, this one included."""
+        if self._unaware == 0:
+            self.calls = self._granted
+        self._unaware = max(0, self._unaware - 1)
+        return self.calls
+
+
 @dataclass(eq=False)
 class Connection:
     """The state of one connection's forward direction, as the packets show it."""
 
-    grant: int = 1
+    allowance: Allowance = field(default_factory=Allowance)
     pending: dict[int, Message] = field(default_factory=dict)
     answered: set[int] = field(default_factory=set)
     #: R_keys that a reply has invalidated and that no call has offered since.
@@ -254,8 +282,9 @@ class Checker:
         self._count_call(message)
         flight = len(connection.pending)
         self.summary.most_in_flight = max(self.summary.most_in_flight, flight)
-        if flight > connection.grant:
-            text = f"{flight} calls in flight, {connection.grant} granted"
+        granted = connection.allowance.call()
+        if flight > granted:
+            text = f"{flight} calls in flight, {granted} granted"
             self._violation(frame, f"xid {message.xid:#x}: {text}")
 
     def _count_call(self, message: Message) -> None:
@@ -296,7 +325,7 @@ class Checker:
             self._violation(frame, f"xid {message.xid:#x}: malformed reply")
         if message.credits == 0:
             self._violation(frame, f"xid {message.xid:#x}: grant of no credit")
-        connection.grant = max(1, message.credits) if connection.terms.grants() else 1
+        connection.allowance.grant(max(1, message.credits) if connection.terms.grants() else 1)
         written = connection.take_written(call)
         faults = answer_faults(call, message) + length_faults(call, message, written)
         self._faults(frame, message, faults)
@@ -313,7 +342,7 @@ class Checker:
         if two:
             self._faults(frame, message, (terms or Terms()).from_server(message, None))
         if connection and two and message.kind == RDMA_OPTIONAL and message.direction == REPLY:
-            connection.grant = max(1, message.credits)
+            connection.allowance.grant(max(1, message.credits))
         if message.kind == RDMA_OPTIONAL:
             pass
         elif message.direction == CALL:

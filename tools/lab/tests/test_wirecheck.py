@@ -86,6 +86,29 @@ def test_credits_within_grant(cable: Cable, tmp_path: Path) -> None:
     assert len(verdict(cable, tmp_path).violations) == 1
 
 
+def test_lower_grant_crosses_calls(cable: Cable, tmp_path: Path) -> None:
+    """A client that has not yet taken it keeps to the grant before, for so many calls."""
+    cable.call(header(1), null_call(1))
+    cable.answer(header(1, grant=3), null_reply(1))
+    for xid in (2, 3, 4):
+        cable.call(header(xid), null_call(xid))
+    for xid in (2, 3):
+        cable.answer(header(xid, grant=1), null_reply(xid))
+        cable.call(header(xid + 3), null_call(xid + 3))
+    assert verdict(cable, tmp_path).violations == []
+
+
+def test_lower_grant_is_not_kept_to(cable: Cable, tmp_path: Path) -> None:
+    cable.call(header(1), null_call(1))
+    cable.answer(header(1, grant=2), null_reply(1))
+    cable.call(header(2), null_call(2))
+    cable.answer(header(2, grant=1), null_reply(2))
+    for xid in (3, 4, 5):
+        cable.call(header(xid), null_call(xid))
+    (fault,) = verdict(cable, tmp_path).violations
+    assert "3 calls in flight, 1 granted" in fault
+
+
 def test_wrong_version(cable: Cable, tmp_path: Path) -> None:
     cable.call(header(1, version=7), null_call(1))
     assert "a Send that is no message" in verdict(cable, tmp_path).violations[0]

@@ -250,14 +250,14 @@ def test_errors_of_the_client(settled: Link, tmp_path: Path) -> None:
 
 def test_grants_of_operations(settled: Link, tmp_path: Path) -> None:
     """Those in direction REPLY bring a grant, for calls in the other direction."""
-    settled.from_server(INIT, values() + subset(), grant=2)
+    settled.from_server(INIT, values() + subset(), grant=33)
     xid = settled.from_server(REQ, values(receive=8192), grant=99)
     settled.respond(xid, (0,), (), (), by_client=True)
-    for number in (2, 3, 4):
-        settled.ask(number)
-        settled.answer(header(number, version=2), null_call(number))
+    settled.answer(header(2, version=2, grant=99), null_call(2))
+    for number in range(34):
+        settled.ask(2 + number)
     (fault,) = faults(settled, tmp_path)
-    assert "3 calls in flight, 2 granted" in fault
+    assert "34 calls in flight, 33 granted" in fault
 
 
 def test_a_request_that_stays_pending(settled: Link, tmp_path: Path) -> None:
