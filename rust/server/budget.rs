@@ -3,8 +3,12 @@
 //! How much memory the calls may use that RDMA Reads are fetching, over all connections.
 //!
 //! A requester decides how long its calls are, and how many it sends at once. A connection whose
-//! call finds the budget used up keeps the call in its Receive, and takes no further calls until
-//! pages are free. The other connections go on with calls that are inline.
+//! call finds no pages keeps the call in its Receive, and takes no further calls until pages are
+//! free. The other connections go on with calls that are inline.
+//!
+//! A connection leaves at least as many pages as it uses, so one alone can use half of the budget.
+//! While less than half is in use no connection can break that rule, so what each of them uses is
+//! counted only when more is wanted.
 
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
@@ -22,6 +26,8 @@ pub(super) struct Budget {
     #[pin]
     state: SpinLock<State>,
     total: usize,
+    /// Half of `total`, and at least one.
+    half: usize,
 }
 
 struct State {
@@ -40,6 +46,13 @@ struct Waiting {
 }
 
 impl State {
+    /// Returns how many pages are left if a connection that uses `used` takes `pages` more; `None`
+    /// if it may not.
+    fn without(&self, pages: usize, used: usize) -> Option<usize> {
+        let left = self.left.checked_sub(pages)?;
+        (used == 0 || used.saturating_add(pages) <= left).then_some(left)
+    }
+
     /// Notes that `waiter` waits.
     ///
     /// # Errors
@@ -95,6 +108,7 @@ impl Budget {
             pin_init!(Self {
                 state <- new_spinlock!(state, "rpcrdma::Budget::state"),
                 total,
+                half: total.div_ceil(2).max(1),
             }),
             GFP_KERNEL,
         )
@@ -105,27 +119,55 @@ impl Budget {
         self.total
     }
 
-    /// Takes `pages` pages, or all there are if that is less; `None` if they are in use.
-    pub(super) fn take(this: &Arc<Self>, pages: usize) -> Option<Permit> {
-        let pages = pages.min(this.total);
+    /// Takes `pages` pages, or all there are if that is less; `None` if they are in use, or if the
+    /// connection would use more than it leaves. `used` returns how many it uses already.
+    #[inline]
+    pub(super) fn take(
+        this: &Arc<Self>,
+        pages: usize,
+        used: impl FnOnce() -> usize,
+    ) -> Option<Permit> {
         let mut state = this.state.lock();
-        state.left = state.left.checked_sub(pages)?;
+        let left = state.left.saturating_sub(pages);
+        if left < this.half {
+            drop(state);
+            return Self::take_scarce(this, pages, used());
+        }
+        state.left = left;
         drop(state);
-        Some(Permit {
-            budget: this.clone(),
-            pages,
-        })
+        Some(this.permit(pages))
     }
 
-    /// Has `waiter` called once when pages are free; at once if there are `pages`. If `waiter` may
-    /// have been closed meanwhile, the caller looks afterwards, and calls [`Self::forget`].
-    pub(super) fn wait(&self, pages: usize, waiter: Arc<dyn Waiter>) {
-        let mut state = self.state.lock();
-        let waiting = state.left < pages.min(self.total);
-        // Without memory for the list the connection does not wait either, and tries again.
-        let queued = waiting && state.add(&waiter).is_ok();
+    /// Implements [`Self::take`] if more than half of the budget is wanted.
+    #[cold]
+    fn take_scarce(this: &Arc<Self>, pages: usize, used: usize) -> Option<Permit> {
+        let pages = pages.min(this.total);
+        let mut state = this.state.lock();
+        state.left = state.without(pages, used)?;
         drop(state);
-        if !queued {
+        Some(this.permit(pages))
+    }
+
+    /// Makes the value for pages that have been taken.
+    #[inline]
+    fn permit(self: &Arc<Self>, pages: usize) -> Permit {
+        let budget = self.clone();
+        Permit { budget, pages }
+    }
+
+    /// Has `waiter` called when pages are free; at once if `pages` may be taken. `used` returns
+    /// how many the connection uses. If `waiter` may have been closed meanwhile, the caller looks
+    /// afterwards, and calls [`Self::forget`].
+    pub(super) fn wait(&self, pages: usize, used: impl FnOnce() -> usize, waiter: Arc<dyn Waiter>) {
+        let queued = self.state.lock().add(&waiter).is_ok();
+        // Pages that become free from now on call it. Those that became free before are seen here.
+        let may_take = || {
+            let pages = pages.min(self.total);
+            let used = used();
+            self.state.lock().without(pages, used).is_some()
+        };
+        // Without memory for the list the connection does not wait either, and tries again.
+        if !queued || may_take() {
             waiter.pages_freed();
         }
     }
@@ -138,6 +180,13 @@ impl Budget {
         let removed = place.map(|place| state.waiters.remove(place));
         drop(state);
         drop(removed);
+    }
+}
+
+impl Permit {
+    /// Returns the number of pages.
+    pub(super) fn pages(&self) -> usize {
+        self.pages
     }
 }
 
@@ -169,10 +218,10 @@ mod tests {
     fn call_waits_until_pages_are_free() -> Result {
         let budget = Budget::new(8)?;
         let count = Arc::new(Count(Atomic::new(0)), GFP_KERNEL)?;
-        let take = |pages| Budget::take(&budget, pages);
+        let take = |pages| Budget::take(&budget, pages, || 0);
         let first = take(5);
         assert!(first.is_some() && take(4).is_none());
-        budget.wait(4, count.clone());
+        budget.wait(4, || 0, count.clone());
         assert_eq!(count.0.load(Relaxed), 0);
         drop(first);
         assert_eq!(count.0.load(Relaxed), 1);
@@ -181,7 +230,7 @@ mod tests {
         assert!(second.is_some());
         drop(second);
         assert_eq!(count.0.load(Relaxed), 1);
-        budget.wait(4, count.clone());
+        budget.wait(4, || 0, count.clone());
         assert_eq!(count.0.load(Relaxed), 2);
         Ok(())
     }
@@ -190,14 +239,14 @@ mod tests {
     fn connection_that_waits_twice_is_called_and_forgotten_once() -> Result {
         let budget = Budget::new(8)?;
         let count = Arc::new(Count(Atomic::new(0)), GFP_KERNEL)?;
-        let all = Budget::take(&budget, 8);
-        budget.wait(1, count.clone());
-        budget.wait(1, count.clone());
+        let all = Budget::take(&budget, 8, || 0);
+        budget.wait(1, || 0, count.clone());
+        budget.wait(1, || 0, count.clone());
         drop(all);
         assert_eq!(count.0.load(Relaxed), 1);
-        let all = Budget::take(&budget, 8);
-        budget.wait(1, count.clone());
-        budget.wait(1, count.clone());
+        let all = Budget::take(&budget, 8, || 0);
+        budget.wait(1, || 0, count.clone());
+        budget.wait(1, || 0, count.clone());
         budget.forget(&*count);
         drop(all);
         assert_eq!(count.0.load(Relaxed), 1);
@@ -208,12 +257,50 @@ mod tests {
     fn call_longer_than_the_budget_is_served_alone() -> Result {
         let budget = Budget::new(8)?;
         let count = Arc::new(Count(Atomic::new(0)), GFP_KERNEL)?;
-        let all = Budget::take(&budget, 100);
-        assert!(all.is_some() && Budget::take(&budget, 1).is_none());
-        budget.wait(1, count.clone());
+        let all = Budget::take(&budget, 100, || 0);
+        assert!(all.is_some() && Budget::take(&budget, 1, || 0).is_none());
+        budget.wait(1, || 0, count.clone());
         budget.forget(&*count);
         drop(all);
         assert_eq!(count.0.load(Relaxed), 0);
+        assert!(Budget::take(&budget, 8, || 0).is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn connection_leaves_as_much_as_it_uses() -> Result {
+        let budget = Budget::new(12)?;
+        let count = Arc::new(Count(Atomic::new(0)), GFP_KERNEL)?;
+        let take = |pages, used| Budget::take(&budget, pages, || used);
+        let first = take(5, 0);
+        let second = take(1, 5);
+        assert!(first.is_some() && second.is_some() && take(1, 6).is_none());
+        budget.wait(1, || 6, count.clone());
+        // Another connection takes from what is left.
+        let other = take(3, 0);
+        assert!(other.is_some() && take(1, 3).is_none());
+        assert_eq!(count.0.load(Relaxed), 0);
+        drop(second);
+        assert_eq!(count.0.load(Relaxed), 1);
+        // The first call of a connection may be as long as what is left.
+        assert!(take(4, 0).is_some());
+        drop((first, other));
+        assert!(take(12, 0).is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn pages_that_became_free_before_waiting_are_seen() -> Result {
+        let budget = Budget::new(8)?;
+        let count = Arc::new(Count(Atomic::new(0)), GFP_KERNEL)?;
+        let mut first = Budget::take(&budget, 4, || 0);
+        // The connection's call was fetched between its refusal and its waiting.
+        let used = || {
+            drop(first.take());
+            0
+        };
+        budget.wait(5, used, count.clone());
+        assert!(count.0.load(Relaxed) >= 1);
         Ok(())
     }
 }

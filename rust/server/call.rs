@@ -78,6 +78,11 @@ impl Call {
         Ok(this)
     }
 
+    /// Returns the number of pages of the budget that the call uses.
+    pub(super) fn pages(&self) -> usize {
+        self.pull.as_ref().map_or(0, |pull| pull.permit.pages())
+    }
+
     /// Takes over what the reply needs of a call that has arrived.
     #[inline]
     fn take(&mut self, call: &call::Call<'_>, receive: u32, gfp: Flags) -> Result {

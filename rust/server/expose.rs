@@ -40,7 +40,7 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>, why: Cannot, credi
     let exposures = &ep.role().exposures;
     // CAST: `usize` has at least 32 bits.
     let pages = (len as usize).div_ceil(PAGE_SIZE) + 2;
-    let permit = Budget::take(&ep.role().budget, pages);
+    let permit = Budget::take(&ep.role().budget, pages, || ep.role().pages_used());
     let regions = exposures
         .room()
         .and_then(|pool| map(&pool, &message, xid).ok());
@@ -59,7 +59,7 @@ pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>, why: Cannot, credi
         xid,
         regions,
         _source: source,
-        _permit: permit,
+        permit,
     };
     let sent = exposures.add(exposed, |regions| {
         ep.role().flights.send_exposing(ep.qp(), regions, buf, len)

@@ -31,7 +31,7 @@ pub(super) struct Exposed {
     pub(super) regions: KVec<Mr>,
     /// It holds the pages.
     pub(super) _source: Source,
-    pub(super) _permit: Permit,
+    pub(super) permit: Permit,
 }
 
 /// An exposed reply in its list.
@@ -97,6 +97,12 @@ impl Exposures {
     pub(super) fn grant(&self, credits: u32) -> u32 {
         let record = &self.state.lock().record;
         record.grant(credits).saturating_sub(1).max(1)
+    }
+
+    /// Returns the number of pages of the budget that the replies use.
+    pub(super) fn pages(&self) -> usize {
+        let list = &self.state.lock().list;
+        list.iter().map(|entry| entry.reply.permit.pages()).sum()
     }
 
     /// Adds a reply, and posts it by `post`. The lock is held meanwhile, so that its RDMA_DONE

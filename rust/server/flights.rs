@@ -95,6 +95,14 @@ pub(super) enum Flight {
 }
 
 impl Flight {
+    /// Returns the number of pages of the budget that this uses.
+    fn pages(&self) -> usize {
+        match self {
+            Self::Pull(call) => call.pages(),
+            Self::Reply(_) => 0,
+        }
+    }
+
     /// Returns whether this is a reply that is known to have been sent.
     #[inline]
     fn is_sent(&self) -> bool {
@@ -116,6 +124,16 @@ pub(super) enum Kind {
 enum Parked {
     Reply(Outgoing),
     Pull(KBox<Call>),
+}
+
+impl Parked {
+    /// Returns the number of pages of the budget that this uses.
+    fn pages(&self) -> usize {
+        match self {
+            Self::Pull(call) => call.pages(),
+            Self::Reply(_) => 0,
+        }
+    }
 }
 
 /// The queue pair takes no more work requests, or more operations wait than there can be calls: the
@@ -413,6 +431,14 @@ impl Flights {
         // CAST: both have at most as many values as there are slots, whose number is a `u32`.
         let (reads, replies) = (reads.count() as u32, state.replies.len() as u32);
         (reads, replies.saturating_sub(state.quiet))
+    }
+
+    /// Returns the number of pages of the budget that calls use which are posted or wait.
+    pub(super) fn pages(&self) -> usize {
+        let state = self.state.lock();
+        let posted = state.slots.iter().flatten().map(Flight::pages);
+        let parked = state.parked.iter().map(Parked::pages);
+        posted.sum::<usize>() + parked.sum::<usize>()
     }
 
     /// Drops all operations and buffers: the queue pair is drained. Later operations are dropped,

@@ -83,7 +83,8 @@ fn take<'a>(receiver: &Receiver<'_>, message: Held, arriving: Arriving<'a, Call>
     // The message waits in its Receive, and with it all that come after it.
     ep.role().starve(message);
     log::memory_used_up(ep.role().budget.total() >> (20 - PAGE_SHIFT));
-    ep.role().budget.wait(pages, ep.clone());
+    let used = || ep.role().pages_used();
+    ep.role().budget.wait(pages, used, ep.clone());
     if ep.is_closed() {
         // The worker that closes the connection may have looked before it waited.
         ep.role().budget.forget(&**ep);

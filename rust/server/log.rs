@@ -95,7 +95,10 @@ pub(crate) fn closed(peer: &dyn fmt::Display, why: &'static str) {
 pub(crate) fn memory_used_up(mebibytes: usize) {
     static LIMIT: Limit = Limit::of(1, 60);
     limited(&LIMIT, || {
-        pr_warn!("server: calls wait for memory: those being fetched use all of {mebibytes} MiB\n");
+        pr_warn!(
+            "server: calls wait for memory: those being fetched use up their part of {} MiB\n",
+            mebibytes
+        );
     });
 }
 

@@ -44,13 +44,13 @@ pub(super) struct Fetcher<'f> {
 /// # Errors
 ///
 /// Returns the number of pages if they are in use.
-#[inline]
+#[inline(always)]
 pub(super) fn permit(role: &Responder, call: &call::Call<'_>) -> Result<Option<Permit>, usize> {
     if call.pulled() == 0 {
         return Ok(None);
     }
     let pages = Shape::of(call).pages();
-    let permit = Budget::take(&role.budget, pages);
+    let permit = Budget::take(&role.budget, pages, || role.pages_used());
     permit.map(Some).ok_or(pages)
 }
 
@@ -96,7 +96,7 @@ impl Fetcher<'_> {
         context.pull = Some(Pull {
             sink,
             shape,
-            _permit: permit,
+            permit,
             bytes: call.pulled(),
             reads: call.reads(),
             tag: u32::MAX,

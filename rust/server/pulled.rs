@@ -22,7 +22,7 @@ pub(super) struct Pull {
     pub(super) sink: Sink,
     pub(super) shape: Shape,
     /// The pages in the budget of all connections.
-    pub(super) _permit: Permit,
+    pub(super) permit: Permit,
     /// The bytes that RDMA Reads fetch.
     pub(super) bytes: u32,
     /// The segments that they have in the requester's memory.

@@ -80,6 +80,13 @@ struct Arrivals {
     starved: bool,
 }
 
+impl Arrivals {
+    /// Returns the number of pages of the budget that calls use.
+    fn pages(&self) -> usize {
+        self.whole.iter().map(|call| call.pages()).sum()
+    }
+}
+
 /// The state of a responder's connection that completions reach.
 pub(crate) type Conn = ConnOf<Responder>;
 /// The queue pair of a responder's connection.
@@ -187,6 +194,14 @@ impl Responder {
             emptied();
         }
         next
+    }
+
+    /// Returns how many pages of the budget the connection uses: those of calls that are being
+    /// fetched or wait for a thread, and of replies that are exposed. It looks at each of them.
+    #[cold]
+    pub(super) fn pages_used(&self) -> usize {
+        let fetched = self.arrivals.lock().pages();
+        fetched + self.flights.pages() + self.exposures.pages()
     }
 
     /// Drops everything that has not been received, and what was being sent: the queue pair is

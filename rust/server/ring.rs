@@ -128,6 +128,11 @@ impl<T> Ring<T> {
         value
     }
 
+    /// Returns the values, in no certain order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten()
+    }
+
     /// Removes and returns the oldest value for which `is_wanted` returns true. The others keep
     /// their order.
     pub(super) fn take_first(&mut self, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
@@ -197,6 +202,7 @@ mod tests {
         }
         assert_eq!(ring.take_first(|value| value % 2 == 0), Some(2));
         assert_eq!(ring.take_first(|value| *value > 4), None);
+        assert_eq!(ring.iter().sum::<i32>(), 1 + 3 + 4);
         assert_eq!(
             (ring.pop(), ring.pop(), ring.pop()),
             (Some(1), Some(3), Some(4))
