@@ -172,6 +172,32 @@ impl NetRef<'_> {
     }
 }
 
+/// A network namespace that exists as long as this value.
+///
+/// # Invariants
+///
+/// The value has a reference to the namespace.
+#[allow(dead_code, reason = "rooms are mounted whole in samples")]
+pub(crate) struct Net(NonNull<bindings::net>);
+
+impl Net {
+    /// Takes a reference to a namespace. Any context.
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(crate) fn get(net: NetRef<'_>) -> Self {
+        // SAFETY: By the type invariant of `NetRef` the namespace is referenced.
+        unsafe { raw::rr_get_net(net.as_ptr()) };
+        // INVARIANT: The reference was taken above.
+        Self(net.net)
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant this reference can be put.
+        unsafe { raw::rr_put_net(self.0.as_ptr()) };
+    }
+}
+
 /// The bytes of a `struct sockaddr_storage`.
 pub(crate) type Storage = [u8; size_of::<bindings::__kernel_sockaddr_storage>()];
 

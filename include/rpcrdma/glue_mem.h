@@ -14,5 +14,7 @@ void *rr_page_to_virt(const struct page *page);
 void rr_put_page(struct page *page);
 void rr_release_pages(struct page **pages, int n);
 u64 rr_net_cookie(const struct net *net);
+struct net *rr_get_net(struct net *net);
+void rr_put_net(struct net *net);
 
 #endif /* _RPCRDMA_GLUE_MEM_H */

@@ -31,3 +31,13 @@ u64 rr_net_cookie(const struct net *net)
 {
 	return net->net_cookie;
 }
+
+struct net *rr_get_net(struct net *net)
+{
+	return get_net(net);
+}
+
+void rr_put_net(struct net *net)
+{
+	put_net(net);
+}

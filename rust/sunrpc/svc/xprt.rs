@@ -32,7 +32,7 @@ use kernel::sync::barrier::smp_mb;
 use kernel::sync::Completion;
 use kernel::types::Opaque;
 
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{Net, NetRef, SockAddr};
 use crate::raw;
 
 /// Marks a listener.
@@ -74,14 +74,18 @@ pub(crate) struct SvcXprt<K> {
     complete: Atomic<bool>,
     /// Whether the implementation was detached.
     detached: Atomic<bool>,
+    /// SUNRPC puts its own reference before `xpo_free`, and events of transports read the namespace
+    /// later.
+    _net: Option<Net>,
     kind: PhantomData<K>,
 }
 
-// SAFETY: SUNRPC uses an `svc_xprt` from any thread. The other members are atomics and a
-// completion.
+// SAFETY: SUNRPC uses an `svc_xprt` from any thread. The other members are atomics, a completion,
+// and a reference to a namespace, which any task may put.
 unsafe impl<K> Send for SvcXprt<K> {}
 // SAFETY: Shared references reach `base` only through raw pointers, by functions that lock what
-// they change. The other members are atomics and a completion.
+// they change. The other members are atomics, a completion, and a reference to a namespace, which
+// nothing reads.
 unsafe impl<K> Sync for SvcXprt<K> {}
 
 /// Where a new transport belongs.
@@ -111,6 +115,12 @@ impl Origin {
         // INVARIANT: By the safety requirements.
         Self { net, class, serv }
     }
+
+    /// Takes a reference to the namespace.
+    fn net(&self) -> Net {
+        // SAFETY: By the type invariants the pointer is valid.
+        Net::get(unsafe { NetRef::new(NonNull::new_unchecked(self.net)) })
+    }
 }
 
 impl<K> SvcXprt<K> {
@@ -128,6 +138,7 @@ impl<K> SvcXprt<K> {
             unused <- Completion::new(),
             complete: Atomic::new(false),
             detached: Atomic::new(false),
+            _net: Some(origin.net()),
             kind: PhantomData,
         })
     }
@@ -142,6 +153,7 @@ impl<K> SvcXprt<K> {
             unused <- Completion::new(),
             complete: Atomic::new(false),
             detached: Atomic::new(false),
+            _net: None,
             kind: PhantomData,
         })
     }
@@ -201,7 +213,7 @@ impl<K> SvcXprt<K> {
 
     /// Returns the network namespace.
     pub(crate) fn net(&self) -> NetRef<'_> {
-        // SAFETY: The transport is alive, and holds a reference to its namespace until it is freed.
+        // SAFETY: The transport is alive, and has a reference to its namespace (`_net`).
         unsafe { NetRef::new(NonNull::new_unchecked((*self.as_raw()).xpt_net)) }
     }
 
@@ -389,12 +401,13 @@ impl<T: Implementation> Xprt<T> {
             unsafe { this.detach() };
         }
         this.base.wait_unused();
-        // SAFETY: No handle is left, so no other thread has access. `New` has taken the memory from
-        // a box of this type. The members of `base` need no drop.
+        // SAFETY: No handle is left, so no other thread has access. `New` has initialised `base`,
+        // and has taken the memory from a box of this type.
         unsafe {
             if complete {
                 (*this.data.get()).assume_init_drop();
             }
+            core::ptr::drop_in_place(&raw mut (*xprt.cast::<Self>()).base);
             drop(KBox::from_raw(xprt.cast::<MaybeUninit<Self>>()));
         }
     }
