@@ -7,13 +7,15 @@ The numbers are those of the list in Documentation/lab-hostile.rst.
 import time
 
 import nfs_calls
-from misheaders import BAD_KEY, PAYLOAD, clear, null_with, read_call, write_call, written
+from misheaders import BAD_KEY, PAYLOAD, clear, data_is, null_with, read_call, write_call, written
 from peer import SilenceError, header, lists, words
 from requester import ANSWERED, CHUNK, CLOSED, REFUSED, REMOTE, SILENCE, Case, pattern
 
 #: Where the XID of an RPC message is in a message without chunks.
 INNER = 28
 UNHURT = "unhurt"
+#: The largest payload of Linux' server.
+LARGEST = 4 << 20
 
 
 def hurt(link):
@@ -299,7 +301,7 @@ def all_answered(link):
 
 def largest_payload(link):
     """Writes and reads 4 MiB in one call each."""
-    size = 4 << 20
+    size = LARGEST
     clear(link)
     source = link.expose(size)
     yield "WRITE of 4 MiB", written(link, write_call(link, size, [(0, source.at())]), size)
@@ -316,6 +318,45 @@ def largest_payload(link):
         if found == ANSWERED and link.peek(target, at, 4000) != pattern(at + 4097, 4000):
             found = f"wrong data at {at}"
     yield "READ of 4 MiB", found
+
+
+def many_segments(link):
+    """Sends sixteen WRITEs at once that have thirty-two segments each.
+
+    A device of iWARP needs a memory region of the server's for each of them.
+    """
+    clear(link)
+    pages = [at << 12 for at in range(32)]
+    region = link.expose(len(pages) << 12)
+    parts = [(at, region.at(at, 4096)) for at in pages]
+    message = write_call(link, region.length, parts)
+    inner = message.index(message[:4], 4)
+    link.peer.tell("burst", link.number, 16, inner, message.hex(), timeout=100)
+    found = after_many(link, 16, 60)
+    if found == ANSWERED and not data_is(link, region.length):
+        found = "wrong data"
+    yield "16 WRITEs", link.then_served(found)
+
+
+def unanswered_reads(link):
+    """Sends long calls over three connections, and serves none of the RDMA Reads that fetch them.
+
+    Together they are longer than all that the server fetches at one time. The shorter ones fill
+    what the long ones leave.
+    """
+    link.handle(b"scratch")
+    link.close()
+    numbers = []
+    for size in (LARGEST, LARGEST, LARGEST >> 4):
+        numbers.append(link.open(flags="t"))
+        message = write_call(link, size, [(0, link.expose(size).at())])
+        inner = message.index(message[:4], 4)
+        link.peer.tell("burst", link.number, 16, inner, message.hex(), timeout=100)
+        link.peer.tell("mute", link.number)
+    link.hold()
+    for number in numbers:
+        link.number = number
+        yield "16 calls", link.outcome(100)[0]
 
 
 SHORT = {"reply": ANSWERED, "long": CHUNK}
@@ -362,4 +403,6 @@ CASES = [
 LOADS = [
     Case(101, "sixty-four-connections", all_answered, ANSWERED),
     Case(102, "largest-payload", largest_payload, ANSWERED),
+    Case(106, "unanswered-reads", unanswered_reads, CLOSED),
+    Case(107, "many-segments", many_segments, ANSWERED),
 ]

@@ -170,6 +170,15 @@ static void do_forbid(struct peer *peer, char **words)
 	say_done(peer, ibv_modify_qp(peer->qp, &attr, IBV_QP_ACCESS_FLAGS));
 }
 
+/* Has the device drop all packets of the connection, without a word to the other end. */
+static void do_mute(struct peer *peer, char **words)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+	(void)words;
+	say_done(peer, ibv_modify_qp(peer->qp, &attr, IBV_QP_STATE));
+}
+
 static void do_disconnect(struct peer *peer, char **words)
 {
 	(void)words;
@@ -198,6 +207,7 @@ static const struct {
 	{ "read", 3, CONNECTED, do_read },
 	{ "flood", 2, CONNECTED, do_flood },
 	{ "forbid", 0, CONNECTED, do_forbid },
+	{ "mute", 0, CONNECTED, do_mute },
 	{ "disconnect", 0, CONNECTED, do_disconnect },
 	{ "drop", 0, REQUESTED, do_drop },
 	{ "connect", 6, NEW, do_connect },

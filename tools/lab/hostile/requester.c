@@ -12,6 +12,7 @@
 #include "peer.h"
 
 #define RESOLVING	5000	/* milliseconds for an address, or a route */
+#define LONG_TIMEOUT	19	/* 4.096 us times 2 to this power: two seconds */
 
 /* Waits for one event of @channel. Returns 0 if it is @wanted. */
 static int await_event(struct rdma_event_channel *channel, int wanted)
@@ -57,7 +58,7 @@ static int init_by_hand(struct peer *peer)
 /*
  * Sends the request for a connection. The flags are letters: `m` never looks at the answer, so the
  * responder gets no RTU; `e` uses the connection without an RTU until `establish`; `r` posts a
- * Receive once only.
+ * Receive once only; `t` has both devices wait for two seconds before they repeat a packet.
  */
 static int request(struct peer *peer, char **words)
 {
@@ -92,8 +93,14 @@ void do_connect(struct peer *peer, char **words)
 	/* An event channel whose events are looked at up to the request, and later not at all. */
 	struct rdma_event_channel *channel = rdma_create_event_channel();
 
+	uint8_t timeout = LONG_TIMEOUT;
+
 	if (!channel || rdma_create_id(channel, &peer->id, NULL, RDMA_PS_TCP))
 		fatal("rdma_create_id");
+	if (strchr(words[5], 't') &&
+	    rdma_set_option(peer->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
+			    sizeof(timeout)))
+		fatal("rdma_set_option");
 	say_done(peer, resolve(channel, peer->id, words) || request(peer, words));
 }
 

@@ -8,6 +8,8 @@ its memory back, and its kernel has printed no report.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -97,6 +99,21 @@ def test_case(pair: Pair, server_counters: ServerCounters, case: str) -> None:
         assert lost < MEMORY, f"{lost} kB lost"
 
 
+@contextlib.contextmanager
+def _largest_payload(pair: Pair) -> Iterator[None]:
+    """Has nfsd take 4 MiB in one call."""
+    payload = "/proc/fs/nfsd/max_block_size"
+    pair.stop_nfsd()
+    pair.server.sh(f"echo {4 << 20} > {payload}")
+    pair.start_nfsd()
+    try:
+        yield
+    finally:
+        pair.stop_nfsd()
+        pair.server.sh(f"echo {1 << 20} > {payload}")
+        pair.start_nfsd()
+
+
 @pytest.mark.full
 @pytest.mark.server
 @pytest.mark.breaks_rules
@@ -134,20 +151,50 @@ def test_sixty_four_connections(pair: Pair) -> None:
 def test_largest_payload(pair: Pair) -> None:
     """The server takes and sends 4 MiB in one call, which no Linux client asks for over RDMA."""
     requester.prepare(pair)
-    payload = "/proc/fs/nfsd/max_block_size"
-    pair.stop_nfsd()
-    pair.server.sh(f"echo {4 << 20} > {payload}")
-    pair.start_nfsd()
-    try:
+    with _largest_payload(pair):
         pair.mount("3", options="nolock")
         name = "102-largest-payload"
         _check(LOADS[name], requester.Play(pair, name).finish(200))
         requester.work(pair)
         pair.umount()
-    finally:
-        pair.stop_nfsd()
-        pair.server.sh(f"echo {1 << 20} > {payload}")
-        pair.start_nfsd()
+
+
+@pytest.mark.full
+@pytest.mark.server
+@pytest.mark.needs_our_server
+@pytest.mark.breaks_rules
+@pytest.mark.rxe_only
+def test_unanswered_reads(pair: Pair) -> None:
+    """Calls that the server cannot fetch leave memory for the calls of other clients."""
+    requester.prepare(pair)
+    with _largest_payload(pair):
+        pair.mount("3", options="nolock")
+        requester.work(pair)
+        connections = requester.connections(pair)
+        name = "106-unanswered-reads"
+        play = requester.Play(pair, name)
+        play.await_word("holding")
+        took = requester.work(pair)
+        held = requester.connections(pair) - connections
+        print(f"honest work beside {held} connections: {took:.1f} s")
+        play.let_go(requester.RELEASE)
+        outcomes = play.finish(100)
+        requester.work(pair)
+        pair.umount()
+    _check(LOADS[name], outcomes)
+    # The device gives up in the end, and the connections with their calls are gone.
+    assert held == 3, "the work may have waited for the end of the requester's connections"
+    assert "calls wait for memory" in pair.server.run("dmesg").stdout.decode()
+
+
+@pytest.mark.full
+@pytest.mark.server
+@pytest.mark.needs_our_server
+def test_many_segments(pair: Pair) -> None:
+    """Calls that need more memory regions than a connection has wait for those of other calls."""
+    requester.prepare(pair)
+    name = "107-many-segments"
+    _check(LOADS[name], requester.Play(pair, name).finish(200))
 
 
 @pytest.mark.server
