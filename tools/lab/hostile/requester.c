@@ -12,7 +12,7 @@
 #include "peer.h"
 
 #define RESOLVING	5000	/* milliseconds for an address, or a route */
-#define LONG_TIMEOUT	19	/* 4.096 us times 2 to this power: two seconds */
+#define LONG_TIMEOUT	20	/* 4.096 us times 2 to this power: four seconds */
 
 /* Waits for one event of @channel. Returns 0 if it is @wanted. */
 static int await_event(struct rdma_event_channel *channel, int wanted)
@@ -58,7 +58,7 @@ static int init_by_hand(struct peer *peer)
 /*
  * Sends the request for a connection. The flags are letters: `m` never looks at the answer, so the
  * responder gets no RTU; `e` uses the connection without an RTU until `establish`; `r` posts a
- * Receive once only; `t` has both devices wait for two seconds before they repeat a packet.
+ * Receive once only; `t` has both devices wait for four seconds before they repeat a packet.
  */
 static int request(struct peer *peer, char **words)
 {
