@@ -13,7 +13,9 @@ import pytest
 
 from lab import hostile, paths
 from lab.agent import Exit
+from lab.failures import KINDS, Failures
 from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
+from lab.relay import Relay
 
 #: Over iWARP a port that is silent, and one that nobody has, are matters of TCP.
 pytestmark = [pytest.mark.needs_ours, pytest.mark.rxe_only]
@@ -141,6 +143,26 @@ def test_silent_host(pair: Pair) -> None:
         pair.client.sh(f"ip neighbour del {STRANGER} dev eth0")
 
 
+#: A device whose first queue pair has the number that the first one of the last device had.
+AGAIN = "rdma link del rxe0; rdma link add rxe0 type rxe netdev eth0"
+
+
+def test_server_that_ends_the_handshake(pair: Pair, relay: Relay) -> None:
+    """The server still has a connection to the queue pair of this number, and ends the handshake.
+
+    That one is gone with its device, and nothing has told the server. The mount tries again.
+    """
+    begin = f"connecting to {SERVER_ADDRESS} port 20049: "
+    pair.client.sh(AGAIN)
+    pair.mount("3", options="nolock")
+    relay.set("blackout", 1)
+    pair.client.sh(f"umount -f -l {MOUNT_POINT}; {AGAIN}", timeout=120)
+    relay.set("blackout", 0)
+    with _one_line(pair.client, CLIENT, "no message, it tries again", begin):
+        pair.mount("3", options="nolock")
+    pair.umount()
+
+
 WAITS = "no message, it waits"
 
 
@@ -251,6 +273,29 @@ def test_listener_with_another_error(pair: Pair) -> None:
     finally:
         pair.server.run("rpc.nfsd 0", timeout=120)
         pair.start_nfsd()
+    pair.mount()
+    pair.umount()
+
+
+@pytest.mark.needs_our_server
+@pytest.mark.server
+@pytest.mark.debug_kernel
+@pytest.mark.debug_only
+def test_listener_without_memory(pair: Pair) -> None:
+    """No allocation of the module succeeds."""
+    message, begin = "Cannot allocate memory", "cannot listen on 0.0.0.0:20049: error -12"
+    pair.starved = True
+    pair.server.sh(f"rpc.nfsd 0 && rpc.nfsd {pair.setup.threads}", timeout=120)
+    try:
+        with (
+            _one_line(pair.server, LISTENERS, message, begin),
+            Failures(pair.server, KINDS[0], 100) as failures,
+        ):
+            done = pair.server.run("echo 'rdma 20049' > /proc/fs/nfsd/portlist")
+        assert message in done.stderr.decode()
+        assert failures.failed
+    finally:
+        pair.server.run("echo 'rdma 20049' > /proc/fs/nfsd/portlist")
     pair.mount()
     pair.umount()
 

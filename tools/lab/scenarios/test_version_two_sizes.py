@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from lab import versions
+from lab import connections, versions
 from lab.fixtures import Cable, Counters, Tunables
 from lab.pair import MOUNT_POINT, Pair
 from lab.versions import Exchange
@@ -101,6 +101,26 @@ def _await_inline_reads(pair: Pair, counters: Counters) -> None:
         pair.client.sh(f"echo 3 > /proc/sys/vm/drop_caches; {LIST}")
 
 
+def _shown(pair: Pair, calls: int, replies: int) -> list[int]:
+    """Checks the sizes that both sides show. Returns the numbers of their terms.
+
+    The last to learn of a change may be either side, and a side looks every few seconds. A client
+    learns from the longest reply alone that the server knows of larger Receives, and does not make
+    Receives smaller on a connection.
+    """
+    deadline = time.monotonic() + 30 * pair.setup.patience
+    while True:
+        client, server = (connections.read(guest)[0] for guest in (pair.client, pair.server))
+        sizes = [int(line["call_bytes"]) for line in (client, server)]
+        if [*sizes, int(server["reply_bytes"])] == [calls, calls, replies]:
+            break
+        assert time.monotonic() < deadline, (sizes, server)
+        time.sleep(0.5)
+    assert int(client["reply_bytes"]) <= replies
+    assert client["version"] == server["version"] == "2"
+    return [int(line["terms"]) for line in (client, server)]
+
+
 @pytest.mark.full
 def test_changes(
     pair: Pair, tunables: Tunables, server_tunables: Tunables, cable: Cable, counters: Counters
@@ -109,15 +129,18 @@ def test_changes(
     pair.server.sh(f"rm -rf /srv/export/*; {NAMES}")
     with cable.recording() as pcap:
         pair.mount("4.2")
+        first = _shown(pair, 4096, 4096)
         worker = Worker(pair, block=1024)
         server_tunables.set(**{"svc_rdma/max_req_size": 32768})
         tunables.set_thresholds(32768)
         _await_chunks(pair, counters, wanted=False)
         assert pair.client.sh(LIST).strip() == "60"
         _await_inline_reads(pair, counters)
+        larger = _shown(pair, 32768, 32768)
         tunables.set_thresholds(2048)
         _await_chunks(pair, counters, wanted=True)
         small, _ = _copy_inline(pair, counters)
+        smaller = _shown(pair, 2048, 32768)
         print(worker.finish())
         assert counters.connects() == 1
         pair.umount()
@@ -130,3 +153,5 @@ def test_changes(
         exchange.summary.operations
     )
     assert versions.peers(pair.client) == []
+    print(f"terms of client and server: {first}, {larger}, {smaller}")
+    assert all(a < b < c for a, b, c in zip(first, larger, smaller, strict=True))
