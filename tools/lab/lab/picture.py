@@ -13,10 +13,8 @@ import json
 import os
 import re
 import shutil
-import struct
 import tempfile
 import time
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,8 +27,8 @@ from .progress import say, step
 README = paths.ROOT / "README.md"
 PICTURE = paths.ROOT / "Documentation/nfsrdma-report.png"
 
-#: Debian packages: the browser, and what it draws text with.
-PACKAGES = ["chromium", "fonts-dejavu-core"]
+#: Debian packages: the browser, what it draws text with, and what crops the picture.
+PACKAGES = ["chromium", "fonts-dejavu-core", "python3-pil"]
 _FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -63,10 +61,6 @@ listing() {{ ls {MOUNT_POINT}/names; echo 1 > /proc/sys/vm/drop_caches; }}
 asking() {{ stat --cached=never {MOUNT_POINT}/f; }}
 for what in reading writing listing asking; do (loop $what) > /dev/null 2>&1 & done
 """
-
-#: The first bytes of a PNG, and the samples of a pixel by its type of colours.
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_SAMPLES = {0: 1, 2: 3, 6: 4}
 
 _BLOCK = re.compile(r"(?<=```text\n)nfsrdma top, .*?(?=```\n)", re.DOTALL)
 
@@ -138,6 +132,8 @@ def _heights(text: str, directory: Path) -> tuple[int, int]:
 
 def photograph(text: str, picture: Path) -> None:
     """Writes the picture of a whole page."""
+    from PIL import Image  # noqa: PLC0415 - installed with the browser
+
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         page = directory / "page.html"
@@ -145,34 +141,8 @@ def photograph(text: str, picture: Path) -> None:
         height, window = _heights(text, directory)
         taken = directory / "page.png"
         _browse(page, f"--window-size={WIDTH},{window}", f"--screenshot={taken}")
-        picture.write_bytes(cropped(taken.read_bytes(), height))
-
-
-def cropped(png: bytes, height: int) -> bytes:
-    """Returns a picture without the rows below `height`. No row depends on those below it.
-
-    # Errors
-    `LabError`: it is no PNG with eight bits for each colour, row by row.
-    """
-    chunks, place = [], len(_SIGNATURE)
-    while place < len(png):
-        length, kind = struct.unpack_from(">I4s", png, place)
-        chunks.append((kind, png[place + 8 : place + 8 + length]))
-        place += 12 + length
-    width, rows, depth, colours, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[0][1])
-    if not png.startswith(_SIGNATURE) or depth != 8 or colours not in _SAMPLES or interlaced:
-        raise LabError("the browser has written a picture of another form")
-    pixels = zlib.decompress(b"".join(data for kind, data in chunks if kind == b"IDAT"))
-    height = min(height, rows)
-    head = struct.pack(">II", width, height) + chunks[0][1][8:]
-    body = zlib.compress(pixels[: height * (1 + width * _SAMPLES[colours])], 9)
-    parts = ((b"IHDR", head), (b"IDAT", body), (b"IEND", b""))
-    return _SIGNATURE + b"".join(_chunk(kind, data) for kind, data in parts)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    checksum = struct.pack(">I", zlib.crc32(kind + data))
-    return struct.pack(">I", len(data)) + kind + data + checksum
+        with Image.open(taken) as shown:
+            shown.crop((0, 0, shown.width, min(height, shown.height))).save(picture, optimize=True)
 
 
 def main(arguments: Sequence[str]) -> int:
