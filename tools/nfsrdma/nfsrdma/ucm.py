@@ -2,8 +2,9 @@
 """Asks a port of another host whether anything listens there for RDMA.
 
 It sends a connection request through the connection manager's device, and gives it up as soon as
-there is an answer. No queue pair is made, so no RDMA message is ever sent. The structures are those
-of include/uapi/rdma/rdma_user_cm.h, whose ABI does not change.
+there is an answer. No queue pair is made, so no RDMA message is ever sent. A device of iWARP must
+not be asked in this way: it looks for the queue pair that the request names. The structures are
+those of include/uapi/rdma/rdma_user_cm.h, whose ABI does not change.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _CREATE_ID, _RESOLVE_IP, _RESOLVE_ROUTE, _CONNECT, _GET_EVENT = 0, 3, 4, 6, 12
 _ADDR_RESOLVED, _ROUTE_RESOLVED, _CONNECT_RESPONSE, _REJECTED, _ESTABLISHED = 0, 2, 5, 8, 9
 #: RDMA_PS_TCP and IB_QPT_RC.
 _PORT_SPACE, _QP_TYPE = 0x0106, 2
+#: A number of 24 bits that no queue pair of this host has. The other host never uses it.
+_QP_NUM = 0xFFFFFE
 #: What events are marked with. There are no events for an identifier whose mark is zero.
 _CONTEXT = 1
 #: The reject reasons of a host on which nothing listens: IB_CM_REJ_INVALID_SERVICE_ID, and
@@ -105,8 +108,7 @@ def verdict(event: int | None, status: int) -> Answer:
 
 def _connect(number: int) -> bytes:
     """Returns struct rdma_ucm_connect: one RDMA Read at a time in each direction, no data."""
-    # The queue pair's number is never used.
-    qp_num, reads, retries = 1, 1, 7
+    qp_num, reads, retries = _QP_NUM, 1, 7
     params = struct.pack("=II256x", qp_num, 0)
     params += struct.pack("=8B", 0, 0, reads, reads, 0, retries, retries, 1)
     return params + struct.pack("=IIII", number, 0, 0, 0)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from shlex import quote
 
 import pytest
@@ -35,15 +36,21 @@ def test_port_that_gives_no_reason_for_a_finding(answer: Answer) -> None:
     assert "Nothing is wrong." in told
 
 
-@pytest.mark.parametrize("answer", [Answer.UNASKED, Answer.UNKNOWN])
-def test_port_that_cannot_be_asked_over_iwarp(answer: Answer) -> None:
-    """That is said, and no module would change it."""
+@pytest.mark.parametrize("way", ["direct", "unknown", "local"])
+@pytest.mark.parametrize("answer", [Answer.UNASKED, Answer.UNKNOWN, Answer.SILENT, Answer.REFUSED])
+def test_port_is_not_asked_over_iwarp(answer: Answer, way: str) -> None:
+    """That is said, and no module would change it. The request may name another's queue pair."""
     host = FakeHost()
     host.files["/sys/class/infiniband/rxe0/node_type"] = "4: RNIC\n"
     host.answer = answer
+    if way == "unknown":
+        host.ran = {argv: ran for argv, ran in host.ran.items() if argv[0] != "ip"}
+    if way == "local":
+        host.known["server"] = ["10.0.0.2"]
+        host.route("10.0.0.2", [{"type": "local", "dev": "lo"}])
     told = doctor.as_text(doctor.examine(host, "server"))
-    assert "ok   route      RDMA port 20049 of 10.0.0.1 cannot be asked without a queue" in told
-    assert "Nothing is wrong." in told
+    assert re.search("ok   route      RDMA port 20049 of .* cannot be asked without a queue", told)
+    assert not re.search("does not answer|nothing listens", told)
 
 
 def test_gateway_is_the_neighbour() -> None:

@@ -34,7 +34,7 @@ def test_request() -> None:
     """The structure has the size of struct rdma_ucm_connect, and each field its place."""
     request = ucm._connect(77)
     assert len(request) == 288
-    assert struct.unpack_from("=I", request, 0) == (1,)
+    assert struct.unpack_from("=I", request, 0) == (0xFFFFFE,)
     # responder_resources, initiator_depth; retry_count, rnr_retry_count, valid
     assert request[266:268] == b"\x01\x01"
     assert request[269:272] == b"\x07\x07\x01"

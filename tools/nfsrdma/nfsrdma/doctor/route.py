@@ -81,10 +81,11 @@ def _check_port(view: View, address: str) -> Iterator[Fact | Finding]:
         mount.options.get("port", "") for mount in view.mounts if view.address_of(mount) == address
     ]
     port = next((int(text) for text in ports if text.isdigit() and int(text)), _PORT)
-    answer = view.host.ask_port(address, port)
+    iwarp = _may_be_over_iwarp(view, address)
+    answer = Answer.UNASKED if iwarp else view.host.ask_port(address, port)
     if answer in _PORT_FINDINGS:
         yield finding(_PORT_FINDINGS[answer], address=address, port=port)
-    elif answer == Answer.UNASKED or _is_over_iwarp(view, address):
+    elif answer == Answer.UNASKED:
         yield Fact(f"RDMA port {port} of {address} cannot be asked without a queue pair (iWARP)")
     elif answer == Answer.UNKNOWN:
         yield finding("port-not-asked", address=address, port=port)
@@ -92,9 +93,15 @@ def _check_port(view: View, address: str) -> Iterator[Fact | Finding]:
         yield Fact(f"RDMA port {port} of {address} answers")
 
 
-def _is_over_iwarp(view: View, address: str) -> bool:
-    netdev = (view.route_to(address) or {}).get("dev")
-    return any(port.is_iwarp and netdev in view.netdevs_of(port) for port in view.ports)
+def _may_be_over_iwarp(view: View, address: str) -> bool:
+    """Whether a request would go to a device of iWARP, or whether that is not known.
+
+    Such a device looks for the queue pair that a request names, which may be somebody else's.
+    """
+    netdev = view.netdev_to(address)
+    return any(
+        port.is_iwarp and (netdev is None or netdev in view.netdevs_of(port)) for port in view.ports
+    )
 
 
 def _mounted_otherwise(view: View, address: str) -> Iterator[Finding]:

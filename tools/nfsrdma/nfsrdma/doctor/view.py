@@ -181,9 +181,9 @@ class View:
         """
         active = [port for port in self.ports if port.is_active]
         carried = [None, *(name for port in active for name in self.netdevs_of(port))]
-        return not active or any(self._netdev_to(to) not in carried for to in self.targets)
+        return not active or any(self.netdev_to(to) not in carried for to in self.targets)
 
-    def _netdev_to(self, address: str) -> str | None:
+    def netdev_to(self, address: str) -> str | None:
         """Returns the interface that leads to a server; empty without a route, None if unknown."""
         route = self.route_to(address)
         if not route:
