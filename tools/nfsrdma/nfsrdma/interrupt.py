@@ -17,8 +17,9 @@ from types import FrameType
 def noted() -> Iterator[Callable[[], bool]]:
     """Notes an interrupt instead of raising it. Yields a function: whether there was one.
 
-    A second one is raised, for a user whose terminal or pipe takes no more text. Main thread only.
-    A sleep goes on when there is an interrupt: keep it short.
+    A second one is raised, for a user whose terminal or pipe takes no more text. Interrupts that
+    are ignored, as in the background of a script, stay ignored. Main thread only. A sleep goes on
+    when there is an interrupt: keep it short.
     """
     seen = False
 
@@ -28,7 +29,9 @@ def noted() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         seen = True
 
-    earlier = signal.signal(signal.SIGINT, note)
+    earlier = signal.getsignal(signal.SIGINT)
+    if earlier != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, note)
     try:
         yield lambda: seen
     finally:

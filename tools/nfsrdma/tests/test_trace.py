@@ -234,6 +234,18 @@ def test_second_interrupt_is_raised() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
 
+def test_ignored_interrupt_stays_ignored() -> None:
+    """A shell without job control starts commands in the background so."""
+    earlier = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupt.noted() as interrupted:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert not interrupted()
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, earlier)
+
+
 def test_lost_events_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     source = Recorded([])
     source.lost = 4
