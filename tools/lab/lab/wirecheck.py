@@ -37,16 +37,18 @@ class Allowance:
     """
 
     calls: int = 1
-    #: The latest grant, if it is lower.
+    #: The latest grant, which may be lower.
     _granted: int = 1
     #: Calls that may still come from a client that does not know of it.
     _unaware: int = 0
 
     def grant(self, granted: int) -> None:
         """Notes the grant of a message of the responder."""
+        if granted >= self.calls:
+            self.calls, self._unaware = granted, 0
+        elif granted != self._granted:
+            self._unaware = self.calls
         self._granted = granted
-        self._unaware = self.calls if granted < self.calls else 0
-        self.calls = max(self.calls, granted)
 
     def call(self) -> int:
         """Notes a call. Returns how many may be unanswered, this one included."""

@@ -109,6 +109,19 @@ def test_lower_grant_is_not_kept_to(cable: Cable, tmp_path: Path) -> None:
     assert "3 calls in flight, 1 granted" in fault
 
 
+def test_lower_grant_is_repeated(cable: Cable, tmp_path: Path) -> None:
+    """A client that goes on as before is found when it must have taken the first of them."""
+    cable.call(header(1), null_call(1))
+    cable.answer(header(1, grant=2), null_reply(1))
+    for xid in (2, 3):
+        cable.call(header(xid), null_call(xid))
+    for xid in (2, 3, 4):
+        cable.answer(header(xid, grant=1), null_reply(xid))
+        cable.call(header(xid + 2), null_call(xid + 2))
+    (fault,) = verdict(cable, tmp_path).violations
+    assert "2 calls in flight, 1 granted" in fault
+
+
 def test_wrong_version(cable: Cable, tmp_path: Path) -> None:
     cable.call(header(1, version=7), null_call(1))
     assert "a Send that is no message" in verdict(cable, tmp_path).violations[0]
