@@ -19,7 +19,7 @@ fn report(outcome: core::result::Result<(), &'static str>) -> Result {
 #[kunit_tests(rpcrdma_wire)]
 mod wire {
     use super::report;
-    use crate::wire::vectors::{cm_private, conf_rdma, error, lower, single, v1, v2, xchar};
+    use crate::wire::vectors::{cm_private, conf_rdma, error, lower, rpc, single, v1, v2, xchar};
     use kernel::prelude::*;
 
     #[test]
@@ -55,6 +55,11 @@ mod wire {
     #[test]
     fn v2_call_is_sent_again_in_v1() -> Result {
         report(lower::check())
+    }
+
+    #[test]
+    fn headers_of_rpc_calls() -> Result {
+        report(rpc::check())
     }
 
     #[test]

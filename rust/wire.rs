@@ -51,6 +51,7 @@ mod limits;
 mod lists;
 mod prefix;
 mod remedy;
+mod rpc;
 mod segment;
 mod version;
 
@@ -73,5 +74,6 @@ pub use lists::{has_read_list, Lists, ReadSegments, Segments, WriteChunk, WriteC
 pub use message::{Message, Proc};
 pub use prefix::{peek, Prefix};
 pub use remedy::{answer, Receiver, Remedy};
+pub use rpc::CallHeader;
 pub use segment::{ReadSegment, Segment};
 pub use version::{Direction, Version};

@@ -81,7 +81,9 @@ const fn violation_name(violation: Violation) -> &'static str {
         Violation::Overlap => "read chunks overlap",
         Violation::Beyond => "read chunk behind the end of the call",
         Violation::PositionZero => "read chunk at position zero beside an inline call",
+        Violation::Header => "read chunk within the header of the call",
         Violation::NoMessage => "no read chunk at position zero",
         Violation::TooLong => "call too long",
+        Violation::Odd => "call of an odd length",
     }
 }

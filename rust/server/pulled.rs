@@ -3,7 +3,13 @@
 //! A call that RDMA Reads fetch, and how it comes to the pages of a thread of the service.
 //!
 //! A call with one read chunk behind an inline part is the usual one: its payload begins a page,
-//! as direct I/O needs it. The parts of any other call are put together in one run of pages.
+//! as direct I/O needs it. The parts of any other call are put together in one run of pages. So are
+//! those of a call
+//!
+//! - whose arguments are wrapped for integrity or privacy: they are one item, which the service
+//!   unwraps in place;
+//! - whose chunk has less than a page: it may lie within an item, and the service's decoder takes
+//!   an item that lies in two places, but not in three.
 
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
@@ -12,7 +18,7 @@ use super::budget::Permit;
 use crate::conn::traced;
 use crate::observe::trace;
 use crate::observe::trace::server::Posted;
-use crate::proto::responder::call::{self, Parts};
+use crate::proto::responder::call;
 use crate::rdma::qp::{Completions, PostError, Qp, Tag};
 use crate::rdma::scatter::Sink;
 use crate::sunrpc::svc::receive::{Arriving, Payload};
@@ -47,14 +53,13 @@ impl Shape {
     pub(super) fn of(call: &call::Call<'_>) -> Self {
         // CAST: `usize` has at least 32 bits.
         let (len, inline) = (call.total_len() as usize, call.inline().len());
-        match call.parts() {
-            Parts::One(chunk) if chunk.position != 0 && inline <= PAGE_SIZE => {
-                Self::Payload(Payload {
-                    // CAST: `usize` has at least 32 bits.
-                    at: chunk.position as usize,
-                    len: len - inline,
-                })
-            }
+        let item = call.item().filter(|_| inline <= PAGE_SIZE);
+        match (item, len - inline) {
+            // CAST: `usize` has at least 32 bits.
+            (Some(at), len @ PAGE_SIZE..) => Self::Payload(Payload {
+                at: at as usize,
+                len,
+            }),
             _ => Self::Whole(len),
         }
     }

@@ -9,6 +9,7 @@ pub mod cm_private;
 pub mod conf_rdma;
 pub mod error;
 pub mod lower;
+pub mod rpc;
 pub mod single;
 pub mod v1;
 pub mod v2;
@@ -39,6 +40,7 @@ pub fn check_all() -> Result<(), &'static str> {
     conf_rdma::check()?;
     v2::check()?;
     lower::check()?;
+    rpc::check()?;
     xchar::check()?;
     error::check()?;
     single::check()

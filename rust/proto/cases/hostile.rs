@@ -60,8 +60,13 @@ const HUGE: u32 = u32::MAX;
 /// The message: its type, then the words behind the first four.
 type Case = (u32, u32, &'static [u32], Want);
 
-/// Number of the case, message type, words, outcome. Messages end with their inline RPC message.
-const TABLE: [Case; 39] = [
+/// The rest of the header of an RPC call with an empty credential and verifier: with the XID and
+/// the direction it has 40 bytes.
+pub(super) const RPC: [u32; 8] = [2, 100_003, 3, 0, 0, 0, 0, 0];
+
+/// Number of the case, message type, words, outcome. Messages end with their inline RPC message. If
+/// that is a call beside a read list, [`RPC`] follows.
+const TABLE: [Case; 45] = [
     // 5: a type that version one does not have, and RDMA_MSGP.
     (5, 7, &[0, 0, 0, XID, 0], E),
     (5, 2, &[0, 0, 0, 0, 0, XID, 0], E),
@@ -81,18 +86,22 @@ const TABLE: [Case; 39] = [
     (8, 0, &[0, 0, 1, 0, XID, 0], E),
     (9, 0, &[0, 1, HUGE, 1, 64, 0, 0, 0, 0, XID, 0], E),
     // 10 to 13: positions: unaligned, beyond, overlapping, descending.
-    (10, 0, &[1, 6, 1, 64, 0, 0, 0, 0, 0, XID, 0], E),
-    (11, 0, &[1, 12, 1, 64, 0, 0, 0, 0, 0, XID, 0], E),
+    (10, 0, &[1, 38, 1, 64, 0, 0, 0, 0, 0, XID, 0], E),
+    // Within the RPC header, and right behind it.
+    (10, 0, &[1, 4, 1, 64, 0, 0, 0, 0, 0, XID, 0], E),
+    (10, 0, &[1, 36, 1, 64, 0, 0, 0, 0, 0, XID, 0], E),
+    (10, 0, &[1, 40, 1, 64, 0, 0, 0, 0, 0, XID, 0], O),
+    (11, 0, &[1, 44, 1, 64, 0, 0, 0, 0, 0, XID, 0], E),
     (
         12,
         0,
-        &[1, 4, 1, 8, 0, 0, 1, 8, 1, 8, 0, 0, 0, 0, 0, XID, 0],
+        &[1, 40, 1, 8, 0, 0, 1, 44, 1, 8, 0, 0, 0, 0, 0, XID, 0],
         E,
     ),
     (
         13,
         0,
-        &[1, 8, 1, 8, 0, 0, 1, 4, 1, 8, 0, 0, 0, 0, 0, XID, 0],
+        &[1, 40, 1, 8, 0, 0, 1, 36, 1, 8, 0, 0, 0, 0, 0, XID, 0],
         E,
     ),
     // 14, 15: both an inline message and position zero, and neither.
@@ -105,11 +114,11 @@ const TABLE: [Case; 39] = [
     (
         16,
         0,
-        &[1, 8, 1, 8, 0, 0, 1, 16, 1, 8, 0, 0, 0, 0, 0, XID, 0],
+        &[1, 40, 1, 8, 0, 0, 1, 48, 1, 8, 0, 0, 0, 0, 0, XID, 0],
         O,
     ),
     // 17: longer than the longest call, in one segment and in two.
-    (17, 0, &[1, 8, 1, 0x10_0ffc, 0, 0, 0, 0, 0, XID, 0], E),
+    (17, 0, &[1, 40, 1, 0x10_0ffc, 0, 0, 0, 0, 0, XID, 0], E),
     (
         17,
         1,
@@ -120,21 +129,25 @@ const TABLE: [Case; 39] = [
     (
         18,
         0,
-        &[1, 8, 1, 0, 0, 0, 1, 8, 1, 8, 0, 0, 0, 0, 0, XID, 0],
+        &[1, 40, 1, 0, 0, 0, 1, 40, 1, 8, 0, 0, 0, 0, 0, XID, 0],
         O,
     ),
-    (18, 0, &[1, 8, 1, 0, 0, 0, 0, 0, 0, XID, 0], E),
+    (18, 0, &[1, 40, 1, 0, 0, 0, 0, 0, 0, XID, 0], E),
     (18, 0, &[0, 1, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, XID, 0], E),
     // 19: the longest segments.
-    (19, 0, &[1, 8, 1, HUGE, 0, 0, 0, 0, 0, XID, 0], E),
+    (19, 0, &[1, 40, 1, HUGE, 0, 0, 0, 0, 0, XID, 0], E),
     (19, 0, &[0, 1, 1, 1, HUGE, 0, 0, 0, 0, XID, 0], E),
     (19, 0, &[0, 1, 1, 1, (1 << 31) + 1, 0, 0, 0, 0, XID, 0], E),
     (19, 0, &[0, 1, 1, 1, 1 << 31, 0, 0, 0, 0, XID, 0], O),
     // 20: an address that wraps, and one that just does not.
-    (20, 0, &[1, 8, 1, 8, HUGE, HUGE - 6, 0, 0, 0, XID, 0], E),
-    (20, 0, &[1, 8, 1, 8, HUGE, HUGE - 7, 0, 0, 0, XID, 0], O),
+    (20, 0, &[1, 40, 1, 8, HUGE, HUGE - 6, 0, 0, 0, XID, 0], E),
+    (20, 0, &[1, 40, 1, 8, HUGE, HUGE - 7, 0, 0, 0, XID, 0], O),
     // 21: position zero and another chunk.
     (21, 1, &[1, 0, 1, 64, 0, 0, 1, 8, 2, 8, 0, 0, 0, 0, 0], O),
+    // A call that is no whole number of XDR words, by one segment and by two.
+    (21, 1, &[1, 0, 1, 62, 0, 0, 0, 0, 0], E),
+    (21, 1, &[1, 0, 1, 31, 0, 0, 1, 0, 1, 31, 0, 0, 0, 0, 0], E),
+    (21, 1, &[1, 0, 1, 31, 0, 0, 1, 0, 1, 33, 0, 0, 0, 0, 0], O),
     // 30: a write chunk and a reply chunk.
     (
         30,
@@ -208,7 +221,10 @@ fn outcome(bytes: &[u8]) -> Option<Want> {
 pub fn check() -> Check {
     for (_, proc, words, want) in TABLE {
         let mut buf = [0; BUF];
-        let words = [XID, 1, 32, proc].into_iter().chain(words.iter().copied());
+        let reads = proc == 0 && words.starts_with(&[1]) && words.ends_with(&[XID, 0]);
+        let rpc = if reads { &RPC[..] } else { &[] };
+        let words = words.iter().chain(rpc).copied();
+        let words = [XID, 1, 32, proc].into_iter().chain(words);
         ensure!(outcome(message(&mut buf, words)?) == Some(want), "table");
     }
     check_short()?;
@@ -273,7 +289,7 @@ fn check_versions() -> Check {
 /// Case 24: many short segments.
 fn check_many_segments() -> Check {
     let segment = [1, 1, 0, 0];
-    let entry = [1, 8, 1, 1, 0, 0];
+    let entry = [1, 40, 1, 1, 0, 0];
     for (n, served) in [
         (1, true),
         (31, true),
@@ -284,7 +300,7 @@ fn check_many_segments() -> Check {
     ] {
         let mut buf = [0; BUF];
         let begin = [XID, 1, 32, 0].into_iter();
-        let rpc = [0, 0, 0, XID, 0];
+        let rpc = [0, 0, 0, XID, 0].into_iter().chain(RPC);
         let reads = (0..n).flat_map(|_| entry);
         let got = outcome(message(&mut buf, begin.clone().chain(reads).chain(rpc))?);
         ensure!(
@@ -339,7 +355,8 @@ fn call<'a>(
     words: &[u32],
     limits: &Limits,
 ) -> Result<Call<'a>, &'static str> {
-    let words = [XID, 1, 32, 0].into_iter().chain(words.iter().copied());
+    let words = words.iter().copied().chain(RPC);
+    let words = [XID, 1, 32, 0].into_iter().chain(words);
     match take(message(buf, words)?, limits) {
         Ok(Arrival::Call(call)) => Ok(call),
         _ => Err("no call"),
@@ -350,8 +367,8 @@ fn call<'a>(
 //~ 8797-3.2-1 only if both ends support it
 //~ 8797-4.1-3 replies use plain Send
 fn check_rkeys() -> Check {
-    let one = [1, 8, 5, 8, 0, 0, 0, 1, 1, 5, 64, 0, 0, 0, 0, XID, 0];
-    let two = [1, 8, 5, 8, 0, 0, 0, 1, 1, 6, 64, 0, 0, 0, 0, XID, 0];
+    let one = [1, 40, 5, 8, 0, 0, 0, 1, 1, 5, 64, 0, 0, 0, 0, XID, 0];
+    let two = [1, 40, 5, 8, 0, 0, 0, 1, 1, 6, 64, 0, 0, 0, 0, XID, 0];
     let unset = Limits {
         remote_invalidation: false,
         ..LIMITS

@@ -74,14 +74,14 @@ const CALLS: [Case; 10] = [
     // Two segments of one chunk, one of them empty, and a second chunk.
     (
         ListProc::Msg,
-        &[(8, 7, 6), (8, 8, 0), (8, 9, 6), (24, 7, 4)],
-        12,
+        &[(40, 7, 6), (40, 8, 0), (40, 9, 6), (56, 7, 4)],
+        44,
         &[
-            I(0, 8, 0),
-            R(8, 6, 7, 0x1000),
-            R(14, 6, 9, 0x1000),
-            I(20, 4, 8),
-            R(24, 4, 7, 0x1000),
+            I(0, 40, 0),
+            R(40, 6, 7, 0x1000),
+            R(46, 6, 9, 0x1000),
+            I(52, 4, 40),
+            R(56, 4, 7, 0x1000),
         ],
     ),
     // A long call, in one segment and in two.
@@ -212,6 +212,7 @@ pub fn check() -> Check {
         ensure!((call.xid(), call.credits()) == (XID, 5), "first words");
         ensure!(call.version() == Version::One, "version");
     }
+    check_items()?;
     check_lengths()?;
     check_work()?;
     check_offer()?;
@@ -219,21 +220,52 @@ pub fn check() -> Check {
     check_header_direction()
 }
 
+/// Only a read chunk beside plain arguments is an item of its own, and only if there is no other.
+/// The parts of the call are the same.
+fn check_items() -> Check {
+    // The message type, the read list, and the position of the item.
+    type Item = (ListProc, Reads, Option<u32>);
+    let cases: [Item; 4] = [
+        (ListProc::Msg, &[(72, 7, 8)], Some(72)),
+        (ListProc::Msg, &[(72, 7, 8), (72, 8, 8)], Some(72)),
+        (ListProc::Msg, &[(72, 7, 8), (84, 8, 8)], None),
+        (ListProc::Nomsg, &[(0, 7, 80)], None),
+    ];
+    for (proc, reads, item) in cases {
+        for service in [1u8, 2, 3] {
+            let inline = if proc == ListProc::Msg { 80 } else { 0 };
+            let mut buf = [0; BUF];
+            let len = plain(&mut buf, proc, reads, inline)?.len();
+            // A credential of RPCSEC_GSS with a body of 32 bytes.
+            let rpc = len.saturating_sub(inline as usize);
+            let gss = [(27, 6), (31, 32), (35, 1), (47, service)];
+            for (at, byte) in gss.into_iter().filter(|_| proc == ListProc::Msg) {
+                *buf.get_mut(rpc.saturating_add(at)).ok_or("buffer")? = byte;
+            }
+            let bytes = buf.get(..len).ok_or("buffer")?;
+            let call = call(bytes, &LIMITS).map_err(|_| "refused")?;
+            let want = item.filter(|_| service == 1);
+            ensure!(call.item() == want, "item");
+        }
+    }
+    Ok(())
+}
+
 /// The longest call just fits, however it comes.
 fn check_lengths() -> Check {
     let max = LIMITS.max_call;
-    let long = max.saturating_sub(8);
-    let longer = max.saturating_sub(7);
+    let long = max.saturating_sub(40);
+    let longer = max.saturating_sub(39);
     /// Message type, read list, length of the inline part, whether it is served.
     type Length = (ListProc, [(u32, u32, u32); 1], u32, bool);
     let cases: [Length; 6] = [
         (ListProc::Nomsg, [(0, 7, max)], 0, true),
         (ListProc::Nomsg, [(0, 7, max.saturating_add(1))], 0, false),
-        (ListProc::Msg, [(8, 7, long)], 8, true),
-        (ListProc::Msg, [(8, 7, longer)], 8, false),
+        (ListProc::Msg, [(40, 7, long)], 40, true),
+        (ListProc::Msg, [(40, 7, longer)], 40, false),
         // The round-up counts, too.
-        (ListProc::Msg, [(8, 7, long.saturating_sub(3))], 8, true),
-        (ListProc::Msg, [(8, 7, long.saturating_sub(3))], 12, false),
+        (ListProc::Msg, [(40, 7, long.saturating_sub(3))], 40, true),
+        (ListProc::Msg, [(40, 7, long.saturating_sub(3))], 44, false),
     ];
     for (proc, reads, inline, served) in cases {
         let mut buf = [0; BUF];
@@ -274,7 +306,12 @@ fn check_work() -> Check {
         );
     }
     let mut buf = [0; BUF];
-    let bytes = plain(&mut buf, ListProc::Msg, &[(8, 7, 0x1_0000), (8, 7, 1)], 8)?;
+    let bytes = plain(
+        &mut buf,
+        ListProc::Msg,
+        &[(40, 7, 0x1_0000), (40, 7, 1)],
+        40,
+    )?;
     for (read_wrs, served) in [(20, true), (19, false)] {
         // Two segments, 16 pages: 2 + 18.
         let limits = Limits {

@@ -14,12 +14,12 @@ use super::super::responder::marks::Mark;
 use super::super::responder::placement::{Part, Source};
 use super::super::responder::reply::{Long, Plan, Single};
 use super::ensure;
-use super::hostile::LIMITS;
+use super::hostile::{LIMITS, RPC};
 
 type Check = Result<(), &'static str>;
 
 const XID: u32 = 77;
-const BUF: usize = 128;
+const BUF: usize = 160;
 const BOTH: Limits = Limits {
     versions: (Version::One, Version::Two),
     ..LIMITS
@@ -106,36 +106,43 @@ fn check_plain() -> Check {
     Ok(())
 }
 
-/// One read segment beside 8 bytes inline: position, length, address, limits, whether it is taken.
+/// Bytes inline beside a read segment: the header of an RPC call, and a word behind it.
+const INLINE: u32 = 44;
+
+/// One read segment beside [`INLINE`] bytes: position, length, address, limits, whether it is
+/// taken.
 type Read = (u32, u32, u64, Limits, bool);
 
 const MANY: Limits = limits(1 << 20, 1 << 20, 64);
 
-const READS: [Read; 24] = [
-    (8, 8, 0, MANY, true),
-    (4, 8, 0, MANY, true),
+const READS: [Read; 26] = [
+    (44, 8, 0, MANY, true),
+    (40, 8, 0, MANY, true),
+    // Within the RPC header.
+    (36, 8, 0, MANY, false),
+    (4, 8, 0, MANY, false),
     // Position zero is that of a long call; a position behind the inline part.
     (0, 8, 0, MANY, false),
-    (12, 8, 0, MANY, false),
+    (48, 8, 0, MANY, false),
     // No bytes; lengths that do not fit a message.
-    (8, 0, 0, MANY, false),
-    (8, u32::MAX, 0, MANY, false),
-    (8, u32::MAX - 3, 0, MANY, false),
+    (44, 0, 0, MANY, false),
+    (44, u32::MAX, 0, MANY, false),
+    (44, u32::MAX - 3, 0, MANY, false),
     // The longest call, with the round-up.
-    (8, 8, 0, limits(16, 64, 64), true),
-    (8, 5, 0, limits(16, 64, 64), true),
-    (8, 9, 0, limits(16, 64, 64), false),
-    (8, 8, 0, limits(15, 64, 64), false),
-    (8, 8, 0, limits(7, 64, 64), false),
+    (44, 8, 0, limits(52, 64, 64), true),
+    (44, 5, 0, limits(52, 64, 64), true),
+    (44, 9, 0, limits(52, 64, 64), false),
+    (44, 8, 0, limits(51, 64, 64), false),
+    (44, 8, 0, limits(43, 64, 64), false),
     // One work request, and a second one from 29 pages on.
-    (8, 8, 0, limits(1 << 20, 0, 1), true),
-    (8, 8, 0, limits(1 << 20, 0, 0), false),
-    (8, 28 << 12, 0, limits(1 << 20, 0, 1), true),
-    (8, 29 << 12, 0, limits(1 << 20, 0, 2), true),
-    (8, 29 << 12, 0, limits(1 << 20, 0, 1), false),
+    (44, 8, 0, limits(1 << 20, 0, 1), true),
+    (44, 8, 0, limits(1 << 20, 0, 0), false),
+    (44, 28 << 12, 0, limits(1 << 20, 0, 1), true),
+    (44, 29 << 12, 0, limits(1 << 20, 0, 2), true),
+    (44, 29 << 12, 0, limits(1 << 20, 0, 1), false),
     // Only RDMA Reads count.
     (
-        8,
+        44,
         8,
         0,
         Limits {
@@ -145,7 +152,7 @@ const READS: [Read; 24] = [
         true,
     ),
     (
-        8,
+        44,
         8,
         0,
         Limits {
@@ -155,25 +162,28 @@ const READS: [Read; 24] = [
         false,
     ),
     // The last byte of the address space, and one beyond.
-    (8, 8, u64::MAX - 7, MANY, true),
-    (8, 8, u64::MAX - 6, MANY, false),
+    (44, 8, u64::MAX - 7, MANY, true),
+    (44, 8, u64::MAX - 6, MANY, false),
     // The longest segment, and a longer one.
-    (8, LONGEST_SEGMENT, 0, limits(u32::MAX, 0, u32::MAX), true),
+    (44, LONGEST_SEGMENT, 0, limits(u32::MAX, 0, u32::MAX), true),
     (
-        8,
+        44,
         LONGEST_SEGMENT + 1,
         0,
         limits(u32::MAX, 0, u32::MAX),
         false,
     ),
-    (4, 8, 0, LIMITS, true),
+    (40, 8, 0, LIMITS, true),
 ];
 
 /// The words of a call with one read segment.
-const fn read_words(position: u32, length: u32, offset: u64) -> [u32; 11] {
+const fn read_words(position: u32, length: u32, offset: u64) -> [u32; 20] {
     // CAST: the halves of the address.
     let (high, low) = ((offset >> 32) as u32, offset as u32);
-    [1, position, 5, length, high, low, 0, 0, 0, XID, 0]
+    let [a, b, c, d, e, f, g, h] = RPC;
+    [
+        1, position, 5, length, high, low, 0, 0, 0, XID, 0, a, b, c, d, e, f, g, h, 0,
+    ]
 }
 
 /// A call that the shortcut leaves is refused.
@@ -190,7 +200,7 @@ fn check_reads() -> Check {
             continue;
         };
         let padded = length.next_multiple_of(4);
-        ensure!(call.total_len() == padded.saturating_add(8), "length");
+        ensure!(call.total_len() == padded.saturating_add(INLINE), "length");
         ensure!(call.pulled() == length && call.reads() == 1, "to be read");
         ensure!(call.rkey() == Some(5), "R_key");
     }
@@ -249,21 +259,21 @@ fn check_writes() -> Check {
 /// The parts of a call with a read chunk in its middle.
 fn check_read() -> Check {
     let mut buf = [0; BUF];
-    let bytes = message(&mut buf, (Version::One, 0), &read_words(4, 6, 64))?;
+    let bytes = message(&mut buf, (Version::One, 0), &read_words(40, 6, 64))?;
     let call = single(bytes, &LIMITS).ok_or("read chunk")?;
     let part = |at, len, source| Part { at, len, source };
     let want = [
-        part(0, 4, Source::Inline { start: 0 }),
+        part(0, 40, Source::Inline { start: 0 }),
         part(
-            4,
+            40,
             6,
             Source::Read {
                 handle: 5,
                 offset: 64,
             },
         ),
-        part(10, 2, Source::RoundUp),
-        part(12, 4, Source::Inline { start: 4 }),
+        part(46, 2, Source::RoundUp),
+        part(48, 4, Source::Inline { start: 40 }),
     ];
     ensure!(call.parts().eq(want), "parts");
     let without = Limits {
@@ -279,7 +289,7 @@ fn check_read() -> Check {
 fn check_calls() -> Check {
     let mut buf = [0; BUF];
     for version in [Version::One, Version::Two] {
-        let mut words = read_words(8, 8, 0);
+        let mut words = read_words(40, 8, 0);
         let bytes = message(&mut buf, (version, 0), &words)?;
         let call = single(bytes, &BOTH).ok_or("a call")?;
         ensure!(
@@ -292,12 +302,12 @@ fn check_calls() -> Check {
             ensure!(single(bytes, &BOTH).is_none(), "no call");
         }
     }
-    let write = [0, 1, 1, 5, 64, 0, 9, 0, 0, XID, 0];
-    for words in [read_words(8, 8, 0), write] {
-        let reply = message(&mut buf, (Version::Two, 1), &words)?;
+    let (read, write) = (read_words(40, 8, 0), [0, 1, 1, 5, 64, 0, 9, 0, 0, XID, 0]);
+    for words in [&read[..], &write] {
+        let reply = message(&mut buf, (Version::Two, 1), words)?;
         ensure!(single(reply, &BOTH).is_none(), "direction of the header");
     }
-    let call = message(&mut buf, (Version::Two, 0), &read_words(8, 8, 0))?;
+    let call = message(&mut buf, (Version::Two, 0), &read_words(40, 8, 0))?;
     ensure!(single(call, &LIMITS).is_none(), "version not served");
     Ok(())
 }
@@ -316,19 +326,23 @@ fn check_only_read() -> Check {
         offset: 64,
     };
     let mut buf = [0; BUF];
-    let call = served(&mut buf, &read_words(8, 8, 64))?;
+    let call = served(&mut buf, &read_words(40, 8, 64))?;
     ensure!(call.only_read() == Some(segment), "one segment");
     let call = served(&mut buf, &[0, 0, 0, XID, 0])?;
     ensure!(call.only_read().is_none(), "no segment");
-    let two = [1, 8, 5, 8, 0, 64, 1, 8, 5, 8, 0, 72, 0, 0, 0, XID, 0];
+    let two = [1, 40, 5, 8, 0, 64, 1, 40, 5, 8, 0, 72, 0, 0, 0, XID, 0];
+    let two: [u32; 25] = core::array::from_fn(|n| {
+        let rpc = n.checked_sub(two.len()).and_then(|n| RPC.get(n));
+        two.get(n).or(rpc).copied().unwrap_or_default()
+    });
     let call = served(&mut buf, &two)?;
     ensure!(call.only_read().is_none(), "two segments");
     // A long call: type RDMA_NOMSG, no inline part.
-    let mut long = read_words(0, 64, 64);
-    [long[9], long[10]] = [0, 0];
-    message(&mut buf, (Version::One, 0), &long)?;
+    let long = read_words(0, 64, 64);
+    let len = message(&mut buf, (Version::One, 0), long.get(..9).ok_or("words")?)?.len();
     buf[15] = 1;
-    let Ok(Arrival::Call(call)) = take(&buf, &LIMITS) else {
+    let long = buf.get(..len).ok_or("buffer")?;
+    let Ok(Arrival::Call(call)) = take(long, &LIMITS) else {
         return Err("long call");
     };
     ensure!(call.only_read().is_none(), "position zero");
@@ -421,7 +435,7 @@ const LONG_CALLS: [(u32, u32, Limits, bool); 7] = [
     // Another position, no bytes, and a length that is no multiple of four.
     (4, 6000, MANY, false),
     (0, 0, MANY, false),
-    (0, 6001, MANY, true),
+    (0, 6001, MANY, false),
     // The longest call, and work requests.
     (0, 6000, limits(6000, 64, 64), true),
     (0, 6001, limits(6000, 64, 64), false),

@@ -11,10 +11,12 @@
 //!   work requests than the send queue can hold.
 //! - No segment is too long for an RDMA operation, or ends behind the last address. No chunk is
 //!   without room.
+//! - Beside an inline part no read chunk begins before the end of the RPC header: the header has no
+//!   data item, and the upper layer reads it from one stretch of memory.
 
 use super::super::super::wire::message::Body;
 use super::super::super::wire::{
-    Lists, Message, Prefix, ReadSegment, Segment, Version, WriteChunk,
+    CallHeader, Lists, Message, Prefix, ReadSegment, Segment, Version, WriteChunk,
 };
 use super::invalidate::Handles;
 use super::limits::Limits;
@@ -56,6 +58,8 @@ pub struct Call<'a> {
     /// The position of the only read chunk; `None` if there are several.
     position: Option<u32>,
     long: bool,
+    /// The arguments beside a read chunk are wrapped for integrity or privacy.
+    wrapped: bool,
 }
 
 impl<'a> Call<'a> {
@@ -121,6 +125,13 @@ impl<'a> Call<'a> {
         read.map(|read| read.segment)
     }
 
+    /// Returns the position of the only read chunk, if its bytes are a data item of their own: the
+    /// begin of the call is inline, and the arguments are not wrapped.
+    #[inline]
+    pub fn item(&self) -> Option<u32> {
+        self.position.filter(|at| *at != 0 && !self.wrapped)
+    }
+
     /// Iterates over the parts of the call, in order and without gap.
     #[inline]
     pub fn parts(&self) -> Parts<'a> {
@@ -183,6 +194,7 @@ impl<'a> Call<'a> {
             rkey: None,
             position: Some(0),
             long: matches!(message.body(), Body::Nomsg { .. }),
+            wrapped: false,
         }
     }
 
@@ -202,6 +214,7 @@ impl<'a> Call<'a> {
             rkey: None,
             position: Some(0),
             long: false,
+            wrapped: false,
         }
     }
 
@@ -237,10 +250,21 @@ impl<'a> Call<'a> {
             Some(position) => self.add_one(position, &found, limits.max_call),
             None => self.add_many(limits.max_call),
         }
+        .and_then(|()| self.check_header())
         .map_err(Unfit::Reads)?;
         if limits.work_requests(self.reads, u64::from(self.pulled)) > u64::from(limits.read_wrs) {
             return Err(Unfit::ReadWork);
         }
+        Ok(())
+    }
+
+    /// Checks that the first read chunk beside an inline part begins behind the RPC header.
+    fn check_header(&mut self) -> Result<(), Violation> {
+        let Some(first) = self.lists.read_list().next().filter(|_| !self.long) else {
+            return Ok(());
+        };
+        let header = CallHeader::peek(self.inline).filter(|header| header.len <= first.position);
+        self.wrapped = header.ok_or(Violation::Header)?.wrapped;
         Ok(())
     }
 

@@ -180,7 +180,7 @@ pub(in super::super) fn plain<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Ca
     let (prefix, direction, payload) = Message::split_plain(version, bytes)?;
     let is_call = begins_call(prefix.xid, payload) && direction != Some(Direction::Reply);
     // CAST: `usize` has at least 32 bits.
-    let fits = payload.len() <= limits.max_call as usize;
+    let fits = payload.len() <= limits.max_call as usize && payload.len() % 4 == 0;
     (is_call && fits).then(|| Call::plain(&prefix, version, payload))
 }
 
@@ -222,6 +222,9 @@ fn take_any<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal
     if call.has_chunks() {
         call.check(limits)
             .map_err(|unfit| bad(Reason::Chunks(unfit)))?;
+    }
+    if call.total_len() % 4 != 0 {
+        return Err(bad(Reason::Chunks(Unfit::Reads(Violation::Odd))));
     }
     Ok(Arrival::Call(call))
 }

@@ -42,10 +42,14 @@ pub enum Violation {
     Beyond,
     /// A chunk at position zero beside an inline message.
     PositionZero,
+    /// A position within the header of the RPC call, in which no data item lies.
+    Header,
     /// RDMA_NOMSG without a chunk at position zero at the head of the list.
     NoMessage,
     /// The whole message is longer than the receiver allows.
     TooLong,
+    /// The whole message is no whole number of XDR words.
+    Odd,
 }
 
 /// Iterator over the pieces of a message, in the order of the message.

@@ -4,7 +4,7 @@
 //!
 //! State: live.
 
-use super::super::super::super::wire::{OneSegment, ReadSegment, Segment, Version};
+use super::super::super::super::wire::{CallHeader, OneSegment, ReadSegment, Segment, Version};
 use super::super::limits::Limits;
 use super::{check_segment, Call};
 
@@ -21,13 +21,15 @@ impl<'a> Call<'a> {
         let ReadSegment { position, segment } = message.segment;
         let bytes = segment.length;
         // A chunk at position zero is the whole call, and has no call beside it.
-        let placed = position != 0 && position <= call.len;
+        let header = CallHeader::peek(message.payload)?;
+        let placed = header.len <= position && position <= call.len;
         let len = call.len.checked_add(bytes.checked_next_multiple_of(4)?)?;
         if !placed || len > limits.max_call || !fits(bytes, bytes, limits, limits.read_wrs) {
             return None;
         }
         (call.len, call.pulled, call.reads) = (len, bytes, 1);
         call.position = Some(position);
+        call.wrapped = header.wrapped;
         call.with_segment(&segment, limits)
     }
 
@@ -42,7 +44,9 @@ impl<'a> Call<'a> {
         let mut call = Self::one_segment(message, version, limits)?;
         let ReadSegment { position, segment } = message.segment;
         let bytes = segment.length;
-        let fits = bytes <= limits.max_call && fits(bytes, bytes, limits, limits.read_wrs);
+        let fits = bytes <= limits.max_call
+            && bytes % 4 == 0
+            && fits(bytes, bytes, limits, limits.read_wrs);
         if position != 0 || !fits {
             return None;
         }
@@ -76,8 +80,9 @@ impl<'a> Call<'a> {
         limits: &Limits,
     ) -> Option<Self> {
         // CAST: `usize` has at least 32 bits.
-        let inline = message.payload.len() <= limits.max_call as usize;
-        inline.then(|| Self {
+        let inline = message.payload.len();
+        let fits = inline <= limits.max_call as usize && inline % 4 == 0;
+        fits.then(|| Self {
             lists: message.lists,
             ..Self::plain(&message.prefix, version, message.payload)
         })

@@ -97,6 +97,10 @@ fn model_call(message: &Message<'_>, lists: &Lists<'_>) -> Option<Vec<Origin>> {
     if long != any_zero || !short || !reads.iter().all(|r| reachable(&r.segment)) {
         return None;
     }
+    let beside = reads.first().filter(|_| !long);
+    if beside.is_some_and(|first| first.position < rpc_header(message.payload())) {
+        return None;
+    }
     let inline = 0..message.payload().len() as u32;
     let mut bytes: Vec<Byte> = inline.map(|n| (Origin::Inline(n), 0)).collect();
     let (mut end, mut first) = (0, 0);
@@ -117,11 +121,28 @@ fn model_call(message: &Message<'_>, lists: &Lists<'_>) -> Option<Vec<Origin>> {
         end = if at == 0 { 0 } else { at + padded.len() };
         bytes.splice(at..at, padded);
     }
-    if bytes.len() > LIMITS.max_call as usize {
+    if bytes.len() > LIMITS.max_call as usize || bytes.len() % 4 != 0 {
         return None;
     }
     let served = few_reads(&bytes) && few_writes(lists);
     served.then(|| bytes.into_iter().map(|(origin, _)| origin).collect())
+}
+
+/// The length of the header of an RPC call: six words, and two bodies of at most 400 bytes, each
+/// with a flavor and a length before it.
+fn rpc_header(rpc: &[u8]) -> u32 {
+    let mut at = 24;
+    for _ in 0..2 {
+        let Some(len) = rpc.get(at + 4..at + 8) else {
+            return u32::MAX;
+        };
+        let len = u32::from_be_bytes(len.try_into().unwrap());
+        if len > 400 {
+            return u32::MAX;
+        }
+        at += 8 + len.div_ceil(4) as usize * 4;
+    }
+    at as u32
 }
 
 fn reachable(s: &Segment) -> bool {

@@ -22,6 +22,7 @@ groups! {
     conf_rdma: vectors::conf_rdma::check;
     v2: vectors::v2::check;
     lower: vectors::lower::check;
+    rpc_header: vectors::rpc::check;
     xchar: vectors::xchar::check;
     error: vectors::error::check;
     one_segment: vectors::single::check;
