@@ -237,9 +237,7 @@ impl Connection for Dialogue {
         self.call(step, arriving)
     }
 
-    fn mark_payload(&self, _call: &mut Context, _offset: u32, _len: u32) -> Result {
-        Ok(())
-    }
+    fn mark_payload(&self, _call: &mut Context, _offset: u32, _len: u32) {}
 
     fn send(&self, xprt: &SvcXprt<Connected>, mut reply: Reply<'_, Context>) -> Result {
         let number = reply.call().number;

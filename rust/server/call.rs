@@ -10,7 +10,7 @@ use kernel::prelude::*;
 
 use super::pulled::Pull;
 use crate::proto::responder::call;
-use crate::proto::responder::marks::{Mark, Marks, TooSmall};
+use crate::proto::responder::marks::{Mark, Marks};
 use crate::wire::{Lists, Version};
 
 /// Room for the chunks of an ordinary call, in bytes. A call with more allocates.
@@ -153,16 +153,19 @@ impl Call {
     }
 
     /// Notes a payload of the reply.
-    ///
-    /// # Errors
-    ///
-    /// [`TooSmall`].
     #[inline]
-    pub(super) fn mark(&mut self, start: u32, len: u32) -> Result<(), TooSmall> {
+    pub(super) fn mark(&mut self, start: u32, len: u32) {
         let Some((writes, reply)) = self.chunks.split_at_checked(self.writes) else {
-            return Ok(());
+            return;
         };
         let lists = Lists::of_results(writes, self.has_reply_chunk.then_some(reply));
-        self.marks.add(start, len, &lists)
+        self.marks.add(start, len, &lists);
+    }
+
+    /// Returns whether the service has truncated a reply of `len` bytes after it had marked a
+    /// payload there.
+    #[inline]
+    pub(super) fn truncated(&self, len: u32) -> bool {
+        self.marks.truncated(len)
     }
 }

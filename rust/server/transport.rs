@@ -91,8 +91,8 @@ impl Connection for Server {
     }
 
     #[inline]
-    fn mark_payload(&self, call: &mut Call, offset: u32, len: u32) -> Result {
-        call.mark(offset, len).map_err(|_| E2BIG)
+    fn mark_payload(&self, call: &mut Call, offset: u32, len: u32) {
+        call.mark(offset, len);
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use super::super::super::wire::{
 };
 use super::super::inline::Thresholds;
 use super::super::requester::reply::check_lists;
-use super::super::responder::marks::{Mark, Marks, TooSmall, MOST};
+use super::super::responder::marks::{Mark, Marks, MOST};
 use super::super::responder::reply::{inline_len, Cannot, Plan};
 use super::ensure;
 
@@ -380,35 +380,51 @@ fn check_marks() -> Check {
     let offered = lists(&mut buf, &[&[64], &[0, 100]], None)?;
     let mut marks = Marks::new();
     let mark = |start, len| Mark { start, len };
-    ensure!(marks.add(100, 64, &offered) == Ok(()), "first");
-    ensure!(marks.add(200, 101, &offered) == Err(TooSmall), "too long");
-    ensure!(marks.add(200, 100, &offered) == Ok(()), "second");
-    ensure!(marks.as_slice() == [mark(100, 64), mark(200, 100)], "two");
-    ensure!(marks.add(400, 9999, &offered) == Ok(()), "no chunk is left");
-    ensure!(marks.as_slice().len() == 2, "not noted");
+    marks.add(100, 64, &offered);
+    marks.add(200, 101, &offered);
+    ensure!(marks.as_slice() == [mark(100, 64), mark(200, 101)], "two");
+    marks.add(400, 9999, &offered);
+    ensure!(marks.as_slice().len() == 2, "no chunk is left");
     // Encoded anew from byte 160, which was in the middle of the first.
-    ensure!(
-        marks.add(160, 65, &offered) == Err(TooSmall),
-        "first chunk again"
-    );
-    ensure!(marks.add(160, 0, &offered) == Ok(()), "no bytes");
-    ensure!(marks.add(164, 100, &offered) == Ok(()), "second chunk");
+    marks.add(160, 65, &offered);
+    ensure!(marks.as_slice() == [mark(160, 65)], "first chunk again");
+    marks.add(160, 0, &offered);
+    marks.add(164, 100, &offered);
     ensure!(marks.as_slice() == [mark(160, 0), mark(164, 100)], "anew");
-    ensure!(marks.add(160, 4, &offered) == Ok(()), "at the same place");
-    ensure!(marks.as_slice() == [mark(160, 4)], "one");
-    ensure!(marks.add(164, 8, &offered) == Ok(()), "right behind it");
-    ensure!(marks.as_slice().len() == 2, "both");
+    marks.add(160, 4, &offered);
+    ensure!(marks.as_slice() == [mark(160, 4)], "at the same place");
+    marks.add(164, 8, &offered);
+    ensure!(marks.as_slice().len() == 2, "right behind it");
     marks.clear();
     ensure!(marks.as_slice().is_empty(), "cleared");
     let mut buf = [0; BUF];
     let one = lists(&mut buf, &[&[64]], None)?;
-    marks.clear();
-    ensure!(marks.add(100, 65, &one) == Err(TooSmall), "one segment");
-    ensure!(marks.add(100, 64, &one) == Ok(()), "all of it");
-    ensure!(marks.add(200, 9999, &one) == Ok(()), "no other chunk");
-    ensure!(marks.as_slice() == [mark(100, 64)], "one of two");
+    marks.add(100, 65, &one);
+    marks.add(200, 9999, &one);
+    ensure!(marks.as_slice() == [mark(100, 65)], "one of two");
     let mut none = Marks::default();
-    ensure!(none.add(0, 8, &Lists::EMPTY) == Ok(()), "no chunk");
+    none.add(0, 8, &Lists::EMPTY);
     ensure!(none.as_slice().is_empty(), "nothing noted");
+    check_truncated()
+}
+
+/// A reply that ends before the end of a payload has been truncated, whether the payload has a
+/// chunk or not.
+fn check_truncated() -> Check {
+    let mut buf = [0; BUF];
+    let one = lists(&mut buf, &[&[64]], None)?;
+    for offered in [&one, &Lists::EMPTY] {
+        let mut marks = Marks::new();
+        ensure!(!marks.truncated(0), "no payload");
+        marks.add(100, 64, offered);
+        marks.add(40, 8, offered);
+        ensure!(!marks.truncated(164), "all of it");
+        ensure!(marks.truncated(163), "a byte less");
+        ensure!(marks.truncated(100), "none of it");
+        marks.clear();
+        ensure!(!marks.truncated(0), "cleared");
+        marks.add(u32::MAX, 9, offered);
+        ensure!(!marks.truncated(u32::MAX), "it saturates");
+    }
     Ok(())
 }

@@ -8,6 +8,10 @@
 //! first mark belongs to the first chunk of the call, and so on (RFC 8166 section 4.3.2, RFC 8267
 //! section 2). A payload of zero bytes takes its chunk, too: otherwise the next payload would come
 //! in a chunk that the requester made for another result.
+//!
+//! A mark is never refused, even if its payload is longer than the chunk. Whether a reply can be
+//! sent is decided when all of it is encoded ([`Plan`](super::reply::Plan)): a payload that does
+//! not fit its chunk makes the reply ERR_CHUNK (RFC 8166 section 4.5.3).
 
 use super::super::super::wire::Lists;
 
@@ -30,11 +34,6 @@ impl Mark {
     }
 }
 
-/// The payload is longer than the write chunk that belongs to it. The operation that has marked it
-/// fails; the reply says so to the requester.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooSmall;
-
 /// The marks of one reply, in ascending order.
 ///
 /// # Invariants
@@ -44,6 +43,8 @@ pub struct TooSmall;
 pub struct Marks {
     marks: [Mark; MOST],
     count: usize,
+    /// The furthest end of a payload that was marked, even if the mark was not noted.
+    furthest: u32,
 }
 
 impl Marks {
@@ -52,6 +53,7 @@ impl Marks {
         Self {
             marks: [Mark { start: 0, len: 0 }; MOST],
             count: 0,
+            furthest: 0,
         }
     }
 
@@ -60,17 +62,16 @@ impl Marks {
     pub fn clear(&mut self) {
         // INVARIANT: no marks are left.
         self.count = 0;
+        self.furthest = 0;
     }
 
     /// Notes the payload at `start`. Marks at or behind `start` are forgotten: the upper layer has
     /// truncated the reply since, and encodes it anew. Without a write chunk left in `offered`, the
     /// payload goes with the rest of the reply.
-    ///
-    /// # Errors
-    ///
-    /// [`TooSmall`]: the payload is not noted.
     #[inline(always)]
-    pub fn add(&mut self, start: u32, len: u32, offered: &Lists<'_>) -> Result<(), TooSmall> {
+    pub fn add(&mut self, start: u32, len: u32, offered: &Lists<'_>) {
+        let mark = Mark { start, len };
+        self.furthest = self.furthest.max(mark.end());
         while self
             .as_slice()
             .last()
@@ -79,18 +80,21 @@ impl Marks {
             // INVARIANT: the last mark goes; the order of the others stays.
             self.count = self.count.saturating_sub(1);
         }
-        let Some(room) = room(offered, self.count) else {
-            return Ok(());
-        };
-        if u64::from(len) > room {
-            return Err(TooSmall);
+        if !has_chunk(offered, self.count) {
+            return;
         }
-        if let Some(mark) = self.marks.get_mut(self.count) {
+        if let Some(place) = self.marks.get_mut(self.count) {
             // INVARIANT: there is a place at `count`, and all marks at or behind `start` are gone.
-            *mark = Mark { start, len };
+            *place = mark;
             self.count = self.count.saturating_add(1);
         }
-        Ok(())
+    }
+
+    /// Returns whether a payload that was marked lies behind the end of a reply of `len` bytes: the
+    /// upper layer has truncated the reply since.
+    #[inline]
+    pub const fn truncated(&self, len: u32) -> bool {
+        self.furthest > len
     }
 
     /// Returns the marks, in ascending order.
@@ -100,11 +104,11 @@ impl Marks {
     }
 }
 
-/// Returns how many bytes write chunk number `n` takes; `None` if there are fewer chunks.
+/// Returns whether there is a write chunk number `n`.
 #[inline]
-fn room(offered: &Lists<'_>, n: usize) -> Option<u64> {
+fn has_chunk(offered: &Lists<'_>, n: usize) -> bool {
     match offered.only_write() {
-        Some(segment) => (n == 0).then_some(segment.length.into()),
-        None => offered.write_list().nth(n).map(|chunk| chunk.total_len()),
+        Some(_) => n == 0,
+        None => offered.write_list().nth(n).is_some(),
     }
 }

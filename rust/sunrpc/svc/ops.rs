@@ -269,6 +269,9 @@ unsafe extern "C" fn sendto<C: Connection>(rqst: *mut raw::svc_rqst) -> c_int {
 
 /// Implements `xpo_result_payload`. Thread of the service, which encodes a reply.
 ///
+/// Always returns 0. A service that is told of an error takes its data out of the reply again, and
+/// the slots of `rq_respages` keep pages that are not the thread's own.
+///
 /// # Safety
 ///
 /// SUNRPC calls this with the calling thread's request, whose transport is a complete connection
@@ -284,13 +287,10 @@ unsafe extern "C" fn result_payload<C: Connection>(
         let (_, connection) = connection::<C>((*rqst).rq_xprt);
         (connection, (*rqst).rq_xprt_ctxt.cast::<C::Call>().as_mut())
     };
-    call.map_or_else(
-        || EIO.to_errno(),
-        |call| match connection.mark_payload(call, offset, len) {
-            Ok(()) => 0,
-            Err(error) => error.to_errno(),
-        },
-    )
+    if let Some(call) = call {
+        connection.mark_payload(call, offset, len);
+    }
+    0
 }
 
 /// Implements `xpo_release_ctxt` of a listener, whose contexts are null.

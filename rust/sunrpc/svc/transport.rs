@@ -167,10 +167,9 @@ pub(crate) trait Connection: Send + Sync + Sized + 'static {
     /// Notes that `len` bytes from `offset` of the reply on are a payload. The offset does not
     /// count what Kerberos adds.
     ///
-    /// # Errors
-    ///
-    /// Any; the operation that has the payload fails then.
-    fn mark_payload(&self, call: &mut Self::Call, offset: u32, len: u32) -> Result;
+    /// A payload cannot be refused here: the service has produced the data, and may hold it in
+    /// pages of the page cache. If it cannot be sent, [`Self::send`] answers with an error.
+    fn mark_payload(&self, call: &mut Self::Call, offset: u32, len: u32);
 
     /// Sends a reply.
     ///
