@@ -54,6 +54,10 @@ impl From<Cannot> for Unsent {
 pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
     let credits = ep.role().calls.answer(call);
+    if call.truncated(message.len()) {
+        reply.disown_behind();
+    }
+    let (message, call) = reply.parts();
     if call.lists().is_empty() {
         match write_inline(ep, &message, call, credits) {
             Ok((buf, len, rkey)) => {

@@ -68,6 +68,7 @@ mod ops;
 pub(crate) mod receive;
 pub(crate) mod registration;
 pub(crate) mod reply;
+mod slots;
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
 mod tests;
 pub(crate) mod transport;

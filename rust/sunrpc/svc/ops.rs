@@ -242,6 +242,9 @@ unsafe extern "C" fn recvfrom<C: Connection>(rqst: *mut raw::svc_rqst) -> c_int 
         let (xprt, connection) = connection::<C>((*rqst).rq_xprt);
         (xprt, connection, Incoming::new(rqst))
     };
+    if !incoming.owns_reply_pages() {
+        return incoming.received().nothing().len();
+    }
     connection.receive(xprt, incoming).len()
 }
 

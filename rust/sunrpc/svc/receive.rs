@@ -21,8 +21,12 @@ use kernel::prelude::*;
 
 use super::args::Layout;
 pub(crate) use super::args::Payload;
+use super::slots::ReplySlots;
 use crate::mem::Page;
 use crate::raw;
+
+/// The protocol of all calls. The duplicate reply cache distinguishes transports by it.
+const PROTOCOL: u32 = k::IPPROTO_MAX;
 
 /// Makes a lifetime invariant, so that it stands for one call of `xpo_recvfrom` alone.
 type Brand<'a> = PhantomData<Cell<&'a ()>>;
@@ -70,6 +74,28 @@ impl<'a, X> Incoming<'a, X> {
             _brand: PhantomData,
             _context: PhantomData,
         }
+    }
+
+    /// Returns whether the pages for the reply are the thread's own. If they are not, the thread
+    /// receives nothing, and SUNRPC gives it others before it receives again.
+    ///
+    /// The replies of this transport leave no other pages ([`Reply::new`]). What those of another
+    /// transport have left is found when the thread comes from there.
+    ///
+    /// [`Reply::new`]: super::reply::Reply::new
+    #[inline]
+    pub(super) fn owns_reply_pages(&self) -> bool {
+        // SAFETY: By the type invariants no other code accesses the request.
+        let before = unsafe { core::mem::replace(&mut (*self.rqst.as_ptr()).rq_prot, PROTOCOL) };
+        before == PROTOCOL || !self.disown()
+    }
+
+    /// Leaves pages that are not the thread's own to SUNRPC. Returns whether there are any.
+    #[cold]
+    fn disown(&self) -> bool {
+        // SAFETY: By the type invariants the request is that of this thread, and its slots are
+        // full.
+        unsafe { ReplySlots::behind_reply(self.rqst.as_ptr()) }.disown()
     }
 
     /// Notes that no call is left (`XPT_DATA` is cleared). The caller holds the lock of its queue
@@ -279,8 +305,6 @@ impl<'a, X> Arriving<'a, X> {
             let rqst = self.rqst.as_ptr();
             raw::svc_xprt_copy_addrs(rqst, (*rqst).rq_xprt);
             (*rqst).rq_xprt_ctxt = KBox::into_raw(context).cast();
-            // The duplicate reply cache distinguishes transports by it.
-            (*rqst).rq_prot = k::IPPROTO_MAX;
             // SUNRPC keeps the flags of the thread's last call, perhaps over another transport.
             k::set_bit(raw::RQ_SECURE as usize, &raw mut (*rqst).rq_flags);
             k::clear_bit(raw::RQ_LOCAL as usize, &raw mut (*rqst).rq_flags);

@@ -9,6 +9,7 @@ use kernel::bindings as k;
 use kernel::prelude::*;
 
 use super::super::xdr_buf::XdrBuf;
+use super::slots::ReplySlots;
 use crate::mem::PageRef;
 use crate::raw;
 
@@ -42,13 +43,27 @@ impl<X> Reply<'_, X> {
     #[inline]
     pub(super) unsafe fn new(rqst: *mut raw::svc_rqst) -> Option<Self> {
         // SAFETY: By the safety requirements.
-        let (rqst, call) = unsafe { (NonNull::new_unchecked(rqst), (*rqst).rq_xprt_ctxt) };
+        let (slots, rqst, call) = unsafe {
+            let slots = ReplySlots::behind_reply(rqst);
+            (slots, NonNull::new_unchecked(rqst), (*rqst).rq_xprt_ctxt)
+        };
+        if slots.first_is_shared() {
+            slots.disown();
+        }
         // INVARIANT: By the safety requirements.
         Some(Self {
             rqst,
             call: NonNull::new(call.cast())?,
             _lifetime: PhantomData,
         })
+    }
+
+    /// Leaves all pages behind the reply that are not the thread's own to SUNRPC, which frees them
+    /// with those of the reply and refills their slots. To be called when the service has truncated
+    /// the reply after it had put pages of the page cache there.
+    pub(crate) fn disown_behind(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { ReplySlots::behind_reply(self.rqst.as_ptr()) }.disown();
     }
 
     /// Returns what [`Arriving::call`](super::receive::Arriving::call) was given for the call.

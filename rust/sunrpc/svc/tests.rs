@@ -50,6 +50,8 @@ impl Thread {
         this.rqst.rq_pages = this.calls.as_mut_ptr();
         this.rqst.rq_respages = this.replies.as_mut_ptr();
         this.rqst.rq_next_page = this.rqst.rq_respages;
+        // SAFETY: The array has this many slots.
+        this.rqst.rq_page_end = unsafe { this.rqst.rq_respages.add(SLOTS) };
         Ok(this)
     }
 
@@ -65,6 +67,16 @@ impl Thread {
         self.rqst.rq_next_page = unsafe { self.rqst.rq_respages.add(count) };
         // SAFETY: The reply is empty; its context is a `u32`.
         unsafe { Reply::new(&raw mut *self.rqst) }
+    }
+
+    /// Adds a reference to the page in a slot of the reply, as the page cache has one to its pages.
+    fn share(&self, slot: usize) -> Result<PageRef> {
+        let page = NonNull::new(*self.replies.get(slot).ok_or(EINVAL)?).ok_or(EINVAL)?;
+        // SAFETY: The slot has a reference, so that the count is not zero. No other code accesses
+        // the page.
+        unsafe { (*page.as_ptr())._refcount.counter += 1 };
+        // SAFETY: The reference that was taken is the value's.
+        Ok(unsafe { PageRef::from_raw(page) })
     }
 
     /// Returns the number of slots of the reply that SUNRPC would free and refill.
@@ -155,6 +167,44 @@ mod suite {
         // SAFETY: The context is the box of this call.
         let context = unsafe { KBox::from_raw(thread.rqst.rq_xprt_ctxt.cast::<u32>()) };
         assert_eq!(*context, 9);
+        Ok(())
+    }
+
+    #[test]
+    fn thread_from_elsewhere_leaves_pages_that_are_not_its_own() -> Result {
+        let mut thread = Thread::new()?;
+        let shared = thread.share(2)?;
+        assert!(!thread.incoming().owns_reply_pages());
+        // SUNRPC frees the pages up to the shared one, and refills the slots.
+        assert_eq!(thread.refilled(), 3);
+        drop(shared);
+        assert!(thread.incoming().owns_reply_pages());
+        thread.rqst.rq_prot = k::IPPROTO_TCP;
+        assert!(thread.incoming().owns_reply_pages());
+        assert_eq!(thread.refilled(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn pages_behind_a_reply_are_disowned_if_shared() -> Result {
+        let (mut thread, mut call) = (Thread::new()?, 9);
+        assert!(thread.reply(1, &mut call).is_some());
+        assert_eq!(thread.refilled(), 1);
+        let shared = [thread.share(1)?, thread.share(2)?];
+        // A reply of one page is not kept then.
+        assert!(!thread.reply(1, &mut call).ok_or(EINVAL)?.keep());
+        assert_eq!(thread.refilled(), 3);
+        // Those of the reply itself go with it.
+        assert!(thread.reply(3, &mut call).is_some());
+        assert_eq!(thread.refilled(), 3);
+        drop(shared);
+        // Behind a page of its own only if the service has truncated the reply.
+        let shared = thread.share(3)?;
+        let mut reply = thread.reply(1, &mut call).ok_or(EINVAL)?;
+        assert_eq!(reply.page_count(), 1);
+        reply.disown_behind();
+        assert_eq!(reply.page_count(), SLOTS);
+        drop(shared);
         Ok(())
     }
 
