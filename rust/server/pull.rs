@@ -120,13 +120,15 @@ impl Fetcher<'_> {
     /// Gives the sink its pages and its RDMA Reads, and writes the bytes that are not read. May be
     /// called again after an error.
     ///
-    /// The pages belong to the device once the first RDMA Read was added, so they are written
-    /// before.
+    /// The pages have been those of other calls, of any connection. What this call does not fill of
+    /// them is cleared. They belong to the device once the first RDMA Read was added, so they are
+    /// written before.
     fn fill(&self, call: &call::Call<'_>, shape: Shape, sink: &mut Sink) -> Result {
         let (first, len) = shape.range();
         let pages = sink.pages().ok_or(EBUSY)?;
         let more = shape.pages().saturating_sub(pages.len());
         self.role.pages.get_many(more, pages, self.gfp())?;
+        clear_rest(pages, len);
         // CAST: `usize` has at least 32 bits.
         if len != call.pulled() as usize {
             write_others(pages, call, first, len)?;
@@ -175,6 +177,21 @@ impl Fetcher<'_> {
         let regions = spare.regions();
         let read = sink.read(at, len, from, limits.sges, regions.as_ref(), gfp);
         read.inspect_err(|error| unmapped(self.qp, from, len, *error))
+    }
+}
+
+/// Clears what a call of `len` bytes leaves of its last page.
+#[inline]
+fn clear_rest(pages: &mut [Page], len: usize) {
+    let (last, used) = (len / PAGE_SIZE, len % PAGE_SIZE);
+    if used == 0 {
+        return;
+    }
+    if let Some(rest) = pages
+        .get_mut(last)
+        .and_then(|page| page.bytes().get_mut(used..))
+    {
+        rest.fill(0);
     }
 }
 
