@@ -303,6 +303,8 @@ class Case:
         self.of_two = options.pop("of_two", False)
         #: Whether the case is about messages of RFC 5666, which a stock server does not serve.
         self.of_old = options.pop("of_old", False)
+        #: Whether the case is not played against a stock server.
+        self.ours_alone = options.pop("ours_alone", False)
         assert not options, options
 
     def allowed(self, server, what):

@@ -34,12 +34,39 @@ def cases() -> tuple[dict[str, Any], dict[str, Any]]:
 
     The cases of the second table break no rule.
     """
+    tables = _tables()
+    return tables.CASES, tables.LOADS
+
+
+def results() -> dict[str, Any]:
+    """Returns the cases of results that do not fit, by name."""
+    return _tables().RESULTS
+
+
+def _tables() -> Any:
+    """Returns the program in the guest as a module."""
     sys.path.insert(0, str(paths.GUEST))
     try:
         import misrequests  # noqa: PLC0415
     finally:
         sys.path.pop(0)
-    return misrequests.CASES, misrequests.LOADS
+    return misrequests
+
+
+def check(case: Any, outcomes: list[tuple[str, str]], server: str) -> None:
+    """Compares the outcomes of a case with those that its table allows a server.
+
+    # Errors
+    `AssertionError` when one differs, or there is none.
+    """
+    assert outcomes, "the requester did nothing"
+    wrong = []
+    for outcome, what in outcomes:
+        wanted = case.allowed(server, what)
+        print(f"{what}: {outcome}")
+        if outcome not in wanted:
+            wrong.append(f"{what}: {outcome}, not {' or '.join(wanted)}")
+    assert not wrong, "; ".join(wrong)
 
 
 def prepare(pair: Pair) -> None:

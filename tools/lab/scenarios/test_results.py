@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Results that do not fit, chunks where no data item lies, and bytes that belong to others.
+
+A reply that cannot be sent leaves the files of the server, the pages of nfsd's threads and the
+connection as they were. Each byte that the server stores or answers is one that it was sent, or
+that is the requester's to read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from lab import requester
+from lab.pair import Pair
+
+RESULTS = requester.results()
+SPLICE = "/sys/kernel/debug/nfsd/disable-splice-read"
+OPTIONS = "no_root_squash,insecure,async,no_subtree_check,fsid=1"
+
+
+def _play(pair: Pair, name: str) -> None:
+    """Plays a case to its end, and compares its outcomes with those of the table."""
+    outcomes = requester.Play(pair, name).finish(400)
+    requester.check(RESULTS[name], outcomes, "ours")
+
+
+@contextlib.contextmanager
+def _export(pair: Pair, *, threads: int, splice: bool, read_only: bool) -> Iterator[None]:
+    """Has nfsd serve with so many threads, with or without splice, perhaps for reading only."""
+
+    def apply(threads: int, splice: bool, mode: str) -> None:
+        pair.server.sh(f"echo {int(not splice)} > {SPLICE}")
+        pair.server.sh(f"exportfs -o {mode},{OPTIONS} '*:/export' && exportfs -f")
+        pair.server.sh(f"echo {threads} > /proc/fs/nfsd/threads")
+
+    apply(threads, splice, "ro" if read_only else "rw")
+    try:
+        yield
+    finally:
+        apply(pair.setup.threads, True, "rw")
+
+
+def _sums(pair: Pair) -> str:
+    """Returns the checksums of the server's files, as they are in its page cache."""
+    return pair.server.sh("cd /srv/export && find . -type f | sort | xargs sha256sum", timeout=200)
+
+
+@pytest.mark.server
+@pytest.mark.needs_our_server
+@pytest.mark.breaks_rules
+@pytest.mark.rxe_only
+@pytest.mark.parametrize(
+    ("threads", "splice", "read_only"),
+    [
+        (1, True, True),
+        pytest.param(8, True, False, marks=pytest.mark.full),
+        pytest.param(1, False, False, marks=pytest.mark.full),
+        pytest.param(8, False, True, marks=pytest.mark.full),
+    ],
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "110-small-write-chunks",
+        "111-small-session",
+        pytest.param("112-no-result", marks=pytest.mark.full),
+    ],
+)
+def test_files_stay(pair: Pair, name: str, *, threads: int, splice: bool, read_only: bool) -> None:
+    """Replies that cannot be sent, and those encoded after them, change no file of the server."""
+    requester.prepare(pair)
+    before = _sums(pair)
+    with _export(pair, threads=threads, splice=splice, read_only=read_only):
+        _play(pair, name)
+        assert _sums(pair) == before
+    pair.server.sh("echo 3 > /proc/sys/vm/drop_caches")
+    assert _sums(pair) == before
+
+
+@pytest.mark.server
+@pytest.mark.needs_our_server
+@pytest.mark.breaks_rules
+@pytest.mark.rxe_only
+@pytest.mark.parametrize("name", ["113-positions", "114-odd-lengths"])
+def test_positions(pair: Pair, name: str) -> None:
+    """A Read chunk anywhere in a call gets ERR_CHUNK, or the right answer."""
+    requester.prepare(pair)
+    _play(pair, name)
+
+
+@pytest.mark.server
+@pytest.mark.needs_our_server
+@pytest.mark.breaks_rules
+@pytest.mark.rxe_only
+def test_bytes_of_others(pair: Pair) -> None:
+    """Nothing that one connection has sent is in what another connection stores or is answered."""
+    requester.prepare(pair)
+    _play(pair, "115-bytes-of-others")
+    links = pair.server.sh("find /srv/export/hostile -type l -printf '%l\\n'")
+    assert "not yours" not in links
+    pair.server.sh("find /srv/export/hostile -type l -delete")
