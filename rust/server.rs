@@ -19,7 +19,7 @@
 //! | [`conf`], [`configured`] | the Connection Configuration Protocol, of RFC 5666 |
 //! | [`budget`] | how much memory such calls may use |
 //! | [`call`], [`calls`] | what is kept of a call until its reply, and the requester's credits |
-//! | [`reply`], [`writes`], [`refuse`] | sending a reply or an error |
+//! | [`reply`], [`writes`], [`refuse`], [`outgoing`] | sending a reply or an error |
 //! | [`flights`], [`spare`], [`ring`] | operations under way, and what they leave for the next |
 //! | [`log`], [`failure`], [`breach`] | what the administrator must know |
 //! | [`backward`], [`route`] | calls of the service to its client |
@@ -47,6 +47,7 @@ mod flights;
 mod intake;
 pub(crate) mod listener;
 mod log;
+mod outgoing;
 mod owner;
 mod padded;
 mod prepare;

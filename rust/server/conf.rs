@@ -6,7 +6,8 @@ use kernel::prelude::*;
 
 use super::config::{align, CONF};
 use super::endpoint::Endpoint;
-use super::flights::{lane, Outgoing};
+use super::flights::lane;
+use super::outgoing::Outgoing;
 use super::session;
 use crate::conn::traced;
 use crate::observe::trace;

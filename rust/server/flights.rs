@@ -17,6 +17,7 @@ use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
 use super::call::Call;
 use super::calls::Calls;
 use super::config::SQ_FULL;
+use super::outgoing::Outgoing;
 use super::ring::Ring;
 use crate::conn::traced;
 use crate::observe::trace;
@@ -45,45 +46,6 @@ const QUIET_PAGES: usize = 18;
 /// Returns the number of tags of a connection with so many slots.
 pub(super) const fn tags(operations: u32) -> u32 {
     operations + FIRST
-}
-
-/// A message to be sent, behind RDMA Writes if it has a source.
-pub(super) struct Outgoing {
-    pub(super) buf: SendBuf,
-    pub(super) len: usize,
-    pub(super) source: Option<Source>,
-    /// The RDMA Writes go to a reply chunk.
-    pub(super) long: bool,
-    /// The R_key to be invalidated.
-    pub(super) rkey: Option<u32>,
-}
-
-impl Outgoing {
-    /// Makes a message without RDMA Writes, which invalidates `rkey`.
-    #[inline]
-    pub(super) fn inline(buf: SendBuf, len: usize, rkey: Option<u32>) -> Self {
-        Self {
-            buf,
-            len,
-            source: None,
-            long: false,
-            rkey,
-        }
-    }
-
-    /// Traces that the message was posted.
-    #[inline]
-    fn trace_posted<C: Completions>(&self, qp: &Qp<C>, tag: Tag) {
-        let cid = traced::cid(qp, tag.get());
-        match &self.source {
-            None => {}
-            Some(source) if self.long => {
-                trace::server::post_reply_chunk(cid, source.work_requests());
-            }
-            Some(source) => trace::server::post_write_chunk(cid, source.work_requests()),
-        }
-        trace::server::post_send(cid, 1, self.rkey.unwrap_or(0));
-    }
 }
 
 /// An operation that owns pages and has been posted.

@@ -7,7 +7,7 @@ use kernel::prelude::*;
 use super::breach;
 use super::call::Call;
 use super::endpoint::Endpoint;
-use super::flights::Outgoing;
+use super::outgoing::Outgoing;
 use crate::conn::traced;
 use crate::observe::stats::RequesterBreach;
 use crate::observe::trace;

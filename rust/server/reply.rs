@@ -11,7 +11,7 @@ use kernel::prelude::*;
 
 use super::call::Call;
 use super::endpoint::Endpoint;
-use super::flights::Outgoing;
+use super::outgoing::Outgoing;
 use super::writes::{self, Writes};
 use super::{expose, refuse, session};
 use crate::conn::traced;
