@@ -54,6 +54,9 @@ fn prepare(fetcher: &Fetcher<'_>, message: &Incoming<'_>) -> Option<KBox<Call>> 
     let mut context = role.calls.begin_now(call, message.index())?;
     if fetcher.prepare(call, &mut context, permit).is_err() {
         role.calls.put(context);
+        // A thread may have found no regions because this call had some. The message, which is
+        // queued now, wakes a thread.
+        role.refill();
         return None;
     }
     trace::server::decode_call(traced::cid(fetcher.qp, message.index()), bytes, call);

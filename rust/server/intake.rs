@@ -142,7 +142,8 @@ fn refused(ep: &Endpoint, message: &Held, refusal: &Refusal) {
 }
 
 /// Keeps a message in its Receive, and with it all that come after it, until other calls of the
-/// connection give back memory regions. `returned` is how often some had been when none was left.
+/// connection give back memory regions. `returned` is how often calls had given some back before
+/// this one found too few.
 #[cold]
 fn await_regions(ep: &Endpoint, message: Held, returned: u32) {
     let role = ep.role();
@@ -233,7 +234,7 @@ fn fetch(
     let returned = role.spare.returned();
     if let Err(error) = fetcher.prepare(call, &mut context, permit) {
         role.calls.put(context);
-        if error == ENOBUFS && role.spare.uses_regions() {
+        if error == ENOBUFS && role.spare.may_have_regions() {
             return Err(returned);
         }
         ep.shared().force_close();

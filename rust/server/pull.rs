@@ -250,7 +250,9 @@ pub(super) fn receive<'a>(
     trace::server::read_finished(traced::cid(receiver.ep.qp(), pull.tag));
     let placed = pull.exchange(&call.inline, &mut arriving);
     let payload = pull.payload();
-    if put_back(receiver.ep.role(), pull.sink) {
+    let role = receiver.ep.role();
+    put_back(role, pull.sink);
+    if role.spare.note_returned() {
         regions_returned(receiver.ep);
     }
     match placed {
@@ -260,20 +262,16 @@ pub(super) fn receive<'a>(
 }
 
 /// Gives the sink back to the connection, and its pages to the pool, except one for the next call.
-/// Returns whether memory regions may have come back with it.
 #[inline(always)]
-fn put_back(role: &Responder, mut sink: Sink) -> bool {
-    let Some(pages) = sink.pages() else {
-        return false;
-    };
-    role.pages.put_behind(spare::KEPT_PAGES, pages);
-    role.spare.put_sink(sink)
+fn put_back(role: &Responder, mut sink: Sink) {
+    if let Some(pages) = sink.pages() {
+        role.pages.put_behind(spare::KEPT_PAGES, pages);
+        role.spare.put_sink(sink);
+    }
 }
 
 /// Lets messages be received again, if the oldest one may wait for regions that have come back.
 #[cold]
 fn regions_returned(ep: &Endpoint) {
-    if ep.role().is_starved() {
-        ep.pages_freed();
-    }
+    ep.pages_freed();
 }

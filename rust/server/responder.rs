@@ -171,9 +171,14 @@ impl Responder {
         self.starved.read_once()
     }
 
-    /// Lets messages be received again. Returns whether there are any.
+    /// Lets messages be received again, if one waits for pages or memory regions. Returns whether
+    /// one does. The lock orders this with [`Self::starve`]: a caller that comes too early has
+    /// given back before what the thread looks for after it.
     pub(super) fn refill(&self) -> bool {
         let mut arrivals = self.arrivals.lock();
+        if !arrivals.starved {
+            return false;
+        }
         arrivals.starved = false;
         self.starved.store(false, Relaxed);
         !arrivals.messages.is_empty()

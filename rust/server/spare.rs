@@ -6,7 +6,7 @@
 use kernel::alloc::Flags;
 use kernel::error::code::ENOBUFS;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Full, Relaxed};
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use crate::rdma::mr::MrPool;
@@ -35,7 +35,8 @@ pub(super) struct Spare {
     regions: SpinLock<Option<Arc<MrPool>>>,
     /// The most regions.
     most_regions: u32,
-    /// How often a list of a call was taken back, and with it its regions.
+    /// How often a call has given back its regions. Those of a call that could not be prepared do
+    /// not count, or such a call would wait for itself.
     returned: Atomic<u32>,
 }
 
@@ -116,10 +117,31 @@ impl Spare {
         })
     }
 
-    /// Returns a number that changes when regions are taken back.
+    /// Returns whether a call that has found too few regions may find enough later: calls use some,
+    /// or there are as many as any call needs, and another call that was being prepared had some.
+    #[cold]
+    pub(super) fn may_have_regions(&self) -> bool {
+        let enough = self.regions().is_some_and(|pool| {
+            let census = pool.census();
+            census.total - census.unusable >= self.most_regions
+        });
+        enough || self.uses_regions()
+    }
+
+    /// Returns a number that changes when a call gives back its regions.
     #[inline]
     pub(super) fn returned(&self) -> u32 {
         self.returned.load(Relaxed)
+    }
+
+    /// Notes that a call has given back its list, and with it its regions. Returns whether it may
+    /// have had some.
+    #[inline]
+    pub(super) fn note_returned(&self) -> bool {
+        if self.needs_regions {
+            self.returned.add(1, Relaxed);
+        }
+        self.needs_regions
     }
 
     /// Takes a list back, after freeing its pages. Does not sleep.
@@ -130,15 +152,10 @@ impl Spare {
         }
     }
 
-    /// Takes back a list that is not in flight, with at most [`KEPT_PAGES`] pages. Returns whether
-    /// memory regions may have come back with it. Does not sleep.
+    /// Takes back a list that is not in flight, with at most [`KEPT_PAGES`] pages. Does not sleep.
     #[inline]
-    pub(super) fn put_sink(&self, sink: Sink) -> bool {
-        if self.needs_regions {
-            self.returned.fetch_add(1, Full);
-        }
+    pub(super) fn put_sink(&self, sink: Sink) {
         keep(&self.sinks, sink);
-        self.needs_regions
     }
 
     /// Drops all lists, and the regions. May sleep.

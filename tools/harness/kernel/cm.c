@@ -235,7 +235,7 @@ static void report_request(struct identifier *self)
 	struct rdma_conn_param *parameters = &event->event.param.conn;
 
 	parameters->responder_resources = 16;
-	parameters->initiator_depth = 16;
+	parameters->initiator_depth = h_answer.reads ?: 16;
 	parameters->private_data = event->data;
 	parameters->private_data_len = private_data(event->data);
 }

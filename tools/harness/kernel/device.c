@@ -10,6 +10,7 @@ struct ib_client *h_client;
 struct h_faults h_faults;
 unsigned int h_object_count;
 static bool present;
+bool h_iwarp;
 /* Ports are numbered from 1. */
 static struct ib_port_data ports[2];
 static struct ib_client *clients[2];
@@ -24,7 +25,8 @@ void h_device_init(void)
 	device->dma_device = &h_dma_device;
 	device->num_comp_vectors = 1;
 	device->phys_port_cnt = 1;
-	ports[1].immutable.core_cap_flags = RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+	ports[1].immutable.core_cap_flags =
+		h_iwarp ? RDMA_CORE_PORT_IWARP : RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
 	device->port_data = ports;
 	device->ops.post_send = h_post_send;
 	device->ops.post_recv = h_post_recv;

@@ -30,6 +30,7 @@
  *   flood.c		a scenario of Sends that complete late
  *   unaccepted.c	scenarios of a device that is removed before a connection is accepted
  *   late.c		scenarios of RDMA Reads that complete after later work requests
+ *   regions.c		scenarios of RDMA Reads over iWARP, which need memory regions
  *   explore.c		runs events in all orders
  *   schedule.c		the events, and the checks after each event
  *   wire.h		reads and writes the words of a message
@@ -122,6 +123,8 @@ struct h_faults {
 };
 
 extern struct h_faults h_faults;
+/* The device speaks iWARP. To be set before it is added. */
+extern bool h_iwarp;
 
 /* --- region.c --- */
 struct h_mr {
@@ -144,6 +147,8 @@ struct h_mr {
 extern bool h_slow_mapping;
 /* The address that the device gives to each region; 0: that of its memory. */
 extern u64 h_iova;
+/* The most regions that the device has; 0: there is no limit. */
+extern unsigned int h_most_regions;
 /* Returns the number of threads that sleep so; lets one of them go on. */
 unsigned int h_map_waits(void);
 void h_map_go(void);
@@ -176,6 +181,7 @@ struct h_wr {
 	u32 len;
 	u64 remote;
 	u32 key;
+	u32 invalidated;	/* the key that an RDMA Read invalidates */
 	int access;
 	struct h_mr *mr;
 	u32 byte_len;
@@ -239,6 +245,7 @@ struct h_answer {
 	u32 send, receive;	/* its inline thresholds; 0: no private data */
 	bool remote_invalidation;
 	bool two;		/* it supports version two */
+	u8 reads;		/* the RDMA Reads that it serves at a time; 0: 16 */
 };
 
 extern struct h_answer h_answer;
@@ -384,6 +391,8 @@ void h_serve_begin(void);	/* loads the module, starts a service, connects to it 
 /* Sends a call, and delivers all completions until it is answered. */
 void h_serve(enum h_kind_number kind);
 void h_serve_end(void);		/* undoes h_serve_begin(), and checks that nothing is left */
+/* The number of times that a thread may look for messages; 0: there is no limit. */
+extern unsigned int h_most_looks;
 
 /* --- transport.c --- */
 extern struct rpc_xprt *h_xprt;
@@ -448,6 +457,10 @@ void h_grant_before_use(void);
 /* --- late.c --- */
 void h_reads_late(void);
 void h_reads_late_and_lost(void);
+
+/* --- regions.c --- */
+void h_regions(void);
+void h_regions_awaited(void);
 
 /* --- flood.c --- */
 void h_flood(void);

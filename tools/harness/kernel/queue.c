@@ -140,11 +140,21 @@ static void check_posting(const struct h_qp *qp, unsigned int outstanding, unsig
 		h_violation("%u work requests are on a queue of %u", outstanding, room);
 }
 
+static bool is_read(enum ib_wr_opcode opcode)
+{
+	return opcode == IB_WR_RDMA_READ || opcode == IB_WR_RDMA_READ_WITH_INV;
+}
+
+static bool has_remote(enum ib_wr_opcode opcode)
+{
+	return is_read(opcode) || opcode == IB_WR_RDMA_WRITE;
+}
+
 static void note(struct h_wr *mine, const struct ib_send_wr *wr)
 {
 	mine->opcode = wr->opcode;
 	mine->signalled = wr->send_flags & IB_SEND_SIGNALED;
-	if (wr->opcode == IB_WR_RDMA_READ || wr->opcode == IB_WR_RDMA_WRITE) {
+	if (has_remote(wr->opcode)) {
 		mine->remote = rdma_wr(wr)->remote_addr;
 		mine->key = rdma_wr(wr)->rkey;
 	}
@@ -168,6 +178,9 @@ static void note(struct h_wr *mine, const struct ib_send_wr *wr)
 	case IB_WR_RDMA_WRITE:
 		mine->wc_opcode = IB_WC_RDMA_WRITE;
 		break;
+	case IB_WR_RDMA_READ_WITH_INV:
+		mine->invalidated = wr->ex.invalidate_rkey;
+		fallthrough;
 	case IB_WR_RDMA_READ:
 		mine->wc_opcode = IB_WC_RDMA_READ;
 		break;
@@ -188,11 +201,9 @@ static bool has_sges(const struct ib_send_wr *wr)
 	switch (wr->opcode) {
 	case IB_WR_SEND:
 	case IB_WR_SEND_WITH_INV:
-	case IB_WR_RDMA_READ:
-	case IB_WR_RDMA_WRITE:
 		return true;
 	default:
-		return false;
+		return has_remote(wr->opcode);
 	}
 }
 
@@ -291,6 +302,21 @@ static void move(struct gathered *move, enum dma_data_direction way)
 	}
 }
 
+/* Executes an RDMA Read of a responder into the memory of a region, which it then invalidates. */
+static void read_to_region(struct h_qp *qp, struct gathered *read)
+{
+	static u8 bytes[2 << 20];
+	struct ib_sge *sge = read->sge;
+
+	h_expect(read->num_sge == 1 && sge->length <= sizeof(bytes),
+		 "an RDMA Read into a region has %d SGEs", read->num_sge);
+	h_requester_access(read->wr.key, read->wr.remote, bytes, sge->length, false);
+	h_peer_access(qp, sge->lkey, sge->addr, bytes, sge->length, true);
+	if (!h_mr_invalidate(qp, read->wr.invalidated))
+		h_violation("an RDMA Read invalidates R_key %#x, which no region has",
+			    read->wr.invalidated);
+}
+
 /* A client writes nothing to its peer's memory: its RDMA Writes have no bytes. */
 static void write(struct h_qp *qp, struct h_wr *wr)
 {
@@ -319,6 +345,8 @@ static void execute(struct h_qp *qp, struct h_wr *wr)
 		return write(qp, wr);
 	case IB_WR_RDMA_READ:
 		return move(container_of(wr, struct gathered, wr), DMA_FROM_DEVICE);
+	case IB_WR_RDMA_READ_WITH_INV:
+		return read_to_region(qp, container_of(wr, struct gathered, wr));
 	default:
 		return;
 	}
@@ -327,7 +355,7 @@ static void execute(struct h_qp *qp, struct h_wr *wr)
 /* Whether a work request is an RDMA Read whose response has not arrived. */
 static bool is_late(const struct h_qp *qp, const struct h_wr *wr)
 {
-	return qp->late && !qp->broken && wr->opcode == IB_WR_RDMA_READ;
+	return qp->late && !qp->broken && is_read(wr->opcode);
 }
 
 void h_qp_execute(struct h_qp *qp)

@@ -10,13 +10,17 @@ static DECLARE_WAIT_QUEUE_HEAD(mapping);
 static unsigned int mapping_threads, released_threads;
 bool h_slow_mapping;
 u64 h_iova;
+unsigned int h_most_regions;
 static unsigned int count;
 static u32 last_id;
 
 struct ib_mr *ib_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 depth)
 {
-	struct h_mr *mr = u_alloc(sizeof(*mr), __builtin_return_address(0));
+	struct h_mr *mr;
 
+	if (h_most_regions && count >= h_most_regions)
+		return ERR_PTR(-ENOMEM);
+	mr = u_alloc(sizeof(*mr), __builtin_return_address(0));
 	h_expect(type == IB_MR_TYPE_MEM_REG || type == IB_MR_TYPE_SG_GAPS,
 		 "a region has type %d", type);
 	memset(mr, 0, sizeof(*mr));

@@ -217,6 +217,8 @@ const struct h_scenario h_scenarios[] = {
 	{ "grant_before_use", h_grant_before_use },
 	{ "reads_late", h_reads_late },
 	{ "reads_late_and_lost", h_reads_late_and_lost },
+	{ "regions", h_regions },
+	{ "regions_awaited", h_regions_awaited },
 	{ "quiet_replies", h_quiet_replies },
 	{ "quiet_requester", h_quiet_requester },
 	{ "quiet_and_busy", h_quiet_and_busy },

@@ -117,13 +117,24 @@ static struct svc_program program = {
 	.pg_init_request = svc_generic_init_request,
 };
 
+unsigned int h_most_looks;
+
+/* Counts how often a thread receives, and ends the program if that is too often. */
+static void count_look(void)
+{
+	if (h_most_looks && !--h_most_looks)
+		u_fail("threads of the service look for messages again and again");
+}
+
 static int run(void *data)
 {
 	struct svc_rqst *rqst = data;
 
 	svc_thread_init_status(rqst, 0);
-	while (!svc_thread_should_stop(rqst))
+	while (!svc_thread_should_stop(rqst)) {
 		svc_recv(rqst, 0);
+		count_look();
+	}
 	svc_exit_thread(rqst);
 	return 0;
 }
