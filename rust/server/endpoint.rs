@@ -135,7 +135,7 @@ impl Watched for Endpoint {
     fn look(&self) {
         session::look(self, MAX_REQ_SIZE.get());
         // Completions of other Sends have told of the last replies, and freed nothing.
-        release::sent(self.shared(), self.qp());
+        release::sent_quietly(self.shared(), self.qp());
         release::resume_parked(self.shared(), self.qp());
         if let Some(xid) = self.role().exposures.overdue() {
             return breach::close(self.shared(), xid, RequesterBreach::NoDone);

@@ -352,18 +352,21 @@ impl Flights {
     }
 
     /// Removes and returns the oldest reply, and its tag, if it is known to have been sent.
+    /// Completion worker.
     #[inline(always)]
     pub(super) fn sent(&self) -> Option<(Tag, Source)> {
+        self.state.lock().take_sent()
+    }
+
+    /// Removes and returns the oldest reply as [`Self::sent`] does, for other contexts. The Sends
+    /// of all replies are unsignalled then: the completion of a signalled one may be on its way,
+    /// and would find in its slot what was posted since.
+    #[cold]
+    pub(super) fn sent_quietly(&self) -> Option<(Tag, Source)> {
         let mut state = self.state.lock();
-        let slot = *state.replies.front()?;
         // CAST: `usize` has at least 32 bits.
-        let place = state.slots.get_mut(slot as usize)?;
-        let Some(Flight::Reply(source)) = place.take_if(|flight| flight.is_sent()) else {
-            return None;
-        };
-        state.replies.pop();
-        state.give_back(slot);
-        Some((Tag::new(slot + FIRST), source))
+        let quiet = state.replies.len() <= state.quiet as usize;
+        quiet.then(|| state.take_sent())?
     }
 
     /// Returns what the work requests of a tag do.
@@ -419,6 +422,20 @@ impl Flights {
 }
 
 impl State {
+    /// Removes and returns the oldest reply, and its tag, if it is known to have been sent.
+    #[inline(always)]
+    fn take_sent(&mut self) -> Option<(Tag, Source)> {
+        let slot = *self.replies.front()?;
+        // CAST: `usize` has at least 32 bits.
+        let place = self.slots.get_mut(slot as usize)?;
+        let Some(Flight::Reply(source)) = place.take_if(|flight| flight.is_sent()) else {
+            return None;
+        };
+        self.replies.pop();
+        self.give_back(slot);
+        Some((Tag::new(slot + FIRST), source))
+    }
+
     /// Posts an operation that was parked.
     #[cold]
     fn post<C: Completions>(&mut self, qp: &Qp<C>, operation: Parked) -> Result<(), Refused> {

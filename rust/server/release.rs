@@ -6,17 +6,33 @@
 use super::responder::{Conn, QueuePair};
 use crate::conn::traced;
 use crate::observe::trace;
+use crate::rdma::qp::Tag;
+use crate::rdma::scatter::Source;
 
-/// Frees the pages of all replies that are known to have been sent.
+/// Frees the pages of all replies that are known to have been sent. Completion worker.
 #[inline(always)]
 pub(super) fn sent(conn: &Conn, qp: &QueuePair) {
-    let role = conn.role();
-    while let Some((tag, source)) = role.flights.sent() {
-        let cid = traced::cid(qp, tag.get());
-        trace::server::wc_send(cid);
-        trace::server::cc_release(cid, source.work_requests());
-        role.spare.put_source(source);
+    while let Some((tag, source)) = conn.role().flights.sent() {
+        free(conn, qp, tag, source);
     }
+}
+
+/// Frees the pages of all replies that are known to have been sent, if no completion will tell of
+/// them.
+#[cold]
+pub(super) fn sent_quietly(conn: &Conn, qp: &QueuePair) {
+    while let Some((tag, source)) = conn.role().flights.sent_quietly() {
+        free(conn, qp, tag, source);
+    }
+}
+
+/// Frees the pages of a reply.
+#[inline(always)]
+fn free(conn: &Conn, qp: &QueuePair, tag: Tag, source: Source) {
+    let cid = traced::cid(qp, tag.get());
+    trace::server::wc_send(cid);
+    trace::server::cc_release(cid, source.work_requests());
+    conn.role().spare.put_source(source);
 }
 
 /// Posts what is parked, if there is anything: it may wait for a slot.

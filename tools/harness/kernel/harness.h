@@ -70,6 +70,12 @@ void h_work_init(void);
 
 /* --- lock.c --- */
 bool h_holds_mutex(void);	/* whether this thread holds one */
+/*
+ * Has a function called once, when n spinlocks were taken from now on and before the next one is:
+ * as if another processor was faster. NULL: no function is called. Whether the call is to come.
+ */
+void h_before_lock(unsigned int n, void (*function)(void));
+bool h_lock_awaited(void);
 
 /* --- misc.c --- */
 int h_module_references(void);
@@ -475,6 +481,7 @@ void h_quiet_requester(void);
 void h_quiet_and_busy(void);
 void h_quiet_and_long(void);
 void h_quiet_and_many(void);
+void h_quiet_and_reused(void);
 
 /* --- scenario.c, faults.c, growth.c, explore.c, bench.c --- */
 struct h_scenario {

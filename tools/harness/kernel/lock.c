@@ -8,8 +8,34 @@
 /* The number of spinlocks that are held. */
 static unsigned int spinlocks;
 
+/* What happens before a spinlock is taken, and how many are taken before that. */
+static void (*before)(void);
+static unsigned int earlier;
+
+void h_before_lock(unsigned int n, void (*function)(void))
+{
+	before = function;
+	earlier = n;
+}
+
+bool h_lock_awaited(void)
+{
+	return before;
+}
+
+static void happen(void)
+{
+	void (*function)(void) = before;
+
+	if (!function || earlier--)
+		return;
+	before = NULL;
+	function();
+}
+
 static void take(raw_spinlock_t *lock, const void *caller)
 {
+	happen();
 	if (lock->raw_lock.locked)
 		u_fail("violation: a spinlock is taken twice, at <%p>", caller);
 	if (h_xprt && lock == &h_xprt->queue_lock.rlock && spinlocks)

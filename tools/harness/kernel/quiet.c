@@ -118,3 +118,52 @@ void h_quiet_and_many(void)
 	h_expect(h_answered(xid), "the last READ is not answered");
 	h_serve_end();
 }
+
+/*
+ * The watch looks, and then a call begins to be fetched. There is no memory for that when its
+ * message arrives, so a thread of the service does it.
+ */
+static u32 fetched;
+
+static void look_and_fetch(void)
+{
+	h_pass(LOOK);
+	fetched = h_ask(H_WRITE_4K);
+	h_refused_size = 1;
+	h_complete_receive(h_qp);
+	h_refused_size = 0;
+	h_settle();
+}
+
+/* Does so when the handler of a signalled Send has taken n locks. Returns whether it takes more. */
+static bool reuse(unsigned int n)
+{
+	const struct h_qp *connection;
+	bool more;
+
+	h_serve_begin();
+	connection = h_qp;
+	serve(H_READ_4K, 11);
+	h_ask(H_READ_4K);
+	h_complete_receive(h_qp);
+	h_settle();
+	h_before_lock(n, look_and_fetch);
+	h_expect(h_complete_send(h_qp), "the twelfth Send is not signalled");
+	more = !h_lock_awaited();
+	h_before_lock(0, NULL);
+	h_live(0);
+	h_expect(h_qp == connection && (!more || h_answered(fetched)),
+		 "the connection is lost when %u locks were taken", n);
+	h_serve_end();
+	return more;
+}
+
+/* A completion concerns the reply of its Send, and not the call that uses the same slot next. */
+void h_quiet_and_reused(void)
+{
+	unsigned int n = 0;
+
+	while (reuse(n))
+		n++;
+	h_expect(n > 2, "the handler of a Send takes %u locks", n);
+}

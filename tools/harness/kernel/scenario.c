@@ -224,6 +224,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "quiet_and_busy", h_quiet_and_busy },
 	{ "quiet_and_long", h_quiet_and_long },
 	{ "quiet_and_many", h_quiet_and_many },
+	{ "quiet_and_reused", h_quiet_and_reused },
 	{ "flood", h_flood },
 	{ "removed_without_threads", h_removed_without_threads },
 	{ "removed_and_accepted", h_removed_and_accepted },
