@@ -10,6 +10,7 @@ use kernel::prelude::*;
 
 use super::call::Call;
 use super::pull::{self, Fetcher};
+use super::release;
 use super::responder::{Conn, Incoming, QueuePair};
 use crate::conn::traced;
 use crate::observe::trace;
@@ -32,9 +33,7 @@ pub(super) fn fetch(conn: &Conn, qp: &QueuePair, message: &Incoming<'_>) -> bool
     let Some(call) = prepare(&fetcher, message) else {
         return false;
     };
-    if fetcher.start(call).is_err() {
-        conn.force_close();
-    }
+    release::posted(conn, fetcher.start(call));
     true
 }
 

@@ -106,22 +106,17 @@ impl Endpoint {
     /// not sleep.
     #[inline(always)]
     pub(super) fn send(&self, out: Outgoing) {
-        if self.role().flights.send(self.qp(), out).is_err() {
-            self.shared().force_close();
-        }
+        release::posted(self.shared(), self.role().flights.send(self.qp(), out));
     }
 
     /// Posts a message without RDMA Writes, which invalidates `rkey`, as [`Self::send`] does.
     #[inline(always)]
     pub(super) fn send_inline(&self, buf: SendBuf, len: usize, rkey: Option<u32>) {
-        if self
-            .role()
-            .flights
-            .send_inline(self.qp(), buf, len, rkey)
-            .is_err()
-        {
-            self.shared().force_close();
-        }
+        let flights = &self.role().flights;
+        release::posted(
+            self.shared(),
+            flights.send_inline(self.qp(), buf, len, rkey),
+        );
     }
 
     /// Has a worker close the connection and drop `this`.

@@ -182,22 +182,26 @@ impl Flights {
         state.sent.pop()
     }
 
-    /// Posts a message, or parks it.
+    /// Posts a message, or parks it. Returns whether operations were posted that had been parked.
     ///
     /// # Errors
     ///
     /// [`Broken`]: the message was dropped.
     #[inline(always)]
-    pub(super) fn send<C: Completions>(&self, qp: &Qp<C>, out: Outgoing) -> Result<(), Broken> {
+    pub(super) fn send<C: Completions>(&self, qp: &Qp<C>, out: Outgoing) -> Result<bool, Broken> {
         let mut state = self.state.lock();
         let posted = match state.parked.is_empty() {
             true => state.post_reply(qp, out),
             false => Err(Refused::Full(Parked::Reply(out))),
         };
-        posted.or_else(|refused| self.not_posted(qp, state, refused))
+        match posted {
+            Ok(()) => Ok(false),
+            Err(refused) => self.not_posted(qp, state, refused),
+        }
     }
 
-    /// Posts a message without RDMA Writes, which invalidates `rkey`, or parks it.
+    /// Posts a message without RDMA Writes, which invalidates `rkey`, or parks it, as
+    /// [`Self::send`] does.
     ///
     /// # Errors
     ///
@@ -209,7 +213,7 @@ impl Flights {
         buf: SendBuf,
         len: usize,
         rkey: Option<u32>,
-    ) -> Result<(), Broken> {
+    ) -> Result<bool, Broken> {
         let mut state = self.state.lock();
         let posted = match state.parked.is_empty() {
             true => state.post_inline(qp, buf, len, rkey),
@@ -218,7 +222,10 @@ impl Flights {
                 Err(Refused::Full(Parked::Reply(out)))
             }
         };
-        posted.or_else(|refused| self.not_posted(qp, state, refused))
+        match posted {
+            Ok(()) => Ok(false),
+            Err(refused) => self.not_posted(qp, state, refused),
+        }
     }
 
     /// Posts a message without RDMA Writes, behind the registration of the regions that it exposes.
@@ -240,29 +247,38 @@ impl Flights {
         Ok(position)
     }
 
-    /// Posts the RDMA Reads of a call, or parks them.
+    /// Posts the RDMA Reads of a call, or parks them. Returns whether operations were posted that
+    /// had been parked.
     ///
     /// # Errors
     ///
     /// [`Broken`]: the call was dropped.
     #[inline(always)]
-    pub(super) fn pull<C: Completions>(&self, qp: &Qp<C>, call: KBox<Call>) -> Result<(), Broken> {
+    pub(super) fn pull<C: Completions>(
+        &self,
+        qp: &Qp<C>,
+        call: KBox<Call>,
+    ) -> Result<bool, Broken> {
         let mut state = self.state.lock();
         let posted = match state.parked.is_empty() {
             true => state.post_pull(qp, call),
             false => Err(Refused::Full(Parked::Pull(call))),
         };
-        posted.or_else(|refused| self.not_posted(qp, state, refused))
+        match posted {
+            Ok(()) => Ok(false),
+            Err(refused) => self.not_posted(qp, state, refused),
+        }
     }
 
-    /// Parks or drops an operation that was not posted.
+    /// Parks or drops an operation that was not posted. Returns whether any was posted that had
+    /// been parked.
     #[cold]
     fn not_posted<C: Completions>(
         &self,
         qp: &Qp<C>,
         mut state: SpinLockGuard<'_, State>,
         refused: Refused,
-    ) -> Result<(), Broken> {
+    ) -> Result<bool, Broken> {
         let dropped = match refused {
             Refused::Full(operation) => self.park(qp, &mut state, operation),
             Refused::Broken(operation) => Some(operation),
@@ -270,7 +286,7 @@ impl Flights {
         drop(state);
         match dropped {
             // The device may have made room between the two steps.
-            None => self.resume(qp).map(drop),
+            None => self.resume(qp),
             // The operation is dropped after the lock was released.
             Some(_) => Err(Broken),
         }

@@ -18,7 +18,7 @@ use super::padded::Failed;
 use super::pull::Fetcher;
 use super::receiver::Receiver;
 use super::responder::Arrival;
-use super::{conf, done, log, padded, pull, refuse};
+use super::{conf, done, log, padded, pull, refuse, release};
 use crate::conn::traced;
 use crate::observe::requester;
 use crate::observe::stats::RequesterBreach;
@@ -238,8 +238,8 @@ fn fetch(
             return Err(returned);
         }
         ep.shared().force_close();
-    } else if fetcher.start(context).is_err() {
-        ep.shared().force_close();
+    } else {
+        release::posted(ep.shared(), fetcher.start(context));
     }
     Ok(())
 }

@@ -105,13 +105,14 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    /// Posts the RDMA Reads of a call that was prepared, or parks them. Does not sleep.
+    /// Posts the RDMA Reads of a call that was prepared, or parks them. Returns whether operations
+    /// were posted that had been parked. Does not sleep.
     ///
     /// # Errors
     ///
     /// [`Broken`]: the call was dropped, and the connection is to be closed.
     #[inline(always)]
-    pub(super) fn start(&self, call: KBox<Call>) -> Result<(), Broken> {
+    pub(super) fn start(&self, call: KBox<Call>) -> Result<bool, Broken> {
         let reads = call.pull.as_ref().map_or(0, |pull| pull.reads);
         READS.add(lane(self.qp), reads.into());
         self.role.flights.pull(self.qp, call)

@@ -3,6 +3,7 @@
 //! Frees what the device has finished with, and posts what waits for it. Process context; nothing
 //! here sleeps.
 
+use super::flights::Broken;
 use super::responder::{Conn, QueuePair};
 use crate::conn::traced;
 use crate::observe::trace;
@@ -46,9 +47,16 @@ pub(super) fn resume_parked(conn: &Conn, qp: &QueuePair) {
 /// Posts what is parked, as far as there is room.
 #[cold]
 pub(super) fn resume(conn: &Conn, qp: &QueuePair) {
-    match conn.role().flights.resume(qp) {
-        Ok(true) => conn.owner().room_regained(),
+    posted(conn, conn.role().flights.resume(qp));
+}
+
+/// Announces that the connection takes replies again, if operations were posted that had been
+/// parked; or closes the connection.
+#[inline(always)]
+pub(super) fn posted(conn: &Conn, result: Result<bool, Broken>) {
+    match result {
         Ok(false) => {}
-        Err(_) => conn.force_close(),
+        Ok(true) => conn.owner().room_regained(),
+        Err(Broken) => conn.force_close(),
     }
 }
