@@ -19,7 +19,7 @@ use super::class::Class;
 use super::receive::Incoming;
 use super::reply::Reply;
 use super::transport::{AcceptArgs, Connection, ListenArgs, Listener};
-use super::xprt::{Connected, Implementation, Listening, New, Origin, SvcXprt, Xprt};
+use super::xprt::{finds_room, Connected, Implementation, Listening, New, Origin, SvcXprt, Xprt};
 use crate::mem::SockAddr;
 use crate::raw;
 
@@ -209,7 +209,8 @@ unsafe extern "C" fn always(_xprt: *mut raw::svc_xprt) -> c_int {
 /// SUNRPC calls this with a complete connection of `C`.
 unsafe extern "C" fn has_wspace<C: Connection>(xprt: *mut raw::svc_xprt) -> c_int {
     // SAFETY: SUNRPC passes a complete connection.
-    c_int::from(unsafe { connection::<C>(xprt) }.1.has_room())
+    let connection = unsafe { connection::<C>(xprt) }.1;
+    c_int::from(finds_room(|| connection.has_room()))
 }
 
 /// Returns a connection with its transport.

@@ -2,6 +2,7 @@
 
 //! KUnit suite: an `svc_rqst` without a service, and what becomes of its pages and context.
 
+use core::cell::Cell;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
@@ -11,6 +12,7 @@ use kernel::prelude::*;
 use super::args::{Layout, Payload};
 use super::receive::Incoming;
 use super::reply::Reply;
+use super::xprt::finds_room;
 use crate::mem::{Page, PageRef};
 use crate::raw;
 
@@ -267,6 +269,18 @@ mod suite {
         assert_eq!(*reply.call(), 9);
         assert_eq!((pages.len(), empty(&thread.replies)), (0, 0));
         Ok(())
+    }
+
+    #[test]
+    fn room_is_looked_for_again_behind_a_barrier() {
+        let looks = Cell::new(0);
+        let found_at = |look| {
+            looks.set(0);
+            finds_room(|| looks.replace(looks.get() + 1) == look)
+        };
+        assert_eq!((found_at(0), looks.get()), (true, 1));
+        assert_eq!((found_at(1), looks.get()), (true, 2));
+        assert_eq!((found_at(2), looks.get()), (false, 2));
     }
 
     #[test]

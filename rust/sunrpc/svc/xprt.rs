@@ -276,11 +276,23 @@ impl SvcXprt<Connected> {
     /// again. Does not sleep; process or softirq context.
     #[inline]
     pub(crate) fn room_regained(&self) {
-        // ORDERING: pairs with the barrier before `XPT_BUSY` is cleared. The caller has stored what
-        // `has_room` reads; either a thread that finds no room sees that, or this sees that it has
-        // left.
+        // ORDERING: pairs with the barrier in `finds_room`. The caller has stored what `has_room`
+        // reads; either a context that finds no room sees that, or this sees the flags that it has
+        // changed.
         smp_mb(Full);
         self.enqueue();
+    }
+}
+
+/// Returns whether a connection has room, where SUNRPC asks after it has set `XPT_DATA` or cleared
+/// `XPT_BUSY`. No barrier of SUNRPC orders that before the look.
+#[inline]
+pub(super) fn finds_room(has_room: impl Fn() -> bool) -> bool {
+    // ORDERING: pairs with the barrier in `room_regained`. Either the second look finds the room,
+    // or that context finds the flags changed, and enqueues the transport.
+    has_room() || {
+        smp_mb(Full);
+        has_room()
     }
 }
 
