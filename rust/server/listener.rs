@@ -91,7 +91,15 @@ impl Listener for Port {
     }
 
     fn next(&self) -> Option<Prepared> {
-        self.gate.ready.lock().queue.pop()
+        let mut ready = self.gate.ready.lock();
+        let was_full = ready.queue.is_full();
+        let next = ready.queue.pop();
+        drop(ready);
+        if was_full && next.is_some() {
+            // The worker has left requests in the backlog.
+            self.gate.request_work();
+        }
+        next
     }
 
     fn detach(&self, _xprt: &SvcXprt<Listening>) {
@@ -152,8 +160,8 @@ impl Gate {
         drop(dropped);
     }
 
-    /// Queues a connection for a thread of the service. Returns it if the gate is closed, or too
-    /// many wait.
+    /// Queues a connection for a thread of the service. Returns it if the gate is closed. The
+    /// caller has found room, and nobody else queues connections.
     fn push(&self, prepared: Prepared) -> Result<(), Prepared> {
         let mut ready = self.ready.lock();
         ready.queue.push(prepared)?;
@@ -168,8 +176,12 @@ impl Gate {
         self.ready.lock().queue.take_first(Prepared::has_gone)
     }
 
-    /// Returns the oldest request that is worth preparing.
+    /// Returns the oldest request that is worth preparing; `None` if there is none, or no room for
+    /// its connection.
     fn next_request(&self) -> Option<listen::Request> {
+        if self.ready.lock().queue.is_full() {
+            return None;
+        }
         let listener = self.listener.lock();
         let listener = listener.as_ref()?;
         loop {
@@ -210,10 +222,14 @@ impl WorkItem for Gate {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        while let Some(gone) = this.next_gone() {
-            drop(gone);
-        }
-        while let Some(request) = this.next_request() {
+        loop {
+            // Requests may come without end, and the removal of a device does not wait for them.
+            while let Some(gone) = this.next_gone() {
+                drop(gone);
+            }
+            let Some(request) = this.next_request() else {
+                break;
+            };
             let chosen = Chosen::now(this.max_payload);
             let peer = request.peer_addr();
             match Prepared::new(&this.service, this.clone(), chosen, request) {

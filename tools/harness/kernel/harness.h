@@ -474,6 +474,8 @@ void h_flood(void);
 /* --- unaccepted.c --- */
 void h_removed_without_threads(void);
 void h_removed_and_accepted(void);
+void h_removed_in_flood(void);
+void h_backlog(void);
 
 /* --- quiet.c --- */
 void h_quiet_replies(void);

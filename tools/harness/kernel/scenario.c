@@ -228,5 +228,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "flood", h_flood },
 	{ "removed_without_threads", h_removed_without_threads },
 	{ "removed_and_accepted", h_removed_and_accepted },
+	{ "removed_in_flood", h_removed_in_flood },
+	{ "backlog", h_backlog },
 	{}
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scenarios of a connection that is prepared and not accepted, on a device that is removed.
+ * Scenarios of connections that are prepared and not accepted.
  */
 #include "harness.h"
 
@@ -32,5 +32,65 @@ void h_removed_and_accepted(void)
 	h_settle();
 	h_expect(!h_connections, "a connection is accepted on a device that is removed");
 	h_expect(!h_objects(), "%u objects outlive their device", h_objects());
+	h_serve_end();
+}
+
+/* The connections that may wait for a thread, and the requests behind them. */
+#define BACKLOG 64
+
+/*
+ * A connection is not prepared before there is room for it among those that wait for a thread of
+ * the service. Its request waits meanwhile.
+ */
+void h_backlog(void)
+{
+	unsigned int i, objects;
+
+	h_load();
+	h_serve_start(0);
+	for (i = 0; i < BACKLOG; i++)
+		h_cm_request();
+	h_settle();
+	objects = h_objects();
+	h_allocations = (struct h_allocations) {};
+	h_cm_request();
+	h_settle();
+	h_expect(h_objects() == objects && h_allocations.count < 10,
+		 "%u pieces of memory are allocated for a connection without room",
+		 h_allocations.count);
+	h_serve_threads(1);
+	h_settle();
+	h_expect(h_connections == BACKLOG + 1, "%u connections are accepted", h_connections);
+	h_serve_end();
+}
+
+/*
+ * A removal begins while a connection is being prepared, and further requests wait. It does not
+ * wait until these are prepared.
+ */
+void h_removed_in_flood(void)
+{
+	unsigned int i;
+
+	request_unaccepted();
+	/* The first one is that of the request. */
+	h_sleeping_allocation = 2;
+	for (i = 0; i < 3; i++)
+		h_cm_request();
+	h_settle();
+	h_expect(h_allocation_sleeps(), "no connection is being prepared");
+	h_spawn("a removal", h_device_remove, NULL);
+	h_settle();
+	/* After a few more it finds the device gone. */
+	for (i = 0; i < 6 && h_objects(); i++) {
+		h_sleeping_allocation = 1;
+		h_allocation_go();
+		h_settle();
+	}
+	h_expect(h_allocation_sleeps(), "no further connection is being prepared");
+	h_expect(!h_objects(), "%u objects outlive their device", h_objects());
+	h_sleeping_allocation = 0;
+	h_allocation_go();
+	h_settle();
 	h_serve_end();
 }
