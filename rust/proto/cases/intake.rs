@@ -305,6 +305,18 @@ fn check_work() -> Check {
             "work requests"
         );
     }
+    // A byte of the head, those of three pages, and a byte of the tail.
+    const WRITTEN: [(u32, u32, u64, u64); 4] = [
+        (1, 0, 0, 0),
+        (1, 1, 4096 + 4, 5),
+        (30, 1, 27 * 4096, 2),
+        (0, 1, 1, u64::MAX),
+    ];
+    for (sges, segments, bytes, want) in WRITTEN {
+        let limits = Limits { sges, ..LIMITS };
+        let got = limits.write_requests(segments, bytes);
+        ensure!(got == want, "work requests of a reply");
+    }
     let mut buf = [0; BUF];
     let bytes = plain(
         &mut buf,

@@ -378,7 +378,7 @@ fn check_writes(lists: &Lists<'_>, handles: &mut Handles, limits: &Limits) -> Re
         room.add(chunk, handles)?;
     }
     let bytes = room.bytes.min(u64::from(limits.max_reply));
-    if limits.work_requests(room.segments, bytes) > u64::from(limits.write_wrs) {
+    if limits.write_requests(room.segments, bytes) > u64::from(limits.write_wrs) {
         return Err(Unfit::WriteWork);
     }
     Ok(())

@@ -46,7 +46,7 @@ impl Limits {
     }
 
     /// Returns how many work requests are enough to move `bytes` bytes to or from `segments`
-    /// segments of the requester, wherever they begin within the local pages.
+    /// segments of the requester, wherever they begin within one run of local pages.
     ///
     /// A segment of `n` bytes touches at most `n / page + 2` pages, and takes one work request for
     /// the first of them and for each `sges` further ones.
@@ -56,6 +56,19 @@ impl Limits {
         let sges = u64::from(self.sges);
         let full = further.checked_div(sges).unwrap_or(u64::MAX);
         full.saturating_add(u64::from(segments))
+    }
+
+    /// Returns how many work requests are enough to write a reply of `bytes` bytes to `segments`
+    /// segments of the requester, wherever its parts lie.
+    ///
+    /// Head and tail of a reply lie in one page each, which are not those of what is between them:
+    /// at two places the bytes go on in another page although they have filled none.
+    pub fn write_requests(&self, segments: u32, bytes: u64) -> u64 {
+        if segments == 0 {
+            return 0;
+        }
+        let seams = 2u64.checked_shl(self.page_shift).unwrap_or(u64::MAX);
+        self.work_requests(segments, bytes.saturating_add(seams))
     }
 }
 

@@ -24,7 +24,7 @@ impl<'a> Call<'a> {
         let header = CallHeader::peek(message.payload)?;
         let placed = header.len <= position && position <= call.len;
         let len = call.len.checked_add(bytes.checked_next_multiple_of(4)?)?;
-        if !placed || len > limits.max_call || !fits(bytes, bytes, limits, limits.read_wrs) {
+        if !placed || len > limits.max_call || !fits_reads(bytes, limits) {
             return None;
         }
         (call.len, call.pulled, call.reads) = (len, bytes, 1);
@@ -44,9 +44,7 @@ impl<'a> Call<'a> {
         let mut call = Self::one_segment(message, version, limits)?;
         let ReadSegment { position, segment } = message.segment;
         let bytes = segment.length;
-        let fits = bytes <= limits.max_call
-            && bytes % 4 == 0
-            && fits(bytes, bytes, limits, limits.read_wrs);
+        let fits = bytes <= limits.max_call && bytes % 4 == 0 && fits_reads(bytes, limits);
         if position != 0 || !fits {
             return None;
         }
@@ -65,8 +63,9 @@ impl<'a> Call<'a> {
     ) -> Option<Self> {
         let call = Self::one_segment(message, version, limits)?;
         let segment = &message.segment;
-        let written = segment.length.min(limits.max_reply);
-        if !fits(segment.length, written, limits, limits.write_wrs) {
+        let written = u64::from(segment.length.min(limits.max_reply));
+        let requests = limits.write_requests(1, written);
+        if segment.length == 0 || requests > u64::from(limits.write_wrs) {
             return None;
         }
         call.with_segment(segment, limits)
@@ -97,9 +96,10 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns whether a segment of `length` bytes is not empty, and whether `moved` bytes of it take
-/// no more than `wrs` work requests.
+/// Returns whether a segment of `length` bytes is not empty, and its RDMA Reads take no more work
+/// requests than there are.
 #[inline(always)]
-fn fits(length: u32, moved: u32, limits: &Limits, wrs: u32) -> bool {
-    length != 0 && limits.work_requests(1, u64::from(moved)) <= u64::from(wrs)
+fn fits_reads(length: u32, limits: &Limits) -> bool {
+    let requests = limits.work_requests(1, u64::from(length));
+    length != 0 && requests <= u64::from(limits.read_wrs)
 }

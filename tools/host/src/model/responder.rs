@@ -190,7 +190,7 @@ fn few_writes(lists: &Lists<'_>) -> bool {
     counted
         && chunks.iter().flatten().all(reachable)
         && sizes.clone().all(|size| size != 0)
-        && LIMITS.work_requests(segments, bytes) <= u64::from(LIMITS.write_wrs)
+        && LIMITS.write_requests(segments, bytes) <= u64::from(LIMITS.write_wrs)
 }
 
 fn origins(part: Part) -> impl Iterator<Item = Origin> {
@@ -397,8 +397,8 @@ fn check_plan(plan: &Plan<'_>, len: u32, marks: &[Mark], lists: &Lists<'_>, t: &
     check_writes(&writes, len, lists);
 }
 
-/// The Writes take no more work requests than the intake has counted for such a reply, wherever the
-/// local pages begin.
+/// The Writes take no more work requests than the intake has counted for such a reply, wherever its
+/// pages begin, and however much of it lies in the head before them and in the tail behind them.
 fn check_writes(writes: &[Write], len: u32, lists: &Lists<'_>) {
     let chunks = || lists.write_list().chain(lists.reply_chunk());
     let segments = chunks()
@@ -408,15 +408,26 @@ fn check_writes(writes: &[Write], len: u32, lists: &Lists<'_>) {
     let stretches = lists
         .reply_chunk()
         .map_or(0, |_| lists.write_list().count());
-    let counted = LIMITS.work_requests((segments + stretches) as u32, u64::from(len));
-    for shift in 0..1 << LIMITS.page_shift {
-        let page = |n: u32| (n + shift) >> LIMITS.page_shift;
-        let pages = writes.iter().map(|w| {
-            let last = w.range.start + w.range.len - 1;
-            page(last) - page(w.range.start) + 1
-        });
-        let taken: u32 = pages.map(|pages| pages.div_ceil(LIMITS.sges)).sum();
-        assert!(u64::from(taken) <= counted);
+    let counted = LIMITS.write_requests((segments + stretches) as u32, u64::from(len));
+    let parts = [0, 4, 36].map(|head| [0, 4, 36].map(|tail| (head, tail)));
+    for (head, tail) in parts.into_iter().flatten() {
+        let Some(between) = len.checked_sub(head + tail) else {
+            continue;
+        };
+        for shift in 0..1 << LIMITS.page_shift {
+            let pages = (between != 0).then(|| (shift + between - 1) >> LIMITS.page_shift);
+            let page = |n: u32| match n {
+                _ if n < head => 0,
+                _ if n >= head + between => pages.map_or(1, |last| last + 2),
+                _ => 1 + ((n - head + shift) >> LIMITS.page_shift),
+            };
+            let pages = writes.iter().map(|w| {
+                let last = w.range.start + w.range.len - 1;
+                page(last) - page(w.range.start) + 1
+            });
+            let taken: u32 = pages.map(|pages| pages.div_ceil(LIMITS.sges)).sum();
+            assert!(u64::from(taken) <= counted);
+        }
     }
 }
 
