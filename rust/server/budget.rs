@@ -172,6 +172,12 @@ impl Budget {
         }
     }
 
+    /// Returns whether a connection other than `waiter` waits for pages.
+    pub(super) fn is_short_beside(&self, waiter: &dyn Waiter) -> bool {
+        let other = |w: &Waiting| w.waits && !core::ptr::addr_eq(&*w.waiter, waiter);
+        self.state.lock().waiters.iter().any(other)
+    }
+
     /// Forgets a connection that is being closed.
     pub(super) fn forget(&self, waiter: &dyn Waiter) {
         let mut state = self.state.lock();
@@ -250,6 +256,21 @@ mod tests {
         budget.forget(&*count);
         drop(all);
         assert_eq!(count.0.load(Relaxed), 1);
+        Ok(())
+    }
+
+    #[test]
+    fn budget_is_short_while_another_connection_waits() -> Result {
+        let budget = Budget::new(8)?;
+        let make = || Arc::new(Count(Atomic::new(0)), GFP_KERNEL);
+        let (first, second) = (make()?, make()?);
+        let all = Budget::take(&budget, 8, || 0);
+        assert!(!budget.is_short_beside(&*first));
+        budget.wait(1, || 0, second.clone());
+        assert!(budget.is_short_beside(&*first) && !budget.is_short_beside(&*second));
+        drop(all);
+        assert!(!budget.is_short_beside(&*first));
+        budget.forget(&*second);
         Ok(())
     }
 

@@ -119,6 +119,12 @@ impl Endpoint {
         );
     }
 
+    /// Returns whether the connection has pages for which other connections wait.
+    fn hoards(&self) -> bool {
+        let role = self.role();
+        role.budget.is_short_beside(self) && role.pages_used() != 0
+    }
+
     /// Has a worker close the connection and drop `this`.
     pub(super) fn close_later(this: Arc<Self>, service: &Service) {
         // The queue refuses an item that is queued already, and that one suffices.
@@ -137,7 +143,8 @@ impl Watched for Endpoint {
         }
         let (retired, outstanding) = (self.qp().retired(), self.qp().has_outstanding());
         let heard = self.shared().take_heard();
-        let measure = self.seen.lock().look(retired, outstanding, heard);
+        let hoards = self.hoards();
+        let measure = self.seen.lock().look(retired, outstanding, heard, hoards);
         let probed = match measure {
             Measure::Nothing => return,
             Measure::Probe => self.qp().post_probe(PROBE),

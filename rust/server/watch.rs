@@ -16,6 +16,8 @@ pub(super) const INTERVAL_MS: u32 = 10_000;
 /// The look that closes a connection on which nothing has completed since the look before the
 /// first.
 const PATIENCE: u32 = 4;
+/// The same, of a connection that has pages for which others wait.
+const PATIENCE_IF_SHORT: u32 = 1;
 /// The look that probes a requester from which nothing has arrived since the look before the first.
 const SILENCE: u32 = 6;
 
@@ -46,8 +48,15 @@ impl Seen {
 
     /// Decides about a connection. `retired` is the position up to which work requests have
     /// completed, `outstanding` says whether there are more, and `heard` whether a message has
-    /// arrived since the last look.
-    pub(super) fn look(&mut self, retired: u64, outstanding: bool, heard: bool) -> Measure {
+    /// arrived since the last look. `hoards` says whether the connection has pages for which others
+    /// wait.
+    pub(super) fn look(
+        &mut self,
+        retired: u64,
+        outstanding: bool,
+        heard: bool,
+        hoards: bool,
+    ) -> Measure {
         let stuck = outstanding && retired == self.retired;
         self.stuck = if stuck { self.stuck + 1 } else { 0 };
         self.silent = if heard { 0 } else { self.silent + 1 };
@@ -56,6 +65,7 @@ impl Seen {
         // a probe.
         match (self.stuck, self.silent) {
             (PATIENCE.., _) => Measure::Close,
+            (PATIENCE_IF_SHORT.., _) if hoards => Measure::Close,
             (1, _) => Measure::Probe,
             (0, SILENCE..) => {
                 self.silent = 0;
@@ -154,19 +164,27 @@ mod tests {
     #[test]
     fn connection_on_which_nothing_completes_is_probed_and_closed() {
         let mut seen = Seen::default();
-        assert_eq!(seen.look(7, true, true), Measure::Nothing);
-        assert_eq!(seen.look(7, true, true), Measure::Probe);
-        assert_eq!(seen.look(7, true, true), Measure::Nothing);
-        assert_eq!(seen.look(7, true, true), Measure::Nothing);
-        assert_eq!(seen.look(7, true, true), Measure::Close);
+        assert_eq!(seen.look(7, true, true, false), Measure::Nothing);
+        assert_eq!(seen.look(7, true, true, false), Measure::Probe);
+        assert_eq!(seen.look(7, true, true, false), Measure::Nothing);
+        assert_eq!(seen.look(7, true, true, false), Measure::Nothing);
+        assert_eq!(seen.look(7, true, true, false), Measure::Close);
+    }
+
+    #[test]
+    fn connection_that_keeps_others_waiting_is_closed_sooner() {
+        let mut seen = Seen::default();
+        assert_eq!(seen.look(7, true, true, true), Measure::Nothing);
+        assert_eq!(seen.look(8, true, true, true), Measure::Nothing);
+        assert_eq!(seen.look(8, true, true, true), Measure::Close);
     }
 
     #[test]
     fn progress_restarts_the_count() {
         let mut seen = Seen::default();
         for retired in 1..20 {
-            assert_eq!(seen.look(retired, true, true), Measure::Nothing);
-            assert_eq!(seen.look(retired, true, true), Measure::Probe);
+            assert_eq!(seen.look(retired, true, true, false), Measure::Nothing);
+            assert_eq!(seen.look(retired, true, true, false), Measure::Probe);
         }
     }
 
@@ -175,10 +193,10 @@ mod tests {
         let mut seen = Seen::default();
         for _ in 0..3 {
             for _ in 1..SILENCE {
-                assert_eq!(seen.look(0, false, false), Measure::Nothing);
+                assert_eq!(seen.look(0, false, false, false), Measure::Nothing);
             }
-            assert_eq!(seen.look(0, false, false), Measure::Probe);
+            assert_eq!(seen.look(0, false, false, false), Measure::Probe);
         }
-        assert_eq!(seen.look(0, false, true), Measure::Nothing);
+        assert_eq!(seen.look(0, false, true, false), Measure::Nothing);
     }
 }
