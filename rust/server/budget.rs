@@ -158,18 +158,27 @@ impl Budget {
     /// Has `waiter` called when pages are free; at once if `pages` may be taken. `used` returns
     /// how many the connection uses. If `waiter` may have been closed meanwhile, the caller looks
     /// afterwards, and calls [`Self::forget`].
-    pub(super) fn wait(&self, pages: usize, used: impl FnOnce() -> usize, waiter: Arc<dyn Waiter>) {
-        let queued = self.state.lock().add(&waiter).is_ok();
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: it is not called.
+    pub(super) fn wait(
+        &self,
+        pages: usize,
+        used: impl FnOnce() -> usize,
+        waiter: Arc<dyn Waiter>,
+    ) -> Result {
+        self.state.lock().add(&waiter)?;
         // Pages that become free from now on call it. Those that became free before are seen here.
         let may_take = || {
             let pages = pages.min(self.total);
             let used = used();
             self.state.lock().without(pages, used).is_some()
         };
-        // Without memory for the list the connection does not wait either, and tries again.
-        if !queued || may_take() {
+        if may_take() {
             waiter.pages_freed();
         }
+        Ok(())
     }
 
     /// Returns whether a connection other than `waiter` waits for pages.
@@ -227,7 +236,7 @@ mod tests {
         let take = |pages| Budget::take(&budget, pages, || 0);
         let first = take(5);
         assert!(first.is_some() && take(4).is_none());
-        budget.wait(4, || 0, count.clone());
+        budget.wait(4, || 0, count.clone())?;
         assert_eq!(count.0.load(Relaxed), 0);
         drop(first);
         assert_eq!(count.0.load(Relaxed), 1);
@@ -236,7 +245,7 @@ mod tests {
         assert!(second.is_some());
         drop(second);
         assert_eq!(count.0.load(Relaxed), 1);
-        budget.wait(4, || 0, count.clone());
+        budget.wait(4, || 0, count.clone())?;
         assert_eq!(count.0.load(Relaxed), 2);
         Ok(())
     }
@@ -246,13 +255,13 @@ mod tests {
         let budget = Budget::new(8)?;
         let count = Arc::new(Count(Atomic::new(0)), GFP_KERNEL)?;
         let all = Budget::take(&budget, 8, || 0);
-        budget.wait(1, || 0, count.clone());
-        budget.wait(1, || 0, count.clone());
+        budget.wait(1, || 0, count.clone())?;
+        budget.wait(1, || 0, count.clone())?;
         drop(all);
         assert_eq!(count.0.load(Relaxed), 1);
         let all = Budget::take(&budget, 8, || 0);
-        budget.wait(1, || 0, count.clone());
-        budget.wait(1, || 0, count.clone());
+        budget.wait(1, || 0, count.clone())?;
+        budget.wait(1, || 0, count.clone())?;
         budget.forget(&*count);
         drop(all);
         assert_eq!(count.0.load(Relaxed), 1);
@@ -266,7 +275,7 @@ mod tests {
         let (first, second) = (make()?, make()?);
         let all = Budget::take(&budget, 8, || 0);
         assert!(!budget.is_short_beside(&*first));
-        budget.wait(1, || 0, second.clone());
+        budget.wait(1, || 0, second.clone())?;
         assert!(budget.is_short_beside(&*first) && !budget.is_short_beside(&*second));
         drop(all);
         assert!(!budget.is_short_beside(&*first));
@@ -280,7 +289,7 @@ mod tests {
         let count = Arc::new(Count(Atomic::new(0)), GFP_KERNEL)?;
         let all = Budget::take(&budget, 100, || 0);
         assert!(all.is_some() && Budget::take(&budget, 1, || 0).is_none());
-        budget.wait(1, || 0, count.clone());
+        budget.wait(1, || 0, count.clone())?;
         budget.forget(&*count);
         drop(all);
         assert_eq!(count.0.load(Relaxed), 0);
@@ -296,7 +305,7 @@ mod tests {
         let first = take(5, 0);
         let second = take(1, 5);
         assert!(first.is_some() && second.is_some() && take(1, 6).is_none());
-        budget.wait(1, || 6, count.clone());
+        budget.wait(1, || 6, count.clone())?;
         // Another connection takes from what is left.
         let other = take(3, 0);
         assert!(other.is_some() && take(1, 3).is_none());
@@ -320,7 +329,7 @@ mod tests {
             drop(first.take());
             0
         };
-        budget.wait(5, used, count.clone());
+        budget.wait(5, used, count.clone())?;
         assert!(count.0.load(Relaxed) >= 1);
         Ok(())
     }

@@ -84,7 +84,10 @@ fn take<'a>(receiver: &Receiver<'_>, message: Held, arriving: Arriving<'a, Call>
     ep.role().starve(message);
     log::memory_used_up(ep.role().budget.total() >> (20 - PAGE_SHIFT));
     let used = || ep.role().pages_used();
-    ep.role().budget.wait(pages, used, ep.clone());
+    if ep.role().budget.wait(pages, used, ep.clone()).is_err() {
+        // Nothing would wake the connection. Over a new one the requester asks again.
+        ep.shared().force_close();
+    }
     if ep.is_closed() {
         // The worker that closes the connection may have looked before it waited.
         ep.role().budget.forget(&**ep);
