@@ -8,7 +8,7 @@
 //! | [`service`] | what all listeners and connections share |
 //! | [`config`], [`chosen`], [`sizes`] | settings, and what follows from them on a device |
 //! | [`shown`] | what debugfs shows of a connection |
-//! | [`listener`], [`prepare`] | from a connection request to an accepted connection |
+//! | [`listener`], [`prepare`], [`fit`] | from a connection request to an accepted connection |
 //! | [`transport`], [`owner`] | a connection as SUNRPC sees it, and SUNRPC as the connection does |
 //! | [`endpoint`], [`responder`], [`role`] | the connection's objects, and what completions do |
 //! | [`session`] | agrees with the requester on version and terms |
@@ -43,6 +43,7 @@ mod endpoint;
 mod expose;
 mod exposed;
 mod failure;
+mod fit;
 mod flights;
 mod intake;
 pub(crate) mod listener;

@@ -61,6 +61,7 @@ pub(crate) struct Limits {
 const NAME_MAX: usize = 64;
 
 /// The name of a device at the time of [`Device::name`].
+#[derive(Clone, Copy)]
 pub(crate) struct Name {
     bytes: [u8; NAME_MAX],
     len: usize,

@@ -12,12 +12,13 @@ use super::calls::Calls;
 use super::chosen::Chosen;
 use super::endpoint::Endpoint;
 use super::failure::{Failure, Step};
+use super::fit::{Base, REGION_PAGES};
 use super::owner::{Gate, Owner};
-use super::responder::{Conn, QueuePair, Responder};
+use super::responder::{Conn, QueuePair};
 use super::service::Service;
 use super::sizes::Sizes;
-use super::{config, exposed, flights, log, session};
-use crate::conn::connection::{self, Parts};
+use super::{config, exposed, session};
+use crate::conn::connection::Parts;
 use crate::conn::lifecycle::Lifecycle;
 use crate::conn::owner::Owner as _;
 use crate::conn::registry::Enrolled;
@@ -31,11 +32,6 @@ use crate::rdma::mr::{Kind, MrPool};
 use crate::rdma::pd::Pd;
 use crate::sunrpc::svc::xprt::{Connected, Handle};
 use crate::wire::cm_private::Settings;
-
-/// The most pages of a region for an RDMA Read.
-const REGION_PAGES: u32 = 256;
-/// The number of every connection: a responder's transport has only one.
-const EPOCH: u32 = 1;
 
 /// A connection that is ready to be accepted. Dropping it refuses the connection.
 pub(crate) struct Prepared {
@@ -75,30 +71,29 @@ impl Prepared {
         let lifecycle = Lifecycle::answering(owner.clone(), &request);
         let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(Step::State.failed())?;
         let terms = handshake::responder_terms(&owner, &lifecycle, &settings);
-        let needs_regions = device.limits().reads_need_regions;
-        let name = device.name();
         let lease = removal::lease(&service.devices, &device, owner.clone(), &lifecycle)
             .map_err(Step::Device.failed())?;
+        let device = device.name();
         let cm = request
             .adopt(lifecycle.clone())
             .map_err(Step::Identifier.failed())?;
         let pd = Pd::new(lease, None).map_err(Step::Pd.failed())?;
-        let regions = needs_regions.then(|| regions(&pd, reads)).transpose();
-        let regions = regions.map_err(Step::Regions.failed())?;
-        let shared = Responder::new(&sizes, service, lifecycle.clone(), name, regions)
-            .and_then(|role| Conn::new(EPOCH, owner.clone(), role))
-            .map_err(Step::State.failed())?;
-        // CAST: `usize` has at least 32 bits.
-        let receive_size = chosen.inline as usize;
-        let tags = (flights::tags(sizes.operations), receive_size);
-        let qp = connection::queue_pair(&cm, &pd, &sizes.queues, tags, shared.clone())
-            .map_err(Step::QueuePair.failed())?;
-        post_receives(&qp, sizes.queues.receives)?;
+        let base = Base {
+            service,
+            chosen: &chosen,
+            owner: &owner,
+            lifecycle: &lifecycle,
+            cm: &cm,
+            pd: &pd,
+            device,
+            reads,
+        };
+        let (shared, qp, receives) = base.queue_pair(sizes)?;
+        post_receives(&qp, receives)?;
         let served = served(&shared, &pd, wanted).map_err(Step::Regions.failed())?;
         session::begin(&shared, &pd, &chosen, terms).map_err(Step::State.failed())?;
-        let role = shared.role();
-        role.configured.set(chosen.inline, reads);
-        let calls = role.calls.clone();
+        shared.role().configured.set(chosen.inline, reads);
+        let calls = shared.role().calls.clone();
         let parts = Parts {
             qp,
             pd,
@@ -212,15 +207,11 @@ fn served(conn: &Conn, pd: &Arc<Pd>, wanted: u8) -> Result<u8> {
 
 /// Fits a connection to the device.
 fn sizes(chosen: &Chosen, device: &Device<'_>) -> Result<Sizes, Failure> {
-    let sizes = Sizes::new(chosen, &device.limits()).ok_or_else(|| Failure::Unfit {
+    Sizes::new(chosen, &device.limits()).ok_or_else(|| Failure::Unfit {
         device: device.name(),
         reason: "its queues are too short",
         no_reads: false,
-    })?;
-    if sizes.queues.credits < chosen.credits {
-        log::grant_lowered(&device.name(), sizes.queues.credits, chosen.credits);
-    }
-    Ok(sizes)
+    })
 }
 
 /// Posts the Receives of a connection. Each is posted again after its message was handled.
@@ -230,10 +221,4 @@ fn post_receives(qp: &QueuePair, receives: u32) -> Result<(), Failure> {
         trace::server::post_recv(traced::cid(qp, number));
     }
     Ok(())
-}
-
-/// Makes regions for the RDMA Reads that may be outstanding. May sleep.
-fn regions(pd: &Arc<Pd>, reads: u8) -> Result<Arc<MrPool>> {
-    let depth = pd.limits().max_frmr_depth.min(REGION_PAGES);
-    MrPool::new(pd.clone(), depth, Kind::Plain, reads.into())
 }

@@ -143,8 +143,11 @@ int rdma_resolve_route(struct rdma_cm_id *id, unsigned long timeout_ms)
 
 int rdma_create_qp(struct rdma_cm_id *id, struct ib_pd *pd, struct ib_qp_init_attr *attr)
 {
-	struct h_qp *qp = h_qp_create(pd, attr);
+	struct h_qp *qp;
 
+	if (h_most_elements && attr->cap.max_send_wr * attr->cap.max_send_sge > h_most_elements)
+		return -ENOMEM;
+	qp = h_qp_create(pd, attr);
 	qp->id = id;
 	qp->passive = identifier_of(id)->passive;
 	id->qp = &qp->ib;

@@ -11,6 +11,7 @@ struct h_faults h_faults;
 unsigned int h_object_count;
 static bool present;
 bool h_iwarp;
+unsigned int h_most_elements;
 /* Ports are numbered from 1. */
 static struct ib_port_data ports[2];
 static struct ib_client *clients[2];

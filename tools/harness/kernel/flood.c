@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scenarios of a server whose Sends complete late: the buffers of its replies.
+ * Scenarios of a server whose Sends complete late: the buffers of its replies; and of a device that
+ * refuses a long send queue.
  */
 #include "harness.h"
 
@@ -36,5 +37,27 @@ void h_flood(void)
 		flood();
 		h_expect(u_live() <= live, "%ld allocations are kept", u_live() - live);
 	}
+	h_serve_end();
+}
+
+/* A device limits a send queue by its bytes, so that a lower grant fits than its attributes say. */
+void h_short_queue(void)
+{
+	h_most_elements = 12000;
+	h_serve_begin();
+	h_serve(H_READ_1M_SCATTERED);
+	h_serve(H_WRITE_1M_SCATTERED);
+	h_serve_end();
+}
+
+/* A device that refuses every send queue refuses the connection. */
+void h_no_queue(void)
+{
+	h_most_elements = 1;
+	h_load();
+	h_serve_start(1);
+	h_cm_request();
+	h_settle();
+	h_expect(!h_connections, "a connection is accepted without a queue pair");
 	h_serve_end();
 }

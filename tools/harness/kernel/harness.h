@@ -27,7 +27,7 @@
  *   faults.c		scenarios with a fault
  *   reconnect.c		scenarios of a second connection, and what it allocates
  *   growth.c		scenarios of Receives whose size changes
- *   flood.c		a scenario of Sends that complete late
+ *   flood.c		scenarios of send queues that are full, or too long for the device
  *   unaccepted.c	scenarios of a device that is removed before a connection is accepted
  *   late.c		scenarios of RDMA Reads that complete after later work requests
  *   regions.c		scenarios of RDMA Reads over iWARP, which need memory regions
@@ -131,6 +131,8 @@ struct h_faults {
 extern struct h_faults h_faults;
 /* The device speaks iWARP. To be set before it is added. */
 extern bool h_iwarp;
+/* The most SGEs of all work requests of a send queue together; 0: there is no limit. */
+extern unsigned int h_most_elements;
 
 /* --- region.c --- */
 struct h_mr {
@@ -470,6 +472,8 @@ void h_regions_awaited(void);
 
 /* --- flood.c --- */
 void h_flood(void);
+void h_short_queue(void);
+void h_no_queue(void);
 
 /* --- unaccepted.c --- */
 void h_removed_without_threads(void);

@@ -226,6 +226,8 @@ const struct h_scenario h_scenarios[] = {
 	{ "quiet_and_many", h_quiet_and_many },
 	{ "quiet_and_reused", h_quiet_and_reused },
 	{ "flood", h_flood },
+	{ "short_queue", h_short_queue },
+	{ "no_queue", h_no_queue },
 	{ "removed_without_threads", h_removed_without_threads },
 	{ "removed_and_accepted", h_removed_and_accepted },
 	{ "removed_in_flood", h_removed_in_flood },
