@@ -10,6 +10,7 @@
 //! | [`shown`] | what debugfs shows of a connection |
 //! | [`listener`], [`prepare`], [`fit`] | from a connection request to an accepted connection |
 //! | [`transport`], [`owner`] | a connection as SUNRPC sees it, and SUNRPC as the connection does |
+//! | [`accepted`] | where both find the connection, until it is given up |
 //! | [`endpoint`], [`responder`], [`role`] | the connection's objects, and what completions do |
 //! | [`session`] | agrees with the requester on version and terms |
 //! | [`receiver`], [`intake`] | receiving a call that is inline |
@@ -28,6 +29,7 @@
 //! This room contains no `unsafe`.
 #![forbid(unsafe_code)]
 
+mod accepted;
 pub(crate) mod backward;
 mod breach;
 mod budget;

@@ -24,6 +24,11 @@ pub(crate) trait Owner: Send + Sync + 'static {
     /// Has the connection closed by a worker. Further calls change nothing.
     fn force_close(&self);
 
+    /// Has the connection closed because its device is being removed.
+    fn device_removed(&self) {
+        self.force_close();
+    }
+
     /// Traces that the device of the connection is being removed.
     fn trace_removal(&self, device: &dyn fmt::Display) {
         trace::device_removal(device, self.address().bytes());

@@ -47,6 +47,6 @@ impl<O: Owner> Removal for CloseOnRemoval<O> {
         // The connection manager learns of the removal after `ib_core`'s other clients. That is too
         // late for an attempt that waits for the peer's answer.
         self.lifecycle.on(Event::DeviceRemoval);
-        self.owner.force_close();
+        self.owner.device_removed();
     }
 }

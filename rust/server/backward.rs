@@ -24,7 +24,8 @@
 //! ```
 //!
 //! SUNRPC closes the client transport when it has detached the `svc_xprt`, and the client transport
-//! then drops its endpoint and empties the route.
+//! then drops its endpoint and empties the route. The worker that closes the connection does so as
+//! well, because it may come first.
 
 mod answer;
 mod call;

@@ -19,6 +19,7 @@ use super::service::Service;
 use super::session;
 use super::watch::{Measure, Seen, Watched};
 use crate::conn::connection::{Connection, Parts};
+use crate::conn::registry::Enrolled;
 use crate::observe::stats::RequesterBreach;
 use crate::proto::responder::limits::Limits;
 use crate::rdma::qp::PostError;
@@ -34,6 +35,9 @@ pub(crate) struct Endpoint {
     /// What the watch has seen. Only the watch changes it.
     #[pin]
     seen: SpinLock<Seen>,
+    /// The entry that shows the connection, from when it is accepted until it is closed.
+    #[pin]
+    enrolled: SpinLock<Option<Enrolled>>,
     #[pin]
     close: Work<Endpoint>,
 }
@@ -62,6 +66,7 @@ impl Endpoint {
             try_pin_init!(Self {
                 conn <- Connection::new(parts),
                 seen <- new_spinlock!(Seen::default(), "rpcrdma::Endpoint::seen"),
+                enrolled <- new_spinlock!(None, "rpcrdma::Endpoint::enrolled"),
                 close <- kernel::new_work!("rpcrdma::Endpoint::close"),
             }? Error),
             GFP_KERNEL,
@@ -71,6 +76,11 @@ impl Endpoint {
     /// Returns the looks in a row before which no message had arrived.
     pub(super) fn silent(&self) -> u32 {
         self.seen.lock().silent()
+    }
+
+    /// Sets the entry that shows the connection.
+    pub(super) fn set_enrolled(&self, enrolled: Enrolled) {
+        *self.enrolled.lock() = Some(enrolled);
     }
 
     /// Returns the responder's part of the connection.
@@ -171,7 +181,12 @@ impl WorkItem for Endpoint {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
+        // No reader uses the connection any more when it is closed.
+        let enrolled = this.enrolled.lock().take();
+        drop(enrolled);
         this.close();
+        // The client transport may be closed by a thread of the service.
+        this.shared().owner().route().end();
         // A thread of the service may have waited since the transport was detached.
         this.role().budget.forget(&*this);
         this.role().clear();

@@ -19,6 +19,12 @@ pub(super) trait Gate: Send + Sync {
     fn drop_gone(self: Arc<Self>);
 }
 
+/// Where the transport finds its connection.
+pub(super) trait Place: Send + Sync {
+    /// Has a worker close the connection, unless that was done. Process context; does not sleep.
+    fn give_up(&self);
+}
+
 /// The transport of a connection, shared by all who may close it.
 #[derive(Clone)]
 pub(crate) struct Owner(Arc<Link>);
@@ -29,6 +35,7 @@ struct Link {
     local: SockAddr,
     peer: SockAddr,
     xprt: SetOnce<Handle<Connected>>,
+    place: Arc<dyn Place>,
     /// Where the connection waits to be accepted.
     gate: Arc<dyn Gate>,
     /// The way to the client transport that calls over the connection.
@@ -37,16 +44,22 @@ struct Link {
 }
 
 impl Owner {
-    /// Makes the owner of a connection that waits at `gate` to be accepted. May sleep.
+    /// Makes the owner of a connection between two addresses, ours first. It waits at `gate` to be
+    /// accepted, and its transport finds it at `place`. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(local: SockAddr, peer: SockAddr, gate: Arc<dyn Gate>) -> Result<Self> {
+    pub(super) fn new(
+        (local, peer): (SockAddr, SockAddr),
+        gate: Arc<dyn Gate>,
+        place: Arc<dyn Place>,
+    ) -> Result<Self> {
         let link = pin_init!(Link {
             local,
             peer,
             xprt: SetOnce::new(),
+            place,
             gate,
             route <- Route::new(),
         });
@@ -106,6 +119,13 @@ impl conn::owner::Owner for Owner {
             Some(xprt) => xprt.close(),
             None => self.0.gate.clone().drop_gone(),
         }
+    }
+
+    /// Closes the transport. A thread of the service has to detach it, and all may be busy, so the
+    /// connection is given up at once.
+    fn device_removed(&self) {
+        self.force_close();
+        self.0.place.give_up();
     }
 
     fn trace_removal(&self, device: &dyn fmt::Display) {

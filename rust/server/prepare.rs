@@ -8,12 +8,13 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::accepted::Accepted;
 use super::calls::Calls;
 use super::chosen::Chosen;
 use super::endpoint::Endpoint;
 use super::failure::{Failure, Step};
 use super::fit::{Base, REGION_PAGES};
-use super::owner::{Gate, Owner};
+use super::owner::{Gate, Owner, Place as _};
 use super::responder::{Conn, QueuePair};
 use super::service::Service;
 use super::sizes::Sizes;
@@ -21,7 +22,6 @@ use super::{config, exposed, session};
 use crate::conn::connection::Parts;
 use crate::conn::lifecycle::Lifecycle;
 use crate::conn::owner::Owner as _;
-use crate::conn::registry::Enrolled;
 use crate::conn::{handshake, removal, traced};
 use crate::mem::SockAddr;
 use crate::observe::connections::Role;
@@ -37,7 +37,7 @@ use crate::wire::cm_private::Settings;
 pub(crate) struct Prepared {
     endpoint: Arc<Endpoint>,
     owner: Owner,
-    service: Arc<Service>,
+    accepted: Arc<Accepted>,
     /// The RDMA Reads that may be outstanding.
     reads: u8,
     /// The requester's RDMA Reads that may be outstanding: for replies that are exposed.
@@ -64,10 +64,11 @@ impl Prepared {
             .ok_or(Failure::Step(Step::Device, ENODEV))?;
         let reads = reads(&request, &device)?;
         let sizes = sizes(&chosen, &device)?;
+        let accepted = Accepted::new(service).map_err(Step::State.failed())?;
         let settings = chosen.announce(&device.limits());
         let wanted = request.responder_resources();
-        let owner = Owner::new(request.local_addr(), request.peer_addr(), gate);
-        let owner = owner.map_err(Step::State.failed())?;
+        let addresses = (request.local_addr(), request.peer_addr());
+        let owner = Owner::new(addresses, gate, accepted.clone()).map_err(Step::State.failed())?;
         let lifecycle = Lifecycle::answering(owner.clone(), &request);
         let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(Step::State.failed())?;
         let terms = handshake::responder_terms(&owner, &lifecycle, &settings);
@@ -105,7 +106,7 @@ impl Prepared {
         Ok(Self {
             endpoint: Endpoint::new(parts).map_err(Step::State.failed())?,
             owner,
-            service: service.clone(),
+            accepted,
             reads,
             served,
             settings,
@@ -129,52 +130,51 @@ impl Prepared {
         self.owner.address().without_port()
     }
 
-    /// Returns what all connections share.
-    pub(super) fn service(&self) -> Arc<Service> {
-        self.service.clone()
-    }
-
     /// Returns the calls of the connection.
     pub(super) fn calls(&self) -> Arc<Calls> {
         self.calls.clone()
     }
 
-    /// Shows the connection in debugfs as long as the result exists; `None` if there is no memory.
-    /// May sleep.
-    pub(super) fn enrol(&self, net: u64) -> Option<Enrolled> {
+    /// Shows the connection in debugfs until it is closed, if there is memory. May sleep.
+    fn enrol(&self, net: u64) {
         let peer = self.owner.peer();
-        let enrolled = self
-            .service
-            .connections
-            .enrol(Role::Server, net, peer)
-            .ok()?;
-        enrolled.up(peer, self.endpoint.clone());
-        Some(enrolled)
+        let connections = &self.accepted.service().connections;
+        if let Ok(enrolled) = connections.enrol(Role::Server, net, peer) {
+            enrolled.up(peer, self.endpoint.clone());
+            self.endpoint.set_enrolled(enrolled);
+        }
     }
 
-    /// Accepts the connection for a transport. May sleep.
+    /// Accepts the connection for a transport in the namespace `net`. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOTCONN` if the requester or the device has gone meanwhile, or another error of the
     /// connection manager. Nothing of the connection is left then.
-    pub(super) fn accept(self, xprt: Handle<Connected>) -> Result<Arc<Endpoint>> {
+    pub(super) fn accept(self, xprt: Handle<Connected>, net: u64) -> Result<Arc<Accepted>> {
         self.owner.set_xprt(xprt);
         // A connection that ends from now on finds the transport, which is then closed.
         if self.has_gone() {
             trace::server::accept_err(traced::peer(&self.owner), ENOTCONN.to_errno());
             return Err(ENOTCONN);
         }
-        self.service.watch.add(self.endpoint.clone())?;
+        let watch = &self.accepted.service().watch;
+        watch.add(self.endpoint.clone())?;
         let reads = (self.reads, self.served);
         let accepted = self.endpoint.accept(self.settings, reads);
         if let Err(error) = accepted {
-            self.service.watch.remove(&*self.endpoint);
+            watch.remove(&*self.endpoint);
             trace::server::accept_err(traced::peer(&self.owner), error.to_errno());
             return Err(error);
         }
         self.endpoint.shared().begin_use();
-        Ok(self.endpoint)
+        self.enrol(net);
+        self.accepted.set(self.endpoint.clone());
+        // The removal of the device may have found no connection.
+        if self.has_gone() {
+            self.accepted.give_up();
+        }
+        Ok(self.accepted)
     }
 }
 

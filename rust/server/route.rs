@@ -20,6 +20,9 @@ pub(super) trait Caller: Send + Sync {
 
     /// Wakes the senders that found no room on the send queue, or no buffer.
     fn wake_senders(&self);
+
+    /// Drops its reference to the connection, which is closed. Not for the completion worker.
+    fn leave(&self);
 }
 
 /// The way from a connection to the client transport that calls over it, if there is one.
@@ -57,11 +60,21 @@ impl Route {
 
     /// Removes the caller.
     pub(super) fn detach(&self) {
-        let mut place = self.caller.lock();
-        let old = place.take();
-        self.exists.store(false, Release);
-        drop(place);
+        let old = self.take();
         drop(old);
+    }
+
+    /// Removes the caller, and has it drop its reference to the connection, which is closed.
+    pub(super) fn end(&self) {
+        if let Some(caller) = self.take() {
+            caller.leave();
+        }
+    }
+
+    fn take(&self) -> Option<Arc<dyn Caller>> {
+        let mut place = self.caller.lock();
+        self.exists.store(false, Release);
+        place.take()
     }
 
     fn caller(&self) -> Option<Arc<dyn Caller>> {
@@ -116,6 +129,7 @@ mod tests {
         answers: Atomic<u32>,
         credits: Atomic<u32>,
         wakes: Atomic<u32>,
+        leaves: Atomic<u32>,
     }
 
     impl Caller for Counting {
@@ -131,6 +145,10 @@ mod tests {
         fn wake_senders(&self) {
             self.wakes.add(1, Relaxed);
         }
+
+        fn leave(&self) {
+            self.leaves.add(1, Relaxed);
+        }
     }
 
     fn counting() -> Result<Arc<Counting>> {
@@ -138,6 +156,7 @@ mod tests {
             answers: Atomic::new(0),
             credits: Atomic::new(0),
             wakes: Atomic::new(0),
+            leaves: Atomic::new(0),
         };
         Ok(Arc::new(counting, GFP_KERNEL)?)
     }
@@ -162,8 +181,17 @@ mod tests {
         assert!(!route.answer(|| Version::One, &ANSWER));
         route.set_credits(1);
         route.wake_senders();
-        let counts = [&caller.answers, &caller.credits, &caller.wakes];
-        assert_eq!(counts.map(|count| count.load(Relaxed)), [1, 2, 1]);
+        route.end();
+        route.attach(caller.clone())?;
+        route.end();
+        assert!(!route.answer(|| Version::One, &ANSWER));
+        let counts = [
+            &caller.answers,
+            &caller.credits,
+            &caller.wakes,
+            &caller.leaves,
+        ];
+        assert_eq!(counts.map(|count| count.load(Relaxed)), [1, 2, 1, 1]);
         Ok(())
     }
 }

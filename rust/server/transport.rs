@@ -3,16 +3,16 @@
 //! A connection as the service sees it.
 
 use kernel::prelude::*;
-use kernel::sync::{new_spinlock, Arc, SpinLock};
+use kernel::sync::Arc;
 
+use super::accepted::Accepted;
 use super::call::Call;
 use super::calls::Calls;
 use super::endpoint::Endpoint;
+use super::owner::Place as _;
 use super::prepare::Prepared;
 use super::receiver::Receiver;
-use super::service::Service;
 use super::{intake, reply};
-use crate::conn::registry::Enrolled;
 use crate::mem::SockAddr;
 use crate::sunrpc::svc::receive::{Incoming, Receipt};
 use crate::sunrpc::svc::reply::Reply;
@@ -28,21 +28,15 @@ pub(crate) struct Server {
     local: SockAddr,
     /// The peer's address without its port, which changes with each connection.
     remote: SockAddr,
-    /// The connection, until it is detached.
-    #[pin]
-    endpoint: SpinLock<Option<Arc<Endpoint>>>,
-    /// The entry that shows the connection, as long as there is one.
-    #[pin]
-    enrolled: SpinLock<Option<Enrolled>>,
+    accepted: Arc<Accepted>,
     calls: Arc<Calls>,
-    service: Arc<Service>,
 }
 
 impl Server {
-    /// Returns the connection, unless it was detached.
+    /// Returns the connection, unless it was given up.
     #[inline]
     pub(super) fn endpoint(&self) -> Option<Arc<Endpoint>> {
-        self.endpoint.lock().clone()
+        self.accepted.endpoint()
     }
 }
 
@@ -52,19 +46,14 @@ impl Connection for Server {
 
     fn new(request: Prepared, args: AcceptArgs<'_>) -> impl PinInit<Self, Error> {
         let (local, remote) = (request.local(), request.remote());
-        let (service, calls) = (request.service(), request.calls());
+        let calls = request.calls();
         let (net, xprt) = (args.net.cookie(), args.xprt.handle());
         try_pin_init!(Self {
             local,
             remote,
             calls,
-            service,
-            enrolled <- new_spinlock!(request.enrol(net), "rpcrdma::Server::enrolled"),
             // The last step: once the connection is accepted, nothing may fail.
-            endpoint <- {
-                let endpoint = request.accept(xprt)?;
-                new_spinlock!(Some(endpoint), "rpcrdma::Server::endpoint")
-            },
+            accepted: request.accept(xprt, net)?,
         }? Error)
     }
 
@@ -107,14 +96,6 @@ impl Connection for Server {
     }
 
     fn detach(&self, _xprt: &SvcXprt<Connected>) {
-        // No reader uses the connection any more when it is closed.
-        let enrolled = self.enrolled.lock().take();
-        drop(enrolled);
-        let endpoint = self.endpoint.lock().take();
-        if let Some(ep) = endpoint {
-            self.service.watch.remove(&*ep);
-            self.service.budget.forget(&*ep);
-            Endpoint::close_later(ep, &self.service);
-        }
+        self.accepted.give_up();
     }
 }

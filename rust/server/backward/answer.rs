@@ -65,6 +65,10 @@ impl Caller for Client {
     fn wake_senders(&self) {
         self.xprt.wake_write_space();
     }
+
+    fn leave(&self) {
+        drop(self.xprt.data().take_endpoint());
+    }
 }
 
 impl Client {

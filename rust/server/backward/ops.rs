@@ -80,8 +80,15 @@ impl Attach for Callback {
         let client = Arc::new(Client::new(xprt.handle(), ep.shared_arc()), GFP_KERNEL)?;
         // Another thread may be attaching a transport to this connection. Then this one has no
         // connection to close.
-        ep.shared().owner().route().attach(client)?;
-        self.set_endpoint(ep);
+        let owner = ep.shared().owner();
+        owner.route().attach(client)?;
+        self.set_endpoint(ep.clone());
+        // The worker that closes the connection may have found no caller, or one without it.
+        if ep.is_closed() {
+            owner.route().end();
+            drop(self.take_endpoint());
+            return Err(ENOTCONN);
+        }
         Ok(())
     }
 }

@@ -28,7 +28,7 @@
  *   reconnect.c		scenarios of a second connection, and what it allocates
  *   growth.c		scenarios of Receives whose size changes
  *   flood.c		scenarios of send queues that are full, or too long for the device
- *   unaccepted.c	scenarios of a device that is removed before a connection is accepted
+ *   unaccepted.c	scenarios of connections for which no thread of the service is free
  *   late.c		scenarios of RDMA Reads that complete after later work requests
  *   regions.c		scenarios of RDMA Reads over iWARP, which need memory regions
  *   explore.c		runs events in all orders
@@ -399,6 +399,9 @@ void h_serve_begin(void);	/* loads the module, starts a service, connects to it 
 /* Sends a call, and delivers all completions until it is answered. */
 void h_serve(enum h_kind_number kind);
 void h_serve_end(void);		/* undoes h_serve_begin(), and checks that nothing is left */
+/* Procedures of the service sleep while it is set; lets them go on. */
+extern bool h_procedures_wait;
+void h_procedures_go(void);
 /* The number of times that a thread may look for messages; 0: there is no limit. */
 extern unsigned int h_most_looks;
 
@@ -479,6 +482,7 @@ void h_no_queue(void);
 void h_removed_without_threads(void);
 void h_removed_and_accepted(void);
 void h_removed_in_flood(void);
+void h_removed_while_busy(void);
 void h_backlog(void);
 
 /* --- quiet.c --- */

@@ -231,6 +231,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "removed_without_threads", h_removed_without_threads },
 	{ "removed_and_accepted", h_removed_and_accepted },
 	{ "removed_in_flood", h_removed_in_flood },
+	{ "removed_while_busy", h_removed_while_busy },
 	{ "backlog", h_backlog },
 	{}
 };

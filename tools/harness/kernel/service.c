@@ -6,6 +6,7 @@
 #include <linux/sunrpc/svc.h>
 #include <linux/sunrpc/svc_xprt.h>
 #include <linux/sunrpc/svcsock.h>
+#include <linux/wait.h>
 #include <net/net_namespace.h>
 #include "harness.h"
 
@@ -75,10 +76,20 @@ static void encode(struct svc_rqst *rqst, const struct h_kind *kind)
 			 "the payload cannot be marked");
 }
 
+bool h_procedures_wait;
+static DECLARE_WAIT_QUEUE_HEAD(procedures_wait);
+
+void h_procedures_go(void)
+{
+	h_procedures_wait = false;
+	wake_up_all(&procedures_wait);
+}
+
 static int dispatch(struct svc_rqst *rqst)
 {
 	const struct h_kind *kind = &h_kinds[rqst->rq_proc];
 
+	wait_event(procedures_wait, !h_procedures_wait);
 	check_arguments(rqst, kind);
 	if (kind->send_pages)
 		check_payload(rqst, kind);

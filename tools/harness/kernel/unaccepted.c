@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scenarios of connections that are prepared and not accepted.
+ * Scenarios of connections for which no thread of the service is free: they are prepared and not
+ * accepted, or are to be closed.
  */
 #include "harness.h"
 
@@ -91,6 +92,22 @@ void h_removed_in_flood(void)
 	h_expect(!h_objects(), "%u objects outlive their device", h_objects());
 	h_sleeping_allocation = 0;
 	h_allocation_go();
+	h_settle();
+	h_serve_end();
+}
+
+/* A removal does not wait for a thread of the service that is busy with a call. */
+void h_removed_while_busy(void)
+{
+	h_serve_begin();
+	h_procedures_wait = true;
+	h_ask(H_INLINE);
+	h_complete_receive(h_qp);
+	h_settle();
+	h_spawn("a removal", h_device_remove, NULL);
+	h_settle();
+	h_expect(!h_objects(), "%u objects outlive their device", h_objects());
+	h_procedures_go();
 	h_settle();
 	h_serve_end();
 }
