@@ -54,6 +54,13 @@ impl PageRef {
         ManuallyDrop::new(self).0
     }
 
+    /// Returns whether others have references to the page: it belongs to the page cache.
+    #[inline]
+    pub(crate) fn is_shared(&self) -> bool {
+        // SAFETY: By the type invariant the value owns a reference.
+        unsafe { raw::rr_page_count(self.0.as_ptr()) != 1 }
+    }
+
     /// Puts all references of a vector, whose capacity stays. This costs less than dropping them
     /// one by one. Process context.
     pub(crate) fn put_all<A: Allocator>(pages: &mut Vec<Self, A>) {

@@ -120,6 +120,13 @@ impl Source {
         self.0.pages.len()
     }
 
+    /// Returns whether others have references to the second page. The first one is that of the
+    /// head of a reply, and the pages of a file follow it.
+    #[inline]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.0.pages.get(1).is_some_and(PageRef::is_shared)
+    }
+
     /// Returns the number of work requests.
     #[inline]
     pub(crate) fn work_requests(&self) -> u32 {

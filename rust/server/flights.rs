@@ -9,7 +9,9 @@
 //!
 //! The Send of a reply that owns few pages is signalled only if the three replies before it were
 //! not. Its pages are freed with those of the next reply whose Send is signalled, or when the watch
-//! looks: it sends a probe where no completion has told of the last replies.
+//! looks: it sends a probe where no completion has told of the last replies. A Send whose reply has
+//! pages of the page cache is signalled: while there are further references to such a page, it is
+//! not migrated, and direct I/O does not drop it from the cache.
 
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
@@ -558,7 +560,10 @@ impl State {
     /// slot is for a reply whose completion gives the others back.
     #[inline]
     fn may_be_quiet(&self, source: &Source) -> bool {
-        self.quiet < QUIET && source.page_count() <= QUIET_PAGES && !self.free.is_empty()
+        self.quiet < QUIET
+            && source.page_count() <= QUIET_PAGES
+            && !self.free.is_empty()
+            && !source.is_shared()
     }
 
     #[inline]

@@ -4,6 +4,7 @@
  * Payloads are transferred, but not compared.
  */
 #include <linux/kernel.h>
+#include <linux/mm.h>
 #include "harness.h"
 
 #define WARM 20	/* RPCs before the count: they make all allocations that are kept */
@@ -15,6 +16,7 @@ struct benchmark {
 	enum h_kind_number kind;
 	enum h_invalidate how;
 	bool two;	/* the peer supports version two; the kernel's own module does not */
+	bool cached;	/* the payload lies in the page cache, as that of a file does */
 };
 
 static const struct benchmark benchmarks[] = {
@@ -38,6 +40,7 @@ static const struct benchmark benchmarks[] = {
 static const struct benchmark served[] = {
 	{ "srv_getattr", H_INLINE },
 	{ "srv_read_4k", H_READ_4K },
+	{ "srv_read_4k_cached", H_READ_4K, .cached = true },
 	{ "srv_write_4k", H_WRITE_4K },
 	{ "srv_read_1m", H_READ_1M_SCATTERED },
 	{ "srv_write_1m", H_WRITE_1M_SCATTERED },
@@ -136,6 +139,8 @@ static bool bench_server(const char *name, unsigned int count)
 		;
 	if (i == ARRAY_SIZE(served))
 		return false;
+	if (served[i].cached)
+		h_cached = alloc_page(GFP_KERNEL);
 	h_serve_begin();
 	serve(H_INLINE, WARM_SERVED);
 	serve(served[i].kind, WARM);

@@ -399,6 +399,8 @@ void h_serve_begin(void);	/* loads the module, starts a service, connects to it 
 /* Sends a call, and delivers all completions until it is answered. */
 void h_serve(enum h_kind_number kind);
 void h_serve_end(void);		/* undoes h_serve_begin(), and checks that nothing is left */
+/* The page of a file in which replies of up to a page have their payload; NULL: there is none. */
+extern struct page *h_cached;
 /* Procedures of the service sleep while it is set; lets them go on. */
 extern bool h_procedures_wait;
 void h_procedures_go(void);
@@ -492,6 +494,7 @@ void h_quiet_and_busy(void);
 void h_quiet_and_long(void);
 void h_quiet_and_many(void);
 void h_quiet_and_reused(void);
+void h_quiet_and_shared(void);
 
 /* --- scenario.c, faults.c, growth.c, explore.c, bench.c --- */
 struct h_scenario {

@@ -3,6 +3,7 @@
  * Scenarios of a server whose Sends are not all signalled: when the pages of a reply are freed that
  * were written by RDMA Writes.
  */
+#include <linux/mm.h>
 #include "harness.h"
 
 #define LOOK	10000	/* milliseconds from one look of the watch to the next */
@@ -166,4 +167,20 @@ void h_quiet_and_reused(void)
 	while (reuse(n))
 		n++;
 	h_expect(n > 2, "the handler of a Send takes %u locks", n);
+}
+
+/* A page of the page cache is given back as soon as the reply was sent. */
+void h_quiet_and_shared(void)
+{
+	unsigned int i;
+
+	h_cached = alloc_page(GFP_KERNEL);
+	h_serve_begin();
+	for (i = 0; i < 8; i++) {
+		serve(H_READ_4K, 1);
+		h_expect(page_count(h_cached) == 1, "%d references to a page are kept",
+			 page_count(h_cached) - 1);
+	}
+	h_serve_end();
+	__free_page(h_cached);
 }

@@ -42,12 +42,19 @@ static void check_payload(struct svc_rqst *rqst, const struct h_kind *kind)
 				    kind->send_pages);
 }
 
+struct page *h_cached;
+
 /* Takes pages of the thread for the payload of its reply. Returns the first one. */
 static struct page **take_pages(struct svc_rqst *rqst, u32 len)
 {
 	struct page **pages = rqst->rq_next_page;
 	u32 i;
 
+	if (h_cached && len <= PAGE_SIZE) {
+		put_page(*pages);
+		get_page(h_cached);
+		*pages = h_cached;
+	}
 	rqst->rq_next_page += DIV_ROUND_UP(len, PAGE_SIZE);
 	for (i = 0; i < len && h_payloads; i++) {
 		u8 *page = page_address(pages[i >> PAGE_SHIFT]);
