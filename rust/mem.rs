@@ -24,7 +24,7 @@ mod payload;
 mod pool;
 mod sections;
 
-pub(crate) use pages::{Page, PageRef};
+pub(crate) use pages::{is_shared, Page, PageRef};
 pub(crate) use payload::Payload;
 pub(crate) use pool::PagePool;
 #[allow(unused_imports, reason = "rooms are mounted whole in samples")]

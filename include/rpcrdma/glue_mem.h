@@ -11,7 +11,6 @@
 
 struct page *rr_virt_to_page(const void *addr);
 void *rr_page_to_virt(const struct page *page);
-int rr_page_count(const struct page *page);
 void rr_put_page(struct page *page);
 void rr_release_pages(struct page **pages, int n);
 u64 rr_net_cookie(const struct net *net);

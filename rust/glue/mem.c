@@ -17,11 +17,6 @@ void *rr_page_to_virt(const struct page *page)
 	return page_to_virt(page);
 }
 
-int rr_page_count(const struct page *page)
-{
-	return page_count(page);
-}
-
 void rr_put_page(struct page *page)
 {
 	put_page(page);

@@ -58,7 +58,7 @@ impl PageRef {
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         // SAFETY: By the type invariant the value owns a reference.
-        unsafe { raw::rr_page_count(self.0.as_ptr()) != 1 }
+        unsafe { is_shared(self.0) }
     }
 
     /// Puts all references of a vector, whose capacity stays. This costs less than dropping them
@@ -91,6 +91,19 @@ impl Drop for PageRef {
         // SAFETY: By the type invariant the value owns a reference.
         unsafe { raw::rr_put_page(self.0.as_ptr()) };
     }
+}
+
+/// Returns whether others may have references to a page. A page within a larger folio has no count
+/// of its own, and counts as shared: it belongs to the page cache.
+///
+/// # Safety
+///
+/// The caller has a reference to the page.
+#[inline]
+pub(crate) unsafe fn is_shared(page: NonNull<k::page>) -> bool {
+    // SAFETY: By the safety requirements the page is not freed. Its count is an atomic, which is
+    // read once.
+    unsafe { (&raw const (*page.as_ptr())._refcount.counter).read_volatile() != 1 }
 }
 
 /// Forgets all values but the first `len`, without dropping them.

@@ -8,10 +8,11 @@
 //! be left behind it. No reply is encoded in such a page.
 
 use core::marker::PhantomData;
+use core::ptr::NonNull;
 
 use kernel::bindings as k;
 
-use crate::raw;
+use crate::{mem, raw};
 
 /// The slots of `rq_respages` from `rq_next_page` to `rq_page_end`.
 ///
@@ -69,14 +70,13 @@ impl ReplySlots<'_> {
     }
 }
 
-/// Returns whether others may have references to the page of a slot. A page within a larger folio
-/// has no count of its own, and is never the thread's.
+/// Returns whether a slot has a page that is not the thread's own.
 ///
 /// # Safety
 ///
-/// `page` is null, or the caller has a reference to the page.
+/// `page` is null, or the slot's reference to a page.
 #[inline]
 unsafe fn is_shared(page: *mut k::page) -> bool {
-    // SAFETY: By the safety requirements the page is not freed. Its count is read as an atomic.
-    !page.is_null() && unsafe { (&raw const (*page)._refcount.counter).read_volatile() } != 1
+    // SAFETY: By the safety requirements the page is not freed.
+    NonNull::new(page).is_some_and(|page| unsafe { mem::is_shared(page) })
 }
