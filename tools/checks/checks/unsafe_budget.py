@@ -20,7 +20,7 @@ BUDGET: dict[str, int] = {
     "work": 22,
     "rdma": 220,
     "sunrpc": 389,
-    "observe": 3,
+    "observe": 16,
     # Registers the transports, because `client` and `server` may not contain unsafe code.
     "rpcrdma": 3,
 }
