@@ -197,6 +197,15 @@ impl Reconnect for Client {
         }
     }
 
+    fn timer(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>, fails: bool) {
+        let locked = rqst.slot().data().lock();
+        // The lock is held, so this concerns the connection over which the call was sent. A slot
+        // that was swept is idle, and its call goes over the next connection.
+        if !fails && locked.state.phase != Phase::Idle {
+            xprt.force_disconnect();
+        }
+    }
+
     fn connect_scheduled(&self, xprt: &Xprt<Self>, delay: usize) {
         trace::op_connect(traced::peer(xprt), delay);
     }

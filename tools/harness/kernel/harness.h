@@ -68,6 +68,7 @@ void h_pass(unsigned int ms);
 void h_work_init(void);
 
 /* --- lock.c --- */
+bool h_holds_spinlock(void);
 bool h_holds_mutex(void);	/* whether this thread holds one */
 
 /* --- misc.c --- */
