@@ -27,6 +27,7 @@
  *   faults.c		scenarios with a fault
  *   reconnect.c		scenarios of a second connection, and what it allocates
  *   growth.c		scenarios of Receives whose size changes
+ *   pulled.c		scenarios of replies that are read chunks
  *   flood.c		a scenario of Sends that complete late
  *   unaccepted.c	scenarios of a device that is removed before a connection is accepted
  *   late.c		scenarios of RDMA Reads that complete after later work requests
@@ -88,6 +89,8 @@ struct h_allocations {
 extern struct h_allocations h_allocations;
 /* Allocations of the module's Rust code of at least so many bytes fail; 0: none fails. */
 extern size_t h_refused_size;
+/* There is no contiguous memory for more than eight pages. */
+extern bool h_fragmented;
 /* The number of an allocation, counted from now on, that sleeps; 0: none does. */
 extern unsigned int h_sleeping_allocation;
 /* Returns whether a thread sleeps so; lets it go on. */
@@ -275,6 +278,7 @@ void h_peer_forget(const struct h_qp *qp);
 void h_peer_receive(struct h_qp *qp, const void *message, u32 len);
 u32 h_call_key(const struct h_call *call, unsigned int n);
 extern unsigned int h_backward_replies;
+extern unsigned int h_dones;	/* RDMA_DONEs that the responder has received */
 
 /* --- reply.c --- */
 enum h_invalidate { H_INV_NONE, H_INV_OWN, H_INV_KEY };
@@ -288,6 +292,7 @@ struct h_reply {
 	u32 claimed;	/* number of bytes by which a chunk claims to be longer than it is */
 	bool unused;	/* the write chunk is returned unused, and the payload is inline */
 	bool error;	/* RDMA_ERROR, ERR_CHUNK */
+	bool exposed;	/* the RPC message is a read chunk, and no chunk of the call is used */
 	bool keep;	/* the peer keeps the call, so that it can reply again */
 };
 
@@ -298,6 +303,8 @@ extern u32 h_grant;
  */
 bool h_answer_call(struct h_call *call, const struct h_reply *how);
 void h_answer_unknown(u32 xid, u32 key);
+/* Carries out an RDMA Read of the module's client: of a reply that is a read chunk. */
+void h_exposed_read(u32 key, u64 addr, void *data, u32 len);
 void h_call_back(u32 xid);
 
 /* --- two.c --- */
@@ -449,6 +456,11 @@ void h_grant_before_use(void);
 /* --- late.c --- */
 void h_reads_late(void);
 void h_reads_late_and_lost(void);
+
+/* --- pulled.c --- */
+void h_pulled_replies(void);
+void h_pulled_into_fragments(void);
+void h_pulled_twice(void);
 
 /* --- flood.c --- */
 void h_flood(void);
