@@ -19,7 +19,7 @@ BUDGET: dict[str, int] = {
     "mem": 25,
     "work": 22,
     "rdma": 220,
-    "sunrpc": 389,
+    "sunrpc": 390,
     "observe": 16,
     # Registers the transports, because `client` and `server` may not contain unsafe code.
     "rpcrdma": 3,

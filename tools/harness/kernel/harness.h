@@ -451,6 +451,7 @@ u64 h_look(void);
 void h_second_connection(void);
 void h_reconnect_without_memory(void);
 void h_idle_without_memory(void);
+void h_lost_and_idle(void);
 void h_grant_before_use(void);
 
 /* --- late.c --- */

@@ -214,6 +214,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "second_connection", h_second_connection },
 	{ "reconnect_without_memory", h_reconnect_without_memory },
 	{ "idle_without_memory", h_idle_without_memory },
+	{ "lost_and_idle", h_lost_and_idle },
 	{ "grant_before_use", h_grant_before_use },
 	{ "reads_late", h_reads_late },
 	{ "reads_late_and_lost", h_reads_late_and_lost },
