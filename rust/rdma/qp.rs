@@ -51,6 +51,8 @@ pub(crate) use drain::SEND_WRS as DRAIN_SEND_WRS;
 )]
 pub(crate) use one_sided::Remote;
 pub(crate) use post::PostError;
+#[allow(unused_imports, reason = "rooms are mounted whole in samples")]
+pub(crate) use sq::holds_chain;
 pub(crate) use tag::Tag;
 
 use drain::Marker;
