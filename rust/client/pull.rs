@@ -159,6 +159,13 @@ pub(super) fn completed(conn: &Conn, qp: &QueuePair, tag: Tag) {
     account(conn, qp);
 }
 
+/// Sends what waits for the buffer of the session's messages, which is free. Completion worker.
+pub(super) fn control_sent(conn: &Conn, qp: &QueuePair) {
+    if conn.role().legacy.pulls.is_enabled() {
+        account(conn, qp);
+    }
+}
+
 /// Puts a reply together whose RDMA Reads have completed.
 fn assemble(conn: &Conn, pull: &mut Pull) -> Result<KVVec<u8>> {
     let header = Message::decode_as(Version::One, &pull.message, &LIMITS).map_err(|_| EINVAL)?;
@@ -220,7 +227,7 @@ fn account(conn: &Conn, qp: &QueuePair) {
             if posted {
                 trace::done_sent(conn::traced::peer(conn.owner()), xid);
             } else {
-                // The buffer is in use: the end of its Send comes back here.
+                // The buffer is in use: [`control_sent`] tries again.
                 state.not_sent(xid, before);
             }
             Some(posted)
