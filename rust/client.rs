@@ -18,7 +18,8 @@
 //! | [`marshal`], [`register`] | plans, registers and encodes a call, outside the send lock |
 //! | [`single`], [`assemble`] | ... with one payload alone; the steps that all calls share |
 //! | [`send`] | posts a prepared call, under the send lock |
-//! | [`reply`], [`complete`] | checks a reply; completes its RPC |
+//! | [`reply`], [`arrived`] | checks a reply; the two ways in which one arrives |
+//! | [`complete`] | completes an RPC |
 //! | [`fence`] | invalidates memory before its owner gets it back |
 //! | [`legacy`], [`claim`], [`padded`] | what is different with servers of RFC 5666 |
 //! | [`conf`], [`asked`] | asks such a server for its configuration |
@@ -46,6 +47,7 @@ pub(crate) mod transport;
 mod whole;
 
 mod advice;
+mod arrived;
 mod asked;
 mod assemble;
 mod backward;

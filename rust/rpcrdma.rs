@@ -70,14 +70,13 @@ impl kernel::Module for Module {
     fn init(module: &'static ThisModule) -> Result<Self> {
         let peers = PeerTable::new()?;
         let connections = Registry::new()?;
-        let debugfs = Debugfs::new(peers.clone(), connections.clone())?;
         let own_queue = module_parameters::completion_workqueue.value();
         let devices = Registration::new(c"rpcrdma", own_queue)?;
         let service = service::Owned::new(devices.clone(), connections.clone())?;
         let context = Context {
             devices: devices.clone(),
-            peers,
-            connections,
+            peers: peers.clone(),
+            connections: connections.clone(),
         };
         // From now on there may be mounts. SAFETY: The client maps pieces as it gets them, and
         // keeps none (`client::register`). It lets an RPC be completed or released only when none
@@ -91,8 +90,9 @@ impl kernel::Module for Module {
         // it takes the reply's pages (`server::reply`), and owns these until the device has
         // finished with them (`rdma::scatter`).
         let server = unsafe { svc::register::<Port>(module, service.service()) }?;
-        // After the class, which says more clearly that the stock module is loaded. Nothing may
-        // fail any more, so without sysctls the defaults hold.
+        // After the classes, which say more clearly that the stock module is loaded. Nothing may
+        // fail any more, so without sysctls the defaults hold. (If it did, the module would go
+        // although a process may have opened a file of debugfs.)
         let sysctls = [
             tunables(client::config::SYSCTL_PATH, &KNOBS),
             tunables(server::config::SYSCTL_PATH, &SYSCTLS),
@@ -104,7 +104,7 @@ impl kernel::Module for Module {
             _class: class,
             _sysctls: sysctls,
             _devices: devices,
-            _debugfs: debugfs,
+            _debugfs: Debugfs::new(peers, connections),
         })
     }
 }

@@ -75,8 +75,12 @@ pub(super) fn connect(
     let tags = (tags::count(config.slots) + pulls::MOST, receive_size);
     let qp = connection::queue_pair(&cm, &pd, &queues, tags, shared.clone())
         .map_err(local(xprt, "queue pair"))?;
-    // Made before the first buffer: a failure may leave some request slots without one.
-    let sweep_on_failure = ScopeGuard::new(|| fence::sweep(xprt, epoch));
+    // Made before the first buffer: a failure may leave some request slots without one. A removal
+    // of the device that comes late must not close the next connection.
+    let undo = ScopeGuard::new(|| {
+        lifecycle.on(Event::Close);
+        fence::sweep(xprt, epoch);
+    });
     allocate_send_buffers(xprt, &pd, config, epoch).map_err(local(xprt, "send buffers"))?;
     connection::post_receives(&owner, &qp, &queues).map_err(local(xprt, "receive buffers"))?;
     shake_hands(&cm, &lifecycle, xprt, config, (reads, own_reads))?;
@@ -91,12 +95,12 @@ pub(super) fn connect(
         qp,
         pd,
         cm,
-        lifecycle,
+        lifecycle: lifecycle.clone(),
         shared,
         calls: queues.credits,
     };
     let ep = Endpoint::new(parts, pools).map_err(local(xprt, "memory"))?;
-    sweep_on_failure.dismiss();
+    undo.dismiss();
     Ok(ep)
 }
 

@@ -3,11 +3,13 @@
 //! The operations that SUNRPC calls.
 
 use kernel::prelude::*;
+use kernel::sync::Arc;
 
 use super::advice::{self, Reason};
 use super::assemble::MarshalError;
 use super::config::{self, Config, MAX_PAYLOAD};
 use super::context::Context;
+use super::endpoint::Endpoint;
 use super::request::{Locked, Phase, Request};
 use super::transport::Client;
 use super::{
@@ -57,22 +59,12 @@ impl Transport for Client {
     }
 
     fn close(&self, xprt: &Xprt<Self>) {
-        let Some(ep) = self.take_endpoint() else {
-            return;
+        let loss = match self.take_endpoint() {
+            Some(ep) => end(self, xprt, ep),
+            // SUNRPC has no use for the transport, which has lost its connection before.
+            None => Loss::Closed,
         };
-        trace::disconnect(traced::peer(xprt), 0, 1);
-        session::lost(xprt, ep.shared(), ep.cause());
-        let loss = ep.loss();
-        if loss.is_unwanted() {
-            advice::log_unanswered(xprt, Reason::Left);
-        }
-        self.show_lost(loss);
-        let idle = loss == Loss::Closed && !has_calls(xprt);
-        ep.close();
-        fence::sweep(xprt, ep.epoch());
-        // The last reference, as a rule: buffers, regions and queues give their memory back.
-        drop(ep);
-        if idle {
+        if loss == Loss::Closed && !xprt.has_calls() {
             self.store().close();
         }
     }
@@ -97,10 +89,20 @@ impl Transport for Client {
     }
 }
 
-/// Returns whether a call is prepared or under way.
-fn has_calls(xprt: &Xprt<Client>) -> bool {
-    let mut slots = xprt.slots();
-    slots.any(|slot| slot.data().lock().state.phase != Phase::Idle)
+/// Closes a connection that was the current one. Returns why the transport has lost it. May sleep.
+fn end(client: &Client, xprt: &Xprt<Client>, ep: Arc<Endpoint>) -> Loss {
+    trace::disconnect(traced::peer(xprt), 0, 1);
+    session::lost(xprt, ep.shared(), ep.cause());
+    let loss = ep.loss();
+    if loss.is_unwanted() {
+        advice::log_unanswered(xprt, Reason::Left);
+    }
+    client.show_lost(loss);
+    ep.close();
+    fence::sweep(xprt, ep.epoch());
+    // The last reference, as a rule: buffers, regions and queues give their memory back.
+    drop(ep);
+    loss
 }
 
 impl Rpc for Client {
@@ -194,6 +196,15 @@ impl Reconnect for Client {
             session::look(&ep, &self.config().refreshed());
             // The connection has taken what it needs.
             self.store().clear();
+        }
+    }
+
+    fn timer(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>, fails: bool) {
+        let locked = rqst.slot().data().lock();
+        // The lock is held, so this concerns the connection over which the call was sent. A slot
+        // that was swept is idle, and its call goes over the next connection.
+        if !fails && locked.state.phase != Phase::Idle {
+            xprt.force_disconnect();
         }
     }
 

@@ -10,10 +10,11 @@ use kernel::error::code::ENOBUFS;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
+use super::arrived::Arrived;
 use super::pulls::{Pull, READS};
-use super::request::{DeferredReply, Phase, Request};
+use super::request::{Phase, Request};
 use super::requester::{Conn, Incoming, QueuePair};
-use super::{complete, fence, reply, traced};
+use super::{reply, traced};
 use crate::conn;
 use crate::mem::{Page, PagePool};
 use crate::observe::stats::Breach;
@@ -45,7 +46,7 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) -> bool 
     }
     conn.role().credits.granted(conn, xid, header.credits());
     // Nothing of ours may be invalidated: such a server knows nothing of remote invalidation.
-    reply::check_unmatched_rkey(conn, xid, msg);
+    reply::check_unmatched_rkey(conn, xid, Arrived::Message(msg));
     take(conn, qp, msg, &header);
     true
 }
@@ -54,12 +55,16 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) -> bool 
 fn take(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>) {
     let xid = header.xid();
     let pulls = &conn.role().legacy.pulls;
+    let arrived = Arrived::Message(msg);
     let Some(rqst) = conn.owner().find(xid) else {
-        return late(conn, qp, xid);
+        // Nothing is read, and the server may have its memory back.
+        pulls.with(|state| state.owe(xid));
+        reply::unmatched(conn, xid, arrived);
+        return account(conn, qp);
     };
     if pulls.with(|state| state.has(xid)) {
         conn.breach(Breach::ReplyClaim);
-        return rqst.disown();
+        return reply::disown(conn, rqst, arrived);
     }
     let max = rqst.recv_buf().buflen();
     let len = match check_pulled(header, max) {
@@ -97,7 +102,7 @@ fn prepare(
     header: &Message<'_>,
     (len, max): (u32, u32),
 ) -> Result<Pull> {
-    let mut message = KVec::new();
+    let mut message = KVVec::new();
     message.extend_from_slice(bytes, GFP_NOWAIT)?;
     let mut sink = Sink::new(qp.pd(), GFP_NOWAIT)?;
     let pages = sink.pages().ok_or(EBUSY)?;
@@ -144,7 +149,7 @@ pub(super) fn completed(conn: &Conn, qp: &QueuePair, tag: Tag) {
         let message = assemble(conn, &mut pull);
         pulls.with(|state| state.put_back(&mut pull.sink));
         match message {
-            Ok(message) => deliver(conn, qp, pull.xid, &message),
+            Ok(message) => reply::handle_read(conn, qp, pull.xid, &pull.message, message),
             Err(_) => conn.force_close(),
         }
         if start(conn, qp).is_err() {
@@ -152,6 +157,13 @@ pub(super) fn completed(conn: &Conn, qp: &QueuePair, tag: Tag) {
         }
     }
     account(conn, qp);
+}
+
+/// Sends what waits for the buffer of the session's messages, which is free. Completion worker.
+pub(super) fn control_sent(conn: &Conn, qp: &QueuePair) {
+    if conn.role().legacy.pulls.is_enabled() {
+        account(conn, qp);
+    }
 }
 
 /// Puts a reply together whose RDMA Reads have completed.
@@ -201,57 +213,6 @@ fn append(message: &mut KVVec<u8>, part: &Part, inline: &[u8], pages: &mut [Page
     Ok(())
 }
 
-/// Completes the RPC with a reply that is whole.
-fn deliver(conn: &Conn, qp: &QueuePair, xid: u32, message: &[u8]) {
-    let Some(mut rqst) = conn.owner().find(xid) else {
-        return answered_late(conn, xid);
-    };
-    let request: &Request = rqst.slot().data();
-    let mut locked = request.lock();
-    let state = &mut locked.state;
-    if state.phase != Phase::Sent || state.epoch != conn.epoch() {
-        drop(locked);
-        return rqst.disown();
-    }
-    if !state.is_exposed() {
-        state.reset();
-        drop(locked);
-        let status = complete::place(conn.owner(), &mut rqst, message, None);
-        return complete::complete(rqst, status);
-    }
-    // The memory that the call has offered is invalidated first.
-    let Ok(deferred) = DeferredReply::new(message, None) else {
-        return conn.force_close();
-    };
-    state.deferred = Some(deferred);
-    fence::before_completion(qp, request, locked, rqst);
-}
-
-/// Notes a reply with read chunks for which no RPC waits. Nothing is read, and the server may have
-/// its memory back.
-fn late(conn: &Conn, qp: &QueuePair, xid: u32) {
-    conn.role().legacy.pulls.with(|state| state.owe(xid));
-    answered_late(conn, xid);
-    account(conn, qp);
-}
-
-/// Notes that a call was answered that is being given up, or was given up before.
-fn answered_late(conn: &Conn, xid: u32) {
-    let known = conn.owner().slots().any(|slot| {
-        let request: &Request = slot.data();
-        let state = &mut request.lock().state;
-        let found = state.xid == xid && state.epoch == conn.epoch() && state.phase == Phase::Sent;
-        state.answered |= found;
-        if found {
-            request.wake();
-        }
-        found
-    });
-    if !known {
-        conn.role().credits.unmatched_answer(conn);
-    }
-}
-
 /// Sends the RDMA_DONEs for which there is a credit, and tells the transport of the credits that
 /// are left for calls.
 fn account(conn: &Conn, qp: &QueuePair) {
@@ -266,7 +227,7 @@ fn account(conn: &Conn, qp: &QueuePair) {
             if posted {
                 trace::done_sent(conn::traced::peer(conn.owner()), xid);
             } else {
-                // The buffer is in use: the end of its Send comes back here.
+                // The buffer is in use: [`control_sent`] tries again.
                 state.not_sent(xid, before);
             }
             Some(posted)

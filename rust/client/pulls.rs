@@ -28,7 +28,7 @@ const FREE_PAGES: usize = 32;
 pub(super) struct Pull {
     pub(super) xid: u32,
     /// The message as it has arrived.
-    pub(super) message: KVec<u8>,
+    pub(super) message: KVVec<u8>,
     /// The length of the RPC message that the read chunks are a part of.
     pub(super) len: u32,
     /// The longest RPC message that fits the RPC.
@@ -50,14 +50,14 @@ pub(super) struct State {
     /// The replies whose RDMA Reads are posted, by the number of their tag.
     flights: [Option<Pull>; MOST as usize],
     /// Those that wait.
-    waiting: KVec<Pull>,
+    waiting: KVVec<Pull>,
     /// Work requests of the RDMA Reads that are posted.
     posted: u32,
     pub(super) dones: Dones,
     /// The XIDs for which RDMA_DONE has to be sent.
-    due: KVec<u32>,
+    due: KVVec<u32>,
     /// The calls that were in flight when an RDMA_DONE was sent after them, with their stamps.
-    marks: KVec<(u32, Stamp)>,
+    marks: KVVec<(u32, Stamp)>,
     /// The tag of the first reply that is read.
     first_tag: u32,
     /// Pages for the replies.
@@ -83,9 +83,9 @@ impl Pulls {
         // CAST: `usize` has at least 32 bits.
         let slots = slots as usize;
         let fresh = State {
-            waiting: KVec::with_capacity(slots, GFP_KERNEL)?,
-            due: KVec::with_capacity(slots, GFP_KERNEL)?,
-            marks: KVec::with_capacity(slots, GFP_KERNEL)?,
+            waiting: KVVec::with_capacity(slots, GFP_KERNEL)?,
+            due: KVVec::with_capacity(slots, GFP_KERNEL)?,
+            marks: KVVec::with_capacity(slots, GFP_KERNEL)?,
             first_tag,
             pool: Some(PagePool::new(FREE_PAGES)?),
             ..State::default()
@@ -138,17 +138,18 @@ impl State {
         let Some(slot) = self.flights.iter().position(Option::is_none) else {
             return Ok(false);
         };
-        let Some(next) = self.waiting.first() else {
+        let Some(next) = self.waiting.first_mut() else {
             return Ok(false);
         };
         let more = next.sink.work_requests();
         if self.posted != 0 && self.posted + more > WORK_REQUESTS {
             return Ok(false);
         }
-        let mut pull = self.waiting.remove(0).map_err(|_| EINVAL)?;
-        // CAST: less than `MOST`.
-        post(Tag::new(self.first_tag + slot as u32), &mut pull.sink)?;
+        // A reply that cannot be posted stays: it is not dropped while a lock is held. CAST: less
+        // than `MOST`.
+        post(Tag::new(self.first_tag + slot as u32), &mut next.sink)?;
         self.posted += more;
+        let pull = self.waiting.remove(0).map_err(|_| EINVAL)?;
         if let Some(place) = self.flights.get_mut(slot) {
             *place = Some(pull);
         }

@@ -11,9 +11,10 @@
 use kernel::sync::Arc;
 use kernel::time::msecs_to_jiffies;
 
+use super::arrived::Arrived;
 use super::endpoint::Endpoint;
 use super::request::{Locked, Phase, Request, State, FOREVER};
-use super::requester::{Conn, Incoming};
+use super::requester::Conn;
 use super::transport::Client;
 use super::{fence, probe, traced};
 use crate::observe::trace::{self, Source};
@@ -32,7 +33,7 @@ const FENCE_MS: u32 = 2_000;
 /// answered before. Returns whether there is such a call. Completion worker; does not sleep.
 ///
 /// The peer may have invalidated an R_key of that call, as with every other reply.
-pub(super) fn answered_late(conn: &Conn, xid: u32, msg: &Incoming<'_>) -> bool {
+pub(super) fn answered_late(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) -> bool {
     conn.owner().slots().any(|slot| {
         let request: &Request = slot.data();
         let state = &mut request.lock().state;
@@ -41,7 +42,7 @@ pub(super) fn answered_late(conn: &Conn, xid: u32, msg: &Incoming<'_>) -> bool {
         }
         match state.phase {
             Phase::Sent => {
-                mark_answered(conn, state, msg);
+                mark_answered(conn, state, arrived);
                 request.wake();
             }
             Phase::Fencing => {}
@@ -56,13 +57,15 @@ pub(super) fn answered_late(conn: &Conn, xid: u32, msg: &Incoming<'_>) -> bool {
 }
 
 /// Marks a call as answered for which no RPC waits any more.
-fn mark_answered(conn: &Conn, state: &mut State, msg: &Incoming<'_>) {
+fn mark_answered(conn: &Conn, state: &mut State, arrived: Arrived<'_, '_>) {
     state.answered = true;
+    let Some((msg, rkey)) = arrived.invalidated() else {
+        return;
+    };
     let handles = state.regions.iter().map(Mr::rkey);
     let permitted = conn.remote_invalidation();
     // `reply::check_unmatched_rkey` looks at a key that is not the call's own.
-    if let Invalidated::Match(index) = invalidate::match_rkey(handles, msg.invalidated(), permitted)
-    {
+    if let Invalidated::Match(index) = invalidate::match_rkey(handles, Some(rkey), permitted) {
         if let Some(region) = state.regions.get_mut(index) {
             region.remotely_invalidated(msg);
         }

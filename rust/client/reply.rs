@@ -7,9 +7,11 @@
 //! message that has invalidated memory of another call ends the connection. In every case the
 //! Receive goes back to the ring when the caller drops the message.
 
+use kernel::prelude::*;
 use kernel::sync::SpinLockGuard;
 
 use super::advice::{self, Reason};
+use super::arrived::Arrived;
 use super::complete;
 use super::config::MAX_SEGMENTS;
 use super::request::{DeferredReply, Locked, Offered, Phase, Request, State, Status};
@@ -45,14 +47,31 @@ pub(super) fn handle(
     if grant {
         credits.granted(conn, xid, reply.credits());
     }
+    let arrived = Arrived::Message(msg);
     let Some(rqst) = conn.owner().find(xid) else {
-        trace_unmatched(conn, msg);
-        return handle_unmatched(conn, xid, msg);
+        return unmatched(conn, xid, arrived);
     };
     trace::reply(traced::task(&rqst), xid, Lazy(|| credits.grant()));
-    finish(conn, qp, msg, rqst, |state, rqst| {
+    finish(conn, qp, arrived, rqst, |state, rqst| {
         reply.check(conn, msg, state, rqst)
     });
+}
+
+/// Handles a reply that was read from the server's memory. `header` is the message that has
+/// announced it. Completion worker; does not sleep.
+#[cold]
+pub(super) fn handle_read(
+    conn: &Conn,
+    qp: &QueuePair,
+    xid: u32,
+    header: &[u8],
+    message: KVVec<u8>,
+) {
+    let arrived = Arrived::Read(header);
+    match conn.owner().find(xid) {
+        Some(rqst) => finish_read(conn, qp, arrived, rqst, message),
+        None => unmatched(conn, xid, arrived),
+    }
 }
 
 /// Handles a message whose header cannot be decoded: fails the RPC with its XID, if there is one,
@@ -65,53 +84,71 @@ pub(super) fn handle_undecodable(
     error: &DecodeError,
 ) {
     let (bytes, peer) = (msg.bytes(), conn::traced::peer(conn.owner()));
+    let arrived = Arrived::Message(msg);
     conn.breach(Breach::MalformedHeader);
     conn.owner().data().stats().bad_reply();
     let Ok(prefix) = wire::peek(bytes) else {
         trace::malformed_hdr(peer, 0, error, bytes.len());
         trace::reply_short_err(Prefix::from_bytes(&[0; Prefix::LEN]), peer);
         // However short the message is, the key that came with it is invalid.
-        return check_unmatched_rkey(conn, 0, msg);
+        return check_unmatched_rkey(conn, 0, arrived);
     };
     trace::malformed_hdr(peer, prefix.xid, error, bytes.len());
     if matches!(error.what, What::Version(_)) {
         trace::reply_vers_err(prefix, peer);
         // The bytes after the version may mean anything.
-        return check_unmatched_rkey(conn, prefix.xid, msg);
+        return check_unmatched_rkey(conn, prefix.xid, arrived);
     }
     trace::reply_hdr_err(prefix, peer);
     match conn.owner().find(prefix.xid) {
         Some(rqst) => fail(conn, qp, msg, rqst),
-        None => handle_unmatched(conn, prefix.xid, msg),
+        None => handle_unmatched(conn, prefix.xid, arrived),
     }
 }
 
 /// Fails the RPC that a message answers.
 pub(super) fn fail(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, rqst: Pinned<'_, Client>) {
-    finish(conn, qp, msg, rqst, |_, _| Finding::Done(Status::Failed));
+    finish(conn, qp, Arrived::Message(msg), rqst, |_, _| {
+        Finding::Done(Status::Failed)
+    });
 }
 
 /// Traces a message for which no RPC waits.
-fn trace_unmatched(conn: &Conn, msg: &Incoming<'_>) {
-    if let Ok(prefix) = wire::peek(msg.bytes()) {
+fn trace_unmatched(conn: &Conn, arrived: Arrived<'_, '_>) {
+    if let Ok(prefix) = wire::peek(arrived.bytes()) {
         trace::reply_rqst_err(prefix, conn::traced::peer(conn.owner()));
     }
 }
 
+/// Drops a reply for which SUNRPC does not wait.
+pub(super) fn unmatched(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) {
+    trace_unmatched(conn, arrived);
+    handle_unmatched(conn, xid, arrived);
+}
+
 /// Handles a reply for which SUNRPC does not wait. Its call is being given up (SUNRPC has dequeued
 /// it and will release it soon), or was released before, or never existed.
-fn handle_unmatched(conn: &Conn, xid: u32, msg: &Incoming<'_>) {
-    let late = release::answered_late(conn, xid, msg);
-    check_unmatched_rkey(conn, xid, msg);
+fn handle_unmatched(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) {
+    let late = release::answered_late(conn, xid, arrived);
+    check_unmatched_rkey(conn, xid, arrived);
     if !late {
         conn.role().credits.unmatched_answer(conn);
     }
 }
 
+/// Drops a second reply, or a reply to an RPC that was not sent over this connection. The RPC stays
+/// pending.
+pub(super) fn disown(conn: &Conn, rqst: Pinned<'_, Client>, arrived: Arrived<'_, '_>) {
+    let xid = rqst.xid();
+    rqst.disown();
+    trace_unmatched(conn, arrived);
+    check_unmatched_rkey(conn, xid, arrived);
+}
+
 /// Closes the connection if a message that answers no call has invalidated memory of a call that
 /// waits for its reply. (A reply to a call that was given up may invalidate memory of that call.)
-pub(super) fn check_unmatched_rkey(conn: &Conn, xid: u32, msg: &Incoming<'_>) {
-    let Some(rkey) = msg.invalidated() else {
+pub(super) fn check_unmatched_rkey(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) {
+    let Some((_, rkey)) = arrived.invalidated() else {
         return;
     };
     if is_exposed(conn, rkey) {
@@ -150,7 +187,7 @@ pub(super) enum Finding<'m> {
 fn finish<'a, 'm>(
     conn: &'a Conn,
     qp: &QueuePair,
-    msg: &Incoming<'_>,
+    arrived: Arrived<'_, '_>,
     mut rqst: Pinned<'a, Client>,
     check: impl FnOnce(&mut State, &Pinned<'a, Client>) -> Finding<'m>,
 ) {
@@ -158,14 +195,10 @@ fn finish<'a, 'm>(
     let mut locked = request.lock();
     let state = &mut locked.state;
     if state.phase != Phase::Sent || state.epoch != conn.epoch() {
-        // A second reply, or a reply to an RPC that was not sent over this connection.
-        let xid = rqst.xid();
         drop(locked);
-        rqst.disown();
-        trace_unmatched(conn, msg);
-        return check_unmatched_rkey(conn, xid, msg);
+        return disown(conn, rqst, arrived);
     }
-    if !mark_invalidated(conn, state, &rqst, msg) {
+    if !mark_invalidated(conn, state, &rqst, arrived) {
         return conn.force_close();
     }
     let finding = check(state, &rqst);
@@ -177,6 +210,34 @@ fn finish<'a, 'm>(
         return complete::complete(rqst, status);
     }
     finish_exposed(conn, qp, (request, locked), rqst, finding);
+}
+
+/// Finishes the RPC whose reply was read, as [`finish`] does. The reply may be long, so it is
+/// moved, and not copied while a lock is held.
+fn finish_read<'a>(
+    conn: &'a Conn,
+    qp: &QueuePair,
+    arrived: Arrived<'_, '_>,
+    mut rqst: Pinned<'a, Client>,
+    message: KVVec<u8>,
+) {
+    let request: &Request = rqst.slot().data();
+    let mut locked = request.lock();
+    let state = &mut locked.state;
+    if state.phase != Phase::Sent || state.epoch != conn.epoch() {
+        drop(locked);
+        return disown(conn, rqst, arrived);
+    }
+    let chunk = None;
+    if state.is_exposed() {
+        state.deferred = Some(DeferredReply { message, chunk });
+        return fence::before_completion(qp, request, locked, rqst);
+    }
+    state.reset();
+    request.end_use();
+    drop(locked);
+    let status = complete::place(conn.owner(), &mut rqst, &message, chunk);
+    complete::complete(rqst, status);
 }
 
 /// Implements [`finish`] for a call of which the peer can still reach memory: keeps the reply until
@@ -233,16 +294,15 @@ fn mark_invalidated(
     conn: &Conn,
     state: &mut State,
     rqst: &Pinned<'_, Client>,
-    msg: &Incoming<'_>,
+    arrived: Arrived<'_, '_>,
 ) -> bool {
-    let rkey = msg.invalidated();
-    if rkey.is_none() {
+    let Some((msg, rkey)) = arrived.invalidated() else {
         return true;
-    }
+    };
     // Most calls were prepared under terms that permit it.
     let permitted = state.terms.remote_invalidation() || conn.remote_invalidation();
     let handles = state.regions.iter().map(Mr::rkey);
-    match invalidate::match_rkey(handles, rkey, permitted) {
+    match invalidate::match_rkey(handles, Some(rkey), permitted) {
         Invalidated::None => true,
         Invalidated::Match(index) => state.regions.get_mut(index).is_some_and(|region| {
             trace::mr_reminv(traced::task(rqst), conn::traced::region(region));

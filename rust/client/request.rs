@@ -90,8 +90,10 @@ pub(super) enum Status {
 /// The inline part of a reply that came while the peer could still reach the memory where the reply
 /// belongs. The DMA layer may have a bounce buffer for that memory, too, whose contents would
 /// overwrite the reply.
+///
+/// It may be `vmalloc()` memory, so it is not dropped while a spinlock is held.
 pub(super) struct DeferredReply {
-    pub(super) message: KVec<u8>,
+    pub(super) message: KVVec<u8>,
     /// The bytes that came through the write chunk, if it was used.
     pub(super) chunk: Option<u32>,
 }
@@ -103,7 +105,7 @@ impl DeferredReply {
     ///
     /// `ENOMEM`.
     pub(super) fn new(message: &[u8], chunk: Option<u32>) -> Result<Self> {
-        let mut copy = KVec::new();
+        let mut copy = KVVec::new();
         copy.extend_from_slice(message, GFP_ATOMIC)?;
         Ok(Self {
             message: copy,

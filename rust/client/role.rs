@@ -49,6 +49,10 @@ impl Role for Requester {
         conn.owner().wake_write_space();
     }
 
+    fn control_sent(conn: &Conn, qp: &QueuePair) {
+        pull::control_sent(conn, qp);
+    }
+
     fn credits(conn: &Conn, direction: Direction) -> u32 {
         match direction {
             Direction::Call => conn.role().credits.requested(),

@@ -9,6 +9,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
+use super::arrived::Arrived;
 use super::config::Config;
 use super::endpoint::{Endpoint, GROW};
 use super::request::{Phase, Request};
@@ -115,7 +116,7 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
                     .credits
                     .granted(conn, header.xid(), header.credits());
             }
-            reply::check_unmatched_rkey(conn, header.xid(), msg);
+            reply::check_unmatched_rkey(conn, header.xid(), Arrived::Message(msg));
         }
         // The first call is about to be sent again, so it does not fail.
         (Err(_), Take::Done) => {}

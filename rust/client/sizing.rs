@@ -8,6 +8,7 @@ use crate::conn::queues::{Demand, Queues};
 use crate::proto::backward;
 use crate::proto::session::SPARE_RECEIVES;
 use crate::rdma::device::Limits;
+use crate::rdma::qp::holds_chain;
 
 /// The pages of a payload, and of head and tail of the message around it.
 const MAX_MESSAGE_PAGES: u32 = MAX_PAYLOAD_PAGES + 3;
@@ -17,6 +18,10 @@ const MAX_MESSAGE_PAGES: u32 = MAX_PAYLOAD_PAGES + 3;
 const BACKWARD: u32 = backward::CREDITS + SPARE_RECEIVES;
 /// Work requests of [`super::probe`], one at a time.
 const PROBES: u32 = 1;
+
+/// The most work requests of a chain: the registrations of a call with two chunks of the most
+/// segments, and its Send.
+const LONGEST_CHAIN: u32 = 2 * MAX_SEGMENTS + 1;
 
 /// How large a connection's memory regions and queues are on a device.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +40,7 @@ pub(super) enum Unfit {
     /// The memory regions are so small that [`MAX_SEGMENTS`] of them do not hold a payload with
     /// head and tail.
     RegionsTooSmall,
-    /// The queues cannot hold even one request.
+    /// The queues cannot hold even one request, or the send queue not the longest chain.
     QueuesTooShort,
 }
 
@@ -75,7 +80,9 @@ impl Sizing {
             backward: BACKWARD,
             extra_send_wr: PROBES + reads,
         };
-        let queues = demand.fit(limits).ok_or(Unfit::QueuesTooShort)?;
+        let fit = demand.fit(limits);
+        let queues = fit.filter(|queues| holds_chain(queues.send_wr, LONGEST_CHAIN));
+        let queues = queues.ok_or(Unfit::QueuesTooShort)?;
         Ok(Self { mr_depth, queues })
     }
 }
@@ -137,6 +144,8 @@ mod tests {
         // There is a Receive for each credit and for each call of the server.
         assert!(fit.receives >= fit.credits + BACKWARD);
         assert!((1..=fit.credits).contains(&fit.receive_batch));
+        // The longest call is sent as soon as the others have completed.
+        assert!(holds_chain(fit.send_wr, 33));
         fit
     }
 
@@ -160,12 +169,22 @@ mod tests {
         assert!(fit(128, device(512, 256, 65_535)).credits < 128);
         assert!(fit(128, device(16_384, 256, 512)).credits < 128);
         fit(16_384, device(32_768, 65_536, 4_194_303));
-        // Room for one request beside what every connection needs.
+        // Room for the longest call.
         for slots in [4, 16_384] {
             fit(
                 slots,
-                device(DRAIN_SEND_WRS + BACKWARD + PROBES + 11, 256, 65_535),
+                device(DRAIN_SEND_WRS + 3 * 9 + BACKWARD + PROBES, 256, 65_535),
             );
+        }
+    }
+
+    #[test]
+    fn device_that_is_used_has_room_for_the_longest_call() {
+        for max_qp_wr in 0..200 {
+            let limits = device(max_qp_wr, 256, 65_535);
+            if let Ok(found) = Sizing::new(&CONFIG, &limits) {
+                assert!(holds_chain(found.queues.send_wr, 33));
+            }
         }
     }
 

@@ -29,7 +29,10 @@ impl<R: Role> Completions for ConnOf<R> {
     #[inline(always)]
     fn sent(&self, qp: &Qp<Self>, tag: Tag, outcome: Result<(), WcError>) {
         match outcome {
-            Ok(()) if tag == R::CONTROL => self.pump(qp),
+            Ok(()) if tag == R::CONTROL => {
+                self.pump(qp);
+                R::control_sent(self, qp);
+            }
             outcome => R::completed(self, qp, tag, outcome),
         }
     }

@@ -81,6 +81,23 @@ impl<O: Owner> Lifecycle<O> {
         self.changed.notify_all();
     }
 
+    /// Applies an event, and has the connection closed if the transport uses it and the event ends
+    /// it. Any process context; does not sleep.
+    pub(super) fn end(&self, event: Event) {
+        self.end_locked(&mut self.progress.lock(), event);
+        self.changed.notify_all();
+    }
+
+    /// Implements [`Self::end`]. The transport closes a connection by an event, too, and makes the
+    /// next one after that. With the lock held, the order to close concerns this one.
+    fn end_locked(&self, progress: &mut Progress, event: Event) {
+        let used = self.answers || progress.conn.state().is_up();
+        let step = self.apply(progress, event);
+        if used && matches!(step, Step::To(State::Draining)) {
+            self.owner.force_close();
+        }
+    }
+
     /// Applies `event` to the state machine, and traces the transition.
     fn apply(&self, progress: &mut Progress, event: Event) -> Step {
         let before = progress.conn.state();
@@ -149,7 +166,6 @@ impl<O: Owner> Lifecycle<O> {
 impl<O: Owner> CmHandler for Lifecycle<O> {
     fn event(&self, event: CmEvent<'_>) {
         let mut progress = self.progress.lock();
-        let before = progress.conn.state();
         match event {
             CmEvent::Established { private_data, .. } if !self.answers => {
                 progress.peer = cm_private::decode(private_data);
@@ -159,13 +175,9 @@ impl<O: Owner> CmHandler for Lifecycle<O> {
         let Some(event) = state_event(&event) else {
             return;
         };
-        let step = self.apply(&mut progress, event);
+        self.end_locked(&mut progress, event);
         drop(progress);
         self.changed.notify_all();
-        let closes = self.answers || before.is_up();
-        if closes && matches!(step, Step::To(State::Draining)) {
-            self.owner.force_close();
-        }
     }
 }
 
@@ -195,4 +207,78 @@ fn state_event(event: &CmEvent<'_>) -> Option<Event> {
         CmEvent::AddrChange => Event::AddrChange,
         _ => return None,
     })
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_conn_lifecycle)]
+mod tests {
+    use super::*;
+    use crate::mem::SockAddr;
+    use crate::observe::trace::Peer;
+    use kernel::sync::atomic::{Atomic, Relaxed};
+    use kernel::sync::Arc;
+
+    /// A transport that counts how often it is to close its connection.
+    struct Counting(Arc<Atomic<u32>>);
+
+    impl Owner for Counting {
+        fn peer(&self) -> Peer {
+            Peer::new(&"192.0.2.1", 20049)
+        }
+
+        fn address(&self) -> SockAddr {
+            SockAddr::v4([192, 0, 2, 1], 20049)
+        }
+
+        fn is_abandoned(&self) -> bool {
+            false
+        }
+
+        fn force_close(&self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+
+        fn set_credits(&self, _credits: u32) {}
+    }
+
+    /// Returns how often a connection that these events have changed is closed when its device is
+    /// removed, and the peer is told.
+    fn closes(events: &[Event]) -> Result<u32> {
+        let count = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let lifecycle = Lifecycle::new(Counting(count.clone()));
+        let lifecycle = KBox::pin_init(lifecycle, GFP_KERNEL)?;
+        for event in events {
+            lifecycle.on(*event);
+        }
+        lifecycle.end(Event::DeviceRemoval);
+        lifecycle.end(Event::Disconnected);
+        Ok(count.load(Relaxed))
+    }
+
+    #[test]
+    fn connection_in_use_is_closed() -> Result {
+        let up = [
+            Event::Start,
+            Event::AddrResolved,
+            Event::RouteResolved,
+            Event::Established,
+        ];
+        assert_eq!(closes(&up)?, 1);
+        Ok(())
+    }
+
+    #[test]
+    fn transport_that_has_closed_it_keeps_the_next_one() -> Result {
+        let closed = [
+            Event::Start,
+            Event::AddrResolved,
+            Event::RouteResolved,
+            Event::Established,
+            Event::Close,
+        ];
+        assert_eq!(closes(&closed)?, 0);
+        // An attempt fails by itself.
+        assert_eq!(closes(&[Event::Start, Event::AddrResolved])?, 0);
+        Ok(())
+    }
 }

@@ -24,10 +24,9 @@ pub(crate) trait Owner: Send + Sync + 'static {
     /// Has the connection closed by a worker. Further calls change nothing.
     fn force_close(&self);
 
-    /// Has the connection closed because its device is being removed.
-    fn device_removed(&self) {
-        self.force_close();
-    }
+    /// Gives the connection up, because its device is being removed, where that needs more than to
+    /// have it closed.
+    fn device_removed(&self) {}
 
     /// Traces that the device of the connection is being removed.
     fn trace_removal(&self, device: &dyn fmt::Display) {

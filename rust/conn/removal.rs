@@ -45,8 +45,9 @@ impl<O: Owner> Removal for CloseOnRemoval<O> {
     fn device_removed(&self) {
         self.owner.trace_removal(&self.device);
         // The connection manager learns of the removal after `ib_core`'s other clients. That is too
-        // late for an attempt that waits for the peer's answer.
-        self.lifecycle.on(Event::DeviceRemoval);
+        // late for an attempt that waits for the peer's answer. A connection that is being closed
+        // drops its lease by itself, and the transport may have the next one, on another device.
+        self.lifecycle.end(Event::DeviceRemoval);
         self.owner.device_removed();
     }
 }

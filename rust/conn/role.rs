@@ -50,6 +50,9 @@ pub(crate) trait Role: Sized + Send + Sync + 'static {
     /// Handles that the send queue has room again, after it was found full.
     fn room(conn: &ConnOf<Self>, qp: &QpOf<Self>);
 
+    /// Handles that the buffer for the session's messages is free, after one was sent.
+    fn control_sent(_conn: &ConnOf<Self>, _qp: &QpOf<Self>) {}
+
     /// Returns the credits in a message of the session with this direction: those that a call asks
     /// for, or those that a reply grants.
     fn credits(conn: &ConnOf<Self>, direction: Direction) -> u32;

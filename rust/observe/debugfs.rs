@@ -4,14 +4,17 @@
 //! counters of protocol breaches: those of servers, and those of clients. `connections` shows the
 //! connections of both roles. `peers` shows what is known of servers from earlier connections;
 //! writing anything to it makes the module forget that.
+//!
+//! While a process has one of the files open, the module is in use and cannot be unloaded.
 
-use kernel::debugfs::{Dir, File, Reader, Writer};
 use kernel::fmt;
-use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel::uaccess::UserSliceReader;
 
 use super::stats::{BreachCounts, RequesterBreachCounts};
+
+mod dir;
+
+use dir::{Dir, Operations};
 
 /// A table that the administrator can read.
 pub(crate) trait Listing: Send + Sync + 'static {
@@ -21,7 +24,7 @@ pub(crate) trait Listing: Send + Sync + 'static {
 
 /// A table that the administrator can read and clear.
 pub(crate) trait Table: Listing {
-    /// Removes all entries.
+    /// Removes all entries. May sleep.
     fn clear(&self);
 }
 
@@ -30,72 +33,49 @@ pub(crate) trait Table: Listing {
 /// Without `CONFIG_DEBUG_FS`, or if debugfs refuses to create a file, the file is missing; that is
 /// no error.
 pub(crate) struct Debugfs<P: Table, C: Listing> {
-    _connections: Pin<KBox<File<Shown<C>>>>,
-    _breaches: Pin<KBox<File<Breaches>>>,
-    _requester_breaches: Pin<KBox<File<RequesterBreaches>>>,
-    _peers: Pin<KBox<File<Clearable<P>>>>,
+    // Dropped first: the files show the other fields.
+    _dir: Dir,
+    _peers: Arc<P>,
+    _connections: Arc<C>,
 }
 
 impl<P: Table, C: Listing> Debugfs<P, C> {
     /// Creates the directory and its files. Process context, may sleep.
     ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new(peers: Arc<P>, connections: Arc<C>) -> Result<Self> {
+    /// A module does this last in its initialisation. If that fails, the module is unloaded
+    /// without regard to files that are open.
+    pub(crate) fn new(peers: Arc<P>, connections: Arc<C>) -> Self {
         let dir = Dir::new(c"rpcrdma");
-        let connections = dir.read_only_file(c"connections", Shown(connections));
-        Ok(Self {
-            _connections: KBox::pin_init(connections, GFP_KERNEL)?,
-            _breaches: KBox::pin_init(dir.read_only_file(c"breaches", Breaches), GFP_KERNEL)?,
-            _requester_breaches: KBox::pin_init(
-                dir.read_only_file(c"requester_breaches", RequesterBreaches),
-                GFP_KERNEL,
-            )?,
-            _peers: KBox::pin_init(dir.read_write_file(c"peers", Clearable(peers)), GFP_KERNEL)?,
-        })
+        // SAFETY: The counters are statics, and the fields below keep the tables until the
+        // directory has been dropped.
+        unsafe {
+            dir.file(c"connections", 0o400, &*connections, &Operations::SHOW);
+            dir.file(
+                c"breaches",
+                0o400,
+                BreachCounts::of_module(),
+                &Operations::SHOW,
+            );
+            let requesters = RequesterBreachCounts::of_module();
+            dir.file(c"requester_breaches", 0o400, requesters, &Operations::SHOW);
+            dir.file(c"peers", 0o600, &*peers, &Operations::SHOW_AND_CLEAR);
+        }
+        Self {
+            _dir: dir,
+            _peers: peers,
+            _connections: connections,
+        }
     }
 }
 
-/// The contents of a file that shows a table.
-struct Shown<T>(Arc<T>);
-
-impl<T: Listing> Writer for Shown<T> {
+impl Listing for BreachCounts {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.write(f)
+        self.write(f)
     }
 }
 
-/// The contents of a file that shows a table. Writing to the file clears the table.
-struct Clearable<P>(Arc<P>);
-
-impl<P: Table> Writer for Clearable<P> {
+impl Listing for RequesterBreachCounts {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.write(f)
-    }
-}
-
-impl<P: Table> Reader for Clearable<P> {
-    fn read_from_slice(&self, _reader: &mut UserSliceReader) -> Result {
-        self.0.clear();
-        Ok(())
-    }
-}
-
-/// The contents of the file `breaches`: one line for each kind of breach.
-struct Breaches;
-
-impl Writer for Breaches {
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        BreachCounts::of_module().write(f)
-    }
-}
-
-/// The contents of the file `requester_breaches`: one line for each kind of breach.
-struct RequesterBreaches;
-
-impl Writer for RequesterBreaches {
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        RequesterBreachCounts::of_module().write(f)
+        self.write(f)
     }
 }

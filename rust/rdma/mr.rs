@@ -196,7 +196,8 @@ impl Mr {
 
     /// Checks whether `msg` has invalidated the region. If so, unmaps the memory and makes the
     /// region idle. Returns the result of the check.
-    #[inline]
+    // It is called for each reply. Without the attribute, the compiler does not inline it.
+    #[inline(always)]
     pub(crate) fn remotely_invalidated<C: Completions>(&mut self, msg: &Received<'_, C>) -> bool {
         let region = &mut **self.region;
         let progress = region.progress.as_ref();

@@ -51,6 +51,8 @@ pub(crate) use drain::SEND_WRS as DRAIN_SEND_WRS;
 )]
 pub(crate) use one_sided::Remote;
 pub(crate) use post::PostError;
+#[allow(unused_imports, reason = "rooms are mounted whole in samples")]
+pub(crate) use sq::holds_chain;
 pub(crate) use tag::Tag;
 
 use drain::Marker;
@@ -393,8 +395,8 @@ impl<C: Completions> Inner<C> {
             cq_id: cq.id(),
             lkey: pd.lkey(),
             progress,
-            sending <- new_spinlock!(sending, "rdma::Qp::sending"),
-            draining <- new_mutex!((), "rdma::Qp::draining"),
+            sending <- new_spinlock!(sending, "rdma::Inner::sending"),
+            draining <- new_mutex!((), "rdma::Inner::draining"),
             flushed: AtomicFlag::new(false),
             destroyed: AtomicFlag::new(false),
             marker: Marker::new(),

@@ -121,10 +121,9 @@ impl conn::owner::Owner for Owner {
         }
     }
 
-    /// Closes the transport. A thread of the service has to detach it, and all may be busy, so the
-    /// connection is given up at once.
+    /// A thread of the service has to detach the transport, and all may be busy, so the connection
+    /// is given up at once.
     fn device_removed(&self) {
-        self.force_close();
         self.0.place.give_up();
     }
 

@@ -85,7 +85,7 @@ impl AddressStrings {
             hex_port: UnlockedText::new(),
             hex_addr: AddrText::EMPTY,
         };
-        new_spinlock!(strings, "sunrpc::AddressStrings")
+        new_spinlock!(strings, "sunrpc::State::address_strings")
     }
 }
 

@@ -275,6 +275,16 @@ impl<T: Transport> Xprt<T> {
         unsafe { raw::rr_xprt_abandoned(self.as_raw()) }
     }
 
+    /// Returns whether SUNRPC waits for the reply to a call, be the call sent or not. A call may be
+    /// added or removed at any time.
+    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
+    pub(crate) fn has_calls(&self) -> bool {
+        // SAFETY: The transport is alive. Other threads change the root of the tree, so it is read
+        // once, as SUNRPC reads it before it closes an idle transport.
+        let root = unsafe { (&raw const (*self.as_raw()).recv_queue.rb_node).read_volatile() };
+        !root.is_null()
+    }
+
     /// Makes SUNRPC call [`Transport::close`] as soon as the send lock is free, and send pending
     /// RPCs again. Does not sleep. Takes `transport_lock`.
     pub(crate) fn force_disconnect(&self) {

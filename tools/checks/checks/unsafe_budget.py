@@ -19,8 +19,8 @@ BUDGET: dict[str, int] = {
     "mem": 28,
     "work": 22,
     "rdma": 220,
-    "sunrpc": 400,
-    "observe": 3,
+    "sunrpc": 401,
+    "observe": 16,
     # Registers the transports, because `client` and `server` may not contain unsafe code.
     "rpcrdma": 3,
 }

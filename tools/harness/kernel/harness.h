@@ -27,6 +27,7 @@
  *   faults.c		scenarios with a fault
  *   reconnect.c		scenarios of a second connection, and what it allocates
  *   growth.c		scenarios of Receives whose size changes
+ *   pulled.c		scenarios of replies that are read chunks
  *   flood.c		scenarios of send queues that are full, or too long for the device
  *   unaccepted.c	scenarios of connections for which no thread of the service is free
  *   late.c		scenarios of RDMA Reads that complete after later work requests
@@ -69,6 +70,7 @@ void h_pass(unsigned int ms);
 void h_work_init(void);
 
 /* --- lock.c --- */
+bool h_holds_spinlock(void);
 bool h_holds_mutex(void);	/* whether this thread holds one */
 /*
  * Has a function called once, when n spinlocks were taken from now on and before the next one is:
@@ -94,6 +96,8 @@ struct h_allocations {
 extern struct h_allocations h_allocations;
 /* Allocations of the module's Rust code of at least so many bytes fail; 0: none fails. */
 extern size_t h_refused_size;
+/* There is no contiguous memory for more than eight pages. */
+extern bool h_fragmented;
 /* The number of an allocation, counted from now on, that sleeps; 0: none does. */
 extern unsigned int h_sleeping_allocation;
 /* Returns whether a thread sleeps so; lets it go on. */
@@ -289,6 +293,7 @@ void h_peer_forget(const struct h_qp *qp);
 void h_peer_receive(struct h_qp *qp, const void *message, u32 len);
 u32 h_call_key(const struct h_call *call, unsigned int n);
 extern unsigned int h_backward_replies;
+extern unsigned int h_dones;	/* RDMA_DONEs that the responder has received */
 
 /* --- reply.c --- */
 enum h_invalidate { H_INV_NONE, H_INV_OWN, H_INV_KEY };
@@ -302,6 +307,7 @@ struct h_reply {
 	u32 claimed;	/* number of bytes by which a chunk claims to be longer than it is */
 	bool unused;	/* the write chunk is returned unused, and the payload is inline */
 	bool error;	/* RDMA_ERROR, ERR_CHUNK */
+	bool exposed;	/* the RPC message is a read chunk, and no chunk of the call is used */
 	bool keep;	/* the peer keeps the call, so that it can reply again */
 };
 
@@ -312,6 +318,8 @@ extern u32 h_grant;
  */
 bool h_answer_call(struct h_call *call, const struct h_reply *how);
 void h_answer_unknown(u32 xid, u32 key);
+/* Carries out an RDMA Read of the module's client: of a reply that is a read chunk. */
+void h_exposed_read(u32 key, u64 addr, void *data, u32 len);
 void h_call_back(u32 xid);
 
 /* --- two.c --- */
@@ -465,6 +473,7 @@ u64 h_look(void);
 void h_second_connection(void);
 void h_reconnect_without_memory(void);
 void h_idle_without_memory(void);
+void h_lost_and_idle(void);
 void h_grant_before_use(void);
 
 /* --- late.c --- */
@@ -474,6 +483,11 @@ void h_reads_late_and_lost(void);
 /* --- regions.c --- */
 void h_regions(void);
 void h_regions_awaited(void);
+
+/* --- pulled.c --- */
+void h_pulled_replies(void);
+void h_pulled_into_fragments(void);
+void h_pulled_twice(void);
 
 /* --- flood.c --- */
 void h_flood(void);

@@ -52,6 +52,11 @@ static void give(raw_spinlock_t *lock, const void *caller)
 	lock->raw_lock.locked = 0;
 }
 
+bool h_holds_spinlock(void)
+{
+	return spinlocks;
+}
+
 void _raw_spin_lock(raw_spinlock_t *lock)
 {
 	take(lock, __builtin_return_address(0));

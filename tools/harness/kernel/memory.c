@@ -55,6 +55,7 @@ void *__kmalloc_cache_node_noprof(struct kmem_cache *cache, gfp_t flags, int nod
 
 struct h_allocations h_allocations;
 size_t h_refused_size;
+bool h_fragmented;
 unsigned int h_sleeping_allocation;
 static bool asleep;
 static DECLARE_WAIT_QUEUE_HEAD(allocating);
@@ -117,6 +118,8 @@ static void *resize(const void *old, size_t size, gfp_t flags, const void *owner
 void *krealloc_node_align_noprof(const void *old, size_t size, unsigned long align, gfp_t flags,
 				 int node)
 {
+	if (h_fragmented && size > 8 * PAGE_SIZE)
+		return NULL;
 	return resize(old, size, flags, __builtin_return_address(0));
 }
 

@@ -5,7 +5,7 @@
  */
 #include "wire.h"
 
-unsigned int h_backward_replies;
+unsigned int h_backward_replies, h_dones;
 static LIST_HEAD(calls);
 
 static void segment(struct h_cursor *cursor, struct h_chunk *chunk, u32 position)
@@ -117,6 +117,12 @@ void h_peer_receive(struct h_qp *qp, const void *bytes, u32 len)
 		 "violation: a message has version %u", call->version);
 	call->credits = h_word(&cursor);
 	call->proc = h_word(&cursor);
+	if (call->version == 1 && call->proc == H_DONE) {
+		h_expect(!cursor.left, "violation: an RDMA_DONE has %u further bytes", cursor.left);
+		h_dones++;
+		u_free(call);
+		return;
+	}
 	if (call->version == 2 && call->proc == H_TWO_OPTIONAL) {
 		u_free(call);
 		h_two_receive(qp, &cursor);

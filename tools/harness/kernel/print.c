@@ -81,6 +81,7 @@ struct dentry *debugfs_create_file_full(const char *name, umode_t mode, struct d
 					const struct file_operations *fops)
 {
 	h_expect(file_count < ARRAY_SIZE(files), "debugfs has too many files");
+	h_expect(fops->owner, "a file of debugfs does not keep the module");
 	files[file_count] = (struct file_entry) { .fops = fops, .data = data };
 	strscpy(files[file_count++].name, name, sizeof(files->name));
 	return (struct dentry *)contents;

@@ -285,8 +285,8 @@ static void send(struct h_qp *qp, struct gathered *send)
 		h_peer_receive(qp, message, len);
 }
 
-/* Executes an RDMA Read or Write of a responder. */
-static void move(struct gathered *move, enum dma_data_direction way)
+/* Executes an RDMA Read or Write of a responder, or an RDMA Read of a requester. */
+static void move(struct h_qp *qp, struct gathered *move, enum dma_data_direction way)
 {
 	u64 addr = move->wr.remote;
 	int i;
@@ -297,7 +297,11 @@ static void move(struct gathered *move, enum dma_data_direction way)
 
 		if (!h_dma_covers(sge->addr, sge->length, way))
 			h_violation("an RDMA Read or Write uses memory that is not mapped for it");
-		h_requester_access(move->wr.key, addr, local, sge->length, way == DMA_TO_DEVICE);
+		if (qp->passive)
+			h_requester_access(move->wr.key, addr, local, sge->length,
+					   way == DMA_TO_DEVICE);
+		else
+			h_exposed_read(move->wr.key, addr, local, sge->length);
 		addr += sge->length;
 	}
 }
@@ -321,7 +325,7 @@ static void read_to_region(struct h_qp *qp, struct gathered *read)
 static void write(struct h_qp *qp, struct h_wr *wr)
 {
 	if (qp->passive)
-		return move(container_of(wr, struct gathered, wr), DMA_TO_DEVICE);
+		return move(qp, container_of(wr, struct gathered, wr), DMA_TO_DEVICE);
 	if (h_faults.write) {
 		wr->status = h_faults.write;
 		h_qp_error(qp);
@@ -344,7 +348,7 @@ static void execute(struct h_qp *qp, struct h_wr *wr)
 	case IB_WR_RDMA_WRITE:
 		return write(qp, wr);
 	case IB_WR_RDMA_READ:
-		return move(container_of(wr, struct gathered, wr), DMA_FROM_DEVICE);
+		return move(qp, container_of(wr, struct gathered, wr), DMA_FROM_DEVICE);
 	case IB_WR_RDMA_READ_WITH_INV:
 		return read_to_region(qp, container_of(wr, struct gathered, wr));
 	default:

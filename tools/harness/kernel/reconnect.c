@@ -149,3 +149,24 @@ void h_idle_without_memory(void)
 	read_once();
 	h_end();
 }
+
+/* A connection is lost that no call uses. The memory is kept for five minutes, and freed then. */
+void h_lost_and_idle(void)
+{
+	unsigned long before, kept, after;
+
+	h_begin();
+	before = u_live();
+	h_connect();
+	lose_connection();
+	kept = u_live();
+	h_expect(!h_dma_live(), "the connection is not closed");
+	h_live(400000);
+	after = u_live();
+	u_say("%lu pieces of memory before the connection, %lu after it, %lu later", before, kept,
+	      after);
+	h_expect(kept > before + 100, "no memory is kept for the next connection");
+	h_expect(after <= before + 8, "%lu pieces of memory are kept", after - before);
+	read_once();
+	h_end();
+}

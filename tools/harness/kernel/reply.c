@@ -75,6 +75,42 @@ static void fill(u8 *payload, u32 len, u32 seed)
 
 static u8 payload[2 << 20];
 
+/* --- Replies that are read chunks (RFC 5666) --- */
+
+#define EXPOSED_KEY 0x5666
+
+static u8 exposed[2 << 20];
+static u32 exposed_len;
+
+/* Encodes a reply whose RPC message is a read chunk at position zero. */
+static void put_exposed(struct h_writer *out, const struct h_call *call, const struct h_reply *how,
+			const struct h_writer *message)
+{
+	memcpy(exposed, message->p, message->len);
+	exposed_len = message->len;
+	put_header(out, call, how, 1);
+	h_put(out, 1);
+	h_put(out, 0);
+	h_put(out, EXPOSED_KEY);
+	h_put(out, exposed_len);
+	h_put(out, (u64)exposed >> 32);
+	h_put(out, (u32)(u64)exposed);
+	h_put(out, 0);
+	h_put(out, 0);
+	h_put(out, 0);
+}
+
+void h_exposed_read(u32 key, u64 addr, void *data, u32 len)
+{
+	u64 offset = addr - (u64)exposed;
+
+	if (key != EXPOSED_KEY)
+		h_violation("the module reads from R_key %#x, which the peer has not", key);
+	if (offset > exposed_len || len > exposed_len - offset)
+		h_violation("%u bytes at offset %llu are not exposed", len, offset);
+	memcpy(data, exposed + offset, len);
+}
+
 /* Encodes the reply. The RPC message follows the header, or goes to the reply chunk. */
 static void put_message(struct h_writer *out, const struct h_call *call, const struct h_reply *how)
 {
@@ -90,6 +126,8 @@ static void put_message(struct h_writer *out, const struct h_call *call, const s
 		memcpy(room + message.len, payload, len);
 		message.len += round_up(len, 4);
 	}
+	if (how->exposed)
+		return put_exposed(out, call, how, &message);
 	put_header(out, call, how, call->reply.count && !how->unused);
 	h_put(out, 0);
 	if (call->write.count) {

@@ -21,9 +21,14 @@ bool h_ready;
 unsigned int h_disconnects;
 static unsigned long live_before;
 
-/* Counts a call of the module and passes it on to SUNRPC. */
+/*
+ * Counts a call of the module and passes it on to SUNRPC. The call names no connection: without a
+ * lock, and without the send lock, it might concern the next one.
+ */
 void count_force_disconnect(struct rpc_xprt *xprt)
 {
+	if (!h_holds_spinlock() && !test_bit(XPRT_LOCKED, &xprt->state))
+		h_violation("a connection is closed that may have been replaced");
 	h_disconnects++;
 	xprt_force_disconnect_in_sunrpc(xprt);
 }

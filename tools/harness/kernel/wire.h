@@ -5,6 +5,8 @@
 
 #include "harness.h"
 
+/* Message type RDMA_DONE of RFC 5666. */
+#define H_DONE 3
 /* Message type RDMA2_OPTIONAL of version two. */
 #define H_TWO_OPTIONAL 5
 

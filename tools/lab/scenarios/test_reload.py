@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Loading and unloading the module repeatedly."""
+"""Loading and unloading the module: repeatedly, and while processes have its files open."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from lab import settings
 from lab.memory import free_kilobytes
 from lab.pair import MOUNT_POINT, Pair
+from lab.tracing import TRACING
 
 #: A cycle takes ten times as long on the debug kernel, which finds leaks by kmemleak.
 FEW, MANY = (5, 20) if settings.flavour() == "debug" else (4, 100)
@@ -60,3 +65,96 @@ def test_not_while_mounted(pair: Pair) -> None:
     pair.umount()
     pair.unload()
     pair.load()
+
+
+#: Files that keep the module while they are open: its own in debugfs, and SUNRPC's file of a
+#: transport, which keeps that transport.
+KEEPING = {
+    "connections": "/sys/kernel/debug/rpcrdma/connections",
+    "breaches": "/sys/kernel/debug/rpcrdma/breaches",
+    "requester_breaches": "/sys/kernel/debug/rpcrdma/requester_breaches",
+    "peers": "/sys/kernel/debug/rpcrdma/peers",
+    "transport": "/sys/kernel/debug/sunrpc/rpc_xprt/*/info",
+}
+#: What does not keep the module: its other files, which the kernel cuts off when it removes them,
+#: and those of SUNRPC that show its transports.
+OTHERS = {
+    "debugfs": "/sys/kernel/debug/rpcrdma",
+    "sysctl": "/proc/sys/sunrpc/*rdma* /proc/sys/sunrpc/svc_rdma/*",
+    "sysctl_directory": "/proc/sys/sunrpc/svc_rdma",
+    "parameters": "/sys/module/rpcrdma/* /sys/module/rpcrdma/*/*",
+    "workqueue": "/sys/devices/virtual/workqueue/rpcrdma_completion/*",
+    "events": f"{TRACING}/events/rpcrdma/* {TRACING}/events/rpcrdma/*/*",
+    "trace": f"{TRACING}/trace {TRACING}/trace_pipe {TRACING}/set_event {TRACING}/*_events",
+    "sunrpc": "/proc/net/rpc/* /proc/self/mountstats /sys/kernel/sunrpc/*/*/*",
+}
+#: One of them at a time.
+SINGLE = [pytest.param(name, marks=pytest.mark.full) for name in OTHERS]
+
+
+@contextmanager
+def _held(pair: Pair, mode: str, patterns: str) -> Iterator[None]:
+    """Has a process of the client hold or read files (guest/holder.py) inside the block."""
+    client, control = pair.client, "/run/holder"
+    client.sh(f"rm -f {control}.*")
+    pid = client.vm.start(f"exec python3 /lab/holder.py {control} {mode} {patterns}")
+    try:
+        client.sh(f"for n in $(seq 300); do [ -s {control}.ready ] && break; sleep 0.1; done")
+        assert client.run(f"grep -q '[1-9]' {control}.ready").status == 0, "nothing is held"
+        yield
+    finally:
+        client.sh(f"touch {control}.stop")
+        done = client.vm.agent.wait(pid, 60 * pair.setup.patience)
+        print(done.stderr.decode())
+    assert done.status == 0
+
+
+def _leave_traces(pair: Pair) -> None:
+    """Has the module write trace events, and leaves them enabled."""
+    pair.client.sh(f"echo 1 > {TRACING}/events/rpcrdma/enable")
+    pair.mount()
+    pair.client.sh(f"echo traced > {MOUNT_POINT}/file && sync {MOUNT_POINT}/file")
+
+
+@pytest.mark.needs_ours
+@pytest.mark.any_link
+@pytest.mark.debug_kernel
+@pytest.mark.parametrize("what", KEEPING)
+def test_open_file_keeps_the_module(pair: Pair, what: str) -> None:
+    """Rmmod refuses a module of which a process has a file open, and works when it is closed."""
+    pair.mount()
+    with _held(pair, "hold", KEEPING[what]):
+        pair.umount()
+        # What umount tears down keeps the module, too.
+        time.sleep(2 * pair.setup.patience)
+        refused = pair.client.run("rmmod rpcrdma")
+        assert refused.status != 0, "the module was unloaded"
+        assert b"in use" in refused.stderr
+    pair.unload()
+    pair.load()
+
+
+@pytest.mark.needs_ours
+@pytest.mark.any_link
+@pytest.mark.debug_kernel
+def test_files_of_debugfs_are_read_during_unload(pair: Pair) -> None:
+    """A process reads the files again and again while the module is unloaded and loaded."""
+    with _held(pair, "read", "/sys/kernel/debug/rpcrdma/*"):
+        for _ in range(10):
+            pair.unload(patience=10)
+            pair.load()
+
+
+@pytest.mark.needs_ours
+@pytest.mark.any_link
+@pytest.mark.debug_kernel
+@pytest.mark.parametrize("what", ["all", *SINGLE])
+def test_other_files_do_not_keep_the_module(pair: Pair, what: str) -> None:
+    """Rmmod works while other files are open, and they can be read and closed after it."""
+    _leave_traces(pair)
+    with _held(pair, "hold", OTHERS.get(what, " ".join(OTHERS.values()))):
+        pair.umount()
+        pair.unload()
+        assert "rpcrdma" not in pair.client.read("/proc/modules")
+    pair.load()
+    pair.client.sh(f"echo 0 > {TRACING}/events/rpcrdma/enable")

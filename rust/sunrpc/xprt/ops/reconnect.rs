@@ -9,6 +9,7 @@ use kernel::ffi::{c_int, c_ulong, c_ushort};
 use super::super::super::time;
 use super::super::connect;
 use super::super::handle::Xprt;
+use super::super::rqst::Rqst;
 use super::super::transport::Reconnect;
 use super::NO_OPS;
 use crate::raw;
@@ -54,14 +55,16 @@ unsafe extern "C" fn connect<T: Reconnect>(xprt: *mut raw::rpc_xprt, task: *mut 
 ///
 /// SUNRPC calls this with a live transport of `T` and a live task that has a request on it.
 unsafe extern "C" fn timer<T: Reconnect>(xprt: *mut raw::rpc_xprt, task: *mut raw::rpc_task) {
-    // SAFETY: By the safety requirements. Only the task itself, which is the caller, changes its
-    // flags and its deadline.
-    let (xprt, flags, deadline) = unsafe {
-        let flags = u32::from((*task).tk_flags);
+    // SAFETY: By the safety requirements. A slot contains the request, because no other request
+    // waits for a reply. Only the task itself, which is the caller, changes its flags and its
+    // deadline.
+    let (xprt, rqst, flags, deadline) = unsafe {
+        let rqst = NonNull::new_unchecked((*task).tk_rqstp);
         (
             Xprt::<T>::from_raw(xprt),
-            flags,
-            (*(*task).tk_rqstp).rq_majortimeo,
+            Rqst::from_raw(rqst),
+            u32::from((*task).tk_flags),
+            (*rqst.as_ptr()).rq_majortimeo,
         )
     };
     // The condition of `rpc_check_timeout()`, which runs next: NFSv4 continues to wait while there
@@ -69,7 +72,7 @@ unsafe extern "C" fn timer<T: Reconnect>(xprt: *mut raw::rpc_xprt, task: *mut ra
     let soft = flags & (raw::RPC_TASK_SOFT | raw::RPC_TASK_TIMEOUT) != 0;
     let waits_on = flags & raw::RPC_TASK_NO_RETRANS_TIMEOUT != 0;
     let fails = soft && !waits_on && !time::is_before(time::now(), deadline);
-    xprt.transport().timer(xprt, fails);
+    xprt.transport().timer(xprt, rqst, fails);
 }
 
 /// Sets the time-outs for connecting and reconnecting, in jiffies. Process context.

@@ -3,6 +3,7 @@
 //! Connecting and reconnecting: the operations of a transport that makes its own connections.
 
 use super::super::handle::Xprt;
+use super::super::rqst::Rqst;
 use super::{ConnectError, Outage, Supported, Transport};
 
 /// Connecting, reconnecting and supervision of the connection.
@@ -75,8 +76,9 @@ pub(crate) trait Reconnect: Transport<Reconnect = Supported> {
 
     /// Handles the time-out of an RPC that waits for its reply. If `fails`, the RPC ends with this
     /// time-out, as on a soft mount. Otherwise SUNRPC sends the call again or continues to wait,
-    /// either of which requires a new connection.
-    fn timer(&self, xprt: &Xprt<Self>, fails: bool) {
+    /// either of which requires a new connection. The transport may have made that already. Must
+    /// not sleep.
+    fn timer(&self, xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>, fails: bool) {
         if !fails {
             xprt.force_disconnect();
         }

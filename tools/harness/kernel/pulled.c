@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Scenarios of replies that are read chunks (RFC 5666): the peer exposes its reply, and the module
+ * reads it and sends RDMA_DONE.
+ */
+#include "harness.h"
+
+static const struct h_reply plain;
+/* A chunk that the call offers stays unused, and is invalidated before the RPC is completed. */
+static const struct h_reply exposed = { .exposed = true, .unused = true };
+
+/* A server without private data, whose replies may have read chunks. */
+static void begin(void)
+{
+	h_answer.send = 0;
+	h_begin();
+	h_tune("rdma_read_chunks", 1);
+	h_connect();
+}
+
+static void run_inline(void)
+{
+	struct h_rpc *rpc = h_rpc_new(H_INLINE);
+
+	h_rpc_run(rpc, &plain);
+	h_rpc_free(rpc);
+}
+
+/* Runs RPCs without a chunk for the reply, with a write chunk, and with a reply chunk. */
+void h_pulled_replies(void)
+{
+	static const enum h_kind_number kinds[] = { H_INLINE, H_WRITE_4K, H_READ_4K, H_READDIR };
+	unsigned int i;
+
+	begin();
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct h_rpc *rpc = h_rpc_new(kinds[i]);
+		unsigned int dones = h_dones;
+
+		h_rpc_run(rpc, &exposed);
+		h_rpc_free(rpc);
+		h_expect(h_dones == dones + 1, "%u RDMA_DONEs were sent", h_dones - dones);
+	}
+	h_check_calm();
+	h_end();
+}
+
+/*
+ * There is no contiguous memory for a reply of 1 MiB, nor for tables of 16384 slots. The connection
+ * is made, and the reply is kept until the memory of its call is invalidated.
+ */
+void h_pulled_into_fragments(void)
+{
+	struct h_rpc *rpc;
+
+	h_slots = 16384;
+	h_fragmented = true;
+	begin();
+	rpc = h_rpc_new(H_READ_1M_ADJACENT);
+	h_rpc_run(rpc, &exposed);
+	h_rpc_free(rpc);
+	h_check_calm();
+	h_fragmented = false;
+	h_end();
+}
+
+/*
+ * A call was given up, and holds its credit until it is answered. A reply that is read comes twice,
+ * the second time while the memory of its call is being invalidated. It answers no other call.
+ */
+void h_pulled_twice(void)
+{
+	static const struct h_reply twice = { .exposed = true, .unused = true, .keep = true };
+	struct h_rpc *lost, *rpc;
+	u32 xid;
+
+	begin();
+	lost = h_rpc_new(H_INLINE);
+	h_rpc_start(lost, 0);
+	xid = lost->xid;
+	h_rpc_cancel(lost);
+	h_live(2500);
+	h_rpc_free(lost);
+	h_expect(h_window() == h_grant - 1, "%u credits of %u are left", h_window(), h_grant);
+	rpc = h_rpc_new(H_READ_4K);
+	h_rpc_start(rpc, 0);
+	h_answer_call(h_peer_call(rpc->xid), &twice);
+	h_complete_receive(h_qp);
+	h_qp->hold = true;
+	h_complete_send(h_qp);
+	h_expect(!rpc->done, "the RPC ends before its memory is invalidated");
+	h_answer_call(h_peer_call(rpc->xid), &exposed);
+	h_complete_receive(h_qp);
+	h_qp->hold = false;
+	h_qp_execute(h_qp);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	h_expect(h_dones == 2, "%u RDMA_DONEs were sent", h_dones);
+	/* The replies to later calls confirm each RDMA_DONE. */
+	run_inline();
+	run_inline();
+	h_expect(h_window() == h_grant - 1, "%u credits of %u are left", h_window(), h_grant);
+	h_answer_unknown(xid, 0);
+	h_live(0);
+	h_expect(h_window() == h_grant, "%u credits of %u are left", h_window(), h_grant);
+	h_check_calm();
+	h_end();
+}
