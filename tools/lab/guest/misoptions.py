@@ -64,7 +64,7 @@ def neither(link):
 
 def odd_announcements(link):
     begin(link)
-    unknown = [second.value(which, b"12345"[: which % 6]) for which in range(70, 90)]
+    unknown = [second.value(which, b"12345"[: which % 6]) for which in range(70, 130)]
     yield "unknown", link.judge(announce(link, *unknown))[0]
     experiments = [second.value(second.EXPERIMENTAL + n, n) for n in range(10)]
     yield "experiments", link.judge(announce(link, *experiments, fixed=(HUGE,) * 4))[0]
@@ -149,6 +149,12 @@ def three_requests(link):
     found = f"RESP of {done | rejected | pending:#b}"
     yield "three elements", link.then_served(found)
     yield "not possible", f"rejected {rejected & 6:#b}"
+    for count in (33, 100):
+        wanted = second.request(*(second.value(70 + n, n) for n in range(count)))
+        link.post(operation(link, second.REQ, wanted))
+        _, rejected, _ = link.answer().subsets()
+        bits = sum(word << (32 * n) for n, word in enumerate(rejected))
+        yield f"all of {count}", f"rejected all: {bits == (1 << count) - 1}"
 
 
 def many_operations(link):
@@ -291,7 +297,7 @@ CASES = [
         65,
         "three-requests",
         three_requests,
-        {"three": "RESP of 0b111", "not": "rejected 0b110"},
+        {"three": "RESP of 0b111", "not": "rejected 0b110", "all": "rejected all: True"},
         of_two=True,
     ),
     Case(66, "many-operations", many_operations, SILENCE, of_two=True),
