@@ -3,14 +3,15 @@
 //! Optional operations: the first message of a connection, many at a time, with many
 //! characteristics.
 
+use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::xchar::{
     init, request, respond, Characteristic, Disposition, Id, Initial,
 };
-use super::super::super::wire::Direction;
-use super::super::session::{Take, PAUSE_MS};
+use super::super::super::wire::{v2, Direction};
+use super::super::session::{Body, Output, Session, Take, PAUSE_MS};
 use super::ensure;
 use super::pair::{next, says, Pair};
-use super::session::{Check, CLIENT, SERVER};
+use super::session::{hear, Check, Say, CLIENT, ONE, SERVER, TWO};
 
 /// A time when no control message is paused by an earlier one.
 const LATER: u64 = 1_000 * PAUSE_MS;
@@ -21,7 +22,8 @@ const LATER: u64 = 1_000 * PAUSE_MS;
 ///
 /// The name of the first case that fails.
 pub fn check() -> Check {
-    check_many()
+    check_many()?;
+    check_begun_by_operation()
 }
 
 /// Operations with many characteristics: the message bounds them, and a request has a response.
@@ -55,5 +57,56 @@ fn check_many() -> Check {
         let n = respond(&mut expected, 6, 1, outcome);
         ensure!(n == Ok(len) && buf == expected, "covers the request");
     }
+    Ok(())
+}
+
+/// A client begins by an operation, and waits for the answer before it sends anything else.
+//~ V2-5.1-3 operation that begins a connection
+fn check_begun_by_operation() -> Check {
+    let size = [Characteristic::ReceiveBufferSize(2048)];
+    let start = size.map(|value| Initial { value, fixed: true });
+    let mut server = Session::new(SERVER);
+    let got = says(&mut server, |b| init(b, 5, 1, Direction::Call, &start))?;
+    ensure!(got.take == Take::Done && got.breach.is_none(), "INIT");
+    ensure!(server.poll(0) == Some(Output::Settled(TWO)), "settled");
+    let answer = next(&mut server, 0)?.ok_or("no answer")?;
+    ensure!(
+        answer.body == Body::Init(server.own()),
+        "INIT of the server"
+    );
+    let direction = (answer.xid, answer.direction);
+    ensure!(direction == (5, Direction::Reply), "the same XID");
+    ensure!(
+        !server.terms().watch && server.terms().send == 2048,
+        "terms"
+    );
+    ensure!(next(&mut server, PAUSE_MS)?.is_none(), "it is sent once");
+    let refused = Say::Error(TWO, 5, ErrorBody::InvalidOption);
+    ensure!(hear(&mut server, refused)?.take == Take::Done, "its error");
+    check_begun_by_others()
+}
+
+/// Other operations that a client may begin with.
+fn check_begun_by_others() -> Check {
+    let mut server = Session::new(SERVER);
+    says(&mut server, |b| request(b, 5, 1, &[]))?;
+    ensure!(server.poll(0) == Some(Output::Settled(TWO)), "settled");
+    let answer = next(&mut server, 0)?.ok_or("no answer")?;
+    ensure!(matches!(answer.body, Body::Response(_)), "RESP");
+    let init = next(&mut server, 0)?.ok_or("no INIT")?;
+    ensure!(matches!(init.body, Body::Init(_)), "INIT after it");
+    // An operation that is not known settles nothing: version one may follow.
+    let mut server = Session::new(SERVER);
+    let unknown = |b: &mut [u8]| v2::optional(b, 5, 1, Direction::Call, 77)?.finish();
+    says(&mut server, unknown)?;
+    let answer = next(&mut server, 0)?.ok_or("no answer")?;
+    let refused = Body::Error(ErrorBody::InvalidOption);
+    ensure!(
+        answer.body == refused && server.settled().is_none(),
+        "error"
+    );
+    let got = hear(&mut server, Say::Rpc(ONE, 7, Direction::Call))?;
+    ensure!(got.take == Take::Deliver, "a call in version one");
+    ensure!(server.settled() == Some(ONE), "version one");
     Ok(())
 }

@@ -48,15 +48,12 @@ impl Session {
                 optinfo,
                 payload,
             } => {
-                self.on_version_two();
-                self.on_optional(
-                    message,
-                    &Optional {
-                        opttype,
-                        optinfo,
-                        payload,
-                    },
-                )
+                let option = Optional {
+                    opttype,
+                    optinfo,
+                    payload,
+                };
+                self.on_option(message, &option, now)
             }
             _ => self.on_rpc(message, now),
         };
@@ -136,11 +133,35 @@ impl Session {
         self.news.settled = Some(version);
     }
 
-    fn on_version_two(&mut self) {
-        match &mut self.stage {
-            Stage::Client(negotiation) => negotiation.on_version_two(),
-            Stage::Waiting => self.pin(Version::Two),
-            Stage::Pinned { .. } => {}
+    /// Handles an optional operation. A server's connection may begin with one, which then settles
+    /// version two. The client waits for a message that is no error and has the same XID. Where the
+    /// operation has no answer of its own, INIT_XCHAR is that message.
+    //= V2-5.1-3 operation that begins a connection
+    fn on_option(&mut self, message: &Message<'_>, option: &Optional<'_>, now: u64) -> Verdict {
+        if let Stage::Client(negotiation) = &mut self.stage {
+            negotiation.on_version_two();
+        }
+        let verdict = self.on_optional(message, option);
+        if self.stage == Stage::Waiting && verdict.take == Take::Done {
+            self.pin(Version::Two);
+            if self.queue.is_empty() {
+                self.greet(message.xid(), now);
+            }
+            self.on_replied();
+        }
+        verdict
+    }
+
+    /// Answers an operation by the characteristics of this end.
+    fn greet(&mut self, xid: u32, now: u64) {
+        let control = Control {
+            xid,
+            version: Version::Two.number(),
+            direction: Direction::Reply,
+            body: super::Body::Init(self.own()),
+        };
+        if self.queue.answer(control) {
+            self.on_own_sent(&control, now);
         }
     }
 

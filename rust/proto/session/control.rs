@@ -178,6 +178,11 @@ impl Queue {
         self.answers.iter().any(Option::is_none)
     }
 
+    /// Returns whether no answer waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.answers.iter().all(Option::is_none)
+    }
+
     /// Takes the first answer.
     pub(super) fn take_answer(&mut self) -> Option<Control> {
         let first = self.answers.first_mut()?.take();

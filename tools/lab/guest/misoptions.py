@@ -213,7 +213,10 @@ def first_message_of_others(link):
     yield "an error", link.judge(error)[0]
     link.close()
     link.open()
-    yield "INIT", link.judge(announce(link))[0]
+    xid = link.xid()
+    link.post(second.optional(xid, second.CALL, second.INIT, second.init()))
+    answer = link.answer()
+    yield "INIT", f"operation {answer.opttype}, the same XID: {answer.xid == xid}"
 
 
 #: What clients say about calls in the backward direction.
@@ -309,6 +312,12 @@ CASES = [
         of_two=True,
     ),
     Case(68, "invalidation", invalidation, ANSWERED, of_two=True),
-    Case(69, "no-first-call", first_message_of_others, SILENCE, of_two=True),
+    Case(
+        69,
+        "no-first-call",
+        first_message_of_others,
+        {"INIT": "operation 1, the same XID: True", "": SILENCE},
+        of_two=True,
+    ),
     Case(81, "backward-support", backward_support, {"none": SILENCE, "": ANSWERED}, of_two=True),
 ]
