@@ -152,7 +152,7 @@ impl Answer {
 
     //= V2-5-3 valid reply settles
     fn of_reply(message: &Message<'_>) -> Option<Self> {
-        match message.check_direction() {
+        match message.check_whole() {
             Ok(Some(Direction::Call)) => None,
             Ok(_) => Some(Self::Reply(message.version())),
             Err(_) if message.direction() == Some(Direction::Call) => None,

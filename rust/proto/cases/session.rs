@@ -124,7 +124,8 @@ pub fn check() -> Check {
     check_sides()?;
     check_watch()?;
     check_generations()?;
-    check_unserved()
+    check_unserved()?;
+    check_nothing()
 }
 
 //~ V2-5-1 one message at a time
@@ -493,5 +494,32 @@ fn check_generations() -> Check {
         terms.void_before = before;
         ensure!(terms.voids(generation) == void, "void generations");
     }
+    Ok(())
+}
+
+/// A message that must carry an RPC message and carries none settles no version, at either side.
+//~ V2-5-3 valid reply settles
+//~ V2-5.3-2 first message settles the version
+fn check_nothing() -> Check {
+    for (direction, mut s) in [
+        (Direction::Reply, probing()),
+        (Direction::Call, Session::new(SERVER)),
+    ] {
+        let mut buf = [0; 64];
+        let len = TWO
+            .begin(&mut buf, 7, 9, direction, ListProc::Nomsg)
+            .and_then(|w| w.finish());
+        let bytes = buf.get(..len.map_err(|_| "no room")?).ok_or("buffer")?;
+        let message = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
+        let verdict = s.on_message(&message, 0);
+        ensure!(s.settled().is_none(), "NOMSG without a message");
+        let dropped = verdict.take == Take::Drop && verdict.breach == Some(Breach::Reply);
+        ensure!(dropped || direction == Direction::Call, "dropped");
+        hear(&mut s, Say::Rpc(TWO, 7, direction))?;
+        ensure!(s.settled() == Some(TWO), "a whole message");
+    }
+    let mut s = Session::new(SERVER);
+    hear(&mut s, Say::Invalid(7))?;
+    ensure!(s.settled().is_none(), "two XIDs");
     Ok(())
 }

@@ -115,7 +115,8 @@ impl Session {
     fn on_rpc(&mut self, message: &Message<'_>, now: u64) -> Verdict {
         match (&self.stage, Answer::of(message)) {
             (Stage::Client(_), Some(answer)) => self.on_answer(message.xid(), answer, now),
-            (Stage::Waiting, _) => {
+            // The caller refuses another message.
+            (Stage::Waiting, _) if message.check_whole().is_ok() => {
                 self.pin(message.version());
                 Verdict::deliver(false)
             }
@@ -123,7 +124,7 @@ impl Session {
         }
     }
 
-    /// Pins the version of a server's connection: that of the first message that was decoded.
+    /// Pins the version of a server's connection: that of the first valid message.
     //= V2-5.3-2 first message settles the version
     fn pin(&mut self, version: Version) {
         self.stage = Stage::Pinned {

@@ -539,6 +539,15 @@ fn check_mismatch() -> Check {
         any(short)?.check_direction() == Err(Mismatch::Direction),
         "no direction"
     );
+    let long = any(&NOMSG_REPLY)?.check_whole();
+    ensure!(long == Ok(Some(Direction::Reply)), "in the reply chunk");
+    // A call in the reply chunk, a reply in an empty one, and in none.
+    for (at, byte) in [(19, 0), (42, 0), (31, 0)] {
+        let mut copy = NOMSG_REPLY;
+        *copy.get_mut(at).ok_or("long: offset")? = byte;
+        let got = any(&copy)?.check_whole();
+        ensure!(got == Err(Mismatch::NoMessage), "no long message");
+    }
     Ok(())
 }
 
