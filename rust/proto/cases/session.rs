@@ -4,7 +4,9 @@
 
 use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::xchar::{init, BackwardSupport};
-use super::super::super::wire::{Direction, EncodeError, Limits, ListProc, Message, Version};
+use super::super::super::wire::{
+    Direction, EncodeError, Limits, ListProc, Message, Remedy, Version,
+};
 use super::super::inline::Thresholds;
 use super::super::session::{Body, Breach, Close, Config, Output, Session, Side, Take, Verdict};
 use super::super::version::{Blocked, Cause, Memory, ANSWER_TIMEOUT_MS};
@@ -309,6 +311,32 @@ fn check_answers() -> Check {
         error_sent(&mut s) == Some((3, vers(2, 2))),
         "settled on two"
     );
+    check_other_version(&mut s)
+}
+
+/// A thread of a server refuses what is in another version than the connection's as the session
+/// does, whatever else is wrong with the message.
+//~ 5666-4.2-3 inclusive range of supported versions
+//~ V2-5.2-9 settled version is the only one
+fn check_other_version(s: &mut Session) -> Check {
+    for (version, error) in [(1, vers(2, 2)), (3, vers(2, 2)), (2, ErrorBody::BadHeader)] {
+        let refused = Remedy::Answer {
+            xid: 7,
+            version,
+            error: ErrorBody::BadHeader,
+        };
+        let want = Remedy::Answer {
+            xid: 7,
+            version,
+            error,
+        };
+        ensure!(refused.within(s.versions()) == want, "of a thread");
+    }
+    let Ok(Verdict { breach, .. }) = hear(s, Say::Rpc(ONE, 7, Direction::Call)) else {
+        return Err("refused");
+    };
+    ensure!(breach == Some(Breach::Version(1)), "of the session");
+    ensure!(error_sent(s) == Some((1, vers(2, 2))), "the same");
     Ok(())
 }
 

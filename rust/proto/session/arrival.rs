@@ -98,17 +98,11 @@ impl Session {
     //= V2-5.3-2 first message settles the version
     fn on_other_version(&mut self, message: &Message<'_>) -> Verdict {
         let breach = Some(Breach::Version(message.version().number()));
-        match (self.settled(), self.config.side) {
-            (Some(settled), Side::Server) if !is_reply(message, Direction::Call) => {
-                let number = settled.number();
-                let error = ErrorBody::Vers {
-                    low: number,
-                    high: number,
-                };
-                self.refuse(message, error, breach)
-            }
-            _ => Verdict::dropped(breach),
+        if self.config.side == Side::Client || is_reply(message, Direction::Call) {
+            return Verdict::dropped(breach);
         }
+        let (low, high) = self.versions();
+        self.refuse(message, ErrorBody::Vers { low, high }, breach)
     }
 
     /// Handles a call or reply.
@@ -239,7 +233,7 @@ impl Session {
             {
                 self.on_answer(prefix.xid, Answer::Undecodable, now)
             }
-            _ => self.answer_undecodable(bytes, error),
+            _ => self.answer_undecodable(bytes),
         };
         self.refresh();
         Verdict {
@@ -248,21 +242,16 @@ impl Session {
         }
     }
 
-    fn answer_undecodable(&mut self, bytes: &[u8], error: &DecodeError) -> Verdict {
+    fn answer_undecodable(&mut self, bytes: &[u8]) -> Verdict {
         let receiver = match self.config.side {
             Side::Client => Receiver::Requester,
             Side::Server => Receiver::Responder,
         };
-        let (low, high) = match self.settled() {
-            Some(version) => (version, version),
-            None => self.config.versions,
-        };
-        let range = (low.number(), high.number());
         let Remedy::Answer {
             xid,
             version,
             error,
-        } = wire::answer(bytes, error, receiver, range)
+        } = wire::answer(bytes, receiver, self.versions())
         else {
             return Verdict::dropped(None);
         };

@@ -281,7 +281,7 @@ def backward_support(link):
 
 
 CASES = [
-    Case(56, "two-then-one", two_then_one, {"one": "ERR_VERS 2-2", "": KNOWN}, of_two=True),
+    Case(56, "two-then-one", two_then_one, "ERR_VERS 2-2", of_two=True),
     Case(57, "one-then-two", one_then_two, VERSIONS, of_two=True),
     Case(58, "neither-version", neither, {"two": ANSWERED, "": KNOWN}, of_two=True),
     Case(59, "odd-announcements", odd_announcements, SILENCE, of_two=True),
