@@ -277,6 +277,7 @@ const fn close_name(reason: Close) -> &'static CStr {
     match reason {
         Close::Unanswered => c"first message not answered",
         Close::NoVersion => c"no version in common",
+        Close::TooMany => c"more messages than can be answered",
     }
 }
 

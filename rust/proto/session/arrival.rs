@@ -155,7 +155,7 @@ impl Session {
             direction: Direction::Reply,
             body: super::Body::Init(self.own()),
         };
-        if self.queue.answer(control) {
+        if self.answer(control) {
             self.on_own_sent(&control, now);
         }
     }
@@ -255,7 +255,7 @@ impl Session {
         else {
             return Verdict::dropped(None);
         };
-        let sent = self.queue.answer(Control {
+        let sent = self.answer(Control {
             xid,
             version,
             direction: Direction::Reply,

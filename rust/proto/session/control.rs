@@ -9,8 +9,9 @@ use super::super::super::wire::xchar::{BackwardSupport, Disposition, OpType};
 use super::super::super::wire::Direction;
 use super::super::xchar::Known;
 
-/// The number of answers to the peer that can wait.
-const ANSWERS: usize = 4;
+/// The number of answers to the peer that can wait: twice the credits that a server grants at the
+/// beginning. A peer that sends more without waiting for an answer loses the connection.
+const ANSWERS: usize = 32;
 
 /// The characteristics of this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,11 +172,6 @@ impl Queue {
             }
             None => false,
         }
-    }
-
-    /// Returns whether an answer would have room.
-    pub(super) fn has_room(&self) -> bool {
-        self.answers.iter().any(Option::is_none)
     }
 
     /// Returns whether no answer waits.

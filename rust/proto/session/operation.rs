@@ -8,7 +8,7 @@ use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::xchar::{Characteristic, Disposition, OpType, Operation, Spec};
 use super::super::super::wire::{Direction, Message, Version};
 use super::super::xchar::answer_option;
-use super::{Body, Breach, Control, Dispositions, Session, Take, Verdict};
+use super::{Body, Breach, Close, Control, Dispositions, Session, Take, Verdict};
 
 /// An RDMA2_OPTIONAL.
 pub(super) struct Optional<'a> {
@@ -42,14 +42,27 @@ impl Session {
         error: ErrorBody,
         breach: Option<Breach>,
     ) -> Verdict {
-        let sent = self.queue.answer(Control {
+        let control = Control {
             xid: message.xid(),
             version: message.version().number(),
             direction: Direction::Reply,
             body: Body::Error(error),
-        });
-        let breach = if sent { breach } else { Some(Breach::TooMany) };
-        Verdict::dropped(breach)
+        };
+        match self.answer(control) {
+            true => Verdict::dropped(breach),
+            false => Verdict::dropped(Some(Breach::TooMany)),
+        }
+    }
+
+    /// Appends an answer to the peer. Returns `false` if there are too many: the connection is then
+    /// closed, so that the peer does not wait for this answer.
+    #[must_use]
+    pub(super) fn answer(&mut self, control: Control) -> bool {
+        let room = self.queue.answer(control);
+        if !room {
+            self.news.close = Some(Close::TooMany);
+        }
+        room
     }
 
     fn on_operation(&mut self, message: &Message<'_>, op: &Operation<'_>) -> Verdict {
@@ -69,9 +82,6 @@ impl Session {
     /// Answers a REQ_XCHAR of the peer. If its answer would be longer than every peer can receive,
     /// the request is refused as a whole, which rejects each element (section 3).
     fn on_request(&mut self, message: &Message<'_>, want: &Spec<'_>) -> Verdict {
-        if !self.queue.has_room() {
-            return Verdict::dropped(Some(Breach::TooMany));
-        }
         if want.count() > Dispositions::MAX {
             return self.refuse(message, ErrorBody::InvalidOption, None);
         }
@@ -79,7 +89,7 @@ impl Session {
             count: want.count(),
             decided: self.decide(want),
         };
-        let sent = self.queue.answer(Control {
+        let sent = self.answer(Control {
             xid: message.xid(),
             version: Version::Two.number(),
             direction: Direction::Reply,

@@ -49,6 +49,8 @@ pub enum Close {
     Unanswered,
     /// There is no version in common.
     NoVersion,
+    /// The peer has sent more than can be answered.
+    TooMany,
 }
 
 /// What to do with a message that was received.
@@ -86,7 +88,7 @@ pub enum Breach {
     Form,
     /// The values of an operation, or an answer to no request.
     Operation(Fault),
-    /// More operations than the session keeps answers for.
+    /// More messages than the session keeps answers for.
     TooMany,
 }
 

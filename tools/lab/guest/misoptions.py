@@ -166,6 +166,10 @@ def many_operations(link):
         link.peer.tell("flood", link.number, 16, message.hex())
         time.sleep(0.5)
     yield "64 INITs", link.then_served(SILENCE)
+    wanted = second.request(second.value(second.RECEIVE_SIZE, 4096))
+    link.peer.tell("flood", link.number, 16, operation(link, second.REQ, wanted).hex())
+    answers = sum(link.answer().opttype == second.RESP for _ in range(16))
+    yield "16 REQs", link.then_served(f"{answers} answers")
 
 
 def bad_calls(link):
@@ -303,7 +307,13 @@ CASES = [
         {"three": "RESP of 0b111", "not": "rejected 0b110", "all": "rejected all: True"},
         of_two=True,
     ),
-    Case(66, "many-operations", many_operations, SILENCE, of_two=True),
+    Case(
+        66,
+        "many-operations",
+        many_operations,
+        {"16": "16 answers", "": SILENCE},
+        of_two=True,
+    ),
     Case(
         67,
         "bad-calls",
