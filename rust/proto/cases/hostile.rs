@@ -14,7 +14,7 @@ use super::super::legacy::padded::{Padded, Unfit as Padding};
 use super::super::requester::credits::Flow;
 use super::super::responder::call::{Call, Unfit};
 use super::super::responder::grant::{Excess, Grant};
-use super::super::responder::intake::{refuse_padded, take, Arrival, Reason, Refusal};
+use super::super::responder::intake::{refuse, take, Arrival, Reason, Refusal};
 use super::super::responder::limits::{read_depth, Limits};
 use super::super::responder::marks::{Mark, Marks, TooSmall};
 use super::super::responder::reassembly::Violation;
@@ -176,7 +176,7 @@ fn outcome(bytes: &[u8]) -> Option<Want> {
         Ok(Arrival::Done(_)) => return None,
         Ok(Arrival::Padded(message)) => match pieces(bytes, &message) {
             Ok(()) => return Some(O),
-            Err(unfit) => refuse_padded(message.xid(), unfit).remedy,
+            Err(unfit) => refuse(Version::One, message.xid(), Reason::Padding(unfit)).remedy,
         },
         Err(refusal) => refusal.remedy,
     };

@@ -7,7 +7,7 @@ use super::super::inline::Thresholds;
 use super::super::legacy::padded::{room, Room};
 use super::super::legacy::padding::Padding;
 use super::super::legacy::request::{call, hear, Heard};
-use super::super::legacy::service::{is_ours, max_reply, Answer};
+use super::super::legacy::service::{is_ours, max_reply, reads, Answer, Reads};
 use super::ensure;
 
 type Check = Result<(), &'static str>;
@@ -148,6 +148,22 @@ fn check_pair() -> Check {
             ..request
         };
         ensure!(max_reply(&request, 4096) == want, "longest reply");
+    }
+    check_reads()
+}
+
+/// Checks how a server keeps to what a client says about RDMA Reads.
+//~ 5666-6.2-3 announces no RDMA Reads
+//~ 5666-6.2-5 number of active RDMA Reads
+fn check_reads() -> Check {
+    for (theirs, want) in [
+        (0, Reads::Forbidden),
+        (1, Reads::Single),
+        (15, Reads::Single),
+        (16, Reads::Free),
+        (HUGE, Reads::Free),
+    ] {
+        ensure!(reads(theirs, 16) == want, "RDMA Reads");
     }
     Ok(())
 }

@@ -259,13 +259,14 @@ fn is_reply(message: &Message<'_>) -> bool {
     said == Some(Direction::Reply) || Direction::of_rpc(message.payload()) == Some(Direction::Reply)
 }
 
-/// Refuses a call of RFC 5666 whose padding cannot be taken out.
+/// Refuses a call that was accepted, because of what only the caller can find: padding that cannot
+/// be taken out, or RDMA Reads that the requester has forbidden.
 #[cold]
-pub const fn refuse_padded(xid: u32, why: padded::Unfit) -> Refusal {
+pub const fn refuse(version: Version, xid: u32, reason: Reason) -> Refusal {
     Refusal {
-        reason: Reason::Padding(why),
+        reason,
         remedy: Remedy::Answer {
-            version: Version::One.number(),
+            version: version.number(),
             xid,
             error: ErrorBody::BadHeader,
         },

@@ -38,7 +38,7 @@ impl Requests {
             // CAST: not negative.
             sge = sge.wrapping_add(wr.wr.num_sge as usize);
             wr.wr.__bindgen_anon_1.wr_cqe = cqe;
-            wr.wr.send_flags = 0;
+            wr.wr.send_flags = self.flags;
             chain.add(&raw mut wr.wr);
         }
     }
