@@ -320,11 +320,16 @@ impl Negotiation {
         Progress::Settled(version)
     }
 
-    /// Handles ERR_VERS: the peer supports `low` to `high`.
+    /// Handles ERR_VERS: the peer supports `low` to `high`. A range with version two and without
+    /// version one contradicts the error, which then counts as one about another matter.
     //= V2-5.2-6 requester picks a version of the range
     fn on_range(&mut self, low: u32, high: u32) -> Progress {
-        if (low..=high).contains(&Version::One.number()) {
+        let has = |version: Version| (low..=high).contains(&version.number());
+        if has(Version::One) {
             return self.fall_back();
+        }
+        if has(Version::Two) && !self.retried {
+            return self.on_refusal();
         }
         self.state = State::Failed;
         Progress::Failed
