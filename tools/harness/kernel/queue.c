@@ -140,10 +140,16 @@ static void check_posting(const struct h_qp *qp, unsigned int outstanding, unsig
 		h_violation("%u work requests are on a queue of %u", outstanding, room);
 }
 
+unsigned int h_reads, h_fenced_reads;
+
 static void note(struct h_wr *mine, const struct ib_send_wr *wr)
 {
 	mine->opcode = wr->opcode;
 	mine->signalled = wr->send_flags & IB_SEND_SIGNALED;
+	if (wr->opcode == IB_WR_RDMA_READ) {
+		h_reads++;
+		h_fenced_reads += !!(wr->send_flags & IB_SEND_FENCE);
+	}
 	if (wr->opcode == IB_WR_RDMA_READ || wr->opcode == IB_WR_RDMA_WRITE) {
 		mine->remote = rdma_wr(wr)->remote_addr;
 		mine->key = rdma_wr(wr)->rkey;

@@ -223,6 +223,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "quiet_and_long", h_quiet_and_long },
 	{ "quiet_and_many", h_quiet_and_many },
 	{ "flood", h_flood },
+	{ "single_reads", h_single_reads },
 	{ "removed_without_threads", h_removed_without_threads },
 	{ "removed_and_accepted", h_removed_and_accepted },
 	{}
