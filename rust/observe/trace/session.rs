@@ -138,7 +138,7 @@ impl fmt::Display for Broken<'_> {
             Breach::Version(version) => write!(f, "version {version}"),
             Breach::Undecodable(error) => write!(f, "{error}"),
             Breach::Reply => f.write_str("first reply without its RPC message"),
-            Breach::Form => f.write_str("operation with an RPC message or wrong direction"),
+            Breach::Form => f.write_str("operation with an RPC message, or wrong direction"),
             Breach::Operation(Fault::Unasked) => f.write_str("response to no request"),
             Breach::Operation(Fault::Coverage(n)) => write!(f, "no single outcome of element {n}"),
             Breach::Operation(Fault::TooSmall(size)) => write!(f, "receive size {size}"),
@@ -208,7 +208,7 @@ fn outcomes(
 
 /// Returns the outcomes in a RESP_XCHAR of the peer, to a request of this module, which is short.
 fn received_outcomes<'a>(
-    response: &'a Response<'_>,
+    response: &'a Response<'a>,
 ) -> impl Iterator<Item = (u32, Disposition)> + 'a {
     (0..32).filter_map(|n| Some((n, response.disposition(n)?)))
 }

@@ -84,7 +84,8 @@ pub enum Breach {
     Undecodable(DecodeError),
     /// A first reply whose RPC message is missing, or is not a reply with the same XID.
     Reply,
-    /// An RPC message behind an operation that has none, or an operation in the wrong direction.
+    /// An RPC message behind an operation that has none; an operation in the wrong direction, or an
+    /// RPC message in another direction than the header says.
     Form,
     /// The values of an operation, or an answer to no request.
     Operation(Fault),
