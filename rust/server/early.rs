@@ -28,7 +28,6 @@ pub(super) fn fetch(conn: &Conn, qp: &QueuePair, message: &Incoming<'_>) -> bool
         role,
         qp,
         may_sleep: false,
-        single: false,
     };
     let Some(call) = prepare(&fetcher, message) else {
         return false;

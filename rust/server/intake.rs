@@ -244,7 +244,6 @@ fn fetch(
         role,
         qp: ep.qp(),
         may_sleep: true,
-        single: role.configured.allowed() == Reads::Single,
     };
     let returned = role.spare.returned();
     if let Err(error) = fetcher.prepare(call, &mut context, permit) {
@@ -253,7 +252,12 @@ fn fetch(
             return Err(returned);
         }
         ep.shared().force_close();
-    } else if fetcher.start(context).is_err() {
+        return Ok(());
+    }
+    if let (Reads::Single, Some(pull)) = (role.configured.allowed(), &mut context.pull) {
+        pull.sink.fence_reads();
+    }
+    if fetcher.start(context).is_err() {
         ep.shared().force_close();
     }
     Ok(())

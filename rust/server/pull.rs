@@ -37,8 +37,6 @@ pub(super) struct Fetcher<'f> {
     pub(super) role: &'f Responder,
     pub(super) qp: &'f QueuePair,
     pub(super) may_sleep: bool,
-    /// One RDMA Read at a time may be active on the connection.
-    pub(super) single: bool,
 }
 
 /// Takes the pages that a call needs, if it is not inline.
@@ -87,9 +85,6 @@ impl Fetcher<'_> {
                 .extend_from_slice(call.inline(), self.gfp())?;
         }
         let mut sink = self.role.spare.sink(self.qp.pd(), self.gfp())?;
-        if self.single {
-            sink.fence_reads();
-        }
         let mut filled = self.fill(call, shape, &mut sink);
         while filled == Err(ENOBUFS) && self.may_sleep && self.role.spare.grow_regions().is_ok() {
             filled = self.fill(call, shape, &mut sink);
