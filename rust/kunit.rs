@@ -87,8 +87,8 @@ mod wire {
 mod proto {
     use super::report;
     use crate::proto::cases::{
-        answers, arguments, backward, conn, flow, grant, hostile, intake, legacy, padded, plan,
-        reassembly, reply, respond, service, session, single, terms, version, xchar,
+        answers, arguments, backward, conn, flow, grant, hostile, intake, legacy, operations,
+        padded, plan, reassembly, reply, respond, service, session, single, terms, version, xchar,
     };
     use kernel::prelude::*;
 
@@ -150,6 +150,11 @@ mod proto {
     #[test]
     fn terms_of_version_two() -> Result {
         report(terms::check())
+    }
+
+    #[test]
+    fn operations() -> Result {
+        report(operations::check())
     }
 
     #[test]

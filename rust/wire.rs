@@ -73,7 +73,7 @@ pub use lists::{has_read_list, Lists, ReadSegments, Segments, WriteChunk, WriteC
 #[allow(unused_imports, reason = "named by the host tests")]
 pub use message::{Message, Proc};
 pub use prefix::{peek, Prefix};
-pub use remedy::{answer, Receiver, Remedy};
+pub use remedy::{answer, refuse, Receiver, Remedy};
 pub use rpc::CallHeader;
 pub use segment::{ReadSegment, Segment};
 pub use version::{Direction, Version};

@@ -3,8 +3,7 @@
 //! Calls with padding, RDMA_MSGP, for a server that has asked for it.
 //!
 //! Only a call that is inline, and whose payload lies in pages, is sent like this. Its threshold is
-//! the length of the payload. All other opaque data of the call are shorter, because head and tail
-//! are, so only the payload has padding before it.
+//! chosen such that only the payload has padding before it.
 
 use kernel::prelude::*;
 
@@ -13,22 +12,14 @@ use super::request::State;
 use super::traced;
 use super::transport::Client;
 use crate::observe::trace;
-use crate::proto::legacy::padded::room;
+use crate::proto::legacy::padded::{room, Room};
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::v1::begin_padded;
 
-/// Where the padding of a call goes.
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    align: u32,
-    /// Bytes of padding.
-    pad: u32,
-}
-
-/// Returns where the padding of a call without chunks goes, if it gets any.
+/// Returns the padding of a call without chunks, if it gets any.
 #[inline(always)]
-pub(super) fn place(ep: &Endpoint, rqst: &Rqst<'_, Client>, state: &State) -> Option<Place> {
+pub(super) fn place(ep: &Endpoint, rqst: &Rqst<'_, Client>, state: &State) -> Option<Room> {
     if rqst.send_buf().page_len() == 0 {
         return None;
     }
@@ -36,18 +27,14 @@ pub(super) fn place(ep: &Endpoint, rqst: &Rqst<'_, Client>, state: &State) -> Op
 }
 
 #[cold]
-fn find(ep: &Endpoint, rqst: &Rqst<'_, Client>, state: &State) -> Option<Place> {
+fn find(ep: &Endpoint, rqst: &Rqst<'_, Client>, state: &State) -> Option<Room> {
     let padding = ep.requester().legacy.padding()?;
     let call = rqst.send_buf();
     let lens = (call.head_len(), call.page_len(), call.tail_len());
     if rqst.data_touch() || !call.may_write() || !begins_payload(&call) {
         return None;
     }
-    let pad = room(&padding, lens, &state.thresholds()?)?;
-    Some(Place {
-        align: padding.align(),
-        pad,
-    })
+    room(&padding, lens, &state.thresholds()?)
 }
 
 /// Returns whether the head ends with the length of the payload: then the pages are opaque data.
@@ -68,24 +55,24 @@ fn begins_payload(call: &XdrBuf<'_>) -> bool {
 pub(super) fn write(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,
-    place: Place,
+    room: Room,
     call: &XdrBuf<'_>,
     state: &mut State,
 ) -> Result<usize> {
     let out = state.out.as_mut().ok_or(ENOBUFS)?.as_mut_slice();
     let credits = ep.requester().credits.requested();
-    let header = begin_padded(out, rqst.xid(), credits, place.align, call.page_len());
+    let header = begin_padded(out, rqst.xid(), credits, room.align, room.thresh);
     let at = header
         .and_then(|header| header.finish())
         .map_err(|_| EMSGSIZE)?;
     // CAST: `usize` has at least 32 bits, here and below.
     let head = at + call.head_len() as usize;
-    let data = head + place.pad as usize;
+    let data = head + room.pad as usize;
     let end = data + (call.page_len() + call.tail_len()) as usize;
     call.copy_to(0, out.get_mut(at..head).ok_or(EMSGSIZE)?)?;
     out.get_mut(head..data).ok_or(EMSGSIZE)?.fill(0);
     call.copy_to(call.head_len(), out.get_mut(data..end).ok_or(EMSGSIZE)?)?;
     state.out_len = end;
-    trace::padded_call(traced::task(rqst), rqst.xid(), place.align, place.pad);
+    trace::padded_call(traced::task(rqst), rqst.xid(), room.align, room.pad);
     Ok(at)
 }

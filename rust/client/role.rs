@@ -76,6 +76,8 @@ fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, now: Now) {
     };
     match brief {
         Some(brief) if !is_rpc_call(brief.payload) => reply::handle(conn, qp, msg, &brief, true),
+        // In version two the header of a call says so.
+        Some(_) if now.version() == Version::Two => session::received(conn, qp, msg),
         Some(brief) => {
             let chunks = brief.segment.is_some();
             backward::called_briefly(conn, msg, brief.xid, brief.payload, chunks);

@@ -20,7 +20,7 @@ use crate::conn::agreement::BUFFER;
 use crate::conn::live::Now;
 use crate::observe::stats::Breach;
 use crate::observe::trace;
-use crate::proto::backward::is_call;
+use crate::proto::backward::{is_call, is_torn};
 use crate::proto::inline::Thresholds;
 use crate::proto::session::{self, Output, Side, Take, Verdict};
 use crate::proto::version::Cause;
@@ -160,7 +160,15 @@ fn note_long_reply(conn: &Conn, len: usize) {
 /// Handles a message that carries an RPC message, or an error about one.
 #[inline(never)]
 fn deliver(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>, grant: bool) {
-    if is_call(header) {
+    if is_torn(header) {
+        let verdict = Verdict {
+            take: Take::Drop,
+            grant: false,
+            breach: Some(session::Breach::Form),
+        };
+        report(conn, msg.bytes(), Some(header), &verdict);
+        reply::check_unmatched_rkey(conn, header.xid(), msg);
+    } else if is_call(header) {
         backward::called(conn, msg, header);
     } else {
         reply::handle(conn, qp, msg, header, grant);

@@ -55,6 +55,16 @@ pub const fn is_call(message: &Message<'_>) -> bool {
     is_rpc_call(message.payload())
 }
 
+/// Returns whether the header of a message names another direction than its RPC message does. In
+/// version one no header names a direction.
+//= V2-4.2.2-2 direction is that of RPC message
+pub fn is_torn(message: &Message<'_>) -> bool {
+    match (message.direction(), Direction::of_rpc(message.payload())) {
+        (Some(said), Some(found)) => said != found,
+        _ => false,
+    }
+}
+
 /// Returns whether an RPC message, or the inline part of it, is a call.
 #[inline]
 pub const fn is_rpc_call(rpc: &[u8]) -> bool {

@@ -14,6 +14,7 @@ pub mod grant;
 pub mod hostile;
 pub mod intake;
 pub mod legacy;
+pub mod operations;
 pub mod padded;
 mod pair;
 pub mod plan;
@@ -63,6 +64,7 @@ pub fn check_all() -> Result<(), &'static str> {
     version::check()?;
     session::check()?;
     terms::check()?;
+    operations::check()?;
     answers::check()?;
     xchar::check_peer()?;
     xchar::check_receives()?;

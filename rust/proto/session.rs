@@ -217,6 +217,19 @@ impl Session {
         }
     }
 
+    /// Returns the lowest and the highest version that ERR_VERS names: those among which the peer
+    /// may choose for further messages on this connection (version two, section 5.2). Once the
+    /// version is settled, it is the only one.
+    //= 5666-4.2-3 inclusive range of supported versions
+    //= V2-5.2-9 settled version is the only one
+    pub fn versions(&self) -> (u32, u32) {
+        let (low, high) = match self.settled() {
+            Some(settled) => (settled, settled),
+            None => self.config.versions,
+        };
+        (low.number(), high.number())
+    }
+
     /// Checks whether a client may send a call of `len` bytes, header included. A server may always
     /// send. Once the version is settled, the call has to keep to [`Terms::send`] instead.
     ///

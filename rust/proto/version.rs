@@ -152,7 +152,7 @@ impl Answer {
 
     //= V2-5-3 valid reply settles
     fn of_reply(message: &Message<'_>) -> Option<Self> {
-        match message.check_direction() {
+        match message.check_whole() {
             Ok(Some(Direction::Call)) => None,
             Ok(_) => Some(Self::Reply(message.version())),
             Err(_) if message.direction() == Some(Direction::Call) => None,
@@ -320,11 +320,16 @@ impl Negotiation {
         Progress::Settled(version)
     }
 
-    /// Handles ERR_VERS: the peer supports `low` to `high`.
+    /// Handles ERR_VERS: the peer supports `low` to `high`. A range with version two and without
+    /// version one contradicts the error, which then counts as one about another matter.
     //= V2-5.2-6 requester picks a version of the range
     fn on_range(&mut self, low: u32, high: u32) -> Progress {
-        if (low..=high).contains(&Version::One.number()) {
+        let has = |version: Version| (low..=high).contains(&version.number());
+        if has(Version::One) {
             return self.fall_back();
+        }
+        if has(Version::Two) && !self.retried {
+            return self.on_refusal();
         }
         self.state = State::Failed;
         Progress::Failed

@@ -238,6 +238,13 @@ impl Sink {
         }
     }
 
+    /// Lets each RDMA Read of this list, now and later, wait until all before it on the queue pair
+    /// have ended.
+    #[cold]
+    pub(crate) fn fence_reads(&mut self) {
+        self.0.requests.flags = bindings::ib_send_flags_IB_SEND_FENCE;
+    }
+
     /// Implements [`Self::read`] with a pool.
     #[inline(never)]
     fn register(

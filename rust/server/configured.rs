@@ -5,6 +5,7 @@
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 use crate::proto::inline::Thresholds;
+use crate::proto::legacy::service::{self, Reads};
 use crate::wire::Version;
 use crate::work::Once;
 
@@ -16,6 +17,8 @@ pub(super) struct Configured {
     reads: Atomic<u32>,
     /// The longest inline reply in bytes that the client accepts; zero before it has said so.
     max_reply: Atomic<u32>,
+    /// The RDMA Reads that the client can have active, or `u32::MAX` if these are enough.
+    theirs: Atomic<u32>,
 }
 
 impl Configured {
@@ -25,6 +28,7 @@ impl Configured {
             inline: Atomic::new(0),
             reads: Atomic::new(0),
             max_reply: Atomic::new(0),
+            theirs: Atomic::new(u32::MAX),
         }
     }
 
@@ -47,6 +51,25 @@ impl Configured {
     /// Sets the longest inline reply in bytes that the client accepts.
     pub(super) fn set_max_reply(&self, max: u32) {
         self.max_reply.store(max, Relaxed);
+    }
+
+    /// Sets the RDMA Reads that the client can have active.
+    pub(super) fn set_theirs(&self, reads: u32) {
+        let enough = service::reads(reads, self.reads()) == Reads::Free;
+        self.theirs
+            .store(if enough { u32::MAX } else { reads }, Relaxed);
+    }
+
+    /// Returns whether the connection alone bounds the RDMA Reads that this side issues.
+    #[inline]
+    pub(super) fn is_free(&self) -> bool {
+        self.theirs.read_once() == u32::MAX
+    }
+
+    /// Returns the RDMA Reads that this side may issue.
+    #[cold]
+    pub(super) fn allowed(&self) -> Reads {
+        service::reads(self.theirs.load(Relaxed), self.reads())
     }
 
     /// Applies what the client has said to the terms of the connection. It has precedence over

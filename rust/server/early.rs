@@ -41,8 +41,8 @@ pub(super) fn fetch(conn: &Conn, qp: &QueuePair, message: &Incoming<'_>) -> bool
 #[inline(always)]
 fn prepare(fetcher: &Fetcher<'_>, message: &Incoming<'_>) -> Option<KBox<Call>> {
     let role = fetcher.role;
-    // The calls that wait for pages come first.
-    if role.is_starved() {
+    // The calls that wait for pages come first. A thread keeps to what the client says about Reads.
+    if role.is_starved() || !role.configured.is_free() {
         return None;
     }
     let bytes = message.bytes();

@@ -23,11 +23,12 @@ use crate::conn::traced;
 use crate::observe::requester;
 use crate::observe::stats::RequesterBreach;
 use crate::observe::trace;
-use crate::proto::responder::call;
-use crate::proto::responder::intake::{self, Arrival as Taken, Refusal};
+use crate::proto::legacy::service::Reads;
+use crate::proto::responder::call::{self, Unfit};
+use crate::proto::responder::intake::{self, Arrival as Taken, Reason, Refusal};
 use crate::rdma::recv::Held;
 use crate::sunrpc::svc::receive::{Arriving, Incoming, Receipt};
-use crate::wire::Message;
+use crate::wire::{Message, Version};
 
 /// Receives a call, if one is complete. Thread of the service; may sleep.
 #[inline]
@@ -57,6 +58,15 @@ fn take<'a>(receiver: &Receiver<'_>, message: Held, arriving: Arriving<'a, Call>
             }
             match pull::permit(ep.role(), call) {
                 Ok(None) => return begin(receiver, call, message.index(), arriving),
+                Ok(Some(_)) if ep.role().configured.allowed() == Reads::Forbidden => {
+                    let why = Reason::Chunks(Unfit::ReadWork);
+                    refused(
+                        ep,
+                        &message,
+                        &intake::refuse(call.version(), call.xid(), why),
+                    );
+                    return arriving.nothing();
+                }
                 Ok(Some(permit)) => match fetch(ep, call, (permit, message.index())) {
                     Ok(()) => return arriving.nothing(),
                     Err(returned) => {
@@ -107,7 +117,12 @@ fn take_padded<'a>(
     let plain = match padded::without_padding(ep.qp(), bytes, header) {
         Ok(plain) => plain,
         Err(Failed::Unfit(why)) => {
-            refused(ep, message, &intake::refuse_padded(header.xid(), why));
+            let why = Reason::Padding(why);
+            refused(
+                ep,
+                message,
+                &intake::refuse(Version::One, header.xid(), why),
+            );
             return arriving.nothing();
         }
         // Without an answer the requester would wait; over a new connection it asks again.
@@ -241,8 +256,11 @@ fn fetch(
             return Err(returned);
         }
         ep.shared().force_close();
-    } else {
-        release::posted(ep.shared(), fetcher.start(context));
+        return Ok(());
     }
+    if let (Reads::Single, Some(pull)) = (role.configured.allowed(), &mut context.pull) {
+        pull.sink.fence_reads();
+    }
+    release::posted(ep.shared(), fetcher.start(context));
     Ok(())
 }

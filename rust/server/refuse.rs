@@ -11,11 +11,11 @@ use super::outgoing::Outgoing;
 use crate::conn::traced;
 use crate::observe::stats::RequesterBreach;
 use crate::observe::trace;
-use crate::proto::responder::intake::{Refusal, Remedy};
+use crate::proto::responder::intake::Refusal;
 use crate::proto::responder::marks::Mark;
 use crate::proto::responder::reply::Cannot;
-use crate::wire::error_as;
 use crate::wire::message::ErrorBody;
+use crate::wire::{error_as, Remedy};
 
 /// Room for any error, in bytes.
 const ERROR: u32 = 64;
@@ -23,11 +23,13 @@ const ERROR: u32 = 64;
 /// Answers a message that is not served, if the protocol has an answer. May sleep.
 #[cold]
 pub(super) fn message(ep: &Endpoint, refusal: &Refusal) {
+    let versions = ep.shared().with_session(|session, _| session.versions());
+    let remedy = versions.map_or(refusal.remedy, |versions| refusal.remedy.within(versions));
     if let Remedy::Answer {
         version,
         xid,
         error,
-    } = refusal.remedy
+    } = remedy
     {
         let credits = ep.role().calls.granted();
         send(ep, version, (xid, credits), error);

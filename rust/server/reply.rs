@@ -17,6 +17,7 @@ use super::{expose, refuse, session};
 use crate::conn::traced;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
+use crate::proto::legacy::service::Reads;
 use crate::proto::responder::reply::{self, Cannot, Long, Plan, Range, Single};
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::svc::reply::Reply;
@@ -103,7 +104,9 @@ fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: Uns
 
 /// Returns whether the reply to a call may be a read chunk.
 fn may_expose(ep: &Endpoint, call: &Call) -> bool {
-    call.version() == Version::One && ep.role().exposures.room().is_some()
+    let role = ep.role();
+    let forbidden = role.configured.allowed() == Reads::Forbidden;
+    call.version() == Version::One && !forbidden && role.exposures.room().is_some()
 }
 
 /// Returns the terms for the reply to a call, which has the version of the call.

@@ -2,9 +2,9 @@
 
 //! The session of a responder's connection: the messages that concern it, and what it decides.
 //!
-//! The first message that can be decoded settles the version of the connection. In version two,
-//! operations without an RPC concern the session as well. All other messages are received by a
-//! thread of the service.
+//! The first valid message settles the version of the connection. In version two, operations
+//! without an RPC concern the session as well. All other messages are received by a thread of the
+//! service.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;

@@ -53,8 +53,6 @@ pub enum What {
     Direction(u32),
     /// Bytes after the end of an optional operation's data.
     Trailing,
-    /// More transport characteristics than [`super::Limits::characteristics`].
-    Characteristics(u32),
     /// The data of the known characteristic with this id are not of its type.
     Characteristic(u32),
 }
@@ -79,7 +77,6 @@ impl fmt::Display for What {
             Self::ErrorCode(e) => write!(f, "unknown error code {e}"),
             Self::Direction(d) => write!(f, "bad direction {d}"),
             Self::Trailing => f.write_str("bytes after the end"),
-            Self::Characteristics(n) => write!(f, "too many characteristics: {n}"),
             Self::Characteristic(id) => write!(f, "bad value of characteristic {id}"),
         }
     }

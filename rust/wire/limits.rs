@@ -16,8 +16,6 @@ pub struct Limits {
     pub write_chunks: u32,
     /// Most segments of any one write chunk or of the reply chunk.
     pub chunk_segments: u32,
-    /// Most transport characteristics in one message (version two).
-    pub characteristics: u32,
 }
 
 impl Limits {
@@ -27,7 +25,6 @@ impl Limits {
         read_segments: u32::MAX,
         write_chunks: u32::MAX,
         chunk_segments: u32::MAX,
-        characteristics: u32::MAX,
     };
 
     /// Returns the limits of a requester that offers at most `chunks` write chunks of at most
@@ -37,7 +34,6 @@ impl Limits {
             read_segments: 0,
             write_chunks: chunks,
             chunk_segments: segments,
-            characteristics: 32,
         }
     }
 

@@ -247,6 +247,35 @@ impl<'a> Message<'a> {
 }
 
 impl Message<'_> {
+    /// Returns the direction as [`Message::check_direction`] does, and checks a message whose RPC
+    /// message is in a chunk as well.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Message::check_direction`]; [`Mismatch::NoMessage`] if no chunk can have it.
+    //= V2-5-3 valid reply settles
+    pub fn check_whole(&self) -> Result<Option<Direction>, Mismatch> {
+        match self.body {
+            Body::Nomsg { lists } if !self.is_long(&lists) => Err(Mismatch::NoMessage),
+            _ => self.check_direction(),
+        }
+    }
+
+    /// Returns whether the chunks of a message without an inline part have room for an RPC message:
+    /// that of a call is in a read chunk at position zero, that of a reply in the reply chunk, or
+    /// in a read chunk (RFC 5666 section 5.2).
+    fn is_long(&self, lists: &Lists<'_>) -> bool {
+        let read = lists
+            .read_list()
+            .any(|read| read.position == 0 && read.segment.length != 0);
+        let reply = || {
+            lists
+                .reply_chunk()
+                .is_some_and(|chunk| chunk.total_len() != 0)
+        };
+        read || self.direction() != Some(Direction::Call) && reply()
+    }
+
     /// Returns the direction of an optional operation. Any part of an RPC message may follow the
     /// operation; the part is its beginning if it starts with the same XID.
     //= V2-4.2.2-4 direction of an optional operation

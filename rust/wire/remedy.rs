@@ -5,10 +5,10 @@
 //! State: live.
 //!
 //! An error is never answered, nor is a reply: two peers could then answer each other for ever. A
-//! message of fewer than 16 bytes may lack what an answer needs, and is dropped.
+//! message without XID and version lacks what an answer needs, and is dropped.
 
-use super::message::ErrorBody;
-use super::{peek, DecodeError, Direction, Prefix, Version, What};
+use super::message::{ErrorBody, Proc};
+use super::{peek, Direction, Prefix, Version};
 
 /// The role of the receiver in the forward direction of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,38 +35,59 @@ pub enum Remedy {
     },
 }
 
-/// Decides what to do with a message that could not be decoded. `versions` is the inclusive range
-/// that the receiver supports.
-//= 5666-4.2-2 errors are answered by RDMA_ERROR
-//= 5666-4.2-5 other errors answered by ERR_CHUNK
-//= V2-4.2.3-1 errors are handled as in version
-pub fn answer(
-    bytes: &[u8],
-    error: &DecodeError,
-    receiver: Receiver,
-    versions: (u32, u32),
-) -> Remedy {
-    let Ok(prefix) = peek(bytes) else {
-        return Remedy::Drop;
-    };
-    if !is_answered(&prefix, bytes, receiver) {
-        return Remedy::Drop;
-    }
-    Remedy::Answer {
-        xid: prefix.xid,
-        version: prefix.version,
-        error: error.body(versions),
+impl Remedy {
+    /// Returns the answer on a connection of `low` to `high`: ERR_VERS with this range, if the
+    /// message is in another version.
+    pub fn within(self, (low, high): (u32, u32)) -> Self {
+        match self {
+            Self::Answer { xid, version, .. } if !(low..=high).contains(&version) => Self::Answer {
+                xid,
+                version,
+                error: ErrorBody::Vers { low, high },
+            },
+            other => other,
+        }
     }
 }
 
-/// Returns whether a message may be answered. A reply may not, nor what
-/// [`Prefix::forbids_answer`] names. The header of version two shows its direction. If it does not,
-/// or in another version, the role of the receiver decides.
-fn is_answered(prefix: &Prefix, bytes: &[u8], receiver: Receiver) -> bool {
-    if prefix.forbids_answer() {
+/// Decides what to do with a message that could not be decoded. `versions` is the inclusive range
+/// that the receiver supports.
+pub fn answer(bytes: &[u8], receiver: Receiver, versions: (u32, u32)) -> Remedy {
+    refuse(bytes, receiver, ErrorBody::BadHeader).within(versions)
+}
+
+/// Answers a message by this error, unless it may not be answered.
+//= 5666-4.2-2 errors are answered by RDMA_ERROR
+//= 5666-4.2-4 version otherwise valid at its receiver
+//= 5666-4.2-5 other errors answered by ERR_CHUNK
+//= V2-4.2.3-1 errors are handled as in version
+pub fn refuse(bytes: &[u8], receiver: Receiver, error: ErrorBody) -> Remedy {
+    match ids(bytes) {
+        Some((xid, version)) if is_answered(bytes, receiver) => Remedy::Answer {
+            xid,
+            version,
+            error,
+        },
+        _ => Remedy::Drop,
+    }
+}
+
+/// Returns the XID and the version of a message. It may lack all other words.
+fn ids(bytes: &[u8]) -> Option<(u32, u32)> {
+    let &[x0, x1, x2, x3, v0, v1, v2, v3] = bytes.first_chunk()?;
+    let words = ([x0, x1, x2, x3], [v0, v1, v2, v3]);
+    Some((u32::from_be_bytes(words.0), u32::from_be_bytes(words.1)))
+}
+
+/// Returns whether a message may be answered. A reply may not, nor what [`Prefix::forbids_answer`]
+/// names. The header of version two shows its direction. If it does not, or in another version, the
+/// role of the receiver decides.
+fn is_answered(bytes: &[u8], receiver: Receiver) -> bool {
+    let prefix = peek(bytes).ok();
+    if prefix.is_some_and(|prefix| prefix.forbids_answer()) {
         return false;
     }
-    match said(prefix, bytes) {
+    match prefix.and_then(|prefix| said(&prefix, bytes)) {
         Some(direction) => direction == Direction::Call,
         None => receiver == Receiver::Responder,
     }
@@ -74,19 +95,11 @@ fn is_answered(prefix: &Prefix, bytes: &[u8], receiver: Receiver) -> bool {
 
 /// Returns the direction that the header of a message shows.
 fn said(prefix: &Prefix, bytes: &[u8]) -> Option<Direction> {
-    if prefix.version != Version::Two.number() {
+    // CAST: the discriminants of a `repr(u32)` enum.
+    const HAVE_ONE: [u32; 3] = [Proc::Msg as u32, Proc::Nomsg as u32, Proc::Optional as u32];
+    if prefix.version != Version::Two.number() || !HAVE_ONE.contains(&prefix.proc) {
         return None;
     }
     let word = bytes.get(Prefix::LEN..)?.first_chunk()?;
     Direction::from_u32(u32::from_be_bytes(*word))
-}
-
-impl DecodeError {
-    /// Returns the error about a message that could not be decoded.
-    const fn body(&self, (low, high): (u32, u32)) -> ErrorBody {
-        match self.what {
-            What::Version(_) => ErrorBody::Vers { low, high },
-            _ => ErrorBody::BadHeader,
-        }
-    }
 }

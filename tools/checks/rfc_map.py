@@ -79,6 +79,8 @@ unused
   it is a permission, and this implementation does not use it
 outside
   it concerns another component or a person
+not met
+  this implementation does otherwise, for the reason that :doc:`wire` gives
 """
 
 Requirement = collections.namedtuple("Requirement", "id level text shown")
@@ -258,7 +260,7 @@ def gaps(known: collections.Counter[str]) -> list[str]:
 
 def unknown_witness(r: Requirement, scenarios: set[str]) -> list[str]:
     """What is wrong with the note of what shows a requirement."""
-    match = re.fullmatch(r"(later|unused|outside|scenario (\w+)): .+", r.shown)
+    match = re.fullmatch(r"(later|unused|outside|not met|scenario (\w+)): .+", r.shown)
     if not match:
         return [f"{r.id}: shown by nothing that is known: {r.shown}"]
     if match.group(2) and match.group(2) not in scenarios:

@@ -7,14 +7,14 @@ use core::fmt;
 use kernel::prelude::*;
 
 use super::{Peer, Text};
-use crate::proto::session::{Body, Breach, Close, Control, Dispositions, Terms};
+use crate::proto::session::{Body, Breach, Close, Control, Terms};
 use crate::proto::version::Memory;
 use crate::proto::xchar::Fault;
 use crate::wire::message::{self, ErrorBody};
 use crate::wire::xchar::{
     BackwardSupport, Characteristic, Disposition, OpType, Operation, Response, Spec,
 };
-use crate::wire::{Direction, Limits, Message, Version};
+use crate::wire::{Direction, Message, Version};
 
 events! {
     /// Traces that the first message of a connection, or the answer to it, has settled the version.
@@ -101,7 +101,7 @@ impl fmt::Display for Sent<'_> {
         match self.0 {
             Body::Init(own) => list(f, own.all().into_iter().map(|known| known.value())),
             Body::Request(want) => value(f, &want.value()),
-            Body::Response(outcome) => outcomes(f, |n| sent_outcome(outcome, n)),
+            Body::Response(outcome) => outcomes(f, (0..).zip(outcome.iter())),
             Body::Update {
                 now,
                 pending_cleared,
@@ -138,7 +138,7 @@ impl fmt::Display for Broken<'_> {
             Breach::Version(version) => write!(f, "version {version}"),
             Breach::Undecodable(error) => write!(f, "{error}"),
             Breach::Reply => f.write_str("first reply without its RPC message"),
-            Breach::Form => f.write_str("operation with an RPC message or wrong direction"),
+            Breach::Form => f.write_str("operation with an RPC message, or wrong direction"),
             Breach::Operation(Fault::Unasked) => f.write_str("response to no request"),
             Breach::Operation(Fault::Coverage(n)) => write!(f, "no single outcome of element {n}"),
             Breach::Operation(Fault::TooSmall(size)) => write!(f, "receive size {size}"),
@@ -149,18 +149,13 @@ impl fmt::Display for Broken<'_> {
 
 /// Decodes an operation; `None` if it is unknown or malformed.
 fn decode(opttype: u32, optinfo: &[u8]) -> Option<Operation<'_>> {
-    let limits = Limits {
-        // CAST: 32.
-        characteristics: Dispositions::MAX as u32,
-        ..Limits::NONE
-    };
-    Operation::decode(opttype, optinfo, &limits).ok().flatten()
+    Operation::decode(opttype, optinfo).ok().flatten()
 }
 
 fn received(f: &mut fmt::Formatter<'_>, operation: &Operation<'_>) -> fmt::Result {
     match operation {
         Operation::Init { start: spec, .. } | Operation::Request { want: spec } => values(f, spec),
-        Operation::Response(response) => outcomes(f, |n| received_outcome(response, n)),
+        Operation::Response(response) => outcomes(f, received_outcomes(response)),
         Operation::Update {
             now,
             pending_cleared,
@@ -202,23 +197,20 @@ fn update(f: &mut fmt::Formatter<'_>, now: &Characteristic<'_>, cleared: bool) -
 /// Writes the outcome of each element of a request that has one.
 fn outcomes(
     f: &mut fmt::Formatter<'_>,
-    outcome: impl Fn(u32) -> Option<Disposition>,
+    outcomes: impl Iterator<Item = (u32, Disposition)>,
 ) -> fmt::Result {
-    // CAST: 32.
-    let elements = 0..Dispositions::MAX as u32;
-    for (n, outcome) in elements.filter_map(|n| Some((n, outcome(n)?))) {
+    for (n, outcome) in outcomes {
         let space = if n == 0 { "" } else { " " };
         write!(f, "{space}{n}={}", outcome_text(outcome))?;
     }
     Ok(())
 }
 
-fn sent_outcome(outcome: &Dispositions, n: u32) -> Option<Disposition> {
-    (n < outcome.count()).then(|| outcome.get(n))
-}
-
-fn received_outcome(response: &Response<'_>, n: u32) -> Option<Disposition> {
-    response.disposition(n)
+/// Returns the outcomes in a RESP_XCHAR of the peer, to a request of this module, which is short.
+fn received_outcomes<'a>(
+    response: &'a Response<'a>,
+) -> impl Iterator<Item = (u32, Disposition)> + 'a {
+    (0..32).filter_map(|n| Some((n, response.disposition(n)?)))
 }
 
 fn range(f: &mut fmt::Formatter<'_>, error: ErrorBody) -> fmt::Result {
@@ -285,6 +277,7 @@ const fn close_name(reason: Close) -> &'static CStr {
     match reason {
         Close::Unanswered => c"first message not answered",
         Close::NoVersion => c"no version in common",
+        Close::TooMany => c"more messages than can be answered",
     }
 }
 

@@ -73,7 +73,9 @@ fn check_unasked() -> Check {
     ensure!(client.ask(LESS).is_ok(), "asked");
     let request = next(client, now)?.ok_or("no REQ_XCHAR")?;
     let other = request.xid.wrapping_add(9);
-    let got = says(client, |b| respond(b, other, 1, &[Disposition::Done]))?;
+    let got = says(client, |b| {
+        respond(b, other, 1, [Disposition::Done].into_iter())
+    })?;
     let unasked = Some(Breach::Operation(Fault::Unasked));
     ensure!(got.breach == unasked, "an answer to nothing");
     client.want_invalidation(false);

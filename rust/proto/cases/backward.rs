@@ -4,7 +4,9 @@
 
 use super::super::super::wire::cm_private::{Settings, Size};
 use super::super::super::wire::{Limits, Message, Version};
-use super::super::backward::{is_answer, is_call, max_call, max_message, message, Refusal};
+use super::super::backward::{
+    is_answer, is_call, is_torn, max_call, max_message, message, Refusal,
+};
 use super::super::inline::Thresholds;
 use super::ensure;
 
@@ -78,9 +80,37 @@ pub fn check() -> Result<(), &'static str> {
         ensure!(judge(bytes.get(..end).unwrap_or(&[]), max) == verdict, name);
     }
     check_forms()?;
+    check_torn()?;
     check_answers()?;
     check_consequences()?;
     check_max()
+}
+
+/// In version two the header's direction is that of the RPC message, or the message is dropped.
+//~ V2-4.2.2-2 direction is that of RPC message
+fn check_torn() -> Result<(), &'static str> {
+    // Version two, and a direction before the lists.
+    let mut two = [0; 32];
+    for (to, from) in two.iter_mut().zip(PLAIN) {
+        *to = from;
+    }
+    two[7] = 2;
+    for (header, rpc, torn) in [
+        (0, 0, false),
+        (1, 1, false),
+        (0, 1, true),
+        (1, 0, true),
+        (1, 7, false),
+    ] {
+        two[19] = header;
+        let (bytes, len) = with_message(&two, XID, rpc, 40);
+        let message = Message::decode(bytes.get(..len).unwrap_or(&[]), &Limits::NONE);
+        ensure!(message.is_ok_and(|m| is_torn(&m) == torn), "directions");
+        let (bytes, len) = with_message(&PLAIN, XID, rpc, 40);
+        let message = Message::decode(bytes.get(..len).unwrap_or(&[]), &Limits::NONE);
+        ensure!(message.is_ok_and(|m| !is_torn(&m)), "version one");
+    }
+    Ok(())
 }
 
 /// A call with a chunk, and one in RDMA_MSGP.

@@ -7,14 +7,14 @@
 
 use super::super::super::wire::cm_private;
 use super::super::super::wire::message::ErrorBody;
-use super::super::super::wire::{Limits as Decoder, Lists, Message, Version};
+use super::super::super::wire::{Limits as Decoder, Lists, Message, Remedy, Version};
 use super::super::backward;
 use super::super::inline::Thresholds;
 use super::super::legacy::padded::{Padded, Unfit as Padding};
 use super::super::requester::credits::Flow;
 use super::super::responder::call::{Call, Unfit};
 use super::super::responder::grant::{Excess, Grant};
-use super::super::responder::intake::{refuse_padded, take, Arrival, Reason, Refusal, Remedy};
+use super::super::responder::intake::{refuse, take, Arrival, Reason, Refusal};
 use super::super::responder::limits::{read_depth, Limits};
 use super::super::responder::marks::{Mark, Marks};
 use super::super::responder::reassembly::Violation;
@@ -70,7 +70,7 @@ const TABLE: [Case; 45] = [
     // 5: a type that version one does not have, and RDMA_MSGP.
     (5, 7, &[0, 0, 0, XID, 0], E),
     (5, 2, &[0, 0, 0, 0, 0, XID, 0], E),
-    (5, 2, &[64, 64, 0, 0, 0, XID, 1], E),
+    (5, 2, &[64, 64, 0, 0, 0, XID, 1], D),
     (5, 2, &[64, 64, 0, 0, 0, XID, 0], E),
     // 6: RDMA_DONE; RDMA_ERROR, whole, cut off, and with an unknown code.
     (6, 3, &[], N),
@@ -189,7 +189,7 @@ fn outcome(bytes: &[u8]) -> Option<Want> {
         Ok(Arrival::Done(_)) => return None,
         Ok(Arrival::Padded(message)) => match pieces(bytes, &message) {
             Ok(()) => return Some(O),
-            Err(unfit) => refuse_padded(message.xid(), unfit).remedy,
+            Err(unfit) => refuse(Version::One, message.xid(), Reason::Padding(unfit)).remedy,
         },
         Err(refusal) => refusal.remedy,
     };

@@ -84,7 +84,7 @@ pub(super) fn says(
     to: &mut Session,
     encode: impl Fn(&mut [u8]) -> Result<usize, EncodeError>,
 ) -> Result<Verdict, &'static str> {
-    let mut buf = [0; 512];
+    let mut buf = [0; 1024];
     let len = encode(&mut buf).map_err(|_| "no room")?;
     let message = Message::decode(buf.get(..len).ok_or("buffer")?, &Limits::NONE);
     Ok(to.on_message(&message.map_err(|_| "refused")?, 0))

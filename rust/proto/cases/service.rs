@@ -4,10 +4,10 @@
 
 use super::super::super::wire::conf_rdma::{Reply, Request};
 use super::super::inline::Thresholds;
-use super::super::legacy::padded::room;
+use super::super::legacy::padded::{room, Room};
 use super::super::legacy::padding::Padding;
 use super::super::legacy::request::{call, hear, Heard};
-use super::super::legacy::service::{is_ours, max_reply, Answer};
+use super::super::legacy::service::{is_ours, max_reply, reads, Answer, Reads};
 use super::ensure;
 
 type Check = Result<(), &'static str>;
@@ -149,6 +149,22 @@ fn check_pair() -> Check {
         };
         ensure!(max_reply(&request, 4096) == want, "longest reply");
     }
+    check_reads()
+}
+
+/// Checks how a server keeps to what a client says about RDMA Reads.
+//~ 5666-6.2-3 announces no RDMA Reads
+//~ 5666-6.2-5 number of active RDMA Reads
+fn check_reads() -> Check {
+    for (theirs, want) in [
+        (0, Reads::Forbidden),
+        (1, Reads::Single),
+        (15, Reads::Single),
+        (16, Reads::Free),
+        (HUGE, Reads::Free),
+    ] {
+        ensure!(reads(theirs, 16) == want, "RDMA Reads");
+    }
     Ok(())
 }
 
@@ -181,7 +197,10 @@ fn check_replies() -> Check {
     Ok(())
 }
 
-/// Checks which calls a client pads. The header has 36 bytes.
+/// Checks which calls a client pads. The header has 36 bytes. A reader may skip the padding of data
+/// "at or above" the threshold, or of data that "exceed" it: the payload is both, and no other item
+/// is either.
+//~ 5666-3.9-3 data that a sender pads
 //~ 5666-6.2-4 pad as the server recommends
 fn check_room() -> Check {
     const CASES: [((u32, u32, u32), Option<u32>); 9] = [
@@ -204,7 +223,10 @@ fn check_room() -> Check {
         ..Thresholds::DEFAULT
     };
     for (lens, want) in CASES {
-        ensure!(room(&padding, lens, &thresholds) == want, "room");
+        let room = room(&padding, lens, &thresholds);
+        ensure!(room.map(|room| room.pad) == want, "room");
+        let above = |room: Room| lens.1 > room.thresh && lens.0.max(lens.2) <= room.thresh;
+        ensure!(room.is_none_or(above), "the payload alone exceeds it");
     }
     Ok(())
 }

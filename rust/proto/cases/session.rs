@@ -4,7 +4,9 @@
 
 use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::xchar::{init, BackwardSupport};
-use super::super::super::wire::{Direction, EncodeError, Limits, ListProc, Message, Version};
+use super::super::super::wire::{
+    Direction, EncodeError, Limits, ListProc, Message, Remedy, Version,
+};
 use super::super::inline::Thresholds;
 use super::super::session::{Body, Breach, Close, Config, Output, Session, Side, Take, Verdict};
 use super::super::version::{Blocked, Cause, Memory, ANSWER_TIMEOUT_MS};
@@ -124,7 +126,8 @@ pub fn check() -> Check {
     check_sides()?;
     check_watch()?;
     check_generations()?;
-    check_unserved()
+    check_unserved()?;
+    check_nothing()
 }
 
 //~ V2-5-1 one message at a time
@@ -288,14 +291,11 @@ fn check_answers() -> Check {
         .err()
         .ok_or("decoded")?;
     let mut s = Session::new(SERVER);
-    for n in 0..5 {
-        let breach = match n {
-            4 => Breach::TooMany,
-            _ => Breach::Undecodable(error),
-        };
+    for _ in 0..4 {
         let verdict = s.on_undecodable(&call, &error, 0);
         ensure!(verdict.take == Take::Drop, "not processed");
-        ensure!(verdict.breach == Some(breach), "counted");
+        let breach = Some(Breach::Undecodable(error));
+        ensure!(verdict.breach == breach, "counted");
     }
     hear(&mut s, Say::Rpc(TWO, 7, Direction::Call))?;
     ensure!(s.poll(0) == Some(Output::Settled(TWO)), "settled");
@@ -308,6 +308,32 @@ fn check_answers() -> Check {
         error_sent(&mut s) == Some((3, vers(2, 2))),
         "settled on two"
     );
+    check_other_version(&mut s)
+}
+
+/// A thread of a server refuses what is in another version than the connection's as the session
+/// does, whatever else is wrong with the message.
+//~ 5666-4.2-3 inclusive range of supported versions
+//~ V2-5.2-9 settled version is the only one
+fn check_other_version(s: &mut Session) -> Check {
+    for (version, error) in [(1, vers(2, 2)), (3, vers(2, 2)), (2, ErrorBody::BadHeader)] {
+        let refused = Remedy::Answer {
+            xid: 7,
+            version,
+            error: ErrorBody::BadHeader,
+        };
+        let want = Remedy::Answer {
+            xid: 7,
+            version,
+            error,
+        };
+        ensure!(refused.within(s.versions()) == want, "of a thread");
+    }
+    let Ok(Verdict { breach, .. }) = hear(s, Say::Rpc(ONE, 7, Direction::Call)) else {
+        return Err("refused");
+    };
+    ensure!(breach == Some(Breach::Version(1)), "of the session");
+    ensure!(error_sent(s) == Some((1, vers(2, 2))), "the same");
     Ok(())
 }
 
@@ -339,9 +365,6 @@ fn check_early_operation() -> Check {
         client.on_lost(Cause::Peer) == Some(Memory::Doubt),
         "knows two"
     );
-    let mut server = Session::new(SERVER);
-    server.on_message(&message, 0);
-    ensure!(server.settled() == Some(TWO), "first message of a server");
     Ok(())
 }
 
@@ -496,5 +519,32 @@ fn check_generations() -> Check {
         terms.void_before = before;
         ensure!(terms.voids(generation) == void, "void generations");
     }
+    Ok(())
+}
+
+/// A message that must carry an RPC message and carries none settles no version, at either side.
+//~ V2-5-3 valid reply settles
+//~ V2-5.3-2 first message settles the version
+fn check_nothing() -> Check {
+    for (direction, mut s) in [
+        (Direction::Reply, probing()),
+        (Direction::Call, Session::new(SERVER)),
+    ] {
+        let mut buf = [0; 64];
+        let len = TWO
+            .begin(&mut buf, 7, 9, direction, ListProc::Nomsg)
+            .and_then(|w| w.finish());
+        let bytes = buf.get(..len.map_err(|_| "no room")?).ok_or("buffer")?;
+        let message = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
+        let verdict = s.on_message(&message, 0);
+        ensure!(s.settled().is_none(), "NOMSG without a message");
+        let dropped = verdict.take == Take::Drop && verdict.breach == Some(Breach::Reply);
+        ensure!(dropped || direction == Direction::Call, "dropped");
+        hear(&mut s, Say::Rpc(TWO, 7, direction))?;
+        ensure!(s.settled() == Some(TWO), "a whole message");
+    }
+    let mut s = Session::new(SERVER);
+    hear(&mut s, Say::Invalid(7))?;
+    ensure!(s.settled().is_none(), "two XIDs");
     Ok(())
 }

@@ -30,7 +30,7 @@ const CASES: [(Answer, Progress); 15] = [
     (Answer::Error(TWO, vers(0, 9)), Progress::Fallback),
     (Answer::Error(ONE, vers(0, 0)), Progress::Failed),
     (Answer::Error(ONE, vers(3, 5)), Progress::Failed),
-    (Answer::Error(ONE, vers(2, 2)), Progress::Failed),
+    (Answer::Error(ONE, vers(2, 2)), Progress::Again),
     (Answer::Error(ONE, vers(2, 1)), Progress::Failed),
     (Answer::Error(ONE, ErrorBody::BadHeader), Progress::Fallback),
     (
@@ -132,6 +132,14 @@ fn check_retry() -> Check {
         n.on_answer(7, Answer::Error(TWO, first));
         let got = n.on_answer(7, Answer::Reply(TWO));
         ensure!(got == Progress::Settled(TWO), "reply to the second");
+    }
+    // ERR_VERS whose range has version two, and not version one.
+    for range in [vers(2, 2), vers(2, 9)] {
+        let mut n = probing();
+        let got = n.on_answer(7, Answer::Error(TWO, range));
+        ensure!(got == Progress::Again, "version two is in the range");
+        let got = n.on_answer(7, Answer::Error(TWO, range));
+        ensure!(got == Progress::Failed, "once more, and no other version");
     }
     Ok(())
 }

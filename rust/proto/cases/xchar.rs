@@ -28,7 +28,7 @@ fn hear(
     else {
         return Err("not an optional operation");
     };
-    match Operation::decode(opttype, optinfo, &Limits::NONE) {
+    match Operation::decode(opttype, optinfo) {
         Ok(Some(op)) => Ok(peer.on_operation(xid, &op)),
         _ => Err("not an operation"),
     }
@@ -44,7 +44,7 @@ fn answers(
     xid: u32,
     what: &[Disposition],
 ) -> Result<Result<(), Fault>, &'static str> {
-    hear(peer, xid, |b| respond(b, xid, 1, what))
+    hear(peer, xid, |b| respond(b, xid, 1, what.iter().copied()))
 }
 
 /// Checks the effect of a peer's characteristics and of requests to it.
@@ -65,7 +65,7 @@ pub fn check_peer() -> Check {
 //~ V2-3.3-1 all are known, or none
 //~ XC-4-1 unsupported operations are answered by INVAL_OPTION
 fn check_answers() -> Check {
-    let answer = |op, data| answer_option(&Operation::decode(op, data, &Limits::NONE));
+    let answer = |op, data| answer_option(&Operation::decode(op, data));
     ensure!(answer(2, &[0, 0, 0, 0]).is_none(), "known operation");
     let invalid = Some(ErrorBody::InvalidOption);
     ensure!(

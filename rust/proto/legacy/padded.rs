@@ -100,17 +100,30 @@ impl<'a> Padded<'a> {
     }
 }
 
-/// Returns the bytes of padding before the payload of a call, if the call fits the threshold with
-/// them. The call is inline, and its payload lies between head and tail: `lens` are their lengths.
+/// The padding of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// `rdma_align` in bytes.
+    pub align: u32,
+    /// `rdma_thresh` in bytes.
+    pub thresh: u32,
+    /// The bytes of padding before the payload.
+    pub pad: u32,
+}
+
+/// Returns the padding of a call, if the call fits the threshold with it. The call is inline, and
+/// its payload lies between head and tail: `lens` are their lengths.
 ///
-/// The payload's length becomes the threshold of the message, so it has to be longer than any other
-/// opaque data, which head and tail have.
+/// The threshold of the message is one byte less than the payload. The payload is then above it as
+/// well as "at or above" it, and all other opaque data are below: head and tail, which have them,
+/// are shorter than the payload, and each item has a word for its length besides.
+//= 5666-3.9-3 data that a sender pads
 //= 5666-6.2-4 pad as the server recommends
 pub fn room(
     padding: &Padding,
     (head, payload, tail): (u32, u32, u32),
     thresholds: &Thresholds,
-) -> Option<u32> {
+) -> Option<Room> {
     if thresholds.version != Version::One || payload < padding.thresh() {
         return None;
     }
@@ -123,7 +136,12 @@ pub fn room(
     let total = [head, payload, tail, pad]
         .into_iter()
         .try_fold(HEADER, u32::checked_add)?;
-    (total <= thresholds.client_to_server).then_some(pad)
+    let room = Room {
+        align: padding.align(),
+        thresh: payload.saturating_sub(1),
+        pad,
+    };
+    (total <= thresholds.client_to_server).then_some(room)
 }
 
 /// Checks that the data of the call are inline. RFC 5666 has no rule for the position of a chunk in

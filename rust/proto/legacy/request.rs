@@ -4,7 +4,8 @@
 //!
 //! State: live.
 //!
-//! The call has AUTH_NONE: what it says is no secret, and it concerns this connection alone.
+//! The call has AUTH_NONE, although section 11 demands protection by a flavor: there is no context
+//! of RPCSEC_GSS yet. What the call says is no secret, and it concerns this connection alone.
 
 use super::super::super::wire::conf_rdma::{self, Reply, Request, CONF_RDMA, PROGRAM, VERSION};
 

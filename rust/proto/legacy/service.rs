@@ -5,10 +5,10 @@
 //! State: live.
 //!
 //! A server answers calls of this program by itself: what it answers is about the connection, and
-//! the upper layer knows nothing of it. The section on security (11) demands an appropriate flavor.
-//! Nothing in an answer is secret, and a request only concerns the connection over which it comes,
-//! so AUTH_NONE and AUTH_SYS are appropriate. Others are refused, because this service cannot check
-//! them.
+//! the upper layer knows nothing of it. The section on security (11) demands protection by a
+//! flavor, which this service does not have: it takes AUTH_NONE and AUTH_SYS, and refuses others,
+//! because it cannot check them. Nothing in an answer is secret, and a request only concerns the
+//! connection over which it comes.
 
 use super::super::super::wire::conf_rdma::{Reply, Request, CONF_RDMA, PROGRAM, VERSION};
 use super::super::super::wire::v1::DEFAULT_INLINE;
@@ -116,6 +116,30 @@ impl Answer {
 /// taken to accept that.
 pub fn max_reply(request: &Request, most: u32) -> u32 {
     request.maxreply_sendsize.max(DEFAULT_INLINE).min(most)
+}
+
+/// The RDMA Reads that a server may issue to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// As many at a time as the connection allows.
+    Free,
+    /// One at a time.
+    Single,
+    /// None, and no reply may need one of the client either.
+    Forbidden,
+}
+
+/// Returns how a server keeps to the `theirs` RDMA Reads that a client can have active, with a
+/// connection that allows `ours`. A client that can have fewer than the connection gets one at a
+/// time: the device cannot be told to have fewer.
+//= 5666-6.2-3 announces no RDMA Reads
+//= 5666-6.2-5 number of active RDMA Reads
+pub const fn reads(theirs: u32, ours: u32) -> Reads {
+    match theirs {
+        0 => Reads::Forbidden,
+        n if n < ours => Reads::Single,
+        _ => Reads::Free,
+    }
 }
 
 /// What a call asks for, or what is wrong with it.

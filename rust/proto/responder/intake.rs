@@ -9,7 +9,9 @@
 //! could then answer each other for ever. [`Call`] has the checks of the chunks.
 
 use super::super::super::wire::message::{Body, ErrorBody, Mismatch};
-use super::super::super::wire::{peek, DecodeError, Direction, Message, OneSegment, Proc, Version};
+use super::super::super::wire::{
+    self, peek, DecodeError, Direction, Message, OneSegment, Proc, Receiver, Remedy, Version,
+};
 use super::super::legacy::padded;
 use super::super::version;
 use super::call::{Call, Unfit};
@@ -59,22 +61,6 @@ pub enum Reason {
     Message(Mismatch),
     /// Its chunks are not what a call may have.
     Chunks(Unfit),
-}
-
-/// What is done about a message that is not served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remedy {
-    /// It is dropped.
-    Drop,
-    /// It is answered by RDMA_ERROR.
-    Answer {
-        /// The version word of the answer: that of the message, whether it is served or not.
-        version: u32,
-        /// The XID of the answer.
-        xid: u32,
-        /// The error.
-        error: ErrorBody,
-    },
 }
 
 /// Decides what to do with the `bytes` of a Receive.
@@ -198,9 +184,9 @@ fn take_any<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal
     let (low, high) = limits.versions;
     let version = match version::answer(asked, low, high) {
         Ok(version) => version,
-        Err(error) => return Err(answered(bytes, asked, xid, Reason::Version(asked), error)),
+        Err(error) => return Err(refused(bytes, Reason::Version(asked), error)),
     };
-    let bad = |reason| answered(bytes, asked, xid, reason, ErrorBody::BadHeader);
+    let bad = |reason| refused(bytes, reason, ErrorBody::BadHeader);
     let message = match Message::decode_as(version, bytes, &limits.wire()) {
         Ok(message) => message,
         Err(error) => return Err(bad(Reason::Header(error))),
@@ -210,6 +196,8 @@ fn take_any<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal
         match classify(message) {
             Ok(None) => {}
             Ok(Some(other)) => return Ok(other),
+            // A reply, or an error.
+            Err(reason @ Reason::Type(_)) => return Err(dropped(reason)),
             Err(reason) => return Err(bad(reason)),
         }
     }
@@ -274,13 +262,14 @@ fn is_reply(message: &Message<'_>) -> bool {
     said == Some(Direction::Reply) || Direction::of_rpc(message.payload()) == Some(Direction::Reply)
 }
 
-/// Refuses a call of RFC 5666 whose padding cannot be taken out.
+/// Refuses a call that was accepted, because of what only the caller can find: padding that cannot
+/// be taken out, or RDMA Reads that the requester has forbidden.
 #[cold]
-pub const fn refuse_padded(xid: u32, why: padded::Unfit) -> Refusal {
+pub const fn refuse(version: Version, xid: u32, reason: Reason) -> Refusal {
     Refusal {
-        reason: Reason::Padding(why),
+        reason,
         remedy: Remedy::Answer {
-            version: Version::One.number(),
+            version: version.number(),
             xid,
             error: ErrorBody::BadHeader,
         },
@@ -295,19 +284,11 @@ const fn dropped(reason: Reason) -> Refusal {
     }
 }
 
-/// Refuses a message with an answer, unless its type forbids one.
+/// Refuses a message by an error, if it may be answered.
 #[cold]
-//= 5666-4.2-4 version otherwise valid at its receiver
-fn answered(bytes: &[u8], version: u32, xid: u32, reason: Reason, error: ErrorBody) -> Refusal {
-    if peek(bytes).is_ok_and(|prefix| prefix.forbids_answer()) {
-        return dropped(reason);
-    }
+fn refused(bytes: &[u8], reason: Reason, error: ErrorBody) -> Refusal {
     Refusal {
         reason,
-        remedy: Remedy::Answer {
-            version,
-            xid,
-            error,
-        },
+        remedy: wire::refuse(bytes, Receiver::Responder, error),
     }
 }

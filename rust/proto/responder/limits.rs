@@ -41,7 +41,6 @@ impl Limits {
             // CAST: a small constant.
             write_chunks: marks::MOST as u32,
             chunk_segments: self.write_wrs,
-            characteristics: 32,
         }
     }
 

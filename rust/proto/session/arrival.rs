@@ -48,15 +48,12 @@ impl Session {
                 optinfo,
                 payload,
             } => {
-                self.on_version_two();
-                self.on_optional(
-                    message,
-                    &Optional {
-                        opttype,
-                        optinfo,
-                        payload,
-                    },
-                )
+                let option = Optional {
+                    opttype,
+                    optinfo,
+                    payload,
+                };
+                self.on_option(message, &option, now)
             }
             _ => self.on_rpc(message, now),
         };
@@ -101,24 +98,19 @@ impl Session {
     //= V2-5.3-2 first message settles the version
     fn on_other_version(&mut self, message: &Message<'_>) -> Verdict {
         let breach = Some(Breach::Version(message.version().number()));
-        match (self.settled(), self.config.side) {
-            (Some(settled), Side::Server) if !is_reply(message, Direction::Call) => {
-                let number = settled.number();
-                let error = ErrorBody::Vers {
-                    low: number,
-                    high: number,
-                };
-                self.refuse(message, error, breach)
-            }
-            _ => Verdict::dropped(breach),
+        if self.config.side == Side::Client || is_reply(message, Direction::Call) {
+            return Verdict::dropped(breach);
         }
+        let (low, high) = self.versions();
+        self.refuse(message, ErrorBody::Vers { low, high }, breach)
     }
 
     /// Handles a call or reply.
     fn on_rpc(&mut self, message: &Message<'_>, now: u64) -> Verdict {
         match (&self.stage, Answer::of(message)) {
             (Stage::Client(_), Some(answer)) => self.on_answer(message.xid(), answer, now),
-            (Stage::Waiting, _) => {
+            // The caller refuses another message.
+            (Stage::Waiting, _) if message.check_whole().is_ok() => {
                 self.pin(message.version());
                 Verdict::deliver(false)
             }
@@ -126,7 +118,7 @@ impl Session {
         }
     }
 
-    /// Pins the version of a server's connection: that of the first message that was decoded.
+    /// Pins the version of a server's connection: that of the first valid message.
     //= V2-5.3-2 first message settles the version
     fn pin(&mut self, version: Version) {
         self.stage = Stage::Pinned {
@@ -136,11 +128,35 @@ impl Session {
         self.news.settled = Some(version);
     }
 
-    fn on_version_two(&mut self) {
-        match &mut self.stage {
-            Stage::Client(negotiation) => negotiation.on_version_two(),
-            Stage::Waiting => self.pin(Version::Two),
-            Stage::Pinned { .. } => {}
+    /// Handles an optional operation. A server's connection may begin with one, which then settles
+    /// version two. The client waits for a message that is no error and has the same XID. Where the
+    /// operation has no answer of its own, INIT_XCHAR is that message.
+    //= V2-5.1-3 operation that begins a connection
+    fn on_option(&mut self, message: &Message<'_>, option: &Optional<'_>, now: u64) -> Verdict {
+        if let Stage::Client(negotiation) = &mut self.stage {
+            negotiation.on_version_two();
+        }
+        let verdict = self.on_optional(message, option);
+        if self.stage == Stage::Waiting && verdict.take == Take::Done {
+            self.pin(Version::Two);
+            if self.queue.is_empty() {
+                self.greet(message.xid(), now);
+            }
+            self.on_replied();
+        }
+        verdict
+    }
+
+    /// Answers an operation by the characteristics of this end.
+    fn greet(&mut self, xid: u32, now: u64) {
+        let control = Control {
+            xid,
+            version: Version::Two.number(),
+            direction: Direction::Reply,
+            body: super::Body::Init(self.own()),
+        };
+        if self.answer(control) {
+            self.on_own_sent(&control, now);
         }
     }
 
@@ -217,7 +233,7 @@ impl Session {
             {
                 self.on_answer(prefix.xid, Answer::Undecodable, now)
             }
-            _ => self.answer_undecodable(bytes, error),
+            _ => self.answer_undecodable(bytes),
         };
         self.refresh();
         Verdict {
@@ -226,25 +242,20 @@ impl Session {
         }
     }
 
-    fn answer_undecodable(&mut self, bytes: &[u8], error: &DecodeError) -> Verdict {
+    fn answer_undecodable(&mut self, bytes: &[u8]) -> Verdict {
         let receiver = match self.config.side {
             Side::Client => Receiver::Requester,
             Side::Server => Receiver::Responder,
         };
-        let (low, high) = match self.settled() {
-            Some(version) => (version, version),
-            None => self.config.versions,
-        };
-        let range = (low.number(), high.number());
         let Remedy::Answer {
             xid,
             version,
             error,
-        } = wire::answer(bytes, error, receiver, range)
+        } = wire::answer(bytes, receiver, self.versions())
         else {
             return Verdict::dropped(None);
         };
-        let sent = self.queue.answer(Control {
+        let sent = self.answer(Control {
             xid,
             version,
             direction: Direction::Reply,

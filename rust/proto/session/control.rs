@@ -9,8 +9,9 @@ use super::super::super::wire::xchar::{BackwardSupport, Disposition, OpType};
 use super::super::super::wire::Direction;
 use super::super::xchar::Known;
 
-/// The number of answers to the peer that can wait.
-const ANSWERS: usize = 4;
+/// The number of answers to the peer that can wait: twice the credits that a server grants at the
+/// beginning. A peer that sends more without waiting for an answer loses the connection.
+const ANSWERS: usize = 32;
 
 /// The characteristics of this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,48 +50,25 @@ impl Own {
     }
 }
 
-/// The outcome of each element of a REQ_XCHAR. Bit `n` of a mask stands for element `n`; an element
-/// in no mask is rejected.
+/// The outcome of each element of a REQ_XCHAR. One element is decided on; all others are rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dispositions {
-    count: u32,
-    done: u32,
-    pending: u32,
+    pub(super) count: u32,
+    pub(super) decided: Option<(u32, Disposition)>,
 }
 
 impl Dispositions {
-    /// The most elements.
-    pub const MAX: usize = 32;
+    /// The most elements. Their RESP_XCHAR, with two subsets of 123 words and an empty one, fits
+    /// [`Control::MAX`].
+    pub const MAX: u32 = 123 * 32;
 
-    /// Appends the outcome of one more element. Returns `false` if there are too many.
-    pub(super) fn push(&mut self, disposition: Disposition) -> bool {
-        let Some(bit) = 1u32.checked_shl(self.count) else {
-            return false;
-        };
-        self.count = self.count.saturating_add(1);
-        match disposition {
-            Disposition::Done => self.done |= bit,
-            Disposition::Pending => self.pending |= bit,
-            Disposition::Rejected => {}
-        }
-        true
-    }
-
-    /// Returns the number of elements.
-    pub const fn count(&self) -> u32 {
-        self.count
-    }
-
-    /// Returns the outcome of element `n`.
-    pub fn get(&self, n: u32) -> Disposition {
-        let bit = 1u32.checked_shl(n).unwrap_or(0);
-        if self.done & bit != 0 {
-            Disposition::Done
-        } else if self.pending & bit != 0 {
-            Disposition::Pending
-        } else {
-            Disposition::Rejected
-        }
+    /// Iterates over the outcomes.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Disposition> + ExactSizeIterator + Clone {
+        let decided = self.decided;
+        (0..self.count).map(move |n| match decided {
+            Some((element, outcome)) if element == n => outcome,
+            _ => Disposition::Rejected,
+        })
     }
 }
 
@@ -196,9 +174,9 @@ impl Queue {
         }
     }
 
-    /// Returns whether an answer would have room.
-    pub(super) fn has_room(&self) -> bool {
-        self.answers.iter().any(Option::is_none)
+    /// Returns whether no answer waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.answers.iter().all(Option::is_none)
     }
 
     /// Takes the first answer.

@@ -4,15 +4,17 @@
 //!
 //! State: live.
 
-use super::super::super::wire::xchar::{self, Disposition, Initial};
+use super::super::super::wire::v2::FIRST_MESSAGE_MAX;
+use super::super::super::wire::xchar::{self, Initial};
 use super::super::super::wire::{error_as, EncodeError};
 use super::super::xchar::Known;
-use super::{Body, Control, Dispositions, Own};
+use super::{Body, Control, Own};
 
 impl Control {
-    /// The length of a buffer that is enough for any control message.
+    /// The length of the longest control message. Every peer can receive it.
+    // CAST: `usize` has at least 32 bits.
     #[allow(dead_code, reason = "for the host tests")]
-    pub const MAX: usize = 128;
+    pub const MAX: usize = FIRST_MESSAGE_MAX as usize;
 
     /// Writes the message. `credits` are those of its direction. Returns its length.
     ///
@@ -28,7 +30,7 @@ impl Control {
                 pending_cleared,
             } => xchar::update(buf, xid, credits, direction, &now.value(), *pending_cleared),
             Body::Request(want) => xchar::request(buf, xid, credits, &[want.value()]),
-            Body::Response(outcome) => respond(buf, xid, credits, outcome),
+            Body::Response(outcome) => xchar::respond(buf, xid, credits, outcome.iter()),
             Body::Error(error) => error_as(self.version, buf, xid, credits, *error),
         }
     }
@@ -42,19 +44,4 @@ fn initial(own: &Own) -> [Initial<'static>; 3] {
         value: known.value(),
         fixed: matches!(known, Known::BackwardSupport(_)),
     })
-}
-
-fn respond(
-    buf: &mut [u8],
-    xid: u32,
-    credits: u32,
-    outcome: &Dispositions,
-) -> Result<usize, EncodeError> {
-    let mut all = [Disposition::Rejected; Dispositions::MAX];
-    for (n, slot) in (0..).zip(&mut all) {
-        *slot = outcome.get(n);
-    }
-    // CAST: at most 32.
-    let these = all.get(..outcome.count() as usize).unwrap_or(&all);
-    xchar::respond(buf, xid, credits, these)
 }

@@ -6,9 +6,9 @@
 
 use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::xchar::{Characteristic, Disposition, OpType, Operation, Spec};
-use super::super::super::wire::{Direction, Limits, Message, Version};
+use super::super::super::wire::{Direction, Message, Version};
 use super::super::xchar::answer_option;
-use super::{Body, Breach, Control, Dispositions, Session, Take, Verdict};
+use super::{Body, Breach, Close, Control, Dispositions, Session, Take, Verdict};
 
 /// An RDMA2_OPTIONAL.
 pub(super) struct Optional<'a> {
@@ -21,11 +21,7 @@ impl Session {
     /// Handles an optional operation. If it is not known, an RPC message behind it is not
     /// processed.
     pub(super) fn on_optional(&mut self, message: &Message<'_>, option: &Optional<'_>) -> Verdict {
-        let limits = Limits {
-            characteristics: Dispositions::MAX as u32,
-            ..Limits::NONE
-        };
-        let decoded = Operation::decode(option.opttype, option.optinfo, &limits);
+        let decoded = Operation::decode(option.opttype, option.optinfo);
         if let Some(error) = answer_option(&decoded) {
             // An operation that is not known here breaks no rule.
             let malformed = error == ErrorBody::BadHeader;
@@ -46,14 +42,27 @@ impl Session {
         error: ErrorBody,
         breach: Option<Breach>,
     ) -> Verdict {
-        let sent = self.queue.answer(Control {
+        let control = Control {
             xid: message.xid(),
             version: message.version().number(),
             direction: Direction::Reply,
             body: Body::Error(error),
-        });
-        let breach = if sent { breach } else { Some(Breach::TooMany) };
-        Verdict::dropped(breach)
+        };
+        match self.answer(control) {
+            true => Verdict::dropped(breach),
+            false => Verdict::dropped(Some(Breach::TooMany)),
+        }
+    }
+
+    /// Appends an answer to the peer. Returns `false` if there are too many: the connection is then
+    /// closed, so that the peer does not wait for this answer.
+    #[must_use]
+    pub(super) fn answer(&mut self, control: Control) -> bool {
+        let room = self.queue.answer(control);
+        if !room {
+            self.news.close = Some(Close::TooMany);
+        }
+        room
     }
 
     fn on_operation(&mut self, message: &Message<'_>, op: &Operation<'_>) -> Verdict {
@@ -70,17 +79,17 @@ impl Session {
         }
     }
 
-    /// Answers a REQ_XCHAR of the peer.
+    /// Answers a REQ_XCHAR of the peer. If its answer would be longer than every peer can receive,
+    /// the request is refused as a whole, which rejects each element (section 3).
     fn on_request(&mut self, message: &Message<'_>, want: &Spec<'_>) -> Verdict {
-        if !self.queue.has_room() {
-            return Verdict::dropped(Some(Breach::TooMany));
+        if want.count() > Dispositions::MAX {
+            return self.refuse(message, ErrorBody::InvalidOption, None);
         }
-        let mut outcome = Dispositions::default();
-        for value in want.values() {
-            let disposition = self.on_wanted(&value);
-            outcome.push(disposition);
-        }
-        let sent = self.queue.answer(Control {
+        let outcome = Dispositions {
+            count: want.count(),
+            decided: self.decide(want),
+        };
+        let sent = self.answer(Control {
             xid: message.xid(),
             version: Version::Two.number(),
             direction: Direction::Reply,
@@ -93,13 +102,18 @@ impl Session {
         }
     }
 
-    /// Decides on one element of a request. Only the size of Receives can change on request.
+    /// Decides on the last element of a request that names the size of Receives, which alone can
+    /// change on request. An earlier one is overtaken by it.
     //= XC-4.3-5 unknown are rejected
-    fn on_wanted(&mut self, want: &Characteristic<'_>) -> Disposition {
-        match *want {
-            Characteristic::ReceiveBufferSize(size) => self.on_wanted_size(size),
-            _ => Disposition::Rejected,
-        }
+    fn decide(&mut self, want: &Spec<'_>) -> Option<(u32, Disposition)> {
+        let sizes = (0..)
+            .zip(want.values())
+            .filter_map(|(n, value)| match value {
+                Characteristic::ReceiveBufferSize(size) => Some((n, size)),
+                _ => None,
+            });
+        let (element, size) = sizes.last()?;
+        Some((element, self.on_wanted_size(size)))
     }
 
     fn on_wanted_size(&mut self, size: u32) -> Disposition {

@@ -49,6 +49,8 @@ pub enum Close {
     Unanswered,
     /// There is no version in common.
     NoVersion,
+    /// The peer has sent more than can be answered.
+    TooMany,
 }
 
 /// What to do with a message that was received.
@@ -82,11 +84,12 @@ pub enum Breach {
     Undecodable(DecodeError),
     /// A first reply whose RPC message is missing, or is not a reply with the same XID.
     Reply,
-    /// An RPC message behind an operation that has none, or an operation in the wrong direction.
+    /// An RPC message behind an operation that has none; an operation in the wrong direction, or an
+    /// RPC message in another direction than the header says.
     Form,
     /// The values of an operation, or an answer to no request.
     Operation(Fault),
-    /// More operations than the session keeps answers for.
+    /// More messages than the session keeps answers for.
     TooMany,
 }
 

@@ -117,7 +117,7 @@ impl Session {
         }
     }
 
-    fn on_own_sent(&mut self, control: &Control, now: u64) {
+    pub(super) fn on_own_sent(&mut self, control: &Control, now: u64) {
         self.queue.on_sent(control, now);
         match control.body {
             Body::Init(own) => {

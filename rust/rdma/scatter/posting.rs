@@ -22,7 +22,7 @@ impl Requests {
         cqe: *mut bindings::ib_cqe,
         progress: &Arc<Progress>,
     ) {
-        let mut sge = self.sges.as_mut_ptr();
+        let (mut sge, flags) = (self.sges.as_mut_ptr(), self.flags);
         let mut regions = self.regions.iter_mut();
         for wr in self.wrs.iter_mut() {
             if let Some(region) = regions.next() {
@@ -38,7 +38,7 @@ impl Requests {
             // CAST: not negative.
             sge = sge.wrapping_add(wr.wr.num_sge as usize);
             wr.wr.__bindgen_anon_1.wr_cqe = cqe;
-            wr.wr.send_flags = 0;
+            wr.wr.send_flags = flags;
             chain.add(&raw mut wr.wr);
         }
     }

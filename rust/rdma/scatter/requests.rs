@@ -38,6 +38,8 @@ pub(in super::super) struct Requests {
     pub(super) wrs: KVVec<bindings::ib_rdma_wr>,
     pub(super) regions: KVec<Mr>,
     pub(super) direction: DmaDirection,
+    /// The flags of each RDMA Read or Write.
+    pub(super) flags: i32,
     /// Whether the addresses of the device are those of the CPU, so that mapping cannot fail and
     /// unmapping does nothing.
     pub(super) is_virtual: bool,
@@ -76,6 +78,7 @@ impl Requests {
             wrs: KVVec::with_capacity(WRS, gfp)?,
             regions: KVec::new(),
             direction,
+            flags: 0,
             is_virtual,
             longest: longest.min(MAX_MESSAGE),
             position: 0,

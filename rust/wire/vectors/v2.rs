@@ -375,12 +375,15 @@ pub fn check_message() -> Check {
 
 /// What to do with messages that cannot be decoded: their first words, and the answers of a
 /// requester and of a responder. The XID is 1.
-const REMEDIES: [(&[u32], Option<ErrorBody>, Option<ErrorBody>); 16] = [
-    // No message of fewer than sixteen bytes is answered.
+const REMEDIES: [(&[u32], Option<ErrorBody>, Option<ErrorBody>); 20] = [
+    // An answer needs the XID and the version of the message, and nothing else.
     (&[], None, None),
-    (&[1, 3, 0], None, None),
+    (&[1], None, None),
+    (&[1, 3], None, RANGE),
+    (&[1, 3, 0], None, RANGE),
     (&[1, 3, 0, 0], None, RANGE),
-    (&[1, 1, 0], None, None),
+    (&[1, 1], None, BAD),
+    (&[1, 1, 0], None, BAD),
     (&[1, 1, 0, 0], None, BAD),
     (&[1, 1, 0, 9], None, BAD),
     // An error is not answered, whatever its code or version; nor is RDMA_DONE.
@@ -391,10 +394,12 @@ const REMEDIES: [(&[u32], Option<ErrorBody>, Option<ErrorBody>); 16] = [
     (&[1, 2, 0, 0, 0, 7], BAD, BAD),
     (&[1, 2, 0, 0, 1, 7], None, None),
     (&[1, 2, 0, 0, 2, 7], None, BAD),
-    // The numbers of RDMA_MSGP and RDMA_DONE mean nothing in version two.
-    (&[1, 2, 0, 2, 0], BAD, BAD),
-    (&[1, 2, 0, 3, 0], BAD, BAD),
-    (&[1, 2, 0, 3, 1], None, None),
+    // The numbers of RDMA_MSGP and RDMA_DONE mean nothing in version two, nor does the word behind.
+    (&[1, 2, 0, 2, 0], None, BAD),
+    (&[1, 2, 0, 3, 0], None, BAD),
+    (&[1, 2, 0, 3, 1], None, BAD),
+    // An operation has a direction as well.
+    (&[1, 2, 0, 5, 1], None, None),
     // In a version that is not known, the number of RDMA_DONE may be that of a type without answer.
     (&[1, 3, 0, 3, 0, 7], None, None),
 ];
@@ -412,9 +417,7 @@ fn check_remedies() -> Check {
             slot.copy_from_slice(&word.to_be_bytes());
         }
         let bytes = buf.get(..words.len().saturating_mul(4)).ok_or("words")?;
-        let error = Message::decode(bytes, &Limits::NONE)
-            .err()
-            .ok_or("any: decoded")?;
+        ensure!(Message::decode(bytes, &Limits::NONE).is_err(), "decoded");
         let version = words.get(1).copied().unwrap_or(0);
         for (receiver, want) in [
             (Receiver::Requester, requester),
@@ -425,7 +428,7 @@ fn check_remedies() -> Check {
                 version,
                 error,
             });
-            ensure!(answer(bytes, &error, receiver, (1, 2)) == want, "remedy");
+            ensure!(answer(bytes, receiver, (1, 2)) == want, "remedy");
         }
     }
     let mut buf = [0; 32];
@@ -539,6 +542,15 @@ fn check_mismatch() -> Check {
         any(short)?.check_direction() == Err(Mismatch::Direction),
         "no direction"
     );
+    let long = any(&NOMSG_REPLY)?.check_whole();
+    ensure!(long == Ok(Some(Direction::Reply)), "in the reply chunk");
+    // A call in the reply chunk, a reply in an empty one, and in none.
+    for (at, byte) in [(19, 0), (42, 0), (31, 0)] {
+        let mut copy = NOMSG_REPLY;
+        *copy.get_mut(at).ok_or("long: offset")? = byte;
+        let got = any(&copy)?.check_whole();
+        ensure!(got == Err(Mismatch::NoMessage), "no long message");
+    }
     Ok(())
 }
 

@@ -84,7 +84,7 @@ fn operation(message: &[u8]) -> Result<Operation<'_>, &'static str> {
         return Err("xchar: no optional");
     };
     ensure!(payload.is_empty(), "xchar: no RPC message");
-    let op = Operation::decode(opttype, optinfo, &Limits::NONE).map_err(|_| "xchar: refused")?;
+    let op = Operation::decode(opttype, optinfo).map_err(|_| "xchar: refused")?;
     op.ok_or("xchar: unknown")
 }
 
@@ -147,7 +147,7 @@ fn check_decode() -> Check {
     };
     ensure!(operation(&UPDATE)? == update, "xchar: update");
     ensure!(update.op_type() == OpType::Update, "xchar: update type");
-    let unknown = Operation::decode(5, &[1, 2, 3], &Limits::NONE);
+    let unknown = Operation::decode(5, &[1, 2, 3]);
     ensure!(unknown == Ok(None), "xchar: unknown operation");
     Ok(())
 }
@@ -165,7 +165,7 @@ fn check_encode() -> Check {
         Disposition::Done,
         Disposition::Rejected,
     ];
-    encode_one(&RESPONSE, |b| respond(b, 2, 1, &what))?;
+    encode_one(&RESPONSE, |b| respond(b, 2, 1, what.iter().copied()))?;
     let now = Characteristic::BackwardSupport(BackwardSupport::General);
     encode_one(&UPDATE, |b| update(b, 3, 1, Direction::Call, &now, true))
 }
@@ -298,7 +298,7 @@ fn decode_update(id: u32, data: &'static [u8]) -> Result<Decoded, &'static str> 
     let value = Characteristic::Other { id: Id(id), data };
     let n = update(&mut buf, 1, 1, Direction::Call, &value, false).map_err(|_| "xchar: room")?;
     let optinfo = buf.get(28..n).ok_or("xchar: optinfo")?;
-    let decoded = Operation::decode(4, optinfo, &Limits::NONE);
+    let decoded = Operation::decode(4, optinfo);
     Ok(decoded.map(|op| op.map(|op| own(op, data))))
 }
 
@@ -362,14 +362,14 @@ fn check_subsets() -> Check {
         }
         let len = at.next().unwrap_or(0);
         let optinfo = buf.get(..len).ok_or("xchar: subsets")?;
-        let op = Operation::decode(3, optinfo, &Limits::NONE);
+        let op = Operation::decode(3, optinfo);
         let Ok(Some(Operation::Response(response))) = op else {
             return Err("xchar: response");
         };
         ensure!(response.check(count) == want, "xchar: coverage");
     }
     ensure!(Subset::default().is_empty(), "xchar: empty subset");
-    let op = Operation::decode(3, RESPONSE.get(28..).unwrap_or_default(), &Limits::NONE);
+    let op = Operation::decode(3, RESPONSE.get(28..).unwrap_or_default());
     let Ok(Some(Operation::Response(response))) = op else {
         return Err("xchar: response");
     };
@@ -396,37 +396,23 @@ fn check_refuse() -> Check {
     ] {
         let data = message.get(28..).unwrap_or_default();
         for n in 0..data.len() {
-            let cut = Operation::decode(op, data.get(..n).unwrap_or_default(), &Limits::NONE);
+            let cut = Operation::decode(op, data.get(..n).unwrap_or_default());
             ensure!(cut.is_err_and(|e| e.offset <= n), "xchar: cut short");
         }
     }
     // A subset may name an element that its list lacks.
-    let beyond = Operation::decode(1, &[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1], &Limits::NONE);
+    let beyond = Operation::decode(1, &[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1]);
     ensure!(
         matches!(beyond, Ok(Some(Operation::Init { .. }))),
         "xchar: beyond"
     );
     refuse(2, &[0, 0, 0, 0, 0], What::Trailing, 4)?;
     refuse(2, &[0, 0, 1, 0], What::Truncated, 4)?;
-    let few = Limits {
-        characteristics: 2,
-        ..Limits::NONE
-    };
-    let init = INIT.get(28..).unwrap_or_default();
-    let got = Operation::decode(1, init, &few);
-    let what = What::Characteristics(3);
-    ensure!(got == Err(DecodeError { what, offset: 0 }), "xchar: limit");
-    let enough = Limits {
-        characteristics: 3,
-        ..Limits::NONE
-    };
-    let got = Operation::decode(1, init, &enough);
-    ensure!(got.is_ok(), "xchar: within the limit");
     Ok(())
 }
 
 fn refuse(op: u32, optinfo: &[u8], what: What, offset: usize) -> Check {
-    let got = Operation::decode(op, optinfo, &Limits::NONE);
+    let got = Operation::decode(op, optinfo);
     ensure!(got == Err(DecodeError { what, offset }), "xchar: spoilt");
     Ok(())
 }

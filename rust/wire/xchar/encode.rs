@@ -70,7 +70,7 @@ pub fn respond(
     buf: &mut [u8],
     xid: u32,
     credits: u32,
-    dispositions: &[Disposition],
+    dispositions: impl DoubleEndedIterator<Item = Disposition> + ExactSizeIterator + Clone,
 ) -> Result<usize, EncodeError> {
     let op = OpType::Response.number();
     let mut w = v2::optional(buf, xid, credits, Direction::Reply, op)?;
@@ -79,7 +79,7 @@ pub fn respond(
         Disposition::Rejected,
         Disposition::Pending,
     ] {
-        subset(&mut w, dispositions.iter().map(|&d| d == which))?;
+        subset(&mut w, dispositions.clone().map(|d| d == which))?;
     }
     w.finish()
 }

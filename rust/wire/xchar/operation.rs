@@ -5,7 +5,7 @@
 //! State: live.
 
 use super::super::cursor::Cursor;
-use super::super::{DecodeError, Limits};
+use super::super::DecodeError;
 use super::{Characteristic, Response, Spec, Subset};
 
 /// Operation codes of this extension: values of `rdma_opttype`.
@@ -75,21 +75,17 @@ impl<'a> Operation<'a> {
     ///
     /// # Errors
     ///
-    /// A [`DecodeError`] that names the first item that is truncated, malformed or beyond `limits`,
-    /// or bytes after the last item.
-    pub fn decode(
-        opttype: u32,
-        optinfo: &'a [u8],
-        limits: &Limits,
-    ) -> Result<Option<Self>, DecodeError> {
+    /// A [`DecodeError`] that names the first item that is truncated or malformed, or bytes after
+    /// the last item.
+    pub fn decode(opttype: u32, optinfo: &'a [u8]) -> Result<Option<Self>, DecodeError> {
         let Some(op) = OpType::from_u32(opttype) else {
             return Ok(None);
         };
         let mut c = Cursor::new(optinfo);
         let operation = match op {
-            OpType::Init => Self::decode_init(&mut c, limits)?,
+            OpType::Init => Self::decode_init(&mut c)?,
             OpType::Request => Self::Request {
-                want: Spec::decode(&mut c, limits)?,
+                want: Spec::decode(&mut c)?,
             },
             OpType::Response => Self::Response(Response {
                 done: Subset::decode(&mut c)?,
@@ -105,8 +101,8 @@ impl<'a> Operation<'a> {
         Ok(Some(operation))
     }
 
-    fn decode_init(c: &mut Cursor<'a>, limits: &Limits) -> Result<Self, DecodeError> {
-        let start = Spec::decode(c, limits)?;
+    fn decode_init(c: &mut Cursor<'a>) -> Result<Self, DecodeError> {
+        let start = Spec::decode(c)?;
         let no_change = Subset::decode(c)?;
         Ok(Self::Init { start, no_change })
     }

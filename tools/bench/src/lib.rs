@@ -24,7 +24,6 @@ const RESPONDER: Limits = Limits {
     read_segments: 64,
     write_chunks: 2,
     chunk_segments: 64,
-    characteristics: 8,
 };
 
 /// An operation on a message of `len` bytes in `buf`.

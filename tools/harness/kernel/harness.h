@@ -181,6 +181,8 @@ unsigned int h_mr_live(void);
 void h_peer_access(struct h_qp *qp, u32 key, u64 addr, void *data, u32 len, bool write);
 
 /* --- queue.c --- */
+extern unsigned int h_reads;		/* RDMA Reads that were posted */
+extern unsigned int h_fenced_reads;	/* those that wait for all before them */
 struct h_wr {
 	struct list_head list;
 	struct ib_cqe *cqe;
@@ -394,6 +396,7 @@ extern bool h_quiet;
 /* --- requester.c --- */
 /* Sends a call to the module's server. Returns its XID. At most two calls may be unanswered. */
 u32 h_ask(enum h_kind_number kind);
+void h_configure(u32 reads);	/* calls CONF_RDMA: so many RDMA Reads may be active */
 bool h_answered(u32 xid);	/* whether the reply to a call has been received */
 void h_requester_receive(const void *message, u32 len, u32 invalidated);
 /* Carries out an RDMA Read or Write of the module's server. */
@@ -493,6 +496,9 @@ void h_pulled_twice(void);
 void h_flood(void);
 void h_short_queue(void);
 void h_no_queue(void);
+
+/* --- conf.c --- */
+void h_single_reads(void);
 
 /* --- unaccepted.c --- */
 void h_removed_without_threads(void);

@@ -150,10 +150,16 @@ static bool has_remote(enum ib_wr_opcode opcode)
 	return is_read(opcode) || opcode == IB_WR_RDMA_WRITE;
 }
 
+unsigned int h_reads, h_fenced_reads;
+
 static void note(struct h_wr *mine, const struct ib_send_wr *wr)
 {
 	mine->opcode = wr->opcode;
 	mine->signalled = wr->send_flags & IB_SEND_SIGNALED;
+	if (wr->opcode == IB_WR_RDMA_READ) {
+		h_reads++;
+		h_fenced_reads += !!(wr->send_flags & IB_SEND_FENCE);
+	}
 	if (has_remote(wr->opcode)) {
 		mine->remote = rdma_wr(wr)->remote_addr;
 		mine->key = rdma_wr(wr)->rkey;

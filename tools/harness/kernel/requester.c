@@ -7,6 +7,7 @@
 
 #define KEY		0x5e1700	/* R_key of the memory of calls[0]; next: calls[1] */
 #define CREDITS		64
+#define CONF_XID	0xc0ffee	/* XID of CONF_RDMA */
 #define CALL_HEAD	40	/* bytes of an RPC call before its arguments, with AUTH_NULL */
 #define REPLY_HEAD	24	/* bytes of an RPC reply before its results */
 
@@ -22,6 +23,7 @@ struct call {
 static u8 memory[2][2 << 20] __aligned(PAGE_SIZE);
 static struct call calls[2];
 static u32 last;	/* the XID of the last call */
+static bool configured;	/* CONF_RDMA was answered */
 
 /* Returns the last call of an XID, or NULL. */
 static struct call *call_of(u32 xid)
@@ -148,6 +150,24 @@ u32 h_ask(enum h_kind_number number)
 	return call->xid;
 }
 
+void h_configure(u32 reads)
+{
+	const u32 words[] = {
+		CONF_XID, 1, CREDITS, 0, 0, 0, 0,
+		CONF_XID, 0, 2, 100417, 1, 1, 0, 0, 0, 0, 4096, 4096, reads,
+	};
+	u8 message[sizeof(words)];
+	struct h_writer out = { message };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(words); i++)
+		h_put(&out, words[i]);
+	configured = false;
+	h_arrive(h_qp, message, out.len, 0);
+	h_live(0);
+	h_expect(configured, "CONF_RDMA is not answered");
+}
+
 bool h_answered(u32 xid)
 {
 	const struct call *call = call_of(xid);
@@ -259,10 +279,18 @@ static void check_invalidated(const struct call *call, u32 key)
 void h_requester_receive(const void *message, u32 len, u32 invalidated)
 {
 	struct h_cursor in = { message, len };
-	struct call *call = answer(h_word(&in));
-	struct h_cursor room = { call->memory, call->writable };
-	bool whole = has_reply_chunk(call);
+	struct h_cursor room;
+	struct call *call;
+	u32 xid = h_word(&in);
+	bool whole;
 
+	if (xid == CONF_XID) {
+		configured = true;
+		return;
+	}
+	call = answer(xid);
+	room = (struct h_cursor) { call->memory, call->writable };
+	whole = has_reply_chunk(call);
 	check_header(&in, call);
 	check_results(whole ? &room : &in, call);
 	if (in.left)

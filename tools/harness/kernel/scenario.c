@@ -233,6 +233,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "flood", h_flood },
 	{ "short_queue", h_short_queue },
 	{ "no_queue", h_no_queue },
+	{ "single_reads", h_single_reads },
 	{ "removed_without_threads", h_removed_without_threads },
 	{ "removed_and_accepted", h_removed_and_accepted },
 	{ "removed_in_flood", h_removed_in_flood },

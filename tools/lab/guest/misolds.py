@@ -8,7 +8,7 @@ this, so these cases are about ours.
 import struct
 
 import nfs_calls
-from misheaders import BAD_KEY, clear
+from misheaders import BAD_KEY, clear, write_call
 from peer import DONE, MSGP, Call, header, lists, words
 from requester import ANSWERED, CHUNK, SILENCE, Case, pattern
 
@@ -241,6 +241,17 @@ def longer_replies(link):
     yield "early again", ask(2048)
 
 
+def limited_reads(link):
+    """Says how many RDMA Reads may be active, and writes by Read chunks."""
+    for reads, size in ((64, 4096), (1, 4096), (1, 65536), (0, 4096)):
+        yield "request", configured(link, 4096, 4096, reads)
+        region = link.expose(size)
+        half = size // 2
+        parts = [(0, region.at(0, half)), (half, region.at(half, half))]
+        yield f"{reads} reads, {size} bytes", link.judge(write_call(link, size, parts))[0]
+    yield "inline", link.then_served(ANSWERED)
+
+
 def exposed_reply(link, size):
     """Asks for so many bytes without a chunk; returns how that ended, the XID and the segments."""
     handle = link.handle()
@@ -326,7 +337,7 @@ CASES = [
     Case(71, "padded-compound", padded_fourth, ANSWERED, of_old=True, parameters=OLD),
     Case(72, "padded-others", padded_others, ANSWERED, of_old=True, parameters=OLD),
     Case(73, "bad-padding", bad_padding, CHUNK, of_old=True, parameters=OLD),
-    Case(74, "padded-reply", replies_with_padding, CHUNK, of_old=True, parameters=OLD),
+    Case(74, "padded-reply", replies_with_padding, SILENCE, of_old=True, parameters=OLD),
     Case(75, "done", dones, SILENCE, of_old=True, parameters=OLD),
     Case(76, "done-first", first_done, SILENCE, of_old=True, parameters=OLD),
     Case(77, "done-flood", flood_of_dones, SILENCE, of_old=True, parameters=OLD),
@@ -356,6 +367,14 @@ CASES = [
         "longer-replies",
         longer_replies,
         {"short": ANSWERED, "late": ANSWERED, "request": SOME, "": CHUNK},
+        of_old=True,
+        parameters=OLD,
+    ),
+    Case(
+        82,
+        "limited-reads",
+        limited_reads,
+        {"request": SOME, "0": CHUNK, "": ANSWERED},
         of_old=True,
         parameters=OLD,
     ),

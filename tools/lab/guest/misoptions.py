@@ -64,7 +64,7 @@ def neither(link):
 
 def odd_announcements(link):
     begin(link)
-    unknown = [second.value(which, b"12345"[: which % 6]) for which in range(70, 90)]
+    unknown = [second.value(which, b"12345"[: which % 6]) for which in range(70, 130)]
     yield "unknown", link.judge(announce(link, *unknown))[0]
     experiments = [second.value(second.EXPERIMENTAL + n, n) for n in range(10)]
     yield "experiments", link.judge(announce(link, *experiments, fixed=(HUGE,) * 4))[0]
@@ -149,6 +149,12 @@ def three_requests(link):
     found = f"RESP of {done | rejected | pending:#b}"
     yield "three elements", link.then_served(found)
     yield "not possible", f"rejected {rejected & 6:#b}"
+    for count in (33, 100):
+        wanted = second.request(*(second.value(70 + n, n) for n in range(count)))
+        link.post(operation(link, second.REQ, wanted))
+        _, rejected, _ = link.answer().subsets()
+        bits = sum(word << (32 * n) for n, word in enumerate(rejected))
+        yield f"all of {count}", f"rejected all: {bits == (1 << count) - 1}"
 
 
 def many_operations(link):
@@ -160,6 +166,10 @@ def many_operations(link):
         link.peer.tell("flood", link.number, 16, message.hex())
         time.sleep(0.5)
     yield "64 INITs", link.then_served(SILENCE)
+    wanted = second.request(second.value(second.RECEIVE_SIZE, 4096))
+    link.peer.tell("flood", link.number, 16, operation(link, second.REQ, wanted).hex())
+    answers = sum(link.answer().opttype == second.RESP for _ in range(16))
+    yield "16 REQs", link.then_served(f"{answers} answers")
 
 
 def bad_calls(link):
@@ -207,7 +217,10 @@ def first_message_of_others(link):
     yield "an error", link.judge(error)[0]
     link.close()
     link.open()
-    yield "INIT", link.judge(announce(link))[0]
+    xid = link.xid()
+    link.post(second.optional(xid, second.CALL, second.INIT, second.init()))
+    answer = link.answer()
+    yield "INIT", f"operation {answer.opttype}, the same XID: {answer.xid == xid}"
 
 
 #: What clients say about calls in the backward direction.
@@ -272,7 +285,7 @@ def backward_support(link):
 
 
 CASES = [
-    Case(56, "two-then-one", two_then_one, {"one": "ERR_VERS 2-2", "": KNOWN}, of_two=True),
+    Case(56, "two-then-one", two_then_one, "ERR_VERS 2-2", of_two=True),
     Case(57, "one-then-two", one_then_two, VERSIONS, of_two=True),
     Case(58, "neither-version", neither, {"two": ANSWERED, "": KNOWN}, of_two=True),
     Case(59, "odd-announcements", odd_announcements, SILENCE, of_two=True),
@@ -291,10 +304,16 @@ CASES = [
         65,
         "three-requests",
         three_requests,
-        {"three": "RESP of 0b111", "not": "rejected 0b110"},
+        {"three": "RESP of 0b111", "not": "rejected 0b110", "all": "rejected all: True"},
         of_two=True,
     ),
-    Case(66, "many-operations", many_operations, SILENCE, of_two=True),
+    Case(
+        66,
+        "many-operations",
+        many_operations,
+        {"16": "16 answers", "": SILENCE},
+        of_two=True,
+    ),
     Case(
         67,
         "bad-calls",
@@ -303,6 +322,12 @@ CASES = [
         of_two=True,
     ),
     Case(68, "invalidation", invalidation, ANSWERED, of_two=True),
-    Case(69, "no-first-call", first_message_of_others, SILENCE, of_two=True),
+    Case(
+        69,
+        "no-first-call",
+        first_message_of_others,
+        {"INIT": "operation 1, the same XID: True", "": SILENCE},
+        of_two=True,
+    ),
     Case(81, "backward-support", backward_support, {"none": SILENCE, "": ANSWERED}, of_two=True),
 ]

@@ -245,6 +245,25 @@ class BadInit(Announces):
     )
 
 
+class Torn(Honest):
+    """Sends two messages before each true reply whose header and RPC message do not agree.
+
+    One is a failure in a header with the direction CALL, the other a call in one with REPLY.
+    """
+
+    def __init__(self):
+        self._answered = 0
+
+    def on_call(self, host, message):
+        if message.version == 2 and self._answered:
+            xid = message.call.xid
+            host.send(message, second.rpc(xid, second.CALL, system_error(xid)))
+            call = words(xid, second.CALL, 2, 0x40000000, 1, 1, 0, 0, 0, 0)
+            host.send(message, second.rpc(xid, REPLY, call))
+        self._answered += 1
+        host.answer(message)
+
+
 class Grants(Honest):
     """Holds calls back and changes the grant, by replies and by operations between them.
 
@@ -303,6 +322,7 @@ WAYS = {
     "no-options": NoOptions,
     "odd-init": OddInit,
     "bad-init": BadInit,
+    "torn": Torn,
     "grants": Grants,
 }
 

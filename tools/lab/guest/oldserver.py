@@ -129,7 +129,8 @@ class OldServer:
         (length,) = struct.unpack_from(">I", body, at)
         at += 4
         origin = len(call.data) - len(body)
-        pad = -(origin + at) % align if length >= thresh else 0
+        # Section 3.9 says "exceeds" to the reader, and "at or above" to the sender.
+        pad = -(origin + at) % align if length > thresh else 0
         if pad and any(body[at : at + pad]):
             raise SystemExit("padding that is not zero")
         if (origin + at + pad) % align:

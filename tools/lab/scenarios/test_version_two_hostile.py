@@ -219,6 +219,22 @@ def test_bad_init(pair: Pair, tunables: Tunables) -> None:
     pair.umount()
 
 
+@full
+def test_torn(pair: Pair, tunables: Tunables) -> None:
+    """The client drops what is a call by its header and a reply by its RPC message, or reversed."""
+    versions.forget(pair.client)
+    tunables.set(rdma_version=2)
+    with versions.hostile_server(pair, "torn") as seen:
+        before = _breaches(pair)
+        pair.mount("3", options="nolock")
+        pair.client.sh(f"for i in $(seq 20); do echo $i > {MOUNT_POINT}/torn; done; sync")
+        noticed = _breaches(pair) - before
+    assert pair.server.read("/srv/export/torn") == "20\n"
+    assert (seen["connections"], seen["one"]) == (1, 0)
+    assert noticed >= 40
+    pair.umount()
+
+
 #: Calls at a time, each about a file of its own, until /run/enough exists.
 LOAD = f"""
 import os, threading

@@ -15,7 +15,7 @@ pub fn operation(data: &[u8]) {
     let Some((op, optinfo)) = data.split_first() else {
         return;
     };
-    let op = match Operation::decode(u32::from(*op), optinfo, &Limits::NONE) {
+    let op = match Operation::decode(u32::from(*op), optinfo) {
         Ok(Some(op)) => op,
         Ok(None) => {
             assert!(!(1..=4).contains(op));
@@ -40,7 +40,7 @@ pub fn decode(message: &[u8]) -> Operation<'_> {
     else {
         panic!("not an optional operation");
     };
-    let op = Operation::decode(opttype, optinfo, &Limits::NONE);
+    let op = Operation::decode(opttype, optinfo);
     op.unwrap().unwrap()
 }
 
@@ -71,7 +71,7 @@ fn encode(buf: &mut [u8], op: &Operation<'_>) -> usize {
             let got: Vec<Disposition> = (0..covered(response))
                 .map(|n| response.disposition(n).unwrap())
                 .collect();
-            xchar::respond(buf, 1, 1, &got).unwrap()
+            xchar::respond(buf, 1, 1, got.iter().copied()).unwrap()
         }
         Operation::Update {
             now,

@@ -220,7 +220,7 @@ fn peer(i: &mut Input<'_>) {
                 let what: Vec<_> = (0..count)
                     .map(|_| dispositions[usize::from(i.byte() % 3)])
                     .collect();
-                let n = xchar::respond(&mut buf, xid, 1, &what).unwrap();
+                let n = xchar::respond(&mut buf, xid, 1, what.iter().copied()).unwrap();
                 let was = p;
                 let result = p.on_operation(xid, &decode(&buf[..n]));
                 let open = was.request().is_some_and(|r| !r.pending && r.xid == xid);

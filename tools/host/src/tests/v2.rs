@@ -7,9 +7,13 @@ use std::vec::Vec;
 
 use super::gen::{self, OwnedLists};
 use crate::model;
+use crate::proto::inline::Thresholds;
+use crate::proto::session::{self, Config, Control, Dispositions, Output, Session, Side};
 use crate::wire::message::{Body, ErrorBody, Message as Decoded};
 use crate::wire::v2::{self, len};
-use crate::wire::xchar::{self, BackwardSupport, Characteristic, Disposition, Id, Initial};
+use crate::wire::xchar::{
+    self, BackwardSupport, Characteristic, Disposition, Id, Initial, Operation,
+};
 use crate::wire::{conf_rdma, Direction, EncodeError, Limits, ListProc, Version, What};
 
 /// A version-two message that owns its parts.
@@ -18,6 +22,23 @@ enum Message {
     Lists(Direction, bool, OwnedLists),
     Error(ErrorBody),
     Optional(Direction, u32, Vec<u8>),
+}
+
+/// A server that accepts Receives of 2048 bytes on request.
+const SERVER: Config = Config {
+    side: Side::Server,
+    versions: (Version::One, Version::Two),
+    one: Thresholds::DEFAULT,
+    receive: 4096,
+    range: (1024, 4096),
+    send: 4096,
+    invalidation: false,
+    backward: BackwardSupport::SizeLimited,
+    xid: 0x2000,
+};
+
+fn decoded(bytes: &[u8]) -> Decoded<'_> {
+    Decoded::decode_as(Version::Two, bytes, &Limits::NONE).unwrap()
 }
 
 fn direction() -> impl Strategy<Value = Direction> {
@@ -194,7 +215,7 @@ proptest! {
             3 => {
                 let all = [Disposition::Done, Disposition::Rejected, Disposition::Pending];
                 let got: Vec<_> = elements.iter().map(|e| all[e.1 as usize % 3]).collect();
-                xchar::respond(&mut buf, 1, 1, &got)
+                xchar::respond(&mut buf, 1, 1, got.into_iter())
             }
             _ => {
                 let now = values.first().copied().unwrap_or(Characteristic::ReceiveBufferSize(1));
@@ -206,6 +227,50 @@ proptest! {
         check(&optinfo);
         gen::apply(&mut optinfo, &damage);
         check(&optinfo);
+    }
+
+    /// Every request has a response that covers it, or is refused as an operation that is not
+    /// supported; and no answer is longer than every peer can receive.
+    #[test]
+    //~ XC-4.2-1 REQ_XCHAR is answered by RESP_XCHAR
+    //~ XC-4.3-2 three subsets do not overlap
+    fn requests(
+        count in prop_oneof![0..200usize, 0..6000usize, 3935..3938usize],
+        at in any::<prop::sample::Index>(),
+    ) {
+        let mut values = std::vec![Characteristic::RemoteInvalidation(true); count];
+        if count != 0 {
+            values[at.index(count)] = Characteristic::ReceiveBufferSize(2048);
+        }
+        let mut server = Session::new(SERVER);
+        let mut buf = std::vec![0; 128 + 12 * count];
+        let n = xchar::request(&mut buf, 7, 1, &values).unwrap();
+        let verdict = server.on_message(&decoded(&buf[..n]), 0);
+        prop_assert_eq!(verdict.breach, None);
+        // The version, and smaller Receives.
+        let mut outputs = core::iter::from_fn(|| server.poll(0));
+        let answer = outputs.find_map(|output| match output {
+            Output::Send(answer) => Some(answer),
+            _ => None,
+        });
+        let answer = answer.unwrap();
+        prop_assert_eq!(answer.xid, 7);
+        let mut buf = std::vec![0; Control::MAX];
+        let n = answer.encode(&mut buf, 1).unwrap();
+        if count > Dispositions::MAX as usize {
+            prop_assert_eq!(answer.body, session::Body::Error(ErrorBody::InvalidOption));
+            return Ok(());
+        }
+        let optinfo = &buf[28..n];
+        let Ok(Some(Operation::Response(response))) = Operation::decode(3, optinfo) else {
+            panic!("no RESP_XCHAR");
+        };
+        prop_assert_eq!(response.check(count as u32), Ok(()));
+        for n in 0..count {
+            let done = n == at.index(count);
+            let want = if done { Disposition::Done } else { Disposition::Rejected };
+            prop_assert_eq!(response.disposition(n as u32), Some(want));
+        }
     }
 
     #[test]
