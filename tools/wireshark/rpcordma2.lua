@@ -100,6 +100,7 @@ fields(cm, "rpcordma_cm", {
     { "recv_size", "uint32", "Receive Size" },
     { "versions_magic", "uint32", "Format Identifier", base.HEX },
     { "versions_format", "uint8", "Format Version" },
+    { "s", "uint8", "Sizes Hold in Version Two", base.DEC, BOOL, 0x01 },
     { "low", "uint8", "Lowest Version of RPC-over-RDMA" },
     { "high", "uint8", "Highest Version of RPC-over-RDMA" },
 })
@@ -628,6 +629,9 @@ local function versions(tree, range)
     local item = tree:add(cm, range, "Supported Versions")
     item:add(f.versions_magic, range:range(0, 4))
     item:add(f.versions_format, range:range(4, 1))
+    if range:range(5, 1):uint() % 2 == 1 then
+        item:add(f.s, range:range(5, 1))
+    end
     item:add(f.low, range:range(6, 1))
     item:add(f.high, range:range(7, 1))
     local low, high = range:range(6, 1):uint(), range:range(7, 1):uint()
