@@ -21,7 +21,7 @@ use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::backward::is_call;
 use crate::proto::inline::Thresholds;
-use crate::proto::session::{self, Output, Side, Take, Verdict};
+use crate::proto::session::{self, Announced, Output, Side, Take, Verdict};
 use crate::proto::version::Cause;
 use crate::proto::xchar::Known;
 use crate::rdma::send::SendBuf;
@@ -44,10 +44,10 @@ pub(super) fn begin(
     conn: &Conn,
     (qp, reads): (&QueuePair, u8),
     config: &Config,
-    (mut one, knows_two): (Thresholds, bool),
+    (mut one, announced): (Thresholds, Announced),
 ) -> Result {
     let one_only = client.peers().is_one_only(xprt.net(), &xprt.addr());
-    let first = config.version.first_version(knows_two, one_only);
+    let first = config.version.first_version(announced.two, one_only);
     let mut buffer = SendBuf::new(qp.pd(), BUFFER, GFP_KERNEL)?;
     if first == Version::One && config.asks {
         one = conf::ask(conn, qp, &mut buffer, config.request(reads), one)?;
@@ -63,6 +63,7 @@ pub(super) fn begin(
         side: Side::Client,
         versions: (first, first),
         one,
+        announced,
         receive: config.receive_size(),
         // The server may ask for smaller Receives, and for these again.
         range: (FIRST_MESSAGE_MAX, config.receive_size()),

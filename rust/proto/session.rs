@@ -44,6 +44,7 @@
 //! peer's answer to ours. The session sends one message of its own accord at a time: a further one
 //! waits for the answer, or for [`PAUSE_MS`] if no answer is due.
 
+use super::super::wire::cm_private::Settings as PrivateData;
 use super::super::wire::xchar::BackwardSupport;
 use super::super::wire::{Message, Version};
 use super::inline::Thresholds;
@@ -94,6 +95,22 @@ pub enum Side {
     Server,
 }
 
+/// What the peer's private data say about version two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// The peer supports it.
+    pub two: bool,
+}
+
+impl Announced {
+    /// Returns what these private data say, if there are any.
+    pub fn of(peer: Option<&PrivateData>) -> Self {
+        Self {
+            two: peer.is_some_and(PrivateData::supports_two),
+        }
+    }
+}
+
 /// What a session begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -105,6 +122,8 @@ pub struct Config {
     pub versions: (Version, Version),
     /// The thresholds of version one, by private data.
     pub one: Thresholds,
+    /// What the peer's private data say about version two.
+    pub announced: Announced,
     /// The size of the posted Receives in bytes. Where version two may be used it is at least 4096:
     /// see [`least_receive`].
     pub receive: u32,
@@ -165,7 +184,10 @@ impl Session {
             config.versions = (Version::One, Version::One);
         }
         let stage = match config.side {
-            Side::Client => Stage::Client(Negotiation::new(config.versions.1)),
+            Side::Client => {
+                let (first, proven) = (config.versions.1, config.announced.two);
+                Stage::Client(Negotiation::new(first, proven))
+            }
             Side::Server => Stage::Waiting,
         };
         let mut session = Self {
@@ -393,7 +415,12 @@ impl Session {
         }
     }
 
+    /// Starts the time for the answer to the first message. A peer that has announced version two
+    /// takes as long as it likes, as in version one: its silence says nothing about the version.
     fn start_timer(&mut self, now: u64) {
+        if self.config.announced.two {
+            return;
+        }
         self.answer_by = Some(now.saturating_add(super::version::ANSWER_TIMEOUT_MS));
     }
 }

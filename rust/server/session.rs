@@ -15,6 +15,7 @@ use super::responder::{Conn, QueuePair, Responder};
 use super::{breach, done};
 use crate::conn::agreement::BUFFER;
 use crate::conn::connection::Connection;
+use crate::conn::handshake;
 use crate::observe::stats::RequesterBreach;
 use crate::proto::inline::Thresholds;
 use crate::proto::session::{Config, Output, Side, Take, Verdict};
@@ -38,6 +39,7 @@ pub(super) fn begin(conn: &Conn, pd: &Arc<Pd>, chosen: &Chosen, one: Thresholds)
         side: Side::Server,
         versions: chosen.versions,
         one,
+        announced: handshake::announced(&conn.role().lifecycle),
         receive: chosen.inline,
         range: (FIRST_MESSAGE_MAX, chosen.inline),
         send: chosen.inline,

@@ -62,7 +62,6 @@ impl Settings {
 
 impl Settings {
     /// Returns whether the peer has said that it supports version two.
-    #[allow(dead_code, reason = "for the host tests")]
     pub fn supports_two(&self) -> bool {
         self.versions
             .is_some_and(|versions| versions.contains(Version::Two))

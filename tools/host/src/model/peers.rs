@@ -33,7 +33,7 @@ pub fn negotiation(data: &[u8]) {
         now += u64::from(i.byte());
         let valid = peers.entries(now).next().is_some();
         let known = peers.is_one_only(&PEER, now);
-        let mut n = Negotiation::new(Setting::Two.first_version(false, known));
+        let mut n = Negotiation::new(Setting::Two.first_version(false, known), false);
         assert_eq!(n.settled(), known.then_some(Version::One));
         let memory = connection(&mut i, &mut n);
         if let Some(memory) = memory {

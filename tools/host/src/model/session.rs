@@ -11,7 +11,7 @@ use super::Input;
 use crate::proto::inline::Thresholds;
 use crate::proto::peers::{Key, Peers, TTL_MS};
 use crate::proto::requester::credits::Flow;
-use crate::proto::session::{Config, Output, Session, Side, Take, SPARE_RECEIVES};
+use crate::proto::session::{Announced, Config, Output, Session, Side, Take, SPARE_RECEIVES};
 use crate::proto::version::{Cause, Setting};
 use crate::proto::xchar::Known;
 use crate::wire::cm_private::{Settings, Size};
@@ -110,6 +110,7 @@ fn config(i: &mut Input<'_>, side: Side, versions: (Version, Version)) -> Config
         side,
         versions,
         one: Thresholds::DEFAULT,
+        announced: Announced::of(None),
         receive: kilo(i).max(4096),
         range: (1024, 32 * 1024),
         send: kilo(i),
