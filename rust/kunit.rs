@@ -83,7 +83,7 @@ mod proto {
     use super::report;
     use crate::proto::cases::{
         answers, arguments, backward, conn, flow, grant, hostile, intake, legacy, padded, plan,
-        reassembly, reply, respond, service, session, single, terms, version, xchar,
+        reassembly, reply, respond, service, session, settings, single, terms, version, xchar,
     };
     use kernel::prelude::*;
 
@@ -145,6 +145,11 @@ mod proto {
     #[test]
     fn terms_of_version_two() -> Result {
         report(terms::check())
+    }
+
+    #[test]
+    fn settings_of_a_living_connection() -> Result {
+        report(settings::check())
     }
 
     #[test]

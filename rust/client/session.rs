@@ -23,12 +23,11 @@ use crate::proto::backward::is_call;
 use crate::proto::inline::Thresholds;
 use crate::proto::session::{self, Announced, Output, Side, Take, Verdict};
 use crate::proto::version::Cause;
-use crate::proto::xchar::Known;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::random;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::message::Body;
-use crate::wire::v2::{to_version_one, FIRST_MESSAGE_MAX};
+use crate::wire::v2::to_version_one;
 use crate::wire::xchar::BackwardSupport;
 use crate::wire::{Brief, EncodeError, Message, Version};
 
@@ -65,8 +64,6 @@ pub(super) fn begin(
         one,
         announced,
         receive: config.receive_size(),
-        // The server may ask for smaller Receives, and for these again.
-        range: (FIRST_MESSAGE_MAX, config.receive_size()),
         send: config.inline_send,
         invalidation: true,
         backward: BackwardSupport::SizeLimited,
@@ -289,10 +286,8 @@ pub(super) fn look(ep: &Arc<Endpoint>, config: &Config) {
             session.want_receive(size);
         }
         if let Some(size) = send {
+            // The server need not keep larger Receives than we use.
             session.want_send(size);
-            // The server need not keep larger Receives than we use. Should it have refused, or be
-            // busy with an earlier request, it does no harm.
-            let _ = session.ask(Known::ReceiveBufferSize(size));
         }
     });
     conn.pump(ep.qp());

@@ -22,6 +22,7 @@ pub mod reply;
 pub mod respond;
 pub mod service;
 pub mod session;
+pub mod settings;
 pub mod single;
 pub mod terms;
 pub mod version;
@@ -63,6 +64,7 @@ pub fn check_all() -> Result<(), &'static str> {
     version::check()?;
     session::check()?;
     terms::check()?;
+    settings::check()?;
     answers::check()?;
     xchar::check_peer()?;
     xchar::check_receives()?;

@@ -57,6 +57,7 @@ mod encode;
 mod operation;
 mod output;
 mod poll;
+mod settings;
 mod terms;
 
 pub use control::{Body, Control, Dispositions, Own};
@@ -65,6 +66,7 @@ pub use terms::Terms;
 
 use control::Queue;
 use output::News;
+use settings::Settings;
 
 /// The number of Receives that each side of a version-two connection posts besides those for calls
 /// and replies.
@@ -100,6 +102,9 @@ pub enum Side {
 pub struct Announced {
     /// The peer supports it.
     pub two: bool,
+    /// The most bytes of the peer's Sends and of its Receives, if they hold in version two from the
+    /// first message on. The peer then also understands the characteristic of ours.
+    pub sizes: Option<(u32, u32)>,
 }
 
 impl Announced {
@@ -107,6 +112,7 @@ impl Announced {
     pub fn of(peer: Option<&PrivateData>) -> Self {
         Self {
             two: peer.is_some_and(PrivateData::supports_two),
+            sizes: peer.and_then(PrivateData::in_version_two),
         }
     }
 }
@@ -127,8 +133,6 @@ pub struct Config {
     /// The size of the posted Receives in bytes. Where version two may be used it is at least 4096:
     /// see [`least_receive`].
     pub receive: u32,
-    /// The smallest and the largest size of Receives to which the peer may change it.
-    pub range: (u32, u32),
     /// The most bytes that this end sends in one message.
     pub send: u32,
     /// This end as a requester accepts remote invalidation.
@@ -157,9 +161,9 @@ pub struct Session {
     stage: Stage,
     peer: Peer,
     receives: Receives,
+    settings: Settings,
     own: Own,
-    /// The longest inline reply that the peer has sent, or the default. A requester may count on
-    /// it.
+    /// The longest inline reply that the peer has sent, or the default.
     known: u32,
     queue: Queue,
     news: News,
@@ -193,8 +197,9 @@ impl Session {
         let mut session = Self {
             config,
             stage,
-            peer: Peer::new(),
+            peer: Peer::begin(config.announced.sizes),
             receives: Receives::new(config.receive),
+            settings: Settings::new(&config),
             own: Own {
                 size: config.receive,
                 invalidation: config.invalidation,
@@ -316,26 +321,6 @@ impl Session {
             Stage::Client(negotiation) => negotiation.on_lost(cause),
             Stage::Waiting | Stage::Pinned { .. } => None,
         }
-    }
-
-    /// Wants Receives of `size` bytes: a setting was changed. A larger size is announced when all
-    /// smaller Receives are gone. A smaller size has no effect on the peer: only the peer may
-    /// reduce it.
-    //= V2-5.2-4 thresholds change without connection being lost
-    pub fn want_receive(&mut self, size: u32) {
-        self.receives.want(size);
-        self.refresh();
-    }
-
-    /// Changes the most bytes that this end sends in one message: a setting was changed. A server
-    /// does not send less than before, since a client may count on replies that are as long as
-    /// those which it has received.
-    pub fn want_send(&mut self, size: u32) {
-        self.config.send = match self.config.side {
-            Side::Client => size,
-            Side::Server => self.config.send.max(size),
-        };
-        self.refresh();
     }
 
     /// Changes whether this end as a requester accepts remote invalidation. A peer may still

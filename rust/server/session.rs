@@ -23,7 +23,6 @@ use crate::rdma::pd::Pd;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::random;
 use crate::wire::message::Body;
-use crate::wire::v2::FIRST_MESSAGE_MAX;
 use crate::wire::xchar::BackwardSupport;
 use crate::wire::{peek, Message, Proc, Version};
 
@@ -41,7 +40,6 @@ pub(super) fn begin(conn: &Conn, pd: &Arc<Pd>, chosen: &Chosen, one: Thresholds)
         one,
         announced: handshake::announced(&conn.role().lifecycle),
         receive: chosen.inline,
-        range: (FIRST_MESSAGE_MAX, chosen.inline),
         send: chosen.inline,
         invalidation: false,
         backward: BackwardSupport::SizeLimited,

@@ -67,7 +67,6 @@ impl Settings {
             .is_some_and(|versions| versions.contains(Version::Two))
     }
 
-    #[allow(dead_code, reason = "for the host tests")]
     /// Returns the peer's send size and receive size in version two from the first message on, if
     /// they hold there. Neither is below the default of version two.
     pub fn in_version_two(&self) -> Option<(u32, u32)> {

@@ -35,6 +35,8 @@ local CHARACTERISTICS = {
     [3] = "Backward Request Support",
 }
 local FIRST_EXPERIMENTAL = 4294967040
+-- An experimental one of this module. Others may use the number for something else.
+local PREFERRED_THRESHOLD = 4294967221
 local BOOL = { [0] = "false", [1] = "true" }
 local SUPPORT = { [0] = "UNKNOWN", [1] = "NONE", [2] = "SZLIM", [3] = "GENL" }
 
@@ -85,6 +87,7 @@ fields(two, "rpcordma2", {
     { "receive_size", "uint32", "Receive Buffer Size" },
     { "invalidation", "uint32", "Requester Remote Invalidation", base.DEC, BOOL },
     { "backward", "uint32", "Backward Request Support", base.DEC, SUPPORT },
+    { "preferred", "uint32", "Preferred Threshold, if of rpcrdma" },
     { "nochg", "uint32", "Not Expected to Change", base.HEX },
     { "done", "uint32", "Done", base.HEX },
     { "rejected", "uint32", "Rejected", base.HEX },
@@ -256,6 +259,9 @@ end
 
 -- Adds the value of a characteristic by the type that belongs to its id. Returns a text.
 local function value_of(tree, which, data)
+    if which == PREFERRED_THRESHOLD and data and data:len() == 4 then
+        tree:add(f.preferred, data)
+    end
     if not CHARACTERISTICS[which] then
         if data then
             tree:add(f.xchar_data, data)

@@ -59,7 +59,10 @@ pub(super) fn next(session: &mut Session, now: u64) -> Result<Option<Control>, &
     loop {
         match session.poll(now) {
             None => return Ok(None),
-            Some(Output::Send(control)) => return Ok(Some(control)),
+            Some(Output::Send(control)) => {
+                session.on_posted();
+                return Ok(Some(control));
+            }
             Some(Output::Void { .. }) => session.on_voided(session.terms().generation),
             Some(Output::Post { size }) => session.on_posting(size, 0),
             Some(_) => return Err("unexpected output"),

@@ -18,7 +18,10 @@ pub(super) const ONE: Version = Version::One;
 pub(super) const TWO: Version = Version::Two;
 
 /// No private data, or none about version two.
-pub(super) const NOTHING: Announced = Announced { two: false };
+pub(super) const NOTHING: Announced = Announced {
+    two: false,
+    sizes: None,
+};
 
 /// A client that begins with version two, with Receives of 16384 bytes.
 pub(super) const CLIENT: Config = Config {
@@ -31,7 +34,6 @@ pub(super) const CLIENT: Config = Config {
         version: ONE,
     },
     receive: 16384,
-    range: (1024, 65536),
     announced: NOTHING,
     send: 12288,
     invalidation: true,
@@ -244,7 +246,10 @@ fn check_failures() -> Check {
 //~ V2-5.2-2 drops the first message
 fn check_patience() -> Check {
     let mut s = Session::new(Config {
-        announced: Announced { two: true },
+        announced: Announced {
+            two: true,
+            sizes: None,
+        },
         ..CLIENT
     });
     s.on_sent(7, 0);

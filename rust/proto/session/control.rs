@@ -45,6 +45,7 @@ impl Own {
             Known::ReceiveBufferSize(size) => self.size = size,
             Known::RemoteInvalidation(ready) => self.invalidation = ready,
             Known::BackwardSupport(level) => self.backward = level,
+            Known::PreferredThreshold(_) => {}
         }
     }
 }
@@ -199,6 +200,11 @@ impl Queue {
     /// Returns whether an answer would have room.
     pub(super) fn has_room(&self) -> bool {
         self.answers.iter().any(Option::is_none)
+    }
+
+    /// Returns whether an answer waits.
+    pub(super) fn has_answer(&self) -> bool {
+        self.answers.iter().any(Option::is_some)
     }
 
     /// Takes the first answer.

@@ -18,6 +18,7 @@ impl Session {
             let told = core::mem::replace(&mut self.news.closed, true);
             return (!told).then_some(Output::Close(close));
         }
+        self.ask_as_set();
         self.take_settled()
             .or_else(|| self.take_void())
             .or_else(|| self.take_post())
@@ -98,7 +99,7 @@ impl Session {
         let now = if cleared {
             size
         } else {
-            self.own().news(told)?
+            self.own().news(told).or_else(|| self.preferred_news())?
         };
         let body = Body::Update {
             now,
@@ -131,6 +132,9 @@ impl Session {
     }
 
     fn on_told(&mut self, now: super::Known) {
+        if let super::Known::PreferredThreshold(preferred) = now {
+            self.on_preferred_told(preferred);
+        }
         if let Some(told) = &mut self.queue.told {
             told.set(now);
         }

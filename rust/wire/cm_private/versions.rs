@@ -49,12 +49,12 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// All versions that this implementation supports.
+    /// All versions that this implementation supports, with sizes that hold in all of them.
     pub const ALL: Self = Self {
         // CAST: the numbers are 1 and 2.
         low: Version::One.number() as u8,
         high: Version::Two.number() as u8,
-        sizes: false,
+        sizes: true,
     };
 
     /// Returns the range from `low` to `high`. `None` if it is empty or begins with zero.
@@ -66,7 +66,6 @@ impl Versions {
     }
 
     /// Returns whether the sizes of the first format hold in version two as well.
-    #[allow(dead_code, reason = "for the host tests")]
     pub const fn hold_sizes(self) -> bool {
         self.sizes && self.contains(Version::Two)
     }

@@ -194,6 +194,7 @@ fn known(i: &mut Input<'_>) -> Known {
             let level = BackwardSupport::from_u32(u32::from(i.byte() % 4));
             Known::BackwardSupport(level.unwrap())
         }
+        2 => Known::PreferredThreshold(i.number()),
         _ => Known::ReceiveBufferSize(i.number()),
     }
 }

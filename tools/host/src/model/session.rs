@@ -14,10 +14,14 @@ use crate::proto::requester::credits::Flow;
 use crate::proto::session::{Announced, Config, Output, Session, Side, Take, SPARE_RECEIVES};
 use crate::proto::version::{Cause, Setting};
 use crate::proto::xchar::Known;
-use crate::wire::cm_private::{Settings, Size};
+use crate::wire::cm_private::{Settings, Size, Versions};
 use crate::wire::message::{Body, ErrorBody};
 use crate::wire::xchar::BackwardSupport;
 use crate::wire::{peek, Direction, Limits, ListProc, Message, Version};
+
+mod settings;
+
+pub use settings::settings;
 
 /// The most credits that a server grants.
 const GRANT: u32 = 4;
@@ -110,9 +114,8 @@ fn config(i: &mut Input<'_>, side: Side, versions: (Version, Version)) -> Config
         side,
         versions,
         one: Thresholds::DEFAULT,
-        announced: Announced::of(None),
         receive: kilo(i).max(4096),
-        range: (1024, 32 * 1024),
+        announced: Announced::of(None),
         send: kilo(i),
         invalidation: i.byte() % 2 == 0,
         backward: BackwardSupport::from_u32(u32::from(i.byte() % 4)).unwrap(),
@@ -121,7 +124,7 @@ fn config(i: &mut Input<'_>, side: Side, versions: (Version, Version)) -> Config
 }
 
 /// Returns the private data of an end.
-fn settings(config: &Config) -> Settings {
+fn private(config: &Config) -> Settings {
     Settings {
         remote_invalidation: config.invalidation,
         send: Size::from_bytes(config.send),
@@ -131,7 +134,7 @@ fn settings(config: &Config) -> Settings {
 }
 
 /// Makes a connection, with other settings than the one before.
-fn connect(i: &mut Input<'_>, first: Version, kind: Kind) -> (End, End) {
+fn connect(i: &mut Input<'_>, first: Version, kind: Kind, know: bool) -> (End, End) {
     let high = match kind {
         Kind::Ours(high) => high,
         _ => Version::One,
@@ -142,15 +145,26 @@ fn connect(i: &mut Input<'_>, first: Version, kind: Kind) -> (End, End) {
     };
     let mut client = config(i, Side::Client, (first, first));
     let mut server = config(i, Side::Server, (Version::One, high));
-    let (c, s) = (settings(&client), settings(&server));
+    if know {
+        // One setting.
+        server.send = server.receive;
+    }
+    let (mut c, mut s) = (private(&client), private(&server));
+    // Both ends say which versions they know. Of two newer ones the sizes hold in all versions.
+    let sizes = know || i.byte() % 4 != 0;
+    for (settings, high) in [(&mut c, Version::Two), (&mut s, high)] {
+        settings.versions = Versions::new(1, high.number() as u8, sizes);
+    }
     client.one = Thresholds::for_client(&c, Some(s));
     server.one = Thresholds::for_server(&s, Some(c));
+    client.announced = Announced::of(Some(&s));
+    server.announced = Announced::of(Some(&c));
     (end(client), end(server))
 }
 
 impl World {
     fn new(i: &mut Input<'_>, kind: Kind) -> Self {
-        let (client, server) = connect(i, Version::Two, kind);
+        let (client, server) = connect(i, Version::Two, kind, false);
         Self {
             kind,
             setting: Setting::Two,
@@ -457,7 +471,7 @@ impl World {
         self.server.session.on_lost(cause);
         let one_only = self.peers.is_one_only(&PEER, self.now);
         let first = self.setting.first_version(true, one_only);
-        (self.client, self.server) = connect(i, first, self.kind);
+        (self.client, self.server) = connect(i, first, self.kind, false);
         self.flow = Flow::new();
         self.heard = false;
         self.queue.clear();

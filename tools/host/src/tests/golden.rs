@@ -45,6 +45,7 @@ groups! {
     version: cases::version::check;
     session: cases::session::check;
     terms: cases::terms::check;
+    settings: cases::settings::check;
     answers: cases::answers::check;
     xchar_peer: cases::xchar::check_peer;
     xchar_receives: cases::xchar::check_receives;
