@@ -111,7 +111,7 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
             if verdict.grant {
                 conn.role()
                     .credits
-                    .granted(conn, header.xid(), header.credits());
+                    .granted_aside(conn, header.xid(), header.credits());
             }
             reply::check_unmatched_rkey(conn, header.xid(), msg);
         }
@@ -184,10 +184,27 @@ pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
         Output::Void { .. } => void(conn),
         Output::Post { .. } => grow(conn),
         Output::Close(_) => conn.force_close(),
+        Output::Room => keep_credit(conn),
+        Output::Operated => conn.role().credits.sent_one(in_flight(conn)),
         // The connection sends messages by itself.
         Output::Send(_) => {}
         Output::Settled(_) => set_backward_max(conn),
     }
+}
+
+/// Keeps a credit free for an operation, and tells the session if it may be sent now.
+fn keep_credit(conn: &Conn) {
+    if conn.role().credits.keep_one(conn, || in_flight(conn)) {
+        conn.with_session(|session, _| session.on_room());
+    }
+}
+
+/// Returns how many calls are in flight at most: those that were sent and are not answered, and one
+/// that may be on its way to the send queue.
+fn in_flight(conn: &Conn) -> u32 {
+    let mut calls = 1;
+    pull::each_call(conn, &mut |_| calls += 1);
+    calls
 }
 
 /// Tells NFS how long messages in the backward direction may be. It asks when it makes a session,

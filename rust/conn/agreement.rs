@@ -165,7 +165,7 @@ impl Agreement {
                 match current.send((qp, tag), &control, credits(&control)) {
                     Sent::Posted => {
                         trace::control_sent(traced::peer(owner), &control);
-                        current.session.on_posted();
+                        current.session.on_posted(&control);
                     }
                     Sent::Lost => {}
                     Sent::Waits => {

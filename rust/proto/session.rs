@@ -39,10 +39,12 @@
 //!
 //! # Receives
 //!
-//! Control messages have no credits. Each side posts [`SPARE_RECEIVES`] more Receives than it has
-//! granted credits and expects replies: one for a message of the peer's own accord, one for the
-//! peer's answer to ours. The session sends one message of its own accord at a time: a further one
-//! waits for the answer, or for [`PAUSE_MS`] if no answer is due.
+//! Each side posts [`SPARE_RECEIVES`] more Receives than it has granted credits and expects
+//! replies: one for a message of the peer's own accord, one for the peer's answer to ours. A peer
+//! whose private data do not promise the same may have a Receive for each credit and no other. A
+//! message of our own accord then takes a credit: it waits for [`Session::on_room`], and the caller
+//! learns by [`Output::Operated`] that it is posted. The session sends one message of its own
+//! accord at a time: a further one waits for the answer, or for [`PAUSE_MS`] if no answer is due.
 
 use super::super::wire::cm_private::Settings as PrivateData;
 use super::super::wire::xchar::BackwardSupport;
@@ -102,6 +104,8 @@ pub enum Side {
 pub struct Announced {
     /// The peer supports it.
     pub two: bool,
+    /// The peer posts [`SPARE_RECEIVES`] for operations, besides those for calls and replies.
+    pub spares: bool,
     /// The most bytes of the peer's Sends and of its Receives, if they hold in version two from the
     /// first message on. The peer then also understands the characteristic of ours.
     pub sizes: Option<(u32, u32)>,
@@ -110,9 +114,11 @@ pub struct Announced {
 impl Announced {
     /// Returns what these private data say, if there are any.
     pub fn of(peer: Option<&PrivateData>) -> Self {
+        let sizes = peer.and_then(PrivateData::in_version_two);
         Self {
             two: peer.is_some_and(PrivateData::supports_two),
-            sizes: peer.and_then(PrivateData::in_version_two),
+            spares: sizes.is_some(),
+            sizes,
         }
     }
 }
@@ -172,6 +178,21 @@ pub struct Session {
     lost: bool,
     /// When the first message counts as unanswered.
     answer_by: Option<u64>,
+    /// Whether the peer has a Receive for a message of our own accord.
+    room: Room,
+}
+
+/// Whether the peer has a Receive for a message of our own accord.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    /// It always has one.
+    Always,
+    /// The caller was not asked for one.
+    Unknown,
+    /// The caller was asked, and has kept none free yet.
+    Asked,
+    /// The caller keeps one free.
+    Kept,
 }
 
 impl Session {
@@ -211,6 +232,11 @@ impl Session {
             terms: Terms::START,
             lost: false,
             answer_by: None,
+            room: if config.announced.spares {
+                Room::Always
+            } else {
+                Room::Unknown
+            },
         };
         session.terms = session.compute(0, 0);
         session
@@ -294,6 +320,9 @@ impl Session {
 
     /// Notes that a time has come. Call it at [`Session::deadline`] or later.
     pub fn on_timer(&mut self, now: u64) {
+        if self.room == Room::Asked {
+            self.room = Room::Unknown;
+        }
         if self.answer_by.is_none_or(|by| now < by) {
             return;
         }
@@ -303,6 +332,13 @@ impl Session {
                 self.news.memory = Some(memory);
                 self.news.close = Some(Close::Unanswered);
             }
+        }
+    }
+
+    /// Notes that the caller keeps a Receive of the peer free, as [`Output::Room`] has asked.
+    pub fn on_room(&mut self) {
+        if self.room == Room::Asked {
+            self.room = Room::Kept;
         }
     }
 

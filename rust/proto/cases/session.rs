@@ -17,9 +17,10 @@ pub(super) type Check = Result<(), &'static str>;
 pub(super) const ONE: Version = Version::One;
 pub(super) const TWO: Version = Version::Two;
 
-/// No private data, or none about version two.
+/// Private data that say nothing about version two. The peer has Receives for operations.
 pub(super) const NOTHING: Announced = Announced {
     two: false,
+    spares: true,
     sizes: None,
 };
 
@@ -248,7 +249,7 @@ fn check_patience() -> Check {
     let mut s = Session::new(Config {
         announced: Announced {
             two: true,
-            sizes: None,
+            ..NOTHING
         },
         ..CLIENT
     });

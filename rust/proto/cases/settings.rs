@@ -3,10 +3,10 @@
 //! Settings of both ends that change while a connection lasts, and what both ends know of each
 //! other before it begins.
 
-use super::super::super::wire::xchar::{update, Characteristic};
+use super::super::super::wire::xchar::{request, update, Characteristic};
 use super::super::super::wire::Direction;
 use super::super::inline::Thresholds;
-use super::super::session::{Announced, Body, Config, Output, Session};
+use super::super::session::{Announced, Body, Config, Output, Session, PAUSE_MS};
 use super::super::xchar::Known;
 use super::ensure;
 use super::pair::{deliver, next, says, Pair};
@@ -24,13 +24,15 @@ pub fn check() -> Check {
     check_orders()?;
     check_busy()?;
     check_told()?;
-    check_foreign()
+    check_foreign()?;
+    check_room()
 }
 
 /// Two ends whose private data say that sizes of `client` and `server` bytes hold in version two.
 fn ends(client: u32, server: u32) -> (Config, Config) {
     let sizes = |size| Announced {
         two: true,
+        spares: true,
         sizes: Some((size, size)),
     };
     let least = client.min(server);
@@ -74,7 +76,7 @@ fn check_silent() -> Check {
     let (client, server) = ends(16384, 16384);
     let two = Announced {
         two: true,
-        sizes: None,
+        ..NOTHING
     };
     for announced in [NOTHING, two] {
         let silent = |config| Config {
@@ -279,11 +281,11 @@ fn check_told() -> Check {
     ensure!(client.terms().expected == 4096, "a smaller one is left");
     client.on_consumed(1);
     ensure!(client.terms().expected == 4096, "the server is not told");
-    let Some(Output::Send(_)) = client.poll(now) else {
+    let Some(Output::Send(update)) = client.poll(now) else {
         return Err("no UPD_XCHAR");
     };
     ensure!(client.terms().expected == 4096, "not on its way");
-    client.on_posted();
+    client.on_posted(&update);
     ensure!(client.terms().expected == 16384, "on its way");
     // A smaller setting counts at once: longer replies get a chunk.
     client.want_receive(8192);
@@ -317,4 +319,42 @@ fn check_foreign() -> Check {
     let reply = hear(&mut pair.client, Say::Rpc(TWO, 9, Direction::Reply))?;
     ensure!(reply.breach.is_none(), "goes on");
     Ok(())
+}
+
+/// A peer that may have no Receive but one for each credit: a message of our own accord waits for
+/// one, and an answer does not.
+//~ 8166-3.3.1-2 calls do not exceed latest grant
+fn check_room() -> Check {
+    let bare = Announced {
+        spares: false,
+        ..NOTHING
+    };
+    let of = |config| Config {
+        announced: bare,
+        ..config
+    };
+    let mut pair = Pair::new(of(CLIENT), of(SERVER))?;
+    for end in [&mut pair.client, &mut pair.server] {
+        outputs(end, 0, &[Output::Room])?;
+        says(end, |b| request(b, 9, 1, &[]))?;
+        let answer = match end.poll(0) {
+            Some(Output::Send(control)) => control,
+            _ => return Err("no RESP_XCHAR"),
+        };
+        end.on_posted(&answer);
+        outputs(end, 0, &[])?;
+        // There was none: it is asked for at the next look.
+        end.on_timer(0);
+        outputs(end, 0, &[Output::Room])?;
+        end.on_room();
+        let Some(Output::Send(init)) = end.poll(0) else {
+            return Err("no INIT_XCHAR");
+        };
+        outputs(end, 0, &[])?;
+        end.on_posted(&init);
+        outputs(end, 0, &[Output::Operated])?;
+    }
+    // The next one needs a Receive, too.
+    pair.client.want_invalidation(false);
+    outputs(&mut pair.client, PAUSE_MS, &[Output::Room])
 }

@@ -141,6 +141,13 @@ pub struct Control {
     pub body: Body,
 }
 
+impl Control {
+    /// Returns whether the peer has asked for this message.
+    pub(super) const fn is_answer(&self) -> bool {
+        matches!(self.body, Body::Response(_) | Body::Error(_))
+    }
+}
+
 /// A request that waits to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {

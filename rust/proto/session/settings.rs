@@ -19,7 +19,7 @@ use super::super::super::wire::cm_private::Size;
 use super::super::super::wire::v2::FIRST_MESSAGE_MAX;
 use super::super::super::wire::xchar::Characteristic;
 use super::super::xchar::{Known, NotSent};
-use super::{Config, Session, Side};
+use super::{Config, Control, Room, Session, Side};
 
 /// What this end has set, and what the peer was told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,8 +134,12 @@ impl Session {
         self.settings.heard = self.settings.heard.min(size);
     }
 
-    /// Notes that the message is posted which [`Session::poll`] has returned last.
-    pub fn on_posted(&mut self) {
+    /// Notes that a message is posted, which [`Session::poll`] has returned last.
+    pub fn on_posted(&mut self, control: &Control) {
+        if self.room == Room::Kept && !control.is_answer() {
+            self.room = Room::Unknown;
+            self.news.operated = true;
+        }
         match &self.queue.told {
             Some(told) if !self.queue.has_answer() => self.settings.heard = told.size,
             // An answer that waits may be the one that tells the size.

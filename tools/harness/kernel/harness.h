@@ -239,6 +239,7 @@ struct h_answer {
 	u32 send, receive;	/* its inline thresholds; 0: no private data */
 	bool remote_invalidation;
 	bool two;		/* it supports version two */
+	bool bare;		/* it promises no Receives for operations */
 };
 
 extern struct h_answer h_answer;

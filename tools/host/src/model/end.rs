@@ -109,7 +109,7 @@ impl End {
         let mut buf = [0; Control::MAX];
         let len = control.encode(&mut buf, credits).unwrap();
         self.send(buf[..len].to_vec(), len as u32, now);
-        self.session.on_posted();
+        self.session.on_posted(control);
     }
 
     fn resize(&mut self, i: &mut Input<'_>, size: u32) {

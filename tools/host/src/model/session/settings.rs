@@ -69,8 +69,7 @@ impl Set {
 impl World {
     /// Makes a connection between ends that know each other's sizes, and returns these.
     fn begin_anew(&mut self, i: &mut Input<'_>) -> Set {
-        let (client, server) = connect(i, Version::Two, self.kind, true);
-        (self.client, self.server) = (client, server);
+        (self.client, self.server, self.bare) = connect(i, Version::Two, self.kind, true);
         self.connections += 1;
         self.client.has_memory = true;
         self.server.has_memory = true;
