@@ -88,7 +88,8 @@ mod proto {
     use super::report;
     use crate::proto::cases::{
         answers, arguments, backward, conn, flow, grant, hostile, intake, legacy, operations,
-        padded, plan, reassembly, reply, respond, service, session, single, terms, version, xchar,
+        padded, plan, reassembly, reply, respond, service, session, settings, single, terms,
+        version, xchar,
     };
     use kernel::prelude::*;
 
@@ -155,6 +156,11 @@ mod proto {
     #[test]
     fn operations() -> Result {
         report(operations::check())
+    }
+
+    #[test]
+    fn settings_of_a_living_connection() -> Result {
+        report(settings::check())
     }
 
     #[test]

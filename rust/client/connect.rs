@@ -86,7 +86,7 @@ pub(super) fn connect(
     shake_hands(&cm, &lifecycle, xprt, config, (reads, own_reads))?;
     let settings = config.announce();
     let one = handshake::requester_terms(&owner, &cm, &lifecycle, &settings, MAX_SEGMENTS);
-    let terms = (one, handshake::knows_two(&lifecycle));
+    let terms = (one, handshake::announced(&lifecycle));
     let any = lifecycle.peer().is_some();
     shared.role().legacy.note_private_data(any);
     session::begin(client, xprt, &shared, (&qp, reads), config, terms)

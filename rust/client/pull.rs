@@ -240,7 +240,7 @@ fn account(conn: &Conn, qp: &QueuePair) {
 }
 
 /// Calls `act` with the XID of each call in flight.
-fn each_call(conn: &Conn, act: &mut dyn FnMut(u32)) {
+pub(super) fn each_call(conn: &Conn, act: &mut dyn FnMut(u32)) {
     for slot in conn.owner().slots() {
         let request: &Request = slot.data();
         let state = &request.lock().state;

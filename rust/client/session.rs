@@ -22,14 +22,13 @@ use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::backward::{is_call, is_torn};
 use crate::proto::inline::Thresholds;
-use crate::proto::session::{self, Output, Side, Take, Verdict};
+use crate::proto::session::{self, Announced, Output, Side, Take, Verdict};
 use crate::proto::version::Cause;
-use crate::proto::xchar::Known;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::random;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::message::Body;
-use crate::wire::v2::{to_version_one, FIRST_MESSAGE_MAX};
+use crate::wire::v2::to_version_one;
 use crate::wire::xchar::BackwardSupport;
 use crate::wire::{Brief, EncodeError, Message, Version};
 
@@ -45,10 +44,10 @@ pub(super) fn begin(
     conn: &Conn,
     (qp, reads): (&QueuePair, u8),
     config: &Config,
-    (mut one, knows_two): (Thresholds, bool),
+    (mut one, announced): (Thresholds, Announced),
 ) -> Result {
     let one_only = client.peers().is_one_only(xprt.net(), &xprt.addr());
-    let first = config.version.first_version(knows_two, one_only);
+    let first = config.version.first_version(announced.two, one_only);
     let mut buffer = SendBuf::new(qp.pd(), BUFFER, GFP_KERNEL)?;
     if first == Version::One && config.asks {
         one = conf::ask(conn, qp, &mut buffer, config.request(reads), one)?;
@@ -64,9 +63,8 @@ pub(super) fn begin(
         side: Side::Client,
         versions: (first, first),
         one,
+        announced,
         receive: config.receive_size(),
-        // The server may ask for smaller Receives, and for these again.
-        range: (FIRST_MESSAGE_MAX, config.receive_size()),
         send: config.inline_send,
         invalidation: true,
         backward: BackwardSupport::SizeLimited,
@@ -114,7 +112,7 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
             if verdict.grant {
                 conn.role()
                     .credits
-                    .granted(conn, header.xid(), header.credits());
+                    .granted_aside(conn, header.xid(), header.credits());
             }
             reply::check_unmatched_rkey(conn, header.xid(), Arrived::Message(msg));
         }
@@ -195,10 +193,27 @@ pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
         Output::Void { .. } => void(conn),
         Output::Post { .. } => grow(conn),
         Output::Close(_) => conn.force_close(),
+        Output::Room => keep_credit(conn),
+        Output::Operated => conn.role().credits.sent_one(in_flight(conn)),
         // The connection sends messages by itself.
         Output::Send(_) => {}
         Output::Settled(_) => set_backward_max(conn),
     }
+}
+
+/// Keeps a credit free for an operation, and tells the session if it may be sent now.
+fn keep_credit(conn: &Conn) {
+    if conn.role().credits.keep_one(conn, || in_flight(conn)) {
+        conn.with_session(|session, _| session.on_room());
+    }
+}
+
+/// Returns how many calls are in flight at most: those that were sent and are not answered, and one
+/// that may be on its way to the send queue.
+fn in_flight(conn: &Conn) -> u32 {
+    let mut calls = 1;
+    pull::each_call(conn, &mut |_| calls += 1);
+    calls
 }
 
 /// Tells NFS how long messages in the backward direction may be. It asks when it makes a session,
@@ -297,10 +312,8 @@ pub(super) fn look(ep: &Arc<Endpoint>, config: &Config) {
             session.want_receive(size);
         }
         if let Some(size) = send {
+            // The server need not keep larger Receives than we use.
             session.want_send(size);
-            // The server need not keep larger Receives than we use. Should it have refused, or be
-            // busy with an earlier request, it does no harm.
-            let _ = session.ask(Known::ReceiveBufferSize(size));
         }
     });
     conn.pump(ep.qp());

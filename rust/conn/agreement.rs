@@ -163,7 +163,10 @@ impl Agreement {
         loop {
             if let Some(control) = current.unsent.take() {
                 match current.send((qp, tag), &control, credits(&control)) {
-                    Sent::Posted => trace::control_sent(traced::peer(owner), &control),
+                    Sent::Posted => {
+                        trace::control_sent(traced::peer(owner), &control);
+                        current.session.on_posted(&control);
+                    }
                     Sent::Lost => {}
                     Sent::Waits => {
                         current.unsent = Some(control);

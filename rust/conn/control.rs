@@ -67,6 +67,7 @@ fn trace_output(owner: &impl Owner, output: &Output) {
         Output::Close(reason) => trace::session_closed(traced::peer(owner), reason),
         // Other events show these.
         Output::Resend { .. } | Output::Void { .. } | Output::Post { .. } | Output::Send(_) => {}
+        Output::Room | Output::Operated => {}
     }
 }
 

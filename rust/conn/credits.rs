@@ -26,6 +26,8 @@ pub(crate) struct CallCredits {
     requested: u32,
     /// The grant in force, for readers without the lock. It changes under the lock.
     grant: Atomic<u32>,
+    /// The grant that is no news; none while the credit of an operation waits for replies.
+    known: Atomic<u32>,
     #[pin]
     ledger: SpinLock<Ledger>,
 }
@@ -36,6 +38,19 @@ struct Ledger {
     announced: u32,
     /// Messages that take a credit and are not answered: RDMA_DONE of RFC 5666.
     dones: u32,
+    operation: Operation,
+}
+
+/// An operation of version two, where the responder may have a Receive for each credit and no
+/// other. Like RDMA_DONE it is no call: the reply to a later call shows that it has arrived.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    /// There is none.
+    None,
+    /// A credit is kept free for it.
+    Kept,
+    /// It was sent. So many replies are one more than there were calls in flight.
+    Sent(u32),
 }
 
 impl CallCredits {
@@ -46,10 +61,12 @@ impl CallCredits {
             account: Account::new(),
             announced: first,
             dones: 0,
+            operation: Operation::None,
         };
         pin_init!(Self {
             requested,
             grant: Atomic::new(first),
+            known: Atomic::new(first),
             ledger <- new_spinlock!(ledger, "rpcrdma::CallCredits::ledger"),
         })
     }
@@ -70,29 +87,42 @@ impl CallCredits {
     /// answer.
     #[inline(always)]
     pub(crate) fn granted<R, O: Owner>(&self, conn: &Shared<R, O>, xid: u32, grant: u32) {
+        self.take_grant(conn, (xid, grant), 1);
+    }
+
+    /// Takes the grant of a message with this XID that answers no call.
+    pub(crate) fn granted_aside<R, O: Owner>(&self, conn: &Shared<R, O>, xid: u32, grant: u32) {
+        self.take_grant(conn, (xid, grant), 0);
+    }
+
+    /// Takes a grant with `replies` replies.
+    #[inline(always)]
+    fn take_grant<R, O: Owner>(&self, conn: &Shared<R, O>, (xid, grant): (u32, u32), replies: u32) {
         let mut credits = Credits::new();
         credits.on_reply(grant, self.requested);
         if grant == 0 {
             trace::bad_credits(traced::peer(conn.owner()), xid, grant, credits.limit());
             conn.breach(Breach::BadCredits);
         }
-        if credits.limit() != self.grant() {
-            self.change(conn, |account| {
-                account.set_limit(credits.limit());
+        if credits.limit() != self.known.read_once() {
+            self.change(conn, |ledger| {
+                ledger.account.set_limit(credits.limit());
+                ledger.replied(replies);
                 self.grant.store(credits.limit(), Relaxed);
+                self.known.store(ledger.known(), Relaxed);
             });
         }
     }
 
     /// Notes that a call was given up which was sent and not answered. The peer still works on it.
     pub(crate) fn given_up<R, O: Owner>(&self, conn: &Shared<R, O>) {
-        self.change(conn, Account::given_up);
+        self.change(conn, |ledger| ledger.account.given_up());
     }
 
     /// Notes that an answer to no call has come. If calls were given up, it answers one of them.
     /// Returns whether there were such calls.
     pub(crate) fn unmatched_answer<R, O: Owner>(&self, conn: &Shared<R, O>) -> bool {
-        self.change(conn, Account::unmatched_reply)
+        self.change(conn, |ledger| ledger.account.unmatched_reply())
     }
 
     /// Sets how many messages without an answer take a credit. One call may be in flight all the
@@ -100,6 +130,37 @@ impl CallCredits {
     pub(crate) fn set_dones<R, O: Owner>(&self, conn: &Shared<R, O>, dones: u32) {
         self.ledger.lock().dones = dones;
         self.change(conn, |_| ());
+    }
+
+    /// Keeps a credit free for an operation. Returns whether it may be sent now: no more calls are
+    /// in flight than the other credits allow, as `in_flight` counts them. Otherwise the credit
+    /// stays free. With a grant of one credit there is none for operations.
+    pub(crate) fn keep_one<R, O: Owner>(
+        &self,
+        conn: &Shared<R, O>,
+        in_flight: impl Fn() -> u32,
+    ) -> bool {
+        let left = self.change(conn, |ledger| {
+            let left = ledger.account.left();
+            if left > 1 && ledger.operation == Operation::None {
+                ledger.operation = Operation::Kept;
+            }
+            match ledger.operation {
+                Operation::Kept => left,
+                Operation::None | Operation::Sent(_) => 0,
+            }
+        });
+        // The transport has been told, so that the number of calls rises no more.
+        left > 1 && in_flight() < left
+    }
+
+    /// Notes that the operation was sent for which a credit was kept, while so many calls are in
+    /// flight.
+    pub(crate) fn sent_one(&self, in_flight: u32) {
+        let mut ledger = self.ledger.lock();
+        let unanswered = in_flight.saturating_add(ledger.account.unanswered());
+        ledger.operation = Operation::Sent(unanswered.saturating_add(1));
+        self.known.store(ledger.known(), Relaxed);
     }
 
     /// Returns how many calls and messages without an answer may be in flight, besides the calls
@@ -114,13 +175,13 @@ impl CallCredits {
     fn change<R, O: Owner, T>(
         &self,
         conn: &Shared<R, O>,
-        change: impl FnOnce(&mut Account) -> T,
+        change: impl FnOnce(&mut Ledger) -> T,
     ) -> T {
         let mut ledger = self.ledger.lock();
-        let changed = change(&mut ledger.account);
+        let changed = change(&mut ledger);
         let credits = match ledger.account.left() {
             0 => 0,
-            left => left.saturating_sub(ledger.dones).max(1),
+            left => left.saturating_sub(ledger.taken()).max(1),
         };
         if credits == ledger.announced {
             return changed;
@@ -136,5 +197,32 @@ impl CallCredits {
             }
         });
         changed
+    }
+}
+
+impl Ledger {
+    /// Returns how many credits messages take that are no calls.
+    fn taken(&self) -> u32 {
+        let operations = u32::from(self.operation != Operation::None);
+        self.dones.saturating_add(operations)
+    }
+
+    /// Notes replies. Sends arrive in order: after enough of them, one answers a call that was sent
+    /// after the operation.
+    fn replied(&mut self, replies: u32) {
+        if let Operation::Sent(left) = self.operation {
+            self.operation = match left.saturating_sub(replies) {
+                0 => Operation::None,
+                left => Operation::Sent(left),
+            };
+        }
+    }
+
+    /// Returns the grant that is no news.
+    fn known(&self) -> u32 {
+        match self.operation {
+            Operation::Sent(_) => 0,
+            Operation::None | Operation::Kept => self.account.limit(),
+        }
     }
 }

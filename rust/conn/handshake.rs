@@ -12,10 +12,10 @@ use super::traced;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
 use crate::proto::responder::limits;
+use crate::proto::session::Announced;
 use crate::rdma::cm::{CmId, ConnectParams};
 use crate::rdma::listen::Request;
 use crate::wire::cm_private::{PrivateData, Settings};
-use crate::wire::Version;
 
 /// The number of times that a device sends a packet again before it gives the connection up.
 const RETRIES: u8 = 6;
@@ -99,10 +99,9 @@ pub(crate) fn responder_terms<O: Owner>(
     terms::of_responder(settings, peer)
 }
 
-/// Returns whether the peer has said that it supports version two.
-pub(crate) fn knows_two<O: Owner>(lifecycle: &Lifecycle<O>) -> bool {
-    let versions = lifecycle.peer().and_then(|peer| peer.versions);
-    versions.is_some_and(|versions| versions.contains(Version::Two))
+/// Returns what the peer has said about version two.
+pub(crate) fn announced<O: Owner>(lifecycle: &Lifecycle<O>) -> Announced {
+    Announced::of(lifecycle.peer().as_ref())
 }
 
 /// Returns the terms in version one of a requester's connection that is established. `segments` is

@@ -23,6 +23,7 @@ pub mod reply;
 pub mod respond;
 pub mod service;
 pub mod session;
+pub mod settings;
 pub mod single;
 pub mod terms;
 pub mod version;
@@ -65,6 +66,7 @@ pub fn check_all() -> Result<(), &'static str> {
     session::check()?;
     terms::check()?;
     operations::check()?;
+    settings::check()?;
     answers::check()?;
     xchar::check_peer()?;
     xchar::check_receives()?;

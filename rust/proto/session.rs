@@ -39,11 +39,14 @@
 //!
 //! # Receives
 //!
-//! Control messages have no credits. Each side posts [`SPARE_RECEIVES`] more Receives than it has
-//! granted credits and expects replies: one for a message of the peer's own accord, one for the
-//! peer's answer to ours. The session sends one message of its own accord at a time: a further one
-//! waits for the answer, or for [`PAUSE_MS`] if no answer is due.
+//! Each side posts [`SPARE_RECEIVES`] more Receives than it has granted credits and expects
+//! replies: one for a message of the peer's own accord, one for the peer's answer to ours. A peer
+//! whose private data do not promise the same may have a Receive for each credit and no other. A
+//! message of our own accord then takes a credit: it waits for [`Session::on_room`], and the caller
+//! learns by [`Output::Operated`] that it is posted. The session sends one message of its own
+//! accord at a time: a further one waits for the answer, or for [`PAUSE_MS`] if no answer is due.
 
+use super::super::wire::cm_private::Settings as PrivateData;
 use super::super::wire::xchar::BackwardSupport;
 use super::super::wire::{Message, Version};
 use super::inline::Thresholds;
@@ -56,6 +59,7 @@ mod encode;
 mod operation;
 mod output;
 mod poll;
+mod settings;
 mod terms;
 
 pub use control::{Body, Control, Dispositions, Own};
@@ -64,6 +68,7 @@ pub use terms::Terms;
 
 use control::Queue;
 use output::News;
+use settings::Settings;
 
 /// The number of Receives that each side of a version-two connection posts besides those for calls
 /// and replies.
@@ -94,6 +99,30 @@ pub enum Side {
     Server,
 }
 
+/// What the peer's private data say about version two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// The peer supports it.
+    pub two: bool,
+    /// The peer posts [`SPARE_RECEIVES`] for operations, besides those for calls and replies.
+    pub spares: bool,
+    /// The most bytes of the peer's Sends and of its Receives, if they hold in version two from the
+    /// first message on. The peer then also understands the characteristic of ours.
+    pub sizes: Option<(u32, u32)>,
+}
+
+impl Announced {
+    /// Returns what these private data say, if there are any.
+    pub fn of(peer: Option<&PrivateData>) -> Self {
+        let sizes = peer.and_then(PrivateData::in_version_two);
+        Self {
+            two: peer.is_some_and(PrivateData::supports_two),
+            spares: sizes.is_some(),
+            sizes,
+        }
+    }
+}
+
 /// What a session begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -105,11 +134,11 @@ pub struct Config {
     pub versions: (Version, Version),
     /// The thresholds of version one, by private data.
     pub one: Thresholds,
+    /// What the peer's private data say about version two.
+    pub announced: Announced,
     /// The size of the posted Receives in bytes. Where version two may be used it is at least 4096:
     /// see [`least_receive`].
     pub receive: u32,
-    /// The smallest and the largest size of Receives to which the peer may change it.
-    pub range: (u32, u32),
     /// The most bytes that this end sends in one message.
     pub send: u32,
     /// This end as a requester accepts remote invalidation.
@@ -138,9 +167,9 @@ pub struct Session {
     stage: Stage,
     peer: Peer,
     receives: Receives,
+    settings: Settings,
     own: Own,
-    /// The longest inline reply that the peer has sent, or the default. A requester may count on
-    /// it.
+    /// The longest inline reply that the peer has sent, or the default.
     known: u32,
     queue: Queue,
     news: News,
@@ -149,6 +178,21 @@ pub struct Session {
     lost: bool,
     /// When the first message counts as unanswered.
     answer_by: Option<u64>,
+    /// Whether the peer has a Receive for a message of our own accord.
+    room: Room,
+}
+
+/// Whether the peer has a Receive for a message of our own accord.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    /// It always has one.
+    Always,
+    /// The caller was not asked for one.
+    Unknown,
+    /// The caller was asked, and has kept none free yet.
+    Asked,
+    /// The caller keeps one free.
+    Kept,
 }
 
 impl Session {
@@ -165,14 +209,18 @@ impl Session {
             config.versions = (Version::One, Version::One);
         }
         let stage = match config.side {
-            Side::Client => Stage::Client(Negotiation::new(config.versions.1)),
+            Side::Client => {
+                let (first, proven) = (config.versions.1, config.announced.two);
+                Stage::Client(Negotiation::new(first, proven))
+            }
             Side::Server => Stage::Waiting,
         };
         let mut session = Self {
             config,
             stage,
-            peer: Peer::new(),
+            peer: Peer::begin(config.announced.sizes),
             receives: Receives::new(config.receive),
+            settings: Settings::new(&config),
             own: Own {
                 size: config.receive,
                 invalidation: config.invalidation,
@@ -184,6 +232,11 @@ impl Session {
             terms: Terms::START,
             lost: false,
             answer_by: None,
+            room: if config.announced.spares {
+                Room::Always
+            } else {
+                Room::Unknown
+            },
         };
         session.terms = session.compute(0, 0);
         session
@@ -280,6 +333,9 @@ impl Session {
 
     /// Notes that a time has come. Call it at [`Session::deadline`] or later.
     pub fn on_timer(&mut self, now: u64) {
+        if self.room == Room::Asked {
+            self.room = Room::Unknown;
+        }
         if self.answer_by.is_none_or(|by| now < by) {
             return;
         }
@@ -289,6 +345,13 @@ impl Session {
                 self.news.memory = Some(memory);
                 self.news.close = Some(Close::Unanswered);
             }
+        }
+    }
+
+    /// Notes that the caller keeps a Receive of the peer free, as [`Output::Room`] has asked.
+    pub fn on_room(&mut self) {
+        if self.room == Room::Asked {
+            self.room = Room::Kept;
         }
     }
 
@@ -307,26 +370,6 @@ impl Session {
             Stage::Client(negotiation) => negotiation.on_lost(cause),
             Stage::Waiting | Stage::Pinned { .. } => None,
         }
-    }
-
-    /// Wants Receives of `size` bytes: a setting was changed. A larger size is announced when all
-    /// smaller Receives are gone. A smaller size has no effect on the peer: only the peer may
-    /// reduce it.
-    //= V2-5.2-4 thresholds change without connection being lost
-    pub fn want_receive(&mut self, size: u32) {
-        self.receives.want(size);
-        self.refresh();
-    }
-
-    /// Changes the most bytes that this end sends in one message: a setting was changed. A server
-    /// does not send less than before, since a client may count on replies that are as long as
-    /// those which it has received.
-    pub fn want_send(&mut self, size: u32) {
-        self.config.send = match self.config.side {
-            Side::Client => size,
-            Side::Server => self.config.send.max(size),
-        };
-        self.refresh();
     }
 
     /// Changes whether this end as a requester accepts remote invalidation. A peer may still
@@ -406,7 +449,12 @@ impl Session {
         }
     }
 
+    /// Starts the time for the answer to the first message. A peer that has announced version two
+    /// takes as long as it likes, as in version one: its silence says nothing about the version.
     fn start_timer(&mut self, now: u64) {
+        if self.config.announced.two {
+            return;
+        }
         self.answer_by = Some(now.saturating_add(super::version::ANSWER_TIMEOUT_MS));
     }
 }

@@ -208,15 +208,16 @@ pub struct Negotiation {
 
 impl Negotiation {
     /// Starts the negotiation on a new connection. `first` is the version of the first message, as
-    /// [`Setting::first_version`] returns it.
-    pub const fn new(first: Version) -> Self {
+    /// [`Setting::first_version`] returns it. `proven`: the peer's private data say that it
+    /// supports version two.
+    pub const fn new(first: Version, proven: bool) -> Self {
         let state = match first {
             Version::One => State::Settled(Version::One),
             Version::Two => State::Probe,
         };
         Self {
             state,
-            proven: false,
+            proven,
             retried: false,
             unconfirmed: false,
             heard: false,

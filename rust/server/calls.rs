@@ -125,6 +125,11 @@ impl Calls {
         drop(refused);
     }
 
+    /// Grants fewer credits than `requested` from now on, but one at least.
+    pub(super) fn grant_below(&self, requested: u32) {
+        self.state.lock().grant.keep_below(requested);
+    }
+
     /// Notes that `more` further Receives are posted.
     pub(super) fn on_posted(&self, more: u32) {
         self.state.lock().grant.on_posted(more);

@@ -59,6 +59,9 @@ pub(crate) struct Responder {
     pub(super) credits: u32,
     /// The connection is being closed because of what the requester did.
     pub(super) breached: AtomicFlag,
+    /// The credits that a requester asks for which may have no other Receives. A requester that has
+    /// Receives for operations counts as one with the most credits.
+    pub(super) requested: Atomic<u32>,
     /// The inline threshold that the session was told last, in bytes.
     pub(super) inline: Atomic<u32>,
     /// What the client has said by the Connection Configuration Protocol.
@@ -135,6 +138,7 @@ impl Responder {
             device,
             credits,
             breached: AtomicFlag::new(false),
+            requested: Atomic::new(u32::MAX),
             inline: Atomic::new(0),
             configured: Configured::new(),
         }))

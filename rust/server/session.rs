@@ -15,6 +15,7 @@ use super::responder::{Conn, QueuePair, Responder};
 use super::{breach, done};
 use crate::conn::agreement::BUFFER;
 use crate::conn::connection::Connection;
+use crate::conn::handshake;
 use crate::observe::stats::RequesterBreach;
 use crate::proto::inline::Thresholds;
 use crate::proto::session::{Config, Output, Side, Take, Verdict};
@@ -22,9 +23,8 @@ use crate::rdma::pd::Pd;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::random;
 use crate::wire::message::Body;
-use crate::wire::v2::FIRST_MESSAGE_MAX;
 use crate::wire::xchar::BackwardSupport;
-use crate::wire::{peek, Message, Proc, Version};
+use crate::wire::{peek, Direction, Message, Proc, Version};
 
 /// Begins the session of a connection whose handshake has led to `one`, the terms of version one.
 /// May sleep.
@@ -34,18 +34,22 @@ use crate::wire::{peek, Message, Proc, Version};
 /// `ENOMEM`, `EIO`.
 pub(super) fn begin(conn: &Conn, pd: &Arc<Pd>, chosen: &Chosen, one: Thresholds) -> Result {
     let buffer = SendBuf::new(pd, BUFFER, GFP_KERNEL)?;
+    let announced = handshake::announced(&conn.role().lifecycle);
     let config = Config {
         side: Side::Server,
         versions: chosen.versions,
         one,
+        announced,
         receive: chosen.inline,
-        range: (FIRST_MESSAGE_MAX, chosen.inline),
         send: chosen.inline,
         invalidation: false,
         backward: BackwardSupport::SizeLimited,
         xid: random(),
     };
     conn.role().inline.store(chosen.inline, Relaxed);
+    if !announced.spares {
+        conn.role().requested.store(0, Relaxed);
+    }
     conn.begin_session(config, buffer);
     Ok(())
 }
@@ -76,6 +80,7 @@ fn take(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
     let Ok(message) = Message::decode(bytes, &conn.role().limits.wire()) else {
         return false;
     };
+    note_requested(conn, &message);
     let verdict = conn.with_session(|session, now| session.on_message(&message, now));
     if let Some(verdict) = &verdict {
         report(conn, bytes, &message, verdict);
@@ -91,6 +96,18 @@ fn take(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
             true
         }
         _ => false,
+    }
+}
+
+/// Takes the credits that a requester of version two asks for. If it may have no other Receives, it
+/// is granted one credit less, so that there is one for an operation.
+fn note_requested(conn: &Conn, message: &Message<'_>) {
+    let role = conn.role();
+    let asks = message.version() == Version::Two && message.direction() == Some(Direction::Call);
+    if asks && role.requested.load(Relaxed) != u32::MAX {
+        let requested = message.credits().min(u32::MAX - 1);
+        role.requested.store(requested, Relaxed);
+        role.calls.grant_below(requested);
     }
 }
 
@@ -123,8 +140,13 @@ pub(super) fn decided(conn: &Conn, output: &Output) {
         }
         // The watch posts larger Receives.
         Output::Post { .. } | Output::Settled(_) => {}
+        Output::Room => {
+            if conn.role().requested.load(Relaxed) > 1 {
+                conn.with_session(|session, _| session.on_room());
+            }
+        }
         // Only a client remembers its peers and sends calls. Messages are sent by the connection.
-        Output::Remember(_) | Output::Resend { .. } | Output::Send(_) => {}
+        Output::Remember(_) | Output::Resend { .. } | Output::Send(_) | Output::Operated => {}
     }
 }
 

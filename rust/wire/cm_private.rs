@@ -16,6 +16,8 @@
 //! A second format may follow: it says which versions of RPC-over-RDMA the sender supports (file
 //! `cm_private/versions.rs`).
 
+use super::Version;
+
 mod versions;
 
 #[allow(unused_imports, reason = "named by the host tests")]
@@ -56,6 +58,27 @@ impl Settings {
         receive: Size::MIN,
         versions: None,
     };
+}
+
+impl Settings {
+    /// Returns whether the peer has said that it supports version two.
+    pub fn supports_two(&self) -> bool {
+        self.versions
+            .is_some_and(|versions| versions.contains(Version::Two))
+    }
+
+    /// Returns the peer's send size and receive size in version two from the first message on, if
+    /// they hold there. Neither is below the default of version two.
+    pub fn in_version_two(&self) -> Option<(u32, u32)> {
+        let holds = self.versions.is_some_and(Versions::hold_sizes);
+        let least = Version::Two.default_inline();
+        holds.then(|| {
+            (
+                self.send.bytes().max(least),
+                self.receive.bytes().max(least),
+            )
+        })
+    }
 }
 
 impl Default for Settings {

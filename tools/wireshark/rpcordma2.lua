@@ -35,6 +35,8 @@ local CHARACTERISTICS = {
     [3] = "Backward Request Support",
 }
 local FIRST_EXPERIMENTAL = 4294967040
+-- An experimental one of this module. Others may use the number for something else.
+local PREFERRED_THRESHOLD = 4294967221
 local BOOL = { [0] = "false", [1] = "true" }
 local SUPPORT = { [0] = "UNKNOWN", [1] = "NONE", [2] = "SZLIM", [3] = "GENL" }
 
@@ -85,6 +87,7 @@ fields(two, "rpcordma2", {
     { "receive_size", "uint32", "Receive Buffer Size" },
     { "invalidation", "uint32", "Requester Remote Invalidation", base.DEC, BOOL },
     { "backward", "uint32", "Backward Request Support", base.DEC, SUPPORT },
+    { "preferred", "uint32", "Preferred Threshold, if of rpcrdma" },
     { "nochg", "uint32", "Not Expected to Change", base.HEX },
     { "done", "uint32", "Done", base.HEX },
     { "rejected", "uint32", "Rejected", base.HEX },
@@ -100,6 +103,7 @@ fields(cm, "rpcordma_cm", {
     { "recv_size", "uint32", "Receive Size" },
     { "versions_magic", "uint32", "Format Identifier", base.HEX },
     { "versions_format", "uint8", "Format Version" },
+    { "s", "uint8", "Sizes Hold in Version Two", base.DEC, BOOL, 0x01 },
     { "low", "uint8", "Lowest Version of RPC-over-RDMA" },
     { "high", "uint8", "Highest Version of RPC-over-RDMA" },
 })
@@ -255,6 +259,9 @@ end
 
 -- Adds the value of a characteristic by the type that belongs to its id. Returns a text.
 local function value_of(tree, which, data)
+    if which == PREFERRED_THRESHOLD and data and data:len() == 4 then
+        tree:add(f.preferred, data)
+    end
     if not CHARACTERISTICS[which] then
         if data then
             tree:add(f.xchar_data, data)
@@ -628,6 +635,9 @@ local function versions(tree, range)
     local item = tree:add(cm, range, "Supported Versions")
     item:add(f.versions_magic, range:range(0, 4))
     item:add(f.versions_format, range:range(4, 1))
+    if range:range(5, 1):uint() % 2 == 1 then
+        item:add(f.s, range:range(5, 1))
+    end
     item:add(f.low, range:range(6, 1))
     item:add(f.high, range:range(7, 1))
     local low, high = range:range(6, 1):uint(), range:range(7, 1):uint()

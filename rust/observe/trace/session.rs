@@ -185,6 +185,7 @@ fn value(f: &mut fmt::Formatter<'_>, value: &Characteristic<'_>) -> fmt::Result 
         Characteristic::ReceiveBufferSize(size) => write!(f, "size={size}"),
         Characteristic::RemoteInvalidation(ready) => write!(f, "reminv={}", u32::from(ready)),
         Characteristic::BackwardSupport(level) => write!(f, "backward={}", level_text(level)),
+        Characteristic::PreferredThreshold(size) => write!(f, "preferred={size}"),
         Characteristic::Other { id, data } => write!(f, "{}={} bytes", id.0, data.len()),
     }
 }

@@ -26,12 +26,29 @@ pub fn check() -> Check {
         ensure!(g.on_call(128) == Ok(0) && g.keep_receive(), "one call");
         ensure!(g.on_reply() == 16, "sixteen");
     }
+    check_below()?;
     check_growth(&mut g)?;
     check_patience()?;
     check_shrinking(&mut g)?;
     check_excess()?;
     check_within()?;
     check_directions()
+}
+
+/// A requester that may have a Receive for each credit and no other keeps one of them.
+fn check_below() -> Check {
+    for (requested, granted) in [(0, 1), (1, 1), (2, 1), (8, 7), (17, 16), (128, 16)] {
+        let mut g = Grant::new(40, 0);
+        ensure!(g.on_call(requested).is_ok(), "first call");
+        g.keep_below(requested);
+        ensure!(g.on_reply() == granted, "one less than it asks for");
+    }
+    let mut g = Grant::new(40, 0);
+    g.keep_below(24);
+    fill(&mut g, 16, 7)?;
+    g.on_posted(7);
+    ensure!(g.on_reply() == 23, "nor later");
+    Ok(())
 }
 
 /// Lets calls arrive until `n` are in progress; the last one makes the grant grow by `more`.

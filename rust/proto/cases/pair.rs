@@ -59,9 +59,14 @@ pub(super) fn next(session: &mut Session, now: u64) -> Result<Option<Control>, &
     loop {
         match session.poll(now) {
             None => return Ok(None),
-            Some(Output::Send(control)) => return Ok(Some(control)),
+            Some(Output::Send(control)) => {
+                session.on_posted(&control);
+                return Ok(Some(control));
+            }
             Some(Output::Void { .. }) => session.on_voided(session.terms().generation),
             Some(Output::Post { size }) => session.on_posting(size, 0),
+            Some(Output::Room) => session.on_room(),
+            Some(Output::Operated) => {}
             Some(_) => return Err("unexpected output"),
         }
     }

@@ -8,7 +8,9 @@ use super::super::super::wire::{
     Direction, EncodeError, Limits, ListProc, Message, Remedy, Version,
 };
 use super::super::inline::Thresholds;
-use super::super::session::{Body, Breach, Close, Config, Output, Session, Side, Take, Verdict};
+use super::super::session::{
+    Announced, Body, Breach, Close, Config, Output, Session, Side, Take, Verdict,
+};
 use super::super::version::{Blocked, Cause, Memory, ANSWER_TIMEOUT_MS};
 use super::ensure;
 
@@ -16,6 +18,13 @@ pub(super) type Check = Result<(), &'static str>;
 
 pub(super) const ONE: Version = Version::One;
 pub(super) const TWO: Version = Version::Two;
+
+/// Private data that say nothing about version two. The peer has Receives for operations.
+pub(super) const NOTHING: Announced = Announced {
+    two: false,
+    spares: true,
+    sizes: None,
+};
 
 /// A client that begins with version two, with Receives of 16384 bytes.
 pub(super) const CLIENT: Config = Config {
@@ -28,7 +37,7 @@ pub(super) const CLIENT: Config = Config {
         version: ONE,
     },
     receive: 16384,
-    range: (1024, 65536),
+    announced: NOTHING,
     send: 12288,
     invalidation: true,
     backward: BackwardSupport::SizeLimited,
@@ -117,6 +126,7 @@ pub fn check() -> Check {
     check_first()?;
     check_fallback()?;
     check_failures()?;
+    check_patience()?;
     check_loss()?;
     check_undecodable()?;
     check_early_operation()?;
@@ -232,6 +242,30 @@ fn check_failures() -> Check {
     let verdict = hear(&mut s, Say::Rpc(TWO, 7, Direction::Call))?;
     ensure!(verdict.take == Take::Deliver && !verdict.grant, "a call");
     ensure!(s.settled().is_none(), "a call settles nothing");
+    Ok(())
+}
+
+/// A server whose private data announce version two may be slow: it is not taken for one that drops
+/// the first message. If it closes the connection, that says nothing for certain.
+//~ V2-5.2-2 drops the first message
+fn check_patience() -> Check {
+    let mut s = Session::new(Config {
+        announced: Announced {
+            two: true,
+            ..NOTHING
+        },
+        ..CLIENT
+    });
+    s.on_sent(7, 0);
+    ensure!(s.deadline().is_none(), "no timer");
+    s.on_timer(3_600_000);
+    outputs(&mut s, 3_600_000, &[])?;
+    let mut lost = s;
+    ensure!(lost.on_lost(Cause::Peer) == Some(Memory::Doubt), "a doubt");
+    hear(&mut s, Say::Error(TWO, 7, ErrorBody::BadHeader))?;
+    ensure!(s.deadline().is_none(), "nor for the second attempt");
+    hear(&mut s, reply(TWO))?;
+    ensure!(s.settled() == Some(TWO), "an answer after an hour");
     Ok(())
 }
 

@@ -83,7 +83,7 @@ pub fn check() -> Check {
 
 /// A negotiation whose first message was sent.
 fn probing() -> Negotiation {
-    let mut n = Negotiation::new(TWO);
+    let mut n = Negotiation::new(TWO, false);
     n.on_sent(7);
     n
 }
@@ -91,7 +91,7 @@ fn probing() -> Negotiation {
 //~ V2-5-1 one message at a time
 //~ V2-5-2 first message at most 1024 bytes
 fn check_first_message() -> Check {
-    let mut n = Negotiation::new(TWO);
+    let mut n = Negotiation::new(TWO, false);
     ensure!(n.version() == TWO && n.is_open(), "first version is two");
     ensure!(n.may_send(1024) == Ok(()), "first message");
     let too_long = Err(Blocked::TooLong);
@@ -107,7 +107,7 @@ fn check_first_message() -> Check {
     ensure!(n.may_send(4096) == Ok(()), "any length once settled");
     n.on_answer(7, Answer::Error(ONE, vers(1, 1)));
     ensure!(n.settled() == Some(TWO), "settled version stays");
-    let mut one = Negotiation::new(ONE);
+    let mut one = Negotiation::new(ONE, false);
     ensure!(one.version() == ONE && !one.on_sent(7), "no negotiation");
     ensure!(one.may_send(1025) == Ok(()), "version one, any length");
     let mut failed = probing();
@@ -166,7 +166,7 @@ fn check_grants() -> Check {
 //~ V2-5.2-2 drops the first message
 fn check_loss() -> Check {
     let lost = |n: &mut Negotiation| n.on_lost(Cause::Peer);
-    let mut n = Negotiation::new(TWO);
+    let mut n = Negotiation::new(TWO, false);
     ensure!(lost(&mut n).is_none(), "nothing was sent");
     ensure!(n.may_send(0) == Err(Blocked::NoVersion), "nothing is sent");
     ensure!(lost(&mut probing()) == Some(Memory::OneOnly), "unanswered");
@@ -189,7 +189,10 @@ fn check_loss() -> Check {
     let mut n = probing();
     ensure!(n.on_timeout() == Some(Memory::OneOnly), "no answer in time");
     ensure!(n.on_timeout().is_none(), "once");
-    ensure!(Negotiation::new(ONE).on_timeout().is_none(), "version one");
+    ensure!(
+        Negotiation::new(ONE, false).on_timeout().is_none(),
+        "version one"
+    );
     Ok(())
 }
 

@@ -30,6 +30,16 @@ impl Account {
         self.limit = limit;
     }
 
+    /// Returns the limit of RPCs in flight.
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Returns how many RPCs were given up and not answered.
+    pub const fn unanswered(&self) -> u32 {
+        self.unanswered
+    }
+
     /// Notes that an RPC is given up which was sent and not answered.
     pub fn given_up(&mut self) {
         self.unanswered = self.unanswered.saturating_add(1);

@@ -209,8 +209,13 @@ impl Grant {
         self.in_progress = self.in_progress.saturating_sub(1);
     }
 
+    /// Grants fewer credits than `requested` from now on, but one at least: a requester that has no
+    /// other Receives then has one for a message that is no reply.
+    pub fn keep_below(&mut self, requested: u32) {
+        self.set_max(self.max.min(requested.saturating_sub(1)));
+    }
+
     /// Sets the most that may be granted from now on. Replies say so as they are sent.
-    #[allow(dead_code, reason = "for the host tests")]
     pub fn set_max(&mut self, max: u32) {
         self.max = max.max(1);
         // INVARIANT: neither is zero.

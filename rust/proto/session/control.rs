@@ -46,6 +46,7 @@ impl Own {
             Known::ReceiveBufferSize(size) => self.size = size,
             Known::RemoteInvalidation(ready) => self.invalidation = ready,
             Known::BackwardSupport(level) => self.backward = level,
+            Known::PreferredThreshold(_) => {}
         }
     }
 }
@@ -118,6 +119,13 @@ pub struct Control {
     pub body: Body,
 }
 
+impl Control {
+    /// Returns whether the peer has asked for this message.
+    pub(super) const fn is_answer(&self) -> bool {
+        matches!(self.body, Body::Response(_) | Body::Error(_))
+    }
+}
+
 /// A request that waits to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
@@ -177,6 +185,11 @@ impl Queue {
     /// Returns whether no answer waits.
     pub(super) fn is_empty(&self) -> bool {
         self.answers.iter().all(Option::is_none)
+    }
+
+    /// Returns whether an answer waits.
+    pub(super) fn has_answer(&self) -> bool {
+        self.answers.iter().any(Option::is_some)
     }
 
     /// Takes the first answer.

@@ -5,6 +5,7 @@
 //! State: live.
 
 use super::super::super::wire::message::ErrorBody;
+use super::super::super::wire::v2::FIRST_MESSAGE_MAX;
 use super::super::super::wire::xchar::{Characteristic, Disposition, OpType, Operation, Spec};
 use super::super::super::wire::{Direction, Message, Version};
 use super::super::xchar::answer_option;
@@ -70,7 +71,9 @@ impl Session {
         match op {
             Operation::Request { want } => return self.on_request(message, want),
             Operation::Response(_) if fault.is_none() => self.queue.on_answered(),
-            Operation::Init { .. } | Operation::Response(_) | Operation::Update { .. } => {}
+            Operation::Init { .. } => self.on_announced(None),
+            Operation::Update { now, .. } => self.on_announced(Some(now)),
+            Operation::Response(_) => {}
         }
         Verdict {
             take: Take::Done,
@@ -117,7 +120,12 @@ impl Session {
     }
 
     fn on_wanted_size(&mut self, size: u32) -> Disposition {
-        let disposition = self.receives.on_request(size, self.config.range);
+        // No more than is set now.
+        let range = (FIRST_MESSAGE_MAX, self.settings.receive);
+        let disposition = self.receives.on_request(size, range);
+        if disposition == Disposition::Done {
+            self.on_reduced(size);
+        }
         if let (Disposition::Done, Some(told)) = (disposition, &mut self.queue.told) {
             // RESP_XCHAR tells the peer.
             told.size = size;

@@ -38,6 +38,13 @@ pub enum Output {
         /// The size in bytes.
         size: u32,
     },
+    /// Keep a Receive of the peer free for a message of the session, and call
+    /// [`super::Session::on_room`]. If there is none, [`super::Session::on_timer`] has it asked for
+    /// again.
+    Room,
+    /// The message that [`Output::Room`] was about is posted. Its Receive is used until a later
+    /// message of ours is answered.
+    Operated,
     /// Send this control message.
     Send(Control),
 }
@@ -103,6 +110,8 @@ pub(super) struct News {
     pub(super) settled: Option<Version>,
     pub(super) resend: Option<(u32, Version)>,
     pub(super) void: bool,
+    /// [`Output::Operated`] is due.
+    pub(super) operated: bool,
     /// The size of the latest [`Output::Post`].
     pub(super) posted: Option<u32>,
 }

@@ -6,7 +6,7 @@
 
 use super::super::super::wire::xchar::OpType;
 use super::super::super::wire::{Direction, Version};
-use super::{Body, Control, Output, Session, Side, Stage};
+use super::{Body, Control, Output, Room, Session, Side, Stage};
 
 impl Session {
     /// Returns the next thing to do, or `None` if there is nothing to do now.
@@ -18,11 +18,17 @@ impl Session {
             let told = core::mem::replace(&mut self.news.closed, true);
             return (!told).then_some(Output::Close(close));
         }
+        self.ask_as_set();
         self.take_settled()
             .or_else(|| self.take_void())
             .or_else(|| self.take_post())
+            .or_else(|| self.take_operated())
             .or_else(|| self.take_answer().map(Output::Send))
-            .or_else(|| self.take_own(now).map(Output::Send))
+            .or_else(|| self.take_own(now))
+    }
+
+    fn take_operated(&mut self) -> Option<Output> {
+        core::mem::take(&mut self.news.operated).then_some(Output::Operated)
     }
 
     fn take_settled(&mut self) -> Option<Output> {
@@ -60,12 +66,20 @@ impl Session {
         self.may_control() && self.own_body().is_some()
     }
 
-    /// Takes a message of our own accord.
-    fn take_own(&mut self, now: u64) -> Option<Control> {
+    /// Takes a message of our own accord, or asks for a Receive for it.
+    fn take_own(&mut self, now: u64) -> Option<Output> {
         if !self.may_control() || now < self.queue.ready_at() {
             return None;
         }
         let (xid, body) = self.own_body()?;
+        match self.room {
+            Room::Always | Room::Kept => {}
+            Room::Asked => return None,
+            Room::Unknown => {
+                self.room = Room::Asked;
+                return Some(Output::Room);
+            }
+        }
         let control = Control {
             xid: match xid {
                 Some(xid) => xid,
@@ -76,7 +90,7 @@ impl Session {
             body,
         };
         self.on_own_sent(&control, now);
-        Some(control)
+        Some(Output::Send(control))
     }
 
     /// Returns the next message of our own accord: INIT_XCHAR first, then the request, then what
@@ -98,7 +112,7 @@ impl Session {
         let now = if cleared {
             size
         } else {
-            self.own().news(told)?
+            self.own().news(told).or_else(|| self.preferred_news())?
         };
         let body = Body::Update {
             now,
@@ -131,6 +145,9 @@ impl Session {
     }
 
     fn on_told(&mut self, now: super::Known) {
+        if let super::Known::PreferredThreshold(preferred) = now {
+            self.on_preferred_told(preferred);
+        }
         if let Some(told) = &mut self.queue.told {
             told.set(now);
         }

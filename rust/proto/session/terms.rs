@@ -154,6 +154,7 @@ impl Session {
             (Version::Two, true) => self.version_two(base),
             (Version::Two, false) => Terms {
                 version: Version::Two,
+                expected: self.expected_first(),
                 ..base
             },
             (Version::One, _) => self.version_one(base),
@@ -209,12 +210,18 @@ impl Session {
         }
     }
 
-    /// Returns the terms of version two: those of the characteristics. Private data do not count.
-    /// The peer may ignore our announcements (section 4.1), and the size of its own Sends is not
-    /// known. A requester therefore counts on inline replies of the default length, or of the
-    /// length of the longest one that the peer has sent.
+    /// Returns the longest reply to the first message on which a requester may count: what both
+    /// versions allow, if the peer's private data are about both.
+    fn expected_first(&self) -> u32 {
+        match self.config.announced.sizes {
+            Some(_) => self.config.one.server_to_client.min(self.expected()),
+            None => FIRST_MESSAGE_MAX,
+        }
+    }
+
+    /// Returns the terms of version two: those of the characteristics. Private data count only for
+    /// sizes, and only those of a peer that says so in them.
     //= V2-5.1-2 default threshold of version two
-    //= XC-4.1-1 does not assume characteristics were noted
     fn version_two(&self, base: Terms) -> Terms {
         let receive = self.receives.announced();
         Terms {
@@ -222,7 +229,7 @@ impl Session {
             //= V2-2.3-2 assume a threshold of 4096 bytes
             send: self.send_limit(),
             receive,
-            expected: self.known.min(receive),
+            expected: self.expected(),
             may_invalidate: self.peer.may_invalidate(),
             expect_invalidation: self.expects_invalidation(),
             backward: self.peer.backward_support(self.config.side == Side::Server),

@@ -15,6 +15,8 @@ pub enum Known {
     RemoteInvalidation(bool),
     /// Backward Request Support.
     BackwardSupport(BackwardSupport),
+    /// The threshold that the sender prefers, in bytes: a characteristic of ours.
+    PreferredThreshold(u32),
 }
 
 impl Known {
@@ -31,6 +33,7 @@ impl Known {
             Characteristic::ReceiveBufferSize(n) => Some(Self::ReceiveBufferSize(n)),
             Characteristic::RemoteInvalidation(b) => Some(Self::RemoteInvalidation(b)),
             Characteristic::BackwardSupport(l) => Some(Self::BackwardSupport(l)),
+            Characteristic::PreferredThreshold(n) => Some(Self::PreferredThreshold(n)),
             Characteristic::Other { .. } => None,
         }
     }
@@ -41,6 +44,7 @@ impl Known {
             Self::ReceiveBufferSize(n) => Characteristic::ReceiveBufferSize(n),
             Self::RemoteInvalidation(b) => Characteristic::RemoteInvalidation(b),
             Self::BackwardSupport(l) => Characteristic::BackwardSupport(l),
+            Self::PreferredThreshold(n) => Characteristic::PreferredThreshold(n),
         }
     }
 }
@@ -67,6 +71,8 @@ impl Fixed {
             Known::ReceiveBufferSize(_) => self.size = true,
             Known::RemoteInvalidation(_) => self.invalidation = true,
             Known::BackwardSupport(_) => self.backward = true,
+            // Only UPD_XCHAR has it.
+            Known::PreferredThreshold(_) => {}
         }
     }
 
@@ -76,6 +82,7 @@ impl Fixed {
             Known::ReceiveBufferSize(_) => self.size,
             Known::RemoteInvalidation(_) => self.invalidation,
             Known::BackwardSupport(_) => self.backward,
+            Known::PreferredThreshold(_) => false,
         }
     }
 }

@@ -64,6 +64,8 @@ pub struct Peer {
     backward: BackwardSupport,
     /// The support that backward-direction requests of the peer have shown.
     shown: Option<BackwardSupport>,
+    /// The threshold that the peer prefers. `None` if its private data do not say that it tells.
+    preferred: Option<u32>,
     fixed: Fixed,
     request: Option<Request>,
     unsupported: Unsupported,
@@ -79,10 +81,29 @@ impl Peer {
             remote_invalidation: false,
             backward: BackwardSupport::SizeLimited,
             shown: None,
+            preferred: None,
             fixed: Fixed::NONE,
             request: None,
             unsupported: Unsupported::NONE,
         }
+    }
+
+    /// Returns the characteristics of a peer that has announced nothing but, if anything, the sizes
+    /// of its Sends and Receives, in private data.
+    //= V2-2.3-4 may tell the threshold
+    pub fn begin(sizes: Option<(u32, u32)>) -> Self {
+        let (send, receive) = sizes.unzip();
+        Self {
+            // INVARIANT: by the comparison.
+            receive_size: receive.map_or(DEFAULT_INLINE, |n| n.max(FIRST_MESSAGE_MAX)),
+            preferred: send,
+            ..Self::new()
+        }
+    }
+
+    /// Returns the threshold that the peer prefers, if it tells that.
+    pub const fn preferred(&self) -> Option<u32> {
+        self.preferred
     }
 
     /// Applies a decoded operation of the peer. The caller decides on requests of the peer (see
@@ -132,6 +153,10 @@ impl Peer {
             Known::ReceiveBufferSize(n) => self.receive_size = n,
             Known::RemoteInvalidation(b) => self.remote_invalidation = b,
             Known::BackwardSupport(l) => self.backward = l,
+            // A peer that has not said what the number means may use it for something else.
+            Known::PreferredThreshold(n) => {
+                self.preferred = self.preferred.and(Some(n.max(DEFAULT_INLINE)));
+            }
         }
         Ok(())
     }

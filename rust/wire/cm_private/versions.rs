@@ -5,9 +5,12 @@
 //! State: live.
 //!
 //! ```text
-//! byte  0 1 2 3      4           5         6       7
-//!       b5 42 a3 2c  version=1   reserved  lowest  highest
+//! byte  0 1 2 3      4           5                    6       7
+//!       b5 42 a3 2c  version=1   reserved (7), S (1)  lowest  highest
 //! ```
+//!
+//! S: the sizes of the first format hold in version two as well, from the first message on
+//! (Documentation/wire.rst, "Versions in private data").
 //!
 //! RFC 8797 section 6 lets a new format have an identifier of its own. This format is experimental:
 //! it has no entry in the registry of section 8. It stands behind the eight bytes of the first
@@ -34,27 +37,37 @@ pub const FORMAT_VERSION: u8 = 1;
 /// Length of the format in bytes.
 pub const LEN: usize = 8;
 
+const FLAG_SIZES: u8 = 1;
+
 /// An inclusive range of versions of RPC-over-RDMA. It is not empty and does not begin with zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versions {
     low: u8,
     high: u8,
+    /// S: the sizes of the first format hold in version two as well.
+    sizes: bool,
 }
 
 impl Versions {
-    /// All versions that this implementation supports.
+    /// All versions that this implementation supports, with sizes that hold in all of them.
     pub const ALL: Self = Self {
         // CAST: the numbers are 1 and 2.
         low: Version::One.number() as u8,
         high: Version::Two.number() as u8,
+        sizes: true,
     };
 
     /// Returns the range from `low` to `high`. `None` if it is empty or begins with zero.
-    pub const fn new(low: u8, high: u8) -> Option<Self> {
+    pub const fn new(low: u8, high: u8, sizes: bool) -> Option<Self> {
         if low == 0 || low > high {
             return None;
         }
-        Some(Self { low, high })
+        Some(Self { low, high, sizes })
+    }
+
+    /// Returns whether the sizes of the first format hold in version two as well.
+    pub const fn hold_sizes(self) -> bool {
+        self.sizes && self.contains(Version::Two)
     }
 
     /// Returns the lowest version.
@@ -80,21 +93,22 @@ impl Versions {
 /// Encodes the format.
 pub(super) const fn encode(versions: Versions) -> [u8; LEN] {
     let [m0, m1, m2, m3] = MAGIC.to_be_bytes();
-    let Versions { low, high } = versions;
-    [m0, m1, m2, m3, FORMAT_VERSION, 0, low, high]
+    let Versions { low, high, sizes } = versions;
+    let flags = if sizes { FLAG_SIZES } else { 0 };
+    [m0, m1, m2, m3, FORMAT_VERSION, flags, low, high]
 }
 
-/// Finds and decodes the format in the bytes behind the first format. The reserved byte is ignored.
+/// Finds and decodes the format in the bytes behind the first format. Reserved bits are ignored.
 pub(super) fn decode(behind: &[u8]) -> Option<Versions> {
     behind.windows(LEN).find_map(decode_here)
 }
 
 fn decode_here(window: &[u8]) -> Option<Versions> {
-    let &[m0, m1, m2, m3, version, _, low, high] = window else {
+    let &[m0, m1, m2, m3, version, flags, low, high] = window else {
         return None;
     };
     if u32::from_be_bytes([m0, m1, m2, m3]) != MAGIC || version != FORMAT_VERSION {
         return None;
     }
-    Versions::new(low, high)
+    Versions::new(low, high, flags & FLAG_SIZES != 0)
 }

@@ -22,12 +22,18 @@ const WITH_VERSIONS: [u8; 16] = [
     0xb5, 0x42, 0xa3, 0x2c, 1, 0, 1, 2,
 ];
 
-/// Bytes of other layers around both formats and between them; the reserved byte is set.
+/// The same, and the sizes hold in both versions.
+const WITH_SIZES: [u8; 16] = [
+    0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 63, //
+    0xb5, 0x42, 0xa3, 0x2c, 1, 1, 1, 2,
+];
+
+/// Bytes of other layers around both formats and between them; the reserved bits are set, S is not.
 const VERSIONS_EMBEDDED: [u8; 32] = [
     0x80, 0x10, 0x80, 0x10, 0xb5, // another layer
     0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 63, //
     0xb5, 0x42, 0xb5, 0x42, 0xa3, // another layer
-    0xb5, 0x42, 0xa3, 0x2c, 1, 0xff, 2, 255, //
+    0xb5, 0x42, 0xa3, 0x2c, 1, 0xfe, 2, 255, //
     0, 0, 0, 0, 0, 0,
 ];
 
@@ -77,7 +83,8 @@ pub fn check() -> Result<(), &'static str> {
     check_absent()?;
     check_sizes()?;
     check_versions()?;
-    check_no_versions()
+    check_no_versions()?;
+    check_in_version_two()
 }
 
 /// Each flag, with R and without: only R counts.
@@ -117,14 +124,13 @@ fn check_absent() -> Result<(), &'static str> {
 //~ 8797-6-1 later formats are passed over
 fn check_versions() -> Result<(), &'static str> {
     let one_to_two = Settings {
-        versions: Versions::new(1, 2),
+        versions: Versions::new(1, 2, false),
         ..SETTINGS
     };
     let later = Settings {
-        versions: Versions::new(2, 255),
+        versions: Versions::new(2, 255, false),
         ..SETTINGS
     };
-    ensure!(one_to_two.versions == Some(Versions::ALL), "all versions");
     let encoded = PrivateData::new(one_to_two);
     ensure!(encoded.as_bytes() == WITH_VERSIONS, "encode both formats");
     let encoded = PrivateData::new(SETTINGS);
@@ -132,13 +138,20 @@ fn check_versions() -> Result<(), &'static str> {
     ensure!(encode(one_to_two) == PLAIN, "the first format of both");
     ensure!(decode(&WITH_VERSIONS) == Some(one_to_two), "both formats");
     ensure!(decode(&VERSIONS_EMBEDDED) == Some(later), "both embedded");
+    let all = Settings {
+        versions: Some(Versions::ALL),
+        ..SETTINGS
+    };
+    let encoded = PrivateData::new(all);
+    ensure!(encoded.as_bytes() == WITH_SIZES, "encode with sizes");
+    ensure!(decode(&WITH_SIZES) == Some(all), "both, with sizes");
     let supports = |low, high| {
-        let range = Versions::new(low, high)?;
+        let range = Versions::new(low, high, false)?;
         Some([Version::One, Version::Two].map(|version| range.contains(version)))
     };
     let ends = |range: Versions| (range.low(), range.high());
     ensure!(ends(Versions::ALL) == (1, 2), "lowest and highest");
-    let ends = Versions::new(3, 200).map(ends);
+    let ends = Versions::new(3, 200, false).map(ends);
     ensure!(ends == Some((3, 200)), "lowest and highest of later ones");
     ensure!(supports(1, 1) == Some([true, false]), "version one only");
     ensure!(supports(1, 2) == Some([true, true]), "both versions");
@@ -181,8 +194,33 @@ fn check_no_versions() -> Result<(), &'static str> {
     let [_, _, _, _, _, _, _, _, second @ ..] = &WITH_VERSIONS;
     ensure!(decode(second).is_none(), "second format alone");
     for (low, high) in [(0, 0), (0, 2), (2, 1), (255, 254)] {
-        ensure!(Versions::new(low, high).is_none(), "impossible range");
+        ensure!(Versions::new(low, high, true).is_none(), "impossible range");
     }
+    Ok(())
+}
+
+/// The sizes hold in version two if S says so and version two is supported. None is below 4096.
+//~ V2-2.3-4 may tell the threshold
+fn check_in_version_two() -> Result<(), &'static str> {
+    let sizes = |low, high, s| {
+        let versions = Versions::new(low, high, s);
+        Settings {
+            versions,
+            ..SETTINGS
+        }
+        .in_version_two()
+    };
+    ensure!(sizes(1, 2, true) == Some((4096, 65536)), "both versions");
+    ensure!(sizes(1, 2, false).is_none(), "without S");
+    ensure!(sizes(1, 1, true).is_none(), "version one only");
+    ensure!(SETTINGS.in_version_two().is_none(), "no second format");
+    let small = Settings {
+        send: Size::MIN,
+        receive: Size::MIN,
+        versions: Some(Versions::ALL),
+        ..SETTINGS
+    };
+    ensure!(small.in_version_two() == Some((4096, 4096)), "the default");
     Ok(())
 }
 

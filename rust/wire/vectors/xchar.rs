@@ -313,6 +313,7 @@ fn own(op: Operation<'_>, data: &'static [u8]) -> Operation<'static> {
                 Characteristic::ReceiveBufferSize(n) => Characteristic::ReceiveBufferSize(n),
                 Characteristic::RemoteInvalidation(b) => Characteristic::RemoteInvalidation(b),
                 Characteristic::BackwardSupport(l) => Characteristic::BackwardSupport(l),
+                Characteristic::PreferredThreshold(n) => Characteristic::PreferredThreshold(n),
                 Characteristic::Other { id, data: found } if found == data => {
                     Characteristic::Other { id, data }
                 }

@@ -141,7 +141,9 @@ fn spec<'a>(
 fn value(w: &mut OptionalWriter<'_>, value: &Characteristic<'_>) -> Result<(), EncodeError> {
     w.word(value.id().0)?;
     match *value {
-        Characteristic::ReceiveBufferSize(bytes) => w.opaque(&bytes.to_be_bytes()),
+        Characteristic::ReceiveBufferSize(bytes) | Characteristic::PreferredThreshold(bytes) => {
+            w.opaque(&bytes.to_be_bytes())
+        }
         Characteristic::RemoteInvalidation(ready) => w.opaque(&u32::from(ready).to_be_bytes()),
         // CAST: the discriminants of a `repr(u32)` enum.
         Characteristic::BackwardSupport(level) => w.opaque(&(level as u32).to_be_bytes()),

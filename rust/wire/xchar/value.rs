@@ -19,6 +19,9 @@ impl Id {
     pub const REMOTE_INVALIDATION: Self = Self(2);
     /// XCHAR_BRS, section 3.3.
     pub const BACKWARD_SUPPORT: Self = Self(3);
+    /// The threshold that the sender prefers. It is one of ours, in the range for experiments
+    /// (section 6.2), and means this only between peers whose private data say so.
+    pub const PREFERRED_THRESHOLD: Self = Self(0xffff_ffb5);
 
     /// Returns whether the id lies in the range for experiments (section 6.2).
     #[allow(dead_code, reason = "for the host tests")]
@@ -66,6 +69,9 @@ pub enum Characteristic<'a> {
     RemoteInvalidation(bool),
     /// The sender's support of backward-direction messages (section 3.3).
     BackwardSupport(BackwardSupport),
+    /// The longest message that the sender prefers to receive, and sends inline to a peer that can
+    /// receive it. See [`Id::PREFERRED_THRESHOLD`].
+    PreferredThreshold(u32),
     /// A characteristic that this module does not know. Experimental ones are among these.
     Other {
         /// Its number. In a decoded value it is never that of a known characteristic.
@@ -82,6 +88,7 @@ impl<'a> Characteristic<'a> {
             Self::ReceiveBufferSize(_) => Id::RECEIVE_BUFFER_SIZE,
             Self::RemoteInvalidation(_) => Id::REMOTE_INVALIDATION,
             Self::BackwardSupport(_) => Id::BACKWARD_SUPPORT,
+            Self::PreferredThreshold(_) => Id::PREFERRED_THRESHOLD,
             Self::Other { id, .. } => *id,
         }
     }
@@ -110,6 +117,8 @@ impl<'a> Characteristic<'a> {
             Id::BACKWARD_SUPPORT => word()
                 .and_then(BackwardSupport::from_u32)
                 .map(Self::BackwardSupport),
+            // Others may use the number for something else.
+            Id::PREFERRED_THRESHOLD if data.len() == 4 => word().map(Self::PreferredThreshold),
             _ => Some(Self::Other { id, data }),
         }
     }

@@ -20,7 +20,7 @@ PAGE = "Documentation/wire.rst"
 VECTORS = "rust/wire/vectors"
 # Files whose every array has an example, and further arrays that have one.
 COMPLETE = ("v2", "xchar")
-FURTHER = (("cm_private", "PLAIN"), ("cm_private", "WITH_VERSIONS"))
+FURTHER = tuple(("cm_private", name) for name in ("PLAIN", "WITH_VERSIONS", "WITH_SIZES"))
 
 _TITLE = re.compile(r"\(``(\w+) (\w+)``\).*::$")
 _BYTES = re.compile(r" {4}((?:[0-9a-f]{2} )*[0-9a-f]{2})(?: {2}|$)")

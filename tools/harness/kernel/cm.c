@@ -168,6 +168,7 @@ static u8 private_data(u8 *data)
 {
 	static const u8 magic[] = { 0xf6, 0xab, 0x0e, 0x18, 1 };
 	static const u8 versions[] = { 0xb5, 0x42, 0xa3, 0x2c, 1, 0, 1, 2 };
+	const u8 promises = 1;
 
 	if (!h_answer.send)
 		return 0;
@@ -178,6 +179,7 @@ static u8 private_data(u8 *data)
 	if (!h_answer.two)
 		return 8;
 	memcpy(data + 8, versions, sizeof(versions));
+	data[13] = h_answer.bare ? 0 : promises;
 	return 8 + sizeof(versions);
 }
 

@@ -2,7 +2,7 @@
 /*
  * Scenarios of a connection in version two whose Receives change their size. A larger size is
  * announced when the last smaller Receive is gone; two.c checks that none was left. In one scenario
- * the peer is asked for smaller Receives.
+ * the peer is asked for smaller Receives. In another one the peer has no Receives for operations.
  */
 #include "harness.h"
 
@@ -276,6 +276,26 @@ static void lower_while_mapping(void)
 	h_end();
 }
 
+/*
+ * The peer may have a Receive for each credit and no other. INIT_XCHAR, which follows the first
+ * reply, takes a credit until the reply to a later call shows that it has arrived.
+ */
+static void count_operation(void)
+{
+	struct h_rpc *rpc = h_rpc_new(H_INLINE);
+
+	h_answer.two = true;
+	h_answer.bare = true;
+	h_begin();
+	h_rpc_run(rpc, &plain);
+	h_rpc_free(rpc);
+	h_expect(h_window() == h_grant - 1, "%u of %u credits are left beside INIT_XCHAR",
+		 h_window(), h_grant);
+	run_inline(3);
+	h_expect(h_window() == h_grant, "%u of %u credits are left", h_window(), h_grant);
+	end();
+}
+
 const struct h_scenario h_growth_scenarios[] = {
 	{ "grow", grow },
 	{ "grow_with_messages", grow_with_messages },
@@ -287,5 +307,6 @@ const struct h_scenario h_growth_scenarios[] = {
 	{ "lose_while_growing", lose_while_growing },
 	{ "lose_before_growing", lose_before_growing },
 	{ "lower_while_mapping", lower_while_mapping },
+	{ "count_operation", count_operation },
 	{}
 };

@@ -260,6 +260,7 @@ struct h_answer {
 	bool remote_invalidation;
 	bool two;		/* it supports version two */
 	u8 reads;		/* the RDMA Reads that it serves at a time; 0: 16 */
+	bool bare;		/* it promises no Receives for operations */
 };
 
 extern struct h_answer h_answer;

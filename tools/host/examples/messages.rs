@@ -185,7 +185,7 @@ fn private_data() {
             remote_invalidation: n % 2 == 0,
             send: Size::from_bytes(send),
             receive: Size::from_bytes(receive),
-            versions: Versions::new(1, n as u8),
+            versions: Versions::new(1, n as u8, n % 2 == 0),
         };
         messages.push(PrivateData::new(settings).as_bytes().to_vec());
     }

@@ -20,7 +20,7 @@ pub use lists::{plan, reassembly, reply};
 pub use operations::operation;
 pub use peers::{characteristics, negotiation};
 pub use responder::{grants, intake, respond};
-pub use session::session;
+pub use session::{session, settings};
 
 use crate::proto::conn::{Conn, Event, State, Step};
 use crate::proto::legacy::done::{Dones, Exposure};

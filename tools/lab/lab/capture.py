@@ -52,6 +52,10 @@ _FIELDS = (
     "_ws.malformed",
     "infiniband.cm.rep",
     "infiniband.cm.rep.localqpn",
+    "infiniband.cm.rep.remotecommid",
+    "infiniband.cm.req",
+    "rpcordma_cm.recv_size",
+    "rpcordma_cm.s",
 )
 
 #: InfiniBand opcodes of the reliable connected service.
@@ -66,7 +70,7 @@ _SENDS_FILTER = "infiniband.bth.opcode in {" + ",".join(map(str, SENDS)) + "}"
 #: Queue pairs 0 and 1 belong to the connection manager. tshark guesses the protocol of a TCP stream
 #: from port numbers, so only malformed frames of the RDMA protocols count.
 _FILTER = (
-    "(rpcordma || rpcordma2 || infiniband.reth || infiniband.cm.rep"
+    "(rpcordma || rpcordma2 || infiniband.reth || infiniband.cm.rep || infiniband.cm.req"
     " || (_ws.malformed && (infiniband || iwarp_ddp_rdmap))"
     f" || ({_SENDS_FILTER} && infiniband.bth.destqp > 1))"
     # ICMP messages quote packets that arrived while a device was away.
@@ -157,6 +161,10 @@ class Frame:
     invalidates: int | None = None
     #: The responder's queue pair and its number for the connection, when it accepts a request.
     accepts: tuple[int, int] | None = None
+    #: The requester's number for the connection, in its request and in the answer.
+    handshake: int | None = None
+    #: The size of Receives in private data, if it holds in version two as well.
+    receive: int | None = None
     #: What the dissector of version two objects to.
     objection: str = ""
 
@@ -255,6 +263,11 @@ def _accepts(row: dict[str, str]) -> tuple[int, int] | None:
     return (queues[0], numbers[0]) if numbers and queues else None
 
 
+def _receive(row: dict[str, str]) -> int | None:
+    holds = _first(row["rpcordma_cm.s"]) == 1
+    return _first(row["rpcordma_cm.recv_size"]) if holds else None
+
+
 def parse_rows(lines: Iterable[str]) -> Iterator[Frame]:
     """Yields frames from tshark's tab-separated fields."""
     for line in lines:
@@ -274,6 +287,8 @@ def parse_rows(lines: Iterable[str]) -> Iterator[Frame]:
             malformed=bool(row["_ws.malformed"]),
             invalidates=_invalidates(row, opcode),
             accepts=_accepts(row),
+            handshake=_first(row["infiniband.cm.req"] or row["infiniband.cm.rep.remotecommid"]),
+            receive=_receive(row),
             objection=_objection(row),
         )
 

@@ -63,6 +63,11 @@ class Terms:
     refused: tuple[int, int] | None = None
     refused_xid: int | None = None
 
+    def begin(self, client: int, server: int) -> None:
+        """Takes the sizes of both peers' Receives from private data that are about version two."""
+        for peer, size in ((self.client, client), (self.server, server)):
+            peer.receive = max(DEFAULT_RECEIVE, size)
+
     def from_client(self, message: Message) -> list[str]:
         """Takes a message of the client; returns what is wrong with it."""
         if self.settled:

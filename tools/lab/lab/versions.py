@@ -23,8 +23,8 @@ MAX_VERSION = "svc_rdma/max_version"
 EXPIRY = 600
 #: The beginning of each format of private data.
 FIRST_FORMAT, SECOND_FORMAT = bytes.fromhex("f6ab0e1801"), bytes.fromhex("b542a32c01")
-#: Both versions, in the second format.
-BOTH = SECOND_FORMAT + bytes((0, 1, 2))
+#: Both versions, in the second format, with sizes that hold in both.
+BOTH = SECOND_FORMAT + bytes((1, 1, 2))
 
 
 def limit(server: Tunables, highest: int) -> None:

@@ -181,6 +181,8 @@ class Checker:
         self._seen: set[tuple[str, int, int, int]] = set()
         #: Queue pairs of accepted connections, with the responder's number for the connection.
         self._accepted: set[tuple[int, int]] = set()
+        #: The sizes of Receives that clients have announced, by their numbers for connections.
+        self._requested: dict[int, int | None] = {}
         self.summary = Summary()
 
     def run(self, frames: Iterable[Frame]) -> Summary:
@@ -188,6 +190,10 @@ class Checker:
         for frame in frames:
             if frame.accepts:
                 self._on_accept(*frame.accepts)
+                self._on_sizes(frame)
+                continue
+            if frame.handshake is not None:
+                self._requested[frame.handshake] = frame.receive
                 continue
             if self._retransmitted(frame):
                 continue
@@ -212,6 +218,13 @@ class Checker:
         self._seen = {key for key in self._seen if key[1] != queue}
         for key in [key for key, one in self._reply_queue.items() if one is old]:
             del self._reply_queue[key]
+
+    def _on_sizes(self, frame: Frame) -> None:
+        """Notes the Receives of both peers, if they hold in version two from the beginning."""
+        client = self._requested.get(frame.handshake or 0)
+        if frame.accepts and client and frame.receive:
+            connection = self._connections.setdefault(frame.accepts[0], Connection())
+            connection.terms.begin(client, frame.receive)
 
     def _violation(self, frame: Frame, text: str) -> None:
         self.summary.violations.append(f"frame {frame.number}: {text}")

@@ -6,6 +6,8 @@ The captures show the order of the first messages, the version of all others, an
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from lab import capture, settings, versions
@@ -19,6 +21,8 @@ VERIFY = "python3 /lab/verify.py"
 DROP_CACHES = "sync; echo 3 > /proc/sys/vm/drop_caches"
 OURS = settings.client() == "ours" and settings.server() == "ours"
 full = pytest.mark.full
+#: Seconds after which no client expects an answer that depends on the version.
+SLOW = 12
 
 
 def _work(pair: Pair, suites: tuple[str, ...]) -> None:
@@ -108,6 +112,36 @@ def test_private_data(pair: Pair, cable: Cable) -> None:
     for data, whose in ((request.private_data, settings.client()), (answer, settings.server())):
         assert data.startswith(versions.FIRST_FORMAT)
         assert (versions.BOTH in data) == (whose == "ours")
+
+
+@pytest.mark.server
+@pytest.mark.needs_ours
+@pytest.mark.needs_our_server
+@pytest.mark.rxe_only
+def test_slow_first_answer(
+    pair: Pair, tunables: Tunables, cable: Cable, counters: Counters
+) -> None:
+    """A server that has announced version two takes its time for the answer to the first call."""
+    pair.server.sh("rm -rf /srv/export/*; echo slow > /srv/export/slow")
+    versions.forget(pair.client)
+    tunables.set(rdma_version="auto")
+    pair.mount("3", options="nolock,actimeo=0")
+    with cable.recording() as pcap:
+        # nfsd asks mountd about each client that it does not know.
+        pair.server.sh("pkill -STOP mountd")
+        try:
+            pair.restart_nfsd()
+            reading = pair.client.vm.start(f"cat {MOUNT_POINT}/slow")
+            time.sleep(SLOW)
+        finally:
+            pair.server.sh("pkill -CONT mountd")
+        done = pair.client.vm.agent.wait(reading, 100)
+        assert (done.status, done.stdout) == (0, b"slow\n"), done.stderr.decode()
+        connects = counters.connects()
+        pair.umount()
+    assert versions.peers(pair.client) == []
+    assert connects == 2
+    assert Exchange(pcap).versions == {2}
 
 
 @full

@@ -77,6 +77,76 @@ def test_inline(
     assert len(replies) >= COUNT
 
 
+#: READs of 4 and 8 KiB, COUNT of each, of a file that the client has not read before.
+FILE = f"head -c {COUNT * 8192} /dev/urandom > /srv/export/$name"
+SMALL = "; ".join(
+    f"dd if={MOUNT_POINT}/$name of=/dev/null bs={size} count={COUNT} iflag=direct 2>&1"
+    for size in (4096, 8192)
+)
+
+
+def _read_small(pair: Pair, counters: Counters, name: str) -> dict[str, int]:
+    """Has the client read a new file in small parts; returns the chunks of that."""
+    pair.server.sh(f"name={name}; {FILE}")
+    before = counters()
+    pair.client.sh(f"name={name}; {SMALL}", timeout=120)
+    moved = _moved(counters, before)
+    print(f"chunks of READs of 4 and 8 KiB, {name}: {moved}")
+    return moved
+
+
+#: Opens a file, reads 4 KiB of it, and 4 KiB more when /run/go exists.
+HELD = f"""
+import mmap, os, time
+page = mmap.mmap(-1, 4096)
+file = os.open("{MOUNT_POINT}/first", os.O_RDONLY | os.O_DIRECT)
+os.preadv(file, [page], 0)
+open("/run/held", "w").close()
+while not os.path.exists("/run/go"):
+    time.sleep(0.1)
+os.preadv(file, [page], 4096)
+"""
+
+
+def _read_first(pair: Pair) -> None:
+    """Has the client make a new connection with a READ of 4 KiB as its first call."""
+    pair.client.sh("rm -f /run/held /run/go")
+    reader = pair.client.vm.start(f"python3 -c '{HELD}'")
+    pair.client.sh("while [ ! -e /run/held ]; do sleep 0.1; done", timeout=60)
+    pair.restart_nfsd()
+    pair.client.sh("touch /run/go")
+    assert pair.client.vm.agent.wait(reader, 100).status == 0
+
+
+def test_first_calls(
+    pair: Pair, tunables: Tunables, server_tunables: Tunables, cable: Cable, counters: Counters
+) -> None:
+    """What fits inline is inline from the first call on, on the next connection as well.
+
+    The sizes are known from private data, as in version one.
+    """
+    tunables.set_thresholds(16384)
+    server_tunables.set(**{"svc_rdma/max_req_size": 16384})
+    pair.server.sh("rm -rf /srv/export/*")
+    with cable.recording() as pcap:
+        pair.mount("3", options="nolock")
+        assert _read_small(pair, counters, "first") == dict.fromkeys(CHUNKS, 0)
+        _read_first(pair)
+        assert _read_small(pair, counters, "again") == dict.fromkeys(CHUNKS, 0)
+        assert counters()["write_chunks"] == 0
+        assert counters.connects() == 2
+        pair.umount()
+    exchange = Exchange(pcap)
+    assert exchange.summary.violations == []
+    assert exchange.versions == {2}
+    assert exchange.summary.writes == 0
+    assert sum(message.size > 8192 for message in exchange.answers) >= 2 * COUNT
+    *_, last = [one for one in exchange.sent if one.by_client]
+    first = next(one for one in exchange.sent if one.by_client and one.queue == last.queue)
+    answer = next(one for one in exchange.answers if one.xid == first.message.xid)
+    assert (first.message.size <= 1024, answer.size > 4096) == (True, True)
+
+
 def _await_chunks(pair: Pair, counters: Counters, *, wanted: bool, limit: float = 60) -> None:
     """Waits until settings have reached a connection: its writes have chunks, or have none."""
     deadline = time.monotonic() + limit
@@ -88,35 +158,22 @@ def _await_chunks(pair: Pair, counters: Counters, *, wanted: bool, limit: float 
         moved = _moved(counters, before)
 
 
-def _await_inline_reads(pair: Pair, counters: Counters) -> None:
-    """Waits until the server has shown by a long reply that it knows the client's larger Receives.
+def _shown(pair: Pair, calls: int, replies: int) -> list[int]:
+    """Waits until both sides show these sizes. Returns the numbers of their terms.
 
-    The client announces them when it has replaced all of them. Only a list of names that is fetched
-    after that is such a reply. The pages of the list are dropped before, so that it is fetched; the
-    directory itself may stay in the cache.
+    The last to learn of a change may be either side, and a side looks every few seconds. Receives
+    get larger buffers as they are used, so something has to be at work. A server goes on sending
+    longer replies than the client counts on, if it ever did.
     """
     deadline = time.monotonic() + 60 * pair.setup.patience
-    while _copy_inline(pair, counters)[1]["write_chunks"]:
-        assert time.monotonic() < deadline, "the reads still have chunks"
-        pair.client.sh(f"echo 3 > /proc/sys/vm/drop_caches; {LIST}")
-
-
-def _shown(pair: Pair, calls: int, replies: int) -> list[int]:
-    """Checks the sizes that both sides show. Returns the numbers of their terms.
-
-    The last to learn of a change may be either side, and a side looks every few seconds. A client
-    learns from the longest reply alone that the server knows of larger Receives, and does not make
-    Receives smaller on a connection.
-    """
-    deadline = time.monotonic() + 30 * pair.setup.patience
     while True:
         client, server = (connections.read(guest)[0] for guest in (pair.client, pair.server))
-        sizes = [int(line["call_bytes"]) for line in (client, server)]
-        if [*sizes, int(server["reply_bytes"])] == [calls, calls, replies]:
+        shown = [client["call_bytes"], server["call_bytes"], client["reply_bytes"]]
+        if shown == [str(calls), str(calls), str(replies)]:
             break
-        assert time.monotonic() < deadline, (sizes, server)
+        assert time.monotonic() < deadline, (shown, calls, replies)
         time.sleep(0.5)
-    assert int(client["reply_bytes"]) <= replies
+    assert int(server["reply_bytes"]) >= replies
     assert client["version"] == server["version"] == "2"
     return [int(line["terms"]) for line in (client, server)]
 
@@ -135,12 +192,12 @@ def test_changes(
         tunables.set_thresholds(32768)
         _await_chunks(pair, counters, wanted=False)
         assert pair.client.sh(LIST).strip() == "60"
-        _await_inline_reads(pair, counters)
         larger = _shown(pair, 32768, 32768)
+        assert _copy_inline(pair, counters)[1]["write_chunks"] == 0
         tunables.set_thresholds(2048)
         _await_chunks(pair, counters, wanted=True)
         small, _ = _copy_inline(pair, counters)
-        smaller = _shown(pair, 2048, 32768)
+        smaller = _shown(pair, 2048, 4096)
         print(worker.finish())
         assert counters.connects() == 1
         pair.umount()
@@ -155,3 +212,48 @@ def test_changes(
     assert versions.peers(pair.client) == []
     print(f"terms of client and server: {first}, {larger}, {smaller}")
     assert all(a < b < c for a, b, c in zip(first, larger, smaller, strict=True))
+
+
+#: The settings in the order in which they change: the client's replies and calls, and the server's
+#: size of both.
+CHANGES = [
+    *(("server", 32768), ("replies", 32768), ("calls", 32768), ("calls", 2048)),
+    *(("calls", 16384), ("server", 8192), ("replies", 6144), ("server", 65536)),
+    *(("calls", 65536), ("replies", 65536)),
+]
+
+
+@pytest.mark.full
+def test_ten_changes(
+    pair: Pair, tunables: Tunables, server_tunables: Tunables, cable: Cable, counters: Counters
+) -> None:
+    """After each change the sizes in force are those that both sides have set."""
+    pair.server.sh(f"rm -rf /srv/export/*; {NAMES}")
+    tunables.set_thresholds(4096)
+    server_tunables.set(**{"svc_rdma/max_req_size": 4096})
+    sizes = {"server": 4096, "replies": 4096, "calls": 4096}
+    names = {"replies": "rdma_max_inline_read", "calls": "rdma_max_inline_write"}
+    with cable.recording() as pcap:
+        pair.mount("4.2")
+        _shown(pair, 4096, 4096)
+        worker = Worker(pair, block=1024)
+        for name, size in CHANGES:
+            sizes[name] = size
+            if name == "server":
+                server_tunables.set(**{"svc_rdma/max_req_size": size})
+            else:
+                tunables.set(**{names[name]: size})
+            calls, replies = (min(sizes[which], sizes["server"]) for which in ("calls", "replies"))
+            began = time.monotonic()
+            _shown(pair, calls, replies)
+            took = time.monotonic() - began
+            print(f"{name} {size}: calls of {calls}, replies of {replies} after {took:.1f} s")
+        written, read = _copy_inline(pair, counters)
+        print(worker.finish())
+        assert counters.connects() == 1
+        pair.umount()
+    assert (written["read_chunks"], read["write_chunks"]) == (0, 0)
+    exchange = Exchange(pcap)
+    print(exchange.summary.operations)
+    assert exchange.summary.violations == []
+    assert exchange.versions == {2}

@@ -335,6 +335,8 @@ SECOND_FIELDS = {
         (FIRST, FIRST_FIELDS),
         (FIRST + "b542a32c02000102", FIRST_FIELDS),
         (FIRST + "b542a32c01000201", FIRST_FIELDS),
+        (FIRST + "b542a32c01010102", FIRST_FIELDS | SECOND_FIELDS | {"s": ["1"]}),
+        (FIRST + "b542a32c01fe0102", FIRST_FIELDS | SECOND_FIELDS),
         (SECOND + FIRST, FIRST_FIELDS),
         (SECOND, {}),
         ("f6ab0e180201033f", {}),

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import dissected
 import pytest
 from packets import (
     CLIENT,
+    SERVER_QP,
     Cable,
     error,
     header,
@@ -89,6 +91,44 @@ def verdict(link: Link, path: Path) -> wirecheck.Summary:
 def faults(link: Link, path: Path) -> list[str]:
     """Returns the violations without the numbers of their frames."""
     return [text.split(": ", 1)[1] for text in verdict(link, path).violations]
+
+
+#: Private data of both formats: the two sizes, and whether they hold in version two.
+PRIVATE = "f6ab0e180101{:02x}{:02x}b542a32c01{:02x}0102"
+
+
+def handshake(link: Link, holds: tuple[int, int] = (1, 1)) -> None:
+    """Has a client with Receives of 16384 bytes connect to a server with 8192 bytes."""
+    client, server = (PRIVATE.format(one, one, s) for one, s in zip((15, 7), holds, strict=True))
+    make = dissected.handshake
+    link.frames.append(make.cm_req(7, bytes.fromhex(client).ljust(56, b"\0")))
+    reply = make.cm_rep(7, bytes.fromhex(server).ljust(196, b"\0"))
+    # The server's queue pair.
+    link.frames.append(reply.replace(bytes.fromhex("00001200"), bytes([0, 0, SERVER_QP, 0])))
+
+
+def test_sizes_in_private_data(link: Link, tmp_path: Path) -> None:
+    """The sizes hold from the first reply on, but for the first call, and not beyond."""
+    handshake(link)
+    link.ask(1, 1024)
+    link.reply(1, 16384)
+    link.ask(2, 8192)
+    link.reply(2)
+    assert faults(link, tmp_path) == []
+    link.ask(3, 8196)
+    link.reply(3, 16388)
+    assert faults(link, tmp_path) == [
+        "xid 0x3: 8196 bytes sent, at most 8192 announced",
+        "xid 0x3: 16388 bytes sent, at most 16384 announced",
+    ]
+
+
+@pytest.mark.parametrize("holds", [(0, 1), (1, 0)])
+def test_sizes_of_version_one(link: Link, tmp_path: Path, holds: tuple[int, int]) -> None:
+    handshake(link, holds)
+    link.settle().ask(2, 8192)
+    link.reply(2)
+    assert faults(link, tmp_path) == ["xid 0x2: 8192 bytes sent, at most 4096 announced"]
 
 
 def test_clean(settled: Link, tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ pub(super) struct End {
     used: VecDeque<u64>,
     /// The size of new Receives.
     size: u32,
+    /// Receives of any size can be posted.
+    pub(super) has_memory: bool,
 }
 
 impl End {
@@ -44,6 +46,7 @@ impl End {
             receives: std::iter::repeat_n(size, count).collect(),
             used: VecDeque::new(),
             size,
+            has_memory: false,
         }
     }
 
@@ -106,10 +109,11 @@ impl End {
         let mut buf = [0; Control::MAX];
         let len = control.encode(&mut buf, credits).unwrap();
         self.send(buf[..len].to_vec(), len as u32, now);
+        self.session.on_posted(control);
     }
 
     fn resize(&mut self, i: &mut Input<'_>, size: u32) {
-        let choice = i.byte() % 8;
+        let choice = if self.has_memory { 0 } else { i.byte() % 8 };
         if choice == 7 && size < self.size {
             return;
         }

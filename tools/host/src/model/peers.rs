@@ -33,7 +33,7 @@ pub fn negotiation(data: &[u8]) {
         now += u64::from(i.byte());
         let valid = peers.entries(now).next().is_some();
         let known = peers.is_one_only(&PEER, now);
-        let mut n = Negotiation::new(Setting::Two.first_version(false, known));
+        let mut n = Negotiation::new(Setting::Two.first_version(false, known), false);
         assert_eq!(n.settled(), known.then_some(Version::One));
         let memory = connection(&mut i, &mut n);
         if let Some(memory) = memory {
@@ -194,6 +194,7 @@ fn known(i: &mut Input<'_>) -> Known {
             let level = BackwardSupport::from_u32(u32::from(i.byte() % 4));
             Known::BackwardSupport(level.unwrap())
         }
+        2 => Known::PreferredThreshold(i.number()),
         _ => Known::ReceiveBufferSize(i.number()),
     }
 }

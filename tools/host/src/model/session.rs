@@ -11,13 +11,19 @@ use super::Input;
 use crate::proto::inline::Thresholds;
 use crate::proto::peers::{Key, Peers, TTL_MS};
 use crate::proto::requester::credits::Flow;
-use crate::proto::session::{Config, Output, Session, Side, Take, SPARE_RECEIVES};
+use crate::proto::session::{Announced, Config, Output, Session, Side, Take, SPARE_RECEIVES};
 use crate::proto::version::{Cause, Setting};
 use crate::proto::xchar::Known;
-use crate::wire::cm_private::{Settings, Size};
+use crate::wire::cm_private::{Settings, Size, Versions};
 use crate::wire::message::{Body, ErrorBody};
 use crate::wire::xchar::BackwardSupport;
 use crate::wire::{peek, Direction, Limits, ListProc, Message, Version};
+
+mod room;
+mod settings;
+
+use room::Operation;
+pub use settings::settings;
 
 /// The most credits that a server grants.
 const GRANT: u32 = 4;
@@ -91,6 +97,9 @@ struct World {
     queue: Vec<(Version, Call)>,
     done: u32,
     connections: u32,
+    /// Neither end has Receives but for credits. Operations of the client take a credit.
+    bare: bool,
+    operation: Operation,
 }
 
 /// Runs a client and a server.
@@ -111,7 +120,7 @@ fn config(i: &mut Input<'_>, side: Side, versions: (Version, Version)) -> Config
         versions,
         one: Thresholds::DEFAULT,
         receive: kilo(i).max(4096),
-        range: (1024, 32 * 1024),
+        announced: Announced::of(None),
         send: kilo(i),
         invalidation: i.byte() % 2 == 0,
         backward: BackwardSupport::from_u32(u32::from(i.byte() % 4)).unwrap(),
@@ -120,7 +129,7 @@ fn config(i: &mut Input<'_>, side: Side, versions: (Version, Version)) -> Config
 }
 
 /// Returns the private data of an end.
-fn settings(config: &Config) -> Settings {
+fn private(config: &Config) -> Settings {
     Settings {
         remote_invalidation: config.invalidation,
         send: Size::from_bytes(config.send),
@@ -130,26 +139,40 @@ fn settings(config: &Config) -> Settings {
 }
 
 /// Makes a connection, with other settings than the one before.
-fn connect(i: &mut Input<'_>, first: Version, kind: Kind) -> (End, End) {
+fn connect(i: &mut Input<'_>, first: Version, kind: Kind, know: bool) -> (End, End, bool) {
     let high = match kind {
         Kind::Ours(high) => high,
         _ => Version::One,
     };
-    let end = |config: Config| {
-        let count = GRANT + SPARE_RECEIVES;
-        End::new(Session::new(config), count as usize, config.receive)
-    };
     let mut client = config(i, Side::Client, (first, first));
     let mut server = config(i, Side::Server, (Version::One, high));
-    let (c, s) = (settings(&client), settings(&server));
+    if know {
+        // One setting.
+        server.send = server.receive;
+    }
+    let (mut c, mut s) = (private(&client), private(&server));
+    // Both ends say which versions they know. Of two newer ones the sizes hold in all versions.
+    let sizes = know || i.byte() % 4 != 0;
+    for (settings, high) in [(&mut c, Version::Two), (&mut s, high)] {
+        settings.versions = Versions::new(1, high.number() as u8, sizes);
+    }
     client.one = Thresholds::for_client(&c, Some(s));
     server.one = Thresholds::for_server(&s, Some(c));
-    (end(client), end(server))
+    client.announced = Announced::of(Some(&s));
+    server.announced = Announced::of(Some(&c));
+    // Without spare Receives a client has as many as it asks for, and a server as it grants.
+    let (credits, granted) = match sizes {
+        true => (GRANT + SPARE_RECEIVES, GRANT + SPARE_RECEIVES),
+        false => (GRANT, GRANT - 1),
+    };
+    let end =
+        |config: Config, count: u32| End::new(Session::new(config), count as usize, config.receive);
+    (end(client, credits), end(server, granted), !sizes)
 }
 
 impl World {
     fn new(i: &mut Input<'_>, kind: Kind) -> Self {
-        let (client, server) = connect(i, Version::Two, kind);
+        let (client, server, bare) = connect(i, Version::Two, kind, false);
         Self {
             kind,
             setting: Setting::Two,
@@ -165,6 +188,8 @@ impl World {
             queue: Vec::new(),
             done: 0,
             connections: 1,
+            bare,
+            operation: Operation::None,
         }
     }
 
@@ -335,7 +360,7 @@ impl World {
         assert!(call.chunk || call.reply <= limit, "no room for the reply");
         let long = call.reply > limit;
         let len = if long { 64 } else { call.reply };
-        let grant = u32::from(i.byte()) % (GRANT + 1);
+        let grant = self.grant(i);
         let bytes = rpc(version, call.xid, grant, Direction::Reply);
         self.server.send(bytes, len, self.now);
         if terms.watch {
@@ -377,6 +402,7 @@ impl World {
         if answers {
             self.in_flight.remove(&m.xid());
             self.done += 1;
+            self.confirm();
             self.heard |= !matches!(m.body(), Body::Error(_));
         }
         match (answers, grant) {
@@ -402,6 +428,8 @@ impl World {
             0 => end.session.want_receive(size),
             1 => end.session.want_send(size.max(1024)),
             2 => end.session.want_invalidation(i.byte() % 2 == 0),
+            // A server that asks needs a Receive for the answer.
+            _ if self.bare => {}
             _ => drop(end.session.ask(Known::ReceiveBufferSize(size))),
         }
     }
@@ -409,13 +437,15 @@ impl World {
     /// Carries out what the sessions want.
     fn carry_out(&mut self, i: &mut Input<'_>) {
         self.client.carry_out(i, GRANT, self.now);
-        let grant = u32::from(i.byte()) % (GRANT + 1);
+        let grant = self.grant(i);
         self.server.carry_out(i, grant, self.now);
+        self.make_room(i, grant);
         self.check();
         for output in core::mem::take(&mut self.client.news) {
             match output {
                 Output::Remember(memory) => self.peers.note(&PEER, memory, self.now, TTL_MS),
-                Output::Settled(_) => {}
+                Output::Settled(_) | Output::Room => {}
+                Output::Operated => self.operation = Operation::Sent(self.in_flight.len() + 1),
                 Output::Resend { xid, version } => self.resend(xid, version),
                 Output::Close(_) => return self.lose_by(i, Cause::Local),
                 other => panic!("{other:?}"),
@@ -456,7 +486,8 @@ impl World {
         self.server.session.on_lost(cause);
         let one_only = self.peers.is_one_only(&PEER, self.now);
         let first = self.setting.first_version(true, one_only);
-        (self.client, self.server) = connect(i, first, self.kind);
+        (self.client, self.server, self.bare) = connect(i, first, self.kind, false);
+        self.operation = Operation::None;
         self.flow = Flow::new();
         self.heard = false;
         self.queue.clear();
@@ -485,7 +516,10 @@ impl World {
     fn finish(&mut self) {
         let mut none = Input::new(&[]);
         let (i, connections) = (&mut none, self.connections);
-        for _ in 0..2000 {
+        for n in 0..2000 {
+            if self.bare && n < 1500 && self.prepared.is_empty() {
+                self.prepare(i);
+            }
             self.client.post(self.now);
             self.server.post(self.now);
             self.client.voided();

@@ -47,6 +47,7 @@ groups! {
     session: cases::session::check;
     terms: cases::terms::check;
     operations: cases::operations::check;
+    settings: cases::settings::check;
     answers: cases::answers::check;
     xchar_peer: cases::xchar::check_peer;
     xchar_receives: cases::xchar::check_receives;

@@ -57,6 +57,12 @@ proptest! {
     }
 
     #[test]
+    //~ V2-5.2-4 thresholds change without connection being lost
+    fn settings(data in prop::collection::vec(any::<u8>(), 0..600)) {
+        model::settings(&data);
+    }
+
+    #[test]
     //~ XC-3.1-5 at least of the announced size
     fn characteristics(data in prop::collection::vec(any::<u8>(), 0..400)) {
         model::characteristics(&data);

@@ -227,13 +227,14 @@ proptest! {
     fn both_formats_at_every_length(
         (send, receive) in any::<(u8, u8)>(),
         (low, high) in (1u8.., 1u8..).prop_map(|(a, b)| (a.min(b), a.max(b))),
+        sizes in any::<bool>(),
         back in prop::collection::vec(any::<u8>(), 48),
     ) {
         let both = cm_private::Settings {
             remote_invalidation: true,
             send: cm_private::Size::from_code(send),
             receive: cm_private::Size::from_code(receive),
-            versions: cm_private::Versions::new(low, high),
+            versions: cm_private::Versions::new(low, high, sizes),
         };
         let first = cm_private::Settings { versions: None, ..both };
         let encoded = cm_private::PrivateData::new(both);

@@ -114,6 +114,7 @@ fn value(kind: u8, number: u32, data: &[u8]) -> Characteristic<'_> {
             let level = BackwardSupport::from_u32(number % 4);
             Characteristic::BackwardSupport(level.unwrap())
         }
+        3 => Characteristic::PreferredThreshold(number),
         _ => Characteristic::Other {
             id: Id(number.max(4)),
             data,

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Settings of both ends that change while a connection lasts, and what both ends know of each
+//! other before it begins.
+
+use super::super::super::wire::xchar::{request, update, Characteristic};
+use super::super::super::wire::Direction;
+use super::super::inline::Thresholds;
+use super::super::session::{Announced, Body, Config, Output, Session, PAUSE_MS};
+use super::super::xchar::Known;
+use super::ensure;
+use super::pair::{deliver, next, says, Pair};
+use super::session::{hear, outputs, Check, Say, CLIENT, NOTHING, SERVER, TWO};
+
+/// Runs the cases.
+///
+/// # Errors
+///
+/// The name of the first case that fails.
+pub fn check() -> Check {
+    check_first()?;
+    check_silent()?;
+    check_limits()?;
+    check_orders()?;
+    check_busy()?;
+    check_told()?;
+    check_foreign()?;
+    check_room()
+}
+
+/// Two ends whose private data say that sizes of `client` and `server` bytes hold in version two.
+fn ends(client: u32, server: u32) -> (Config, Config) {
+    let sizes = |size| Announced {
+        two: true,
+        spares: true,
+        sizes: Some((size, size)),
+    };
+    let least = client.min(server);
+    let one = Thresholds {
+        client_to_server: least,
+        server_to_client: least,
+        ..CLIENT.one
+    };
+    let config = |config: Config, own, peer| Config {
+        one,
+        announced: sizes(peer),
+        receive: own,
+        send: own,
+        ..config
+    };
+    (
+        config(CLIENT, client, server),
+        config(SERVER, server, client),
+    )
+}
+
+/// Both ends know from private data what the other receives and sends: from the first message on,
+/// and before any operation. The first call has at most 1024 bytes all the same.
+//~ V2-2.3-4 may tell the threshold
+//~ V2-5-2 first message at most 1024 bytes
+fn check_first() -> Check {
+    let (client, server) = ends(16384, 32768);
+    let first = *Session::new(client).terms();
+    ensure!((first.send, first.expected) == (1024, 16384), "first call");
+    let pair = Pair::new(client, server)?;
+    let (c, s) = (pair.client.terms(), pair.server.terms());
+    ensure!((c.send, c.expected) == (16384, 16384), "client");
+    ensure!((s.send, s.receive) == (16384, 32768), "server");
+    Ok(())
+}
+
+/// A peer that says nothing about its sizes in version two has the defaults.
+//~ V2-2.3-2 assume a threshold of 4096 bytes
+//~ V2-5.1-2 default threshold of version two
+fn check_silent() -> Check {
+    let (client, server) = ends(16384, 16384);
+    let two = Announced {
+        two: true,
+        ..NOTHING
+    };
+    for announced in [NOTHING, two] {
+        let silent = |config| Config {
+            announced,
+            ..config
+        };
+        let first = *Session::new(silent(client)).terms();
+        ensure!((first.send, first.expected) == (1024, 1024), "first call");
+        let mut pair = Pair::new(silent(client), silent(server))?;
+        let (c, s) = (pair.client.terms(), pair.server.terms());
+        ensure!((c.send, c.expected) == (4096, 4096), "client");
+        ensure!(s.send == 4096, "server");
+        pair.run()?;
+        let (c, s) = (pair.client.terms(), pair.server.terms());
+        ensure!((c.send, c.expected) == (16384, 4096), "client, told");
+        ensure!(s.send == 16384, "server, told");
+    }
+    Ok(())
+}
+
+/// A lower limit holds at once, a higher one when the server knows of it.
+//~ V2-5.2-4 thresholds change without connection being lost
+fn check_limits() -> Check {
+    let mut pair = Pair::new(CLIENT, SERVER)?;
+    pair.run()?;
+    let old = pair.client.terms().generation;
+    pair.client.want_send(6000);
+    let t = *pair.client.terms();
+    ensure!(t.send == 6000 && t.voids(old), "a lower limit");
+    outputs(
+        &mut pair.client,
+        0,
+        &[Output::Void {
+            before: t.generation,
+        }],
+    )?;
+    pair.client.on_voided(t.generation);
+    pair.client.want_send(7000);
+    ensure!(
+        pair.client.terms().send == 6000,
+        "not before the server knows"
+    );
+    pair.run()?;
+    ensure!(pair.client.terms().send == 7000, "a higher limit");
+    ensure!(!pair.client.terms().voids(t.generation), "voids nothing");
+    ensure!(
+        pair.client.terms().voids(old),
+        "nor does it revive anything"
+    );
+    for (own, send) in [(7000, 7000), (1024, 1024), (0, 1024), (7000, 7000)] {
+        pair.client.want_send(own);
+        pair.run()?;
+        ensure!(pair.client.terms().send == send, "own send size");
+    }
+    let t = *pair.client.terms();
+    pair.client.want_send(7000);
+    let same = *pair.client.terms() == t;
+    ensure!(same, "no change, no generation");
+    Ok(())
+}
+
+/// One setting: of the client's replies, of its calls, or of the server.
+#[derive(Clone, Copy)]
+enum Set {
+    Replies(u32),
+    Calls(u32),
+    Server(u32),
+}
+use Set::{Calls, Replies, Server};
+
+impl Set {
+    fn apply(self, pair: &mut Pair) {
+        match self {
+            Replies(size) => pair.client.want_receive(size),
+            Calls(size) => pair.client.want_send(size),
+            Server(size) => {
+                pair.server.want_receive(size);
+                pair.server.want_send(size);
+            }
+        }
+    }
+}
+
+/// Settings in the order in which they change, on a connection that begins with 4096 bytes.
+const ORDERS: [&[Set]; 8] = [
+    &[
+        Server(32768),
+        Replies(32768),
+        Calls(32768),
+        Calls(2048),
+        Calls(32768),
+    ],
+    &[Calls(32768), Replies(32768), Server(32768)],
+    &[
+        Server(32768),
+        Calls(8192),
+        Server(16384),
+        Calls(32768),
+        Replies(32768),
+    ],
+    &[
+        Replies(16384),
+        Server(65536),
+        Replies(4096),
+        Server(8192),
+        Replies(8192),
+    ],
+    &[Server(32768), Calls(32768), Server(4096), Server(32768)],
+    &[Calls(1024), Server(8192), Calls(8192), Server(4096)],
+    &[
+        Calls(2048),
+        Calls(65536),
+        Calls(3072),
+        Server(65536),
+        Calls(65536),
+    ],
+    &[
+        Server(16384),
+        Server(4096),
+        Server(12288),
+        Calls(16384),
+        Replies(16384),
+    ],
+];
+
+/// Whatever the order, the sizes in force are those that both ends have set: after each change, or
+/// at the end if all of them come at once.
+//~ V2-5.2-4 thresholds change without connection being lost
+//~ XC-4.4-2 unrequested change may be announced
+fn check_orders() -> Check {
+    for order in ORDERS {
+        for at_once in [false, true] {
+            let (client, server) = ends(4096, 4096);
+            let mut pair = Pair::new(client, server)?;
+            let (mut replies, mut calls, mut both) = (4096u32, 4096u32, 4096u32);
+            for set in order {
+                set.apply(&mut pair);
+                match *set {
+                    Replies(size) => replies = size,
+                    Calls(size) => calls = size,
+                    Server(size) => both = size,
+                }
+                if !at_once {
+                    settle(&mut pair)?;
+                    let t = pair.client.terms();
+                    ensure!(t.send == calls.min(both), "calls, step by step");
+                    ensure!(t.expected == replies.min(both), "replies, step by step");
+                }
+            }
+            settle(&mut pair)?;
+            let t = pair.client.terms();
+            ensure!(t.send == calls.min(both), "calls");
+            ensure!(t.expected == replies.min(both), "replies");
+            let fits = pair.server.terms().receive == calls.min(both);
+            ensure!(fits, "the server's Receives");
+        }
+    }
+    Ok(())
+}
+
+/// Runs until no end has anything to say.
+fn settle(pair: &mut Pair) -> Check {
+    while pair.run()?.iter().any(Option::is_some) {}
+    Ok(())
+}
+
+/// A change that meets an unanswered request is asked for when the answer has come.
+//~ XC-4.3-3 change done counts from then
+fn check_busy() -> Check {
+    let (client, server) = ends(4096, 4096);
+    let mut pair = Pair::new(client, server)?;
+    settle(&mut pair)?;
+    let size = |n| Body::Request(Known::ReceiveBufferSize(n));
+    pair.client.want_send(2048);
+    let now = pair.now.saturating_add(60_000);
+    let ask = next(&mut pair.client, now)?.ok_or("no REQ_XCHAR")?;
+    ensure!(ask.body == size(2048), "the first size");
+    pair.client.want_send(3072);
+    ensure!(next(&mut pair.client, now)?.is_none(), "one at a time");
+    deliver(&mut pair.server, &ask, now)?;
+    let answer = next(&mut pair.server, now)?.ok_or("no RESP_XCHAR")?;
+    deliver(&mut pair.client, &answer, now)?;
+    let again = next(&mut pair.client, now)?.ok_or("not asked again")?;
+    ensure!(again.body == size(3072), "the second size");
+    Ok(())
+}
+
+/// The client counts on longer replies when its announcement is on its way, and not before.
+//~ XC-3.1-1 until all smaller receives are gone
+fn check_told() -> Check {
+    let (client, server) = ends(4096, 32768);
+    let mut pair = Pair::new(client, server)?;
+    settle(&mut pair)?;
+    let client = &mut pair.client;
+    client.want_receive(16384);
+    let now = pair.now.saturating_add(60_000);
+    ensure!(
+        client.poll(now) == Some(Output::Post { size: 16384 }),
+        "Receives"
+    );
+    client.on_posting(16384, 1);
+    ensure!(client.terms().expected == 4096, "a smaller one is left");
+    client.on_consumed(1);
+    ensure!(client.terms().expected == 4096, "the server is not told");
+    let Some(Output::Send(update)) = client.poll(now) else {
+        return Err("no UPD_XCHAR");
+    };
+    ensure!(client.terms().expected == 4096, "not on its way");
+    client.on_posted(&update);
+    ensure!(client.terms().expected == 16384, "on its way");
+    // A smaller setting counts at once: longer replies get a chunk.
+    client.want_receive(8192);
+    ensure!(client.terms().expected == 8192, "less");
+    ensure!(client.terms().receive == 16384, "Receives as announced");
+    Ok(())
+}
+
+/// Others may use our number for something else, and are not told of our threshold.
+//~ XC-6.2-1 never taken for known ones
+fn check_foreign() -> Check {
+    let mut pair = Pair::new(CLIENT, SERVER)?;
+    settle(&mut pair)?;
+    let now = Characteristic::PreferredThreshold(65536);
+    for end in [&mut pair.client, &mut pair.server] {
+        let before = *end.terms();
+        let got = says(end, |b| update(b, 9, 1, Direction::Reply, &now, false))?;
+        ensure!(got.breach.is_none(), "no breach");
+        ensure!(*end.terms() == before, "no change");
+    }
+    // The server grows and its client is told of its Receives only.
+    pair.server.want_receive(16384);
+    pair.server.want_send(16384);
+    let size = Known::ReceiveBufferSize(16384);
+    let [first, rest @ ..] = pair.run()?;
+    ensure!(
+        matches!(first, Some(Body::Update { now, .. }) if now == size),
+        "the size"
+    );
+    ensure!(rest.iter().all(Option::is_none), "nothing else");
+    let reply = hear(&mut pair.client, Say::Rpc(TWO, 9, Direction::Reply))?;
+    ensure!(reply.breach.is_none(), "goes on");
+    Ok(())
+}
+
+/// A peer that may have no Receive but one for each credit: a message of our own accord waits for
+/// one, and an answer does not.
+//~ 8166-3.3.1-2 calls do not exceed latest grant
+fn check_room() -> Check {
+    let bare = Announced {
+        spares: false,
+        ..NOTHING
+    };
+    let of = |config| Config {
+        announced: bare,
+        ..config
+    };
+    let mut pair = Pair::new(of(CLIENT), of(SERVER))?;
+    for end in [&mut pair.client, &mut pair.server] {
+        outputs(end, 0, &[Output::Room])?;
+        says(end, |b| request(b, 9, 1, &[]))?;
+        let answer = match end.poll(0) {
+            Some(Output::Send(control)) => control,
+            _ => return Err("no RESP_XCHAR"),
+        };
+        end.on_posted(&answer);
+        outputs(end, 0, &[])?;
+        // There was none: it is asked for at the next look.
+        end.on_timer(0);
+        outputs(end, 0, &[Output::Room])?;
+        end.on_room();
+        let Some(Output::Send(init)) = end.poll(0) else {
+            return Err("no INIT_XCHAR");
+        };
+        outputs(end, 0, &[])?;
+        end.on_posted(&init);
+        outputs(end, 0, &[Output::Operated])?;
+    }
+    // The next one needs a Receive, too.
+    pair.client.want_invalidation(false);
+    outputs(&mut pair.client, PAUSE_MS, &[Output::Room])
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Settings of both ends that change while the connection lasts, and how it follows them.
+//!
+//! State: live.
+//!
+//! The client has set a size of calls and one of replies, the server one size for both. The shorter
+//! one of both ends is to be in force, in whatever order they change:
+//!
+//! - The server tells the threshold that it prefers, if the client's private data say that it
+//!   understands that.
+//! - The client asks for Receives of the size of its calls that follows. A request that has to wait
+//!   for the end of an earlier one, or that another change overtakes, is made later.
+//! - The client plans with replies of the size that follows, once the server has been told of
+//!   Receives of that size. Sends arrive in order, so the server then knows of them when it takes
+//!   the call.
+
+use super::super::super::wire::cm_private::Size;
+use super::super::super::wire::v2::FIRST_MESSAGE_MAX;
+use super::super::super::wire::xchar::Characteristic;
+use super::super::xchar::{Known, NotSent};
+use super::{Config, Control, Room, Session, Side};
+
+/// What this end has set, and what the peer was told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// The size of our Receives that is set now. Those that are posted may be larger.
+    pub(super) receive: u32,
+    /// The size of our Receives as the latest message says that is on its way to the peer.
+    heard: u32,
+    /// The preferred threshold that the peer knows.
+    told: u32,
+    /// A setting has changed: the peer's Receives are to follow.
+    follows: bool,
+    /// The peer's Receives were not compared with the settings since the latest change.
+    due: bool,
+}
+
+impl Settings {
+    /// Notes the settings of a new connection, which our private data have told.
+    pub(super) const fn new(config: &Config) -> Self {
+        Self {
+            receive: config.receive,
+            heard: Size::from_bytes(config.receive).bytes(),
+            told: config.receive,
+            follows: false,
+            due: false,
+        }
+    }
+}
+
+impl Session {
+    /// Returns the longest inline reply on which a requester may count, once version two is
+    /// settled. Without the peer's promise it has the default length, or that of the longest reply
+    /// that has come, since the peer need not take notice of our characteristics (section 4.1).
+    //= V2-5.1-2 default threshold of version two
+    //= XC-4.1-1 does not assume characteristics were noted
+    pub(super) fn expected(&self) -> u32 {
+        let settings = &self.settings;
+        let sent = match self.peer.preferred() {
+            Some(preferred) => preferred.min(settings.heard),
+            None => self.known,
+        };
+        sent.min(self.receives.announced()).min(settings.receive)
+    }
+
+    /// Wants Receives of `size` bytes: a setting was changed. A larger size is announced when all
+    /// smaller Receives are gone. A smaller size has no effect on the Receives that are posted:
+    /// only the peer may reduce them.
+    //= V2-5.2-4 thresholds change without connection being lost
+    pub fn want_receive(&mut self, size: u32) {
+        self.settings.receive = size;
+        self.receives.want(size);
+        self.refresh();
+    }
+
+    /// Changes the most bytes that this end sends in one message: a setting was changed. A client
+    /// asks for Receives of this size. A server does not send less than before, since a client may
+    /// count on replies that are as long as those which it has received.
+    pub fn want_send(&mut self, size: u32) {
+        match self.config.side {
+            Side::Client => {
+                self.config.send = size;
+                self.peer_follows();
+            }
+            Side::Server => self.config.send = self.config.send.max(size),
+        }
+        self.refresh();
+    }
+
+    fn peer_follows(&mut self) {
+        self.settings.follows = self.config.side == Side::Client;
+        self.settings.due = self.settings.follows;
+    }
+
+    /// Notes that the peer has announced characteristics, or a change of this one.
+    pub(super) fn on_announced(&mut self, now: Option<&Characteristic<'_>>) {
+        let is_setting = matches!(now, Some(Characteristic::PreferredThreshold(_)));
+        if is_setting && self.peer.preferred().is_some() {
+            self.peer_follows();
+        }
+        self.settings.due = self.settings.follows;
+    }
+
+    /// Asks the peer for Receives that fit the settings of both ends, if one of them has changed.
+    /// If an earlier request is unanswered or pending, this one is made later.
+    pub(super) fn ask_as_set(&mut self) {
+        if !self.settings.due || !self.may_control() {
+            return;
+        }
+        let preferred = self.peer.preferred().unwrap_or(u32::MAX);
+        let size = self.config.send.min(preferred).max(FIRST_MESSAGE_MAX);
+        let fits = self.peer.request().is_none() && self.peer.send_limit() == size;
+        let done = fits || self.ask(Known::ReceiveBufferSize(size)) != Err(NotSent::Busy);
+        self.settings.due = !done;
+    }
+
+    /// Returns the threshold that a server prefers, if the client is to be told. It is no more than
+    /// the server sends.
+    pub(super) fn preferred_news(&self) -> Option<Known> {
+        let preferred = self.settings.receive.min(self.config.send);
+        let tells = self.config.side == Side::Server && self.peer.preferred().is_some();
+        let news = tells && preferred != self.settings.told;
+        news.then_some(Known::PreferredThreshold(preferred))
+    }
+
+    /// Notes that the peer is told of the threshold that this end prefers.
+    pub(super) fn on_preferred_told(&mut self, preferred: u32) {
+        self.settings.told = preferred;
+    }
+
+    /// Notes that the peer has reduced the size of our Receives.
+    pub(super) fn on_reduced(&mut self, size: u32) {
+        self.settings.heard = self.settings.heard.min(size);
+    }
+
+    /// Notes that a message is posted, which [`Session::poll`] has returned last.
+    pub fn on_posted(&mut self, control: &Control) {
+        if self.room == Room::Kept && !control.is_answer() {
+            self.room = Room::Unknown;
+            self.news.operated = true;
+        }
+        match &self.queue.told {
+            Some(told) if !self.queue.has_answer() => self.settings.heard = told.size,
+            // An answer that waits may be the one that tells the size.
+            _ => return,
+        }
+        self.refresh();
+    }
+}
