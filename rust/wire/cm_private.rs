@@ -18,8 +18,7 @@
 
 mod versions;
 
-#[allow(unused_imports, reason = "named by the host tests")]
-pub use versions::{Versions, LEN as VERSIONS_LEN, MAGIC as VERSIONS_MAGIC};
+pub use versions::{Versions, LEN as VERSIONS_LEN};
 
 /// Format identifier, first word of the message (section 4).
 pub const MAGIC: u32 = 0xf6ab_0e18;

@@ -343,18 +343,6 @@ impl<'b> ReplyStage<'b> {
             writer: self.writer,
         })
     }
-
-    /// Writes that there is no reply chunk. Returns the header's length in bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`EncodeError::NoRoom`].
-    #[inline]
-    #[allow(dead_code, reason = "for the host tests")]
-    pub fn finish(mut self) -> Result<usize> {
-        self.writer.put(ABSENT)?;
-        Ok(self.writer.written())
-    }
 }
 
 /// Writes the reply chunk.

@@ -82,15 +82,6 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// Iterates over every R_key in the lists, in the order of the header, repetitions included.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub fn handles(&self) -> impl Iterator<Item = u32> + 'a {
-        let reads = self.read_list().map(|r| r.segment);
-        let writes = self.write_list().flat_map(|c| c.segments());
-        let reply = self.reply_chunk().into_iter().flat_map(|c| c.segments());
-        reads.chain(writes).chain(reply).map(|s| s.handle)
-    }
-
     /// Returns whether twelve encoded bytes are three absent lists.
     #[inline]
     pub(super) const fn are_absent(words: &[u8; ABSENT_LEN]) -> bool {
@@ -286,7 +277,6 @@ impl<'a> WriteChunk<'a> {
 
     /// Returns the number of segments, possibly none.
     #[inline]
-    #[allow(dead_code, reason = "for tests")]
     pub const fn count(&self) -> usize {
         self.segments.len() / Segment::LEN
     }

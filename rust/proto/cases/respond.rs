@@ -345,9 +345,17 @@ fn check_header(plan: &Plan<'_>, want: &Want, offered: &Lists<'_>) -> Check {
     ensure!(all.eq(want.lengths.iter().copied()), "lengths");
     let said = lengths.write.saturating_add(lengths.reply.unwrap_or(0));
     ensure!(written == said, "as much as was written");
-    let handles = returned.handles().eq(offered.handles());
-    ensure!(handles, "the offered R_keys come back");
+    ensure!(
+        handles(&returned).eq(handles(offered)),
+        "the offered R_keys come back"
+    );
     Ok(())
+}
+
+/// Returns the R_keys of results, in the order of the header.
+fn handles<'a>(lists: &Lists<'a>) -> impl Iterator<Item = u32> + use<'a> {
+    let chunks = lists.write_list().chain(lists.reply_chunk());
+    chunks.flat_map(|c| c.segments()).map(|s| s.handle)
 }
 
 /// Headers that leave no room.

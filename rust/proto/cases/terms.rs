@@ -4,13 +4,13 @@
 
 use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::v2;
+use super::super::super::wire::xchar::value::Id;
 use super::super::super::wire::xchar::{
-    request, respond, BackwardSupport, Characteristic, Disposition, Id,
+    request, respond, BackwardSupport, Characteristic, Disposition,
 };
 use super::super::super::wire::Direction;
 use super::super::session::{
-    least_receive, Body, Breach, Config, Control, Dispositions, Output, Own, Session, Take,
-    PAUSE_MS,
+    least_receive, Body, Breach, Config, Dispositions, Output, Own, Session, Take, PAUSE_MS,
 };
 use super::super::xchar::{Fault, Known, NotSent};
 use super::ensure;
@@ -83,6 +83,7 @@ fn check_defaults() -> Check {
 //~ V2-3.2-1 XID and credits of the direction
 //~ V2-4.2.2-5 without an RPC message
 //~ V2-4.2.2-6 XID and credits of optional operation
+//~ XC-4.1-2 first message fits smallest receive buffer
 //~ XC-4.1-4 all characteristics sender is aware of
 //~ XC-3.1-6 size decides when chunks are needed
 fn check_init() -> Check {
@@ -348,9 +349,9 @@ fn check_request() -> Check {
     let Some(Output::Send(control)) = pair.server.poll(0) else {
         return Err("no RESP_XCHAR");
     };
-    let mut buf = [0; Control::MAX];
+    let mut buf = [0; 128];
     let len = control.encode(&mut buf, 3).map_err(|_| "no room")?;
-    let mut expected = [0; Control::MAX];
+    let mut expected = [0; 128];
     let outcome = [
         Disposition::Rejected,
         Disposition::Done,

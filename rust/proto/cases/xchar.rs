@@ -3,9 +3,10 @@
 //! Characteristics of a peer, and changes of our own Receives.
 
 use super::super::super::wire::message::{Body, ErrorBody};
+use super::super::super::wire::xchar::value::Id;
 use super::super::super::wire::xchar::{
-    init, request, respond, update, BackwardSupport, Characteristic, Disposition, Id, Initial,
-    OpType, Operation,
+    init, request, respond, update, BackwardSupport, Characteristic, Disposition, Initial, OpType,
+    Operation,
 };
 use super::super::super::wire::{Direction, EncodeError, Limits, Message};
 use super::super::xchar::{answer_option, Fault, Known, NotSent, Peer, Receives};

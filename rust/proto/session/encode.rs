@@ -10,10 +10,6 @@ use super::super::xchar::Known;
 use super::{Body, Control, Dispositions, Own};
 
 impl Control {
-    /// The length of a buffer that is enough for any control message.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub const MAX: usize = 128;
-
     /// Writes the message. `credits` are those of its direction. Returns its length.
     ///
     /// # Errors
@@ -35,6 +31,7 @@ impl Control {
 }
 
 /// Returns all characteristics. The support of backward messages does not change.
+//= XC-4.1-2 first message fits smallest receive buffer
 //= XC-4.1-4 all characteristics sender is aware of
 //= XC-4.1-5 not expected to change
 fn initial(own: &Own) -> [Initial<'static>; 3] {

@@ -57,18 +57,6 @@ impl Versions {
         Some(Self { low, high })
     }
 
-    /// Returns the lowest version.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub const fn low(self) -> u8 {
-        self.low
-    }
-
-    /// Returns the highest version. It may be later than any that this implementation supports.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub const fn high(self) -> u8 {
-        self.high
-    }
-
     /// Returns whether the range contains `version`.
     pub const fn contains(self, version: Version) -> bool {
         let number = version.number();

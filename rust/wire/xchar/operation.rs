@@ -110,15 +110,4 @@ impl<'a> Operation<'a> {
         let no_change = Subset::decode(c)?;
         Ok(Self::Init { start, no_change })
     }
-
-    /// Returns the code of the operation.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub const fn op_type(&self) -> OpType {
-        match self {
-            Self::Init { .. } => OpType::Init,
-            Self::Request { .. } => OpType::Request,
-            Self::Response(_) => OpType::Response,
-            Self::Update { .. } => OpType::Update,
-        }
-    }
 }

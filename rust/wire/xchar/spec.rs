@@ -13,11 +13,10 @@ use super::Characteristic;
 ///
 /// # Invariants
 ///
-/// `bytes` is `count` well-formed `xcharval`, whose known ids have data of their type.
+/// `bytes` are well-formed `xcharval`, whose known ids have data of their type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 //= XC-2.1-7 elements may be in any order
 pub struct Spec<'a> {
-    count: u32,
     bytes: &'a [u8],
 }
 
@@ -35,15 +34,8 @@ impl<'a> Spec<'a> {
         let len = start.len().wrapping_sub(c.rest().len());
         // INVARIANT: the loop has decoded exactly these bytes.
         Ok(Self {
-            count,
             bytes: start.get(..len).unwrap_or_default(),
         })
-    }
-
-    /// Returns the number of elements.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub const fn count(&self) -> u32 {
-        self.count
     }
 
     /// Iterates over the elements in order.

@@ -37,12 +37,6 @@ impl<'a> Subset<'a> {
         word & bit(n) != 0
     }
 
-    /// Returns whether the subset is empty.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub fn is_empty(&self) -> bool {
-        self.masks().all(|word| word == 0)
-    }
-
     /// Returns the first element in the subset that a list of `count` elements lacks.
     pub fn beyond(&self, count: u32) -> Option<u32> {
         self.masks().enumerate().find_map(|(i, word)| {
@@ -120,16 +114,6 @@ impl Response<'_> {
             (false, true, false) => Some(Disposition::Rejected),
             (false, false, true) => Some(Disposition::Pending),
             _ => None,
-        }
-    }
-
-    /// Returns the subset of changes with this disposition.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub const fn subset(&self, disposition: Disposition) -> &Subset<'_> {
-        match disposition {
-            Disposition::Done => &self.done,
-            Disposition::Rejected => &self.rejected,
-            Disposition::Pending => &self.pending,
         }
     }
 }

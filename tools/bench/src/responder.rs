@@ -57,10 +57,9 @@ fn call(buf: &mut [u8], chunk: Chunk, proc: ListProc) -> Result<usize, EncodeErr
         c.segment(segment(1))?;
         w = c.end();
     }
-    let w = w.reply_chunk()?;
     let n = match chunk {
         Chunk::Reply => {
-            let mut c = w.chunk()?;
+            let mut c = w.reply_chunk()?.chunk()?;
             c.segment(segment(1))?;
             c.finish()
         }

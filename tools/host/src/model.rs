@@ -15,7 +15,7 @@ mod peers;
 mod responder;
 mod session;
 
-pub use codec::{limits, message, private_data};
+pub use codec::{limits, message, optional, private_data};
 pub use lists::{plan, reassembly, reply};
 pub use operations::operation;
 pub use peers::{characteristics, negotiation};

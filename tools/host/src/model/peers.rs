@@ -235,7 +235,7 @@ fn peer(i: &mut Input<'_>) {
             }
             3 => {
                 let other = Characteristic::Other {
-                    id: xchar::Id(0xffff_ff01),
+                    id: xchar::value::Id(0xffff_ff01),
                     data: &[1, 2],
                 };
                 let values = [known(i).value(), other, known(i).value()];

@@ -62,7 +62,10 @@ pub fn intake(data: &[u8]) {
 
 /// The R_key that may be invalidated is the only one of the call.
 fn check_rkey(call: &Call<'_>, lists: &Lists<'_>) {
-    let mut handles: Vec<u32> = lists.handles().collect();
+    let reads = lists.read_list().map(|read| read.segment);
+    let results = lists.write_list().chain(lists.reply_chunk());
+    let all = reads.chain(results.flat_map(|chunk| chunk.segments()));
+    let mut handles: Vec<u32> = all.map(|segment| segment.handle).collect();
     handles.dedup();
     match handles[..] {
         [only] => assert_eq!(call.rkey(), Some(only)),
@@ -204,11 +207,10 @@ fn offer(i: &mut Input<'_>) -> (Vec<u8>, usize) {
         }
         w = c.end();
     }
-    let w = w.reply_chunk().unwrap();
     let n = if i.byte() % 2 == 0 {
         w.finish().unwrap()
     } else {
-        let mut c = w.chunk().unwrap();
+        let mut c = w.reply_chunk().unwrap().chunk().unwrap();
         for _ in 0..=i.byte() % 3 {
             c.segment(segment(i.number() % 1000)).unwrap();
         }
