@@ -43,5 +43,5 @@ pub mod session;
 pub mod version;
 pub mod xchar;
 
-#[cfg(any(test, RPCRDMA_KUNIT))]
+#[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
 pub mod cases;

@@ -66,7 +66,6 @@ pub const fn is_rpc_call(rpc: &[u8]) -> bool {
 /// that a responder can ask this about every message. [`message`] checks the answer.
 #[inline]
 //= 8167-4-2 direction told by RPC message type
-#[allow(dead_code, reason = "for the server's calls in the backward direction")]
 pub fn is_answer(version: Version, bytes: &[u8]) -> bool {
     // CAST: the discriminants of `repr(u32)` enums.
     const ERROR: [u8; 4] = (Proc::Error as u32).to_be_bytes();

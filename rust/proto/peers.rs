@@ -90,12 +90,6 @@ impl Peers {
         self.retain(|entry| entry.key != *key);
     }
 
-    /// Forgets the peers of a network namespace that ends.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub fn forget_net(&mut self, net: u64) {
-        self.retain(|entry| entry.key.net != net);
-    }
-
     /// Forgets all peers.
     pub fn clear(&mut self) {
         self.retain(|_| false);

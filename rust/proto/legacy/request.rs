@@ -9,6 +9,7 @@
 use super::super::super::wire::conf_rdma::{self, Reply, Request, CONF_RDMA, PROGRAM, VERSION};
 
 /// Bytes of the RPC call.
+//= 5666-6.1-2 assumes one receive of 1 KB
 pub const CALL_LEN: usize = 40 + conf_rdma::LEN;
 
 /// What a server has answered.

@@ -34,11 +34,3 @@ impl Handles {
         self.first.filter(|_| allowed && !self.differ)
     }
 }
-
-/// Returns what [`Handles::choose`] returns when these R_keys were seen.
-#[allow(dead_code, reason = "for the host tests")]
-pub fn choose_rkey(handles: impl IntoIterator<Item = u32>, allowed: bool) -> Option<u32> {
-    let mut seen = Handles::default();
-    handles.into_iter().for_each(|handle| seen.see(handle));
-    seen.choose(allowed)
-}

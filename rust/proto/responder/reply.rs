@@ -188,13 +188,6 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Returns whether nothing is written by RDMA: the whole reply goes inline.
-    #[inline]
-    #[allow(dead_code, reason = "for the host tests")]
-    pub const fn is_inline(&self) -> bool {
-        !self.long && self.rest == self.len
-    }
-
     /// Iterates over what is sent inline or in the reply chunk, in order.
     #[inline]
     pub fn rest(&self) -> Rest<'a> {
