@@ -22,7 +22,6 @@ pub struct Limits {
 
 impl Limits {
     /// No bound except the length of the message.
-    #[allow(dead_code, reason = "for tests")]
     pub const NONE: Self = Self {
         read_segments: u32::MAX,
         write_chunks: u32::MAX,
