@@ -2,8 +2,6 @@
 
 //! Calls in the backward direction: the server of a connection calls, its client answers.
 //!
-//! State: live.
-//!
 //! RFC 8167. A backward message is an RDMA_MSG with everything inline. Only the RPC message shows
 //! its direction. XIDs and credits of the two directions are independent of each other. The peer
 //! requests backward credits with its calls, and our replies grant them.
@@ -93,6 +91,7 @@ pub fn is_answer(version: Version, bytes: &[u8]) -> bool {
 ///
 /// See [`Refusal`].
 //= 8167-4-1 no chunks and fit inline
+//= XC-3.3-4 only GENL permits chunks
 pub fn message<'a>(message: &Message<'a>, max: u32) -> Result<&'a [u8], Refusal> {
     let Body::Msg { lists, payload } = *message.body() else {
         return Err(Refusal::Form);

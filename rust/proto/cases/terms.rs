@@ -537,15 +537,14 @@ fn check_limits() -> Check {
 /// What each level of support permits.
 //~ XC-3.3-1 UNKNOWN means no backward support
 //~ XC-3.3-3 NONE permits no backward messages
-//~ XC-3.3-4 only GENL permits chunks
 fn check_backward() -> Check {
     use BackwardSupport::{General, None as No, SizeLimited, Unknown};
-    // The client's level, and what the server may do: call, and offer chunks.
-    for (level, call, chunks) in [
-        (Unknown, true, false),
-        (No, false, false),
-        (SizeLimited, true, false),
-        (General, true, true),
+    // The client's level, and whether the server may call it.
+    for (level, call) in [
+        (Unknown, true),
+        (No, false),
+        (SizeLimited, true),
+        (General, true),
     ] {
         let mut pair = Pair::new(
             Config {
@@ -555,9 +554,7 @@ fn check_backward() -> Check {
             SERVER,
         )?;
         pair.run()?;
-        let t = pair.server.terms();
-        ensure!(t.permits_backward() == call, "calls");
-        ensure!(t.permits_backward_chunks() == chunks, "chunks");
+        ensure!(pair.server.terms().permits_backward() == call, "calls");
     }
     let server = Config {
         backward: Unknown,
@@ -566,14 +563,11 @@ fn check_backward() -> Check {
     let mut pair = Pair::new(CLIENT, server)?;
     pair.run()?;
     ensure!(!pair.client.terms().permits_backward(), "nothing was shown");
-    pair.client.on_backward_call(true);
-    ensure!(pair.client.terms().permits_backward_chunks(), "shown");
     let one = Session::new(Config {
         versions: (ONE, ONE),
         ..CLIENT
     });
-    let t = one.terms();
-    ensure!(t.permits_backward() && !t.permits_backward_chunks(), "one");
+    ensure!(one.terms().permits_backward(), "one");
     Ok(())
 }
 

@@ -246,7 +246,6 @@ fn peer(i: &mut Input<'_>) {
                 let n = xchar::init(&mut buf, 9, 1, Direction::Reply, &start).unwrap();
                 small(p.on_operation(9, &decode(&buf[..n])));
             }
-            4 => p.on_backward_request(i.byte() % 2 == 0),
             _ if i.byte() == 77 => p.on_unsupported(xchar::OpType::Request),
             _ => {}
         }
