@@ -2,8 +2,6 @@
 
 //! Codecs for RPC-over-RDMA: what is on the wire, and nothing else.
 //!
-//! State: live.
-//!
 //! Everything in this room works on byte slices with `core` alone: no allocation, no panic, no
 //! `unsafe`, no clock and no kernel name. All functions may be called in any context, softirq
 //! included.

@@ -2,8 +2,6 @@
 
 //! The states of one connection, and the events that change them.
 //!
-//! State: live.
-//!
 //! ```text
 //!    ┌────────────────────────────────────────────────────┐
 //!    │ request                                            │

@@ -2,8 +2,6 @@
 
 //! What is known about peers from earlier connections: which of them support version one only.
 //!
-//! State: live.
-//!
 //! All connections share one table, which outlives them. An entry expires, since a peer's software
 //! may change. A table has a fixed number of entries; a new one takes the place of the entry that
 //! was not used for the longest time. The administrator can list and clear it.

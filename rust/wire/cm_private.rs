@@ -2,8 +2,6 @@
 
 //! CM Private Data for RPC-over-RDMA version one: RFC 8797.
 //!
-//! State: live.
-//!
 //! ```text
 //! byte  0 1 2 3      4        5                    6          7
 //!       f6 ab 0e 18  version  reserved (7), R (1)  send size  receive size

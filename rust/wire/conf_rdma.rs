@@ -2,8 +2,6 @@
 
 //! Connection Configuration Protocol: RFC 5666 section 6.
 //!
-//! State: live.
-//!
 //! A separate RPC program with one procedure, CONF_RDMA. RFC 8166 has dropped it in favour of
 //! private data ([`super::cm_private`]). This module encodes and decodes the arguments and the
 //! results. The RPC layer handles the RPC call and reply around them.

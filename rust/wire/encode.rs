@@ -2,8 +2,6 @@
 
 //! Writes the three chunk lists (RFC 8166 section 4.3), in their order, one segment at a time.
 //!
-//! State: live.
-//!
 //! The types below follow each other as the lists do in the header:
 //!
 //! ```text

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Bounds on the list elements of a peer's message.
-//!
-//! State: live.
 
 /// The number of list elements that a decoder accepts. It refuses a message with more elements.
 ///

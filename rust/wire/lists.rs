@@ -2,8 +2,6 @@
 
 //! Read list, write list and reply chunk: checked once, then read by iterators that cannot fail.
 //!
-//! State: live.
-//!
 //! RFC 8166 section 4.3; `rdma_reads`, `rdma_writes`, `rdma_reply` in the XDR. The three lists are
 //! the same in version one and version two.
 

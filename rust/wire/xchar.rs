@@ -2,8 +2,6 @@
 
 //! Transport characteristics, an extension to version two: draft-dnoveck-nfsv4-rpcrdma-xcharext-01.
 //!
-//! State: live.
-//!
 //! Four optional operations ([`super::v2`]) carry them. Their data:
 //!
 //! | opttype | operation | data |

@@ -2,8 +2,6 @@
 
 //! The effect of the Connection Configuration Protocol: RFC 5666 section 6.
 //!
-//! State: live.
-//!
 //! Before the server has answered, a client may send one message at a time, of at most 1024
 //! bytes. The server's answer bounds the client's calls and its use of RDMA Read.
 

@@ -2,8 +2,6 @@
 
 //! RDMA_DONE and its credits: RFC 5666 sections 3.8 and 11. RFC 8166 has no such message.
 //!
-//! State: live.
-//!
 //! A requester that has read the read chunks of a reply sends RDMA_DONE. It uses up a Receive at
 //! the responder like a call, but is never answered. Its credit comes back with the reply to any
 //! call that was sent after it, since Sends arrive in order.

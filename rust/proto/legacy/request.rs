@@ -2,8 +2,6 @@
 
 //! The client's call of CONF_RDMA, and what the server answers: RFC 5666 section 6.
 //!
-//! State: live.
-//!
 //! The call has AUTH_NONE: what it says is no secret, and it concerns this connection alone.
 
 use super::super::super::wire::conf_rdma::{self, Reply, Request, CONF_RDMA, PROGRAM, VERSION};

@@ -2,8 +2,6 @@
 
 //! The service of the Connection Configuration Protocol: RFC 5666 section 6.
 //!
-//! State: live.
-//!
 //! A server answers calls of this program by itself: what it answers is about the connection, and
 //! the upper layer knows nothing of it. The section on security (11) demands an appropriate flavor.
 //! Nothing in an answer is secret, and a request only concerns the connection over which it comes,

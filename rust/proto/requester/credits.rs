@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The calls that a requester counts against its [`Credits`].
-//!
-//! State: live.
 
 use super::super::credits::Credits;
 

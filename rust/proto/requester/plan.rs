@@ -2,8 +2,6 @@
 
 //! Which chunks a call needs.
 //!
-//! State: live.
-//!
 //! RFC 8166 section 3.5 lists the forms. RFC 8267 says which arguments and results NFS allows in
 //! data chunks; the upper layer has marked these in its buffers. The cheapest form that fits is
 //! chosen:

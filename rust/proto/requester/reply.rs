@@ -2,8 +2,6 @@
 
 //! Whether a reply claims no more than its call has offered.
 //!
-//! State: live.
-//!
 //! A responder returns the write list and the reply chunk, and replaces each length by the number
 //! of bytes written (RFC 8166 sections 4.3.2 and 4.3.3). It fills segments in order and without
 //! gaps. The lengths decide how many bytes of registered memory the upper layer gets, so each is

@@ -2,8 +2,6 @@
 
 //! Credits that a responder grants to the requester of a connection.
 //!
-//! State: live.
-//!
 //! RFC 8166 section 3.3.1. A grant is a promise: so many Receives are posted. It begins small, and
 //! doubles whenever the requester makes use of it and asks for more. It never falls. Use is that
 //! all of it is in progress, or that calls often arrive while others are in progress: of a

@@ -2,8 +2,6 @@
 
 //! Remote invalidation: which R_key a responder invalidates with a reply.
 //!
-//! State: live.
-//!
 //! RFC 8797 section 4.1: a responder invalidates only when both peers have set R, and only an STag
 //! that the call of this reply has exposed.
 

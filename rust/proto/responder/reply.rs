@@ -2,8 +2,6 @@
 
 //! Which way each byte of a reply goes.
 //!
-//! State: live.
-//!
 //! | the reply | payloads | the rest |
 //! | --- | --- | --- |
 //! | fits the threshold | write chunks | inline: RDMA_MSG |

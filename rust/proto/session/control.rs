@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Control messages that wait to be sent.
-//!
-//! State: live.
 
 use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::xchar::{BackwardSupport, Disposition, OpType};

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Encodes control messages.
-//!
-//! State: live.
 
 use super::super::super::wire::xchar::{self, Disposition, Initial};
 use super::super::super::wire::{error_as, EncodeError};

@@ -2,8 +2,6 @@
 
 //! A second format of private data: the versions of RPC-over-RDMA that the sender supports.
 //!
-//! State: live.
-//!
 //! ```text
 //! byte  0 1 2 3      4           5         6       7
 //!       b5 42 a3 2c  version=1   reserved  lowest  highest

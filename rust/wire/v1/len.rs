@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Lengths in bytes of version-one headers, before they are written.
-//!
-//! State: live.
 
 use super::super::{ReadSegment, Segment};
 

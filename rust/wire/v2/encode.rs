@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Encodes RDMA2_OPTIONAL.
-//!
-//! State: live.
 
 use super::super::encode::Writer;
 use super::super::message::Proc;

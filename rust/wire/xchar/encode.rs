@@ -2,8 +2,6 @@
 
 //! Encodes the four operations.
 //!
-//! State: live.
-//!
 //! The caller passes no subsets: each element says whether it belongs to one. A subset therefore
 //! cannot name an element that its list lacks, and the three subsets of a response cannot overlap
 //! or omit an element.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The four operations, section 4.
-//!
-//! State: live.
 
 use super::super::cursor::Cursor;
 use super::super::{DecodeError, Limits};

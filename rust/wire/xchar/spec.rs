@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A list of characteristics: `xcharspec`, section 2.1.
-//!
-//! State: live.
 
 use super::super::cursor::Cursor;
 use super::super::{DecodeError, Limits, What};

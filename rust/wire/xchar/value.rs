@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! One characteristic: `struct xcharval`, section 3.
-//!
-//! State: live.
 
 use super::super::cursor::Cursor;
 use super::super::{DecodeError, What};

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Parts of an `xdr_buf`, as lengths and offsets.
-//!
-//! State: live.
 
 /// Parts of head, pages and tail of a `struct xdr_buf` (`include/linux/sunrpc/xdr.h`), in that
 /// order.

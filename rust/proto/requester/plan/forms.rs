@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Which form a call and its reply have.
-//!
-//! State: live.
 
 use super::super::super::super::wire::ListProc;
 use super::rooms::Rooms;
