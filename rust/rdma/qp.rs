@@ -45,10 +45,6 @@ mod tag;
 pub(super) use chain::Chain;
 pub(crate) use completion::{Completions, WcError};
 pub(crate) use drain::SEND_WRS as DRAIN_SEND_WRS;
-#[allow(
-    unused_imports,
-    reason = "for the server, and for the sample rdma_ping"
-)]
 pub(crate) use one_sided::Remote;
 pub(crate) use post::PostError;
 pub(crate) use tag::Tag;

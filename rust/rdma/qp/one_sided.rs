@@ -58,7 +58,6 @@ impl<C: Completions> Qp<C> {
         self.post_rdma(tag, opcode, buf.buffer(), len, to, signal)
     }
 
-    #[allow(dead_code, reason = "for the sample rdma_ping")]
     fn post_rdma(
         &self,
         tag: Tag,

@@ -173,7 +173,6 @@ impl<C: Completions> Qp<C> {
     /// # Errors
     ///
     /// See [`PostError`].
-    #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(super) fn post_one(
         &self,
         tag: Tag,
