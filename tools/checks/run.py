@@ -16,6 +16,7 @@ from pathlib import Path
 from checks import (
     circles,
     connection_fields,
+    dead_code,
     documents,
     errors_table,
     examples,
@@ -44,6 +45,7 @@ CHECKS = {
         trace_events,
         connection_fields,
         sysctls,
+        dead_code,
         make_help,
         version,
         documents,
