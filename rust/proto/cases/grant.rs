@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Grants of a responder: they grow with use.
+//! Grants of a responder: they grow with use, and fall when told to.
 
 use super::super::responder::grant::{Excess, Grant};
 use super::ensure;
@@ -18,17 +18,17 @@ type Check = Result<(), &'static str>;
 //~ 5666-6.1-3 begin with more than one receive
 pub fn check() -> Check {
     let mut g = Grant::new(40, 0);
-    ensure!(g.granted() == 16, "sixteen at first");
-    ensure!(Grant::new(4, 0).granted() == 4, "fewer");
-    ensure!(Grant::new(0, 0).granted() == 1, "never none");
+    ensure!((g.posted(), g.allowed()) == (16, 16), "sixteen at first");
+    ensure!(Grant::new(4, 0).posted() == 4, "fewer");
+    ensure!(Grant::new(0, 0).posted() == 1, "never none");
     // A requester that uses little is granted no more.
     for _ in 0..100 {
-        ensure!(g.on_call(128) == Ok(0), "one call");
+        ensure!(g.on_call(128) == Ok(0) && g.keep_receive(), "one call");
         ensure!(g.on_reply() == 16, "sixteen");
     }
     check_growth(&mut g)?;
     check_patience()?;
-    check_answers(&mut g)?;
+    check_shrinking(&mut g)?;
     check_excess()?;
     check_within()?;
     check_directions()
@@ -43,16 +43,17 @@ fn fill(g: &mut Grant, n: u32, more: u32) -> Check {
     Ok(())
 }
 
+//~ 5666-3.3-7 grant may be larger or smaller
 fn check_growth(g: &mut Grant) -> Check {
     fill(g, 16, 16)?;
     ensure!(g.on_reply() == 16, "not before Receives are posted");
     ensure!(g.granted() == 16, "granted so far");
     g.on_posted(16);
-    ensure!(g.on_reply() == 32, "twice as many");
+    ensure!(g.on_reply() == 32 && g.allowed() == 32, "twice as many");
     ensure!(g.granted() == 32, "granted now");
     fill(g, 32, 8)?;
     g.on_posted(8);
-    ensure!(g.on_reply() == 40, "the most");
+    ensure!(g.on_reply() == 40 && g.posted() == 40, "the most");
     fill(g, 40, 0)?;
     ensure!(g.on_call(128) == Err(Excess), "beyond");
     // A requester that wants no more gets no more.
@@ -117,17 +118,54 @@ fn check_retry(mut g: Grant) -> Check {
 /// From 40 granted and 40 in progress.
 //~ 5666-3.3-4 requests in excess of the grant
 //~ 5666-3.3-8 server can always reply
-fn check_answers(g: &mut Grant) -> Check {
-    ensure!(g.on_call(128) == Err(Excess), "beyond");
+fn check_shrinking(g: &mut Grant) -> Check {
+    g.set_max(0);
+    ensure!(g.on_reply() == 1, "never zero");
+    ensure!(g.allowed() == 40, "the requester does not know yet");
+    // Each of these may have been sent before the lower grant arrived.
+    for n in 1..40 {
+        ensure!(g.on_call(128) == Ok(0) && g.keep_receive(), "old grant");
+        ensure!(g.on_reply() == 1, "lower");
+        ensure!(g.allowed() == 40 && n < 40, "still");
+    }
+    ensure!(g.on_call(128) == Ok(0), "the last one");
+    ensure!(g.allowed() == 1, "now the requester knows");
+    ensure!(g.on_call(128) == Err(Excess), "beyond the lower grant");
+    // Receives go as calls arrive.
+    for left in (1..40).rev() {
+        ensure!(!g.keep_receive() && g.posted() == left, "one fewer");
+    }
+    ensure!(g.keep_receive() && g.posted() == 1, "one remains");
     while g.in_progress() != 0 {
-        ensure!(g.on_reply() == 40, "every call is answered");
+        ensure!(g.on_reply() == 1, "every call is answered");
     }
-    for _ in 0..40 {
-        ensure!(g.on_call(128) == Ok(0), "as many again");
-    }
+    ensure!(g.on_call(128) == Ok(0), "one call");
     g.on_dropped();
     ensure!(g.on_call(128) == Ok(0), "after one without answer");
-    ensure!(g.on_call(128) == Err(Excess), "beyond, as before");
+    check_rise(g)
+}
+
+/// From a grant of one in use.
+fn check_rise(g: &mut Grant) -> Check {
+    g.set_max(128);
+    ensure!(g.on_reply() == 1, "no growth without use");
+    ensure!(g.on_call(128) == Ok(1), "two");
+    g.on_posted(1);
+    ensure!(g.on_reply() == 2 && g.allowed() == 2, "risen");
+    // Lowered and raised again before the requester can have noticed.
+    fill(g, 2, 2)?;
+    g.on_posted(2);
+    ensure!(g.on_reply() == 4, "four");
+    g.set_max(2);
+    ensure!(g.on_reply() == 2 && g.allowed() == 4, "lowered");
+    g.set_max(4);
+    fill(g, 2, 0)?;
+    ensure!(g.on_reply() == 4 && g.allowed() == 4, "raised");
+    for _ in 0..10 {
+        ensure!(g.on_call(128).is_ok(), "no countdown is left");
+        g.on_reply();
+    }
+    ensure!(g.allowed() == 4, "as granted");
     Ok(())
 }
 
@@ -143,7 +181,8 @@ fn check_excess() -> Check {
     Ok(())
 }
 
-/// A call changes no more than the number of calls in progress if it leaves a credit unused.
+/// A call changes no more than the number of calls in progress if it leaves a credit unused, and if
+/// no lower grant is on its way to the requester.
 fn check_within() -> Check {
     let mut g = Grant::new(3, 2);
     for n in 1..3 {
@@ -154,6 +193,17 @@ fn check_within() -> Check {
     }
     ensure!(!g.on_call_within(), "the last credit");
     ensure!(g.in_progress() == 2, "not counted");
+    // Three Receives, one of them unused.
+    g.set_max(2);
+    ensure!(g.on_reply() == 2 && g.in_progress() == 1, "lowered");
+    let one = Grant::new(40, 0);
+    for (mut g, lower, within) in [(one, 40, true), (one, 8, false)] {
+        ensure!(g.on_call(1).is_ok(), "a call");
+        g.set_max(lower);
+        ensure!(g.on_reply() == lower.min(16), "granted");
+        ensure!(g.on_call_within() == within, "a lower grant is on its way");
+        ensure!(g.in_progress() == u32::from(within), "counted");
+    }
     Ok(())
 }
 
@@ -172,7 +222,7 @@ fn check_directions() -> Check {
     );
     callbacks.on_reply(2, 8);
     ensure!(
-        callbacks.available() == 2 && calls.granted() == 16,
+        callbacks.available() == 2 && calls.allowed() == 16,
         "callback answered"
     );
     Ok(())

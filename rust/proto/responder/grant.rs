@@ -2,16 +2,22 @@
 
 //! Credits that a responder grants to the requester of a connection.
 //!
-//! RFC 8166 section 3.3.1. A grant is a promise: so many Receives are posted. It begins small, and
-//! doubles whenever the requester makes use of it and asks for more. It never falls. Use is that
-//! all of it is in progress, or that calls often arrive while others are in progress: of a
-//! requester that has no credit left most calls may be on their way, and not here.
+//! RFC 8166 section 3.3.1. A grant is a promise: so many Receives are posted. It begins small,
+//! doubles whenever the requester makes use of it and asks for more, and follows [`Grant::set_max`]
+//! down. Use is that all of it is in progress, or that calls often arrive while others are in
+//! progress: of a requester that has no credit left most calls may be on their way, and not here.
+//!
+//! A lower grant is no news to the requester before its reply arrives. Until then the requester may
+//! send as many calls as the grant before allowed. Of the calls that arrive after the reply was
+//! posted, no more than that many can have been sent without knowledge of it: they were all
+//! outstanding at one time. When as many have arrived, the lower grant is in force.
 
 /// The grant of one connection.
 ///
 /// # Invariants
 ///
-/// `1 <= granted <= posted`, and `1 <= target <= max`. None of them falls.
+/// `1 <= granted <= allowed <= posted`, `1 <= target <= max`, and one of `countdown` and `patience`
+/// is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The most that may ever be granted.
@@ -22,11 +28,16 @@ pub struct Grant {
     target: u32,
     /// Receives that are kept posted for calls.
     posted: u32,
-    /// The grant of the latest reply: the most calls that the requester may have outstanding.
+    /// The grant of the latest reply.
     granted: u32,
+    /// The most calls that the requester may have outstanding, as far as the responder can know.
+    allowed: u32,
+    /// Calls that are still to arrive before `allowed` falls to `granted`.
+    countdown: u32,
     /// Calls that have arrived and were not answered.
     in_progress: u32,
-    /// Calls that are still to arrive beside others before the grant grows.
+    /// Calls that are still to arrive beside others before the grant grows. None during a
+    /// countdown, when such calls do not make it grow.
     patience: u32,
 }
 
@@ -42,8 +53,8 @@ impl Grant {
     /// Calls for each credit of the grant that arrive beside others before it grows.
     const PATIENCE: u32 = 4;
 
-    /// Makes the grant of a new connection that never exceeds `max`. [`Self::granted`] Receives
-    /// have to be posted before the connection is accepted.
+    /// Makes the grant of a new connection that never exceeds `max`. [`Self::posted`] Receives have
+    /// to be posted before the connection is accepted.
     ///
     /// `spare` calls beyond the grant are served all the same: a requester may give an RPC up, and
     /// use its credit again before it is answered.
@@ -58,6 +69,8 @@ impl Grant {
             target: first,
             posted: first,
             granted: first,
+            allowed: first,
+            countdown: 0,
             in_progress: 0,
             patience: first.saturating_mul(Self::PATIENCE),
         }
@@ -72,21 +85,25 @@ impl Grant {
     #[inline]
     //= 5666-3.3-4 requests in excess of the grant
     pub fn on_call(&mut self, wanted: u32) -> Result<u32, Excess> {
-        if self.in_progress >= self.granted.saturating_add(self.spare) {
+        if self.in_progress >= self.allowed.saturating_add(self.spare) {
             return Err(Excess);
         }
         self.in_progress = self.in_progress.saturating_add(1);
         let beside = u32::from(self.in_progress > 1);
         self.patience = self.patience.saturating_sub(beside);
+        if self.countdown != 0 {
+            self.count_down();
+        }
+        let patient = self.patience != 0 || self.countdown != 0;
         let growing = self.granted != self.target;
-        if self.patience != 0 && (growing || self.in_progress < self.granted) {
+        if patient && (growing || self.in_progress < self.granted) {
             return Ok(0);
         }
         Ok(self.grow(growing, wanted))
     }
 
-    /// Notes that a call has arrived, as [`Self::on_call`] does, if the grant may not change.
-    /// Returns whether it does.
+    /// Notes that a call has arrived, as [`Self::on_call`] does, if neither the grant nor what is
+    /// allowed may change. Returns whether it does.
     #[inline]
     pub fn on_call_within(&mut self) -> bool {
         // `granted` is at least one, and more than what is in progress if this call is within.
@@ -99,8 +116,23 @@ impl Grant {
         within
     }
 
+    #[cold]
+    fn count_down(&mut self) {
+        self.countdown = self.countdown.saturating_sub(1);
+        if self.countdown == 0 {
+            // INVARIANT: `granted` is at least one, and at most what `allowed` was. The calls in
+            // progress may be more than it now; then the next one is an excess.
+            self.allowed = self.granted;
+            self.begin_patience();
+        }
+    }
+
     fn begin_patience(&mut self) {
-        self.patience = self.target.saturating_mul(Self::PATIENCE);
+        // INVARIANT: there is none during a countdown.
+        self.patience = match self.countdown {
+            0 => self.target.saturating_mul(Self::PATIENCE),
+            _ => 0,
+        };
     }
 
     /// The requester makes use of what was granted. If it is `growing` for long, the Receives could
@@ -127,25 +159,68 @@ impl Grant {
         self.posted = self.posted.saturating_add(more);
     }
 
+    /// Returns whether to post again the Receive of the call that has just arrived. If not, one
+    /// fewer is posted from now on.
+    #[inline]
+    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
+    pub fn keep_receive(&mut self) -> bool {
+        let keep = self.posted <= self.allowed.max(self.target);
+        // INVARIANT: it falls to `allowed` at most.
+        self.posted = self.posted.saturating_sub(u32::from(!keep));
+        keep
+    }
+
     /// Notes that a call is being answered. Returns the credits for the header of the reply.
     #[inline]
     //= 5666-3.3-2 a grant is not zero
     //= 5666-3.3-5 always has at least one credit
+    //= 5666-3.3-7 grant may be larger or smaller
     //= 5666-3.3-8 server can always reply
     pub fn on_reply(&mut self) -> u32 {
         self.in_progress = self.in_progress.saturating_sub(1);
         let grant = self.target.min(self.posted);
         if grant != self.granted {
-            // INVARIANT: at least one and at most `posted`, and neither of the two ever falls.
-            self.granted = grant;
-            self.begin_patience();
+            self.change(grant);
         }
         grant
+    }
+
+    #[cold]
+    fn change(&mut self, grant: u32) {
+        // INVARIANT: `grant` is at least one and at most `posted`; `allowed` is not less than it.
+        self.granted = grant;
+        if grant >= self.allowed {
+            self.allowed = grant;
+            self.countdown = 0;
+        } else {
+            self.countdown = self.allowed;
+        }
+        self.begin_patience();
     }
 
     /// Notes that a call will not be answered.
     pub fn on_dropped(&mut self) {
         self.in_progress = self.in_progress.saturating_sub(1);
+    }
+
+    /// Sets the most that may be granted from now on. Replies say so as they are sent.
+    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
+    pub fn set_max(&mut self, max: u32) {
+        self.max = max.max(1);
+        // INVARIANT: neither is zero.
+        self.target = self.target.min(self.max);
+    }
+
+    /// Returns how many Receives are kept posted for calls.
+    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
+    pub const fn posted(&self) -> u32 {
+        self.posted
+    }
+
+    /// Returns the most calls that the requester may have outstanding.
+    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
+    pub const fn allowed(&self) -> u32 {
+        self.allowed
     }
 
     /// Returns how many calls have arrived and were not answered.

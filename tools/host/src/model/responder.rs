@@ -458,13 +458,13 @@ pub fn grants(data: &[u8]) {
     let mut i = Input::new(data);
     let honest = i.byte() % 4 != 0;
     let spare = u32::from(i.byte() % 3);
-    let most = u32::from(i.byte() % 64);
+    let mut most = u32::from(i.byte() % 64);
     let mut grant = Grant::new(most, spare);
     let mut flow = Flow::new();
     let (mut calls, mut replies) = (0u32, VecDeque::new());
-    let mut posted = grant.granted();
+    let mut highest = grant.posted();
     while !i.is_empty() {
-        assert!((1..=posted).contains(&grant.granted()));
+        assert!(grant.allowed() <= grant.posted() && grant.allowed() >= 1);
         match i.byte() % 6 {
             0 | 1 if flow.try_take() || !honest => calls += 1,
             2 if calls > 0 => {
@@ -477,21 +477,21 @@ pub fn grants(data: &[u8]) {
                 grant = counted;
                 match outcome {
                     Ok(more) => {
-                        assert!(more == 0 || posted + more <= most.max(1));
-                        let more = if i.byte() % 4 == 0 { 0 } else { more };
-                        grant.on_posted(more);
-                        posted += more;
+                        assert!(more == 0 || grant.posted() + more <= most.max(1));
+                        grant.on_posted(if i.byte() % 4 == 0 { 0 } else { more });
+                        highest = highest.max(grant.posted());
+                        grant.keep_receive();
                     }
                     Err(_) => {
                         assert!(!honest, "refused");
                         return;
                     }
                 }
-                assert!(grant.in_progress() <= posted + spare);
+                assert!(grant.in_progress() <= highest + spare);
             }
             3 if grant.in_progress() > 0 => {
                 let credits = grant.on_reply();
-                assert!(credits >= 1 && credits <= posted);
+                assert!(credits >= 1 && credits <= grant.posted());
                 assert!(credits <= most.max(1));
                 replies.push_back(credits);
             }
@@ -500,11 +500,15 @@ pub fn grants(data: &[u8]) {
                     flow.on_reply(credits, u32::MAX);
                 }
             }
+            5 if i.byte() % 8 == 0 => {
+                most = u32::from(i.byte() % 64);
+                grant.set_max(most);
+            }
             _ => {}
         }
         if honest {
             // Every call on its way finds a Receive, even if none is posted again before.
-            assert!(grant.in_progress() + calls <= grant.granted());
+            assert!(grant.in_progress() + calls <= grant.allowed());
             let idle = calls == 0 && grant.in_progress() == 0 && replies.is_empty();
             assert!(!idle || flow.available() > 0, "stuck");
         }
