@@ -213,7 +213,9 @@ mod proto {
     fn done_padding_and_configuration() -> Result {
         report(legacy::check_done())?;
         report(legacy::check_padding())?;
-        report(legacy::check_conf())
+        report(legacy::check_conf())?;
+        report(legacy::check_round_up())?;
+        report(legacy::check_reads())
     }
 
     #[test]

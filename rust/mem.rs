@@ -27,7 +27,6 @@ mod sections;
 pub(crate) use pages::{is_shared, Page, PageRef};
 pub(crate) use payload::Payload;
 pub(crate) use pool::PagePool;
-#[allow(unused_imports, reason = "rooms are mounted whole in samples")]
 pub(crate) use sections::Sections;
 
 // CAST: a page is far smaller than 4 GiB.
@@ -112,7 +111,6 @@ impl Piece {
 }
 
 /// Returns the number of pages of memory that this host has.
-#[allow(dead_code, reason = "rooms are mounted whole in samples")]
 pub(crate) fn total_pages() -> usize {
     // SAFETY: The counter is a static of the kernel, and is accessed by atomic operations only.
     let counter = unsafe { Atomic::from_ptr(&raw mut bindings::_totalram_pages.counter) };
@@ -159,7 +157,6 @@ impl NetRef<'_> {
     }
 
     /// Returns the number of the namespace, which no other one has or will have.
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn cookie(&self) -> u64 {
         // SAFETY: By the type invariant the namespace is referenced. The number does not change.
         unsafe { raw::rr_net_cookie(self.as_ptr()) }
@@ -177,12 +174,10 @@ impl NetRef<'_> {
 /// # Invariants
 ///
 /// The value has a reference to the namespace.
-#[allow(dead_code, reason = "rooms are mounted whole in samples")]
 pub(crate) struct Net(NonNull<bindings::net>);
 
 impl Net {
     /// Takes a reference to a namespace. Any context.
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn get(net: NetRef<'_>) -> Self {
         // SAFETY: By the type invariant of `NetRef` the namespace is referenced.
         unsafe { raw::rr_get_net(net.as_ptr()) };
@@ -296,7 +291,6 @@ impl SockAddr {
 
     /// Returns the address without its port: an IPv4 address as it is mapped into IPv6; the
     /// unspecified address for other families.
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn ip(&self) -> [u8; 16] {
         const NONE: [u8; 16] = [0; 16];
         const MAPPED: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0];
@@ -315,7 +309,6 @@ impl SockAddr {
     }
 
     /// Returns the IPv4 or IPv6 address with port 0; an address of another family as it is.
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn without_port(&self) -> Self {
         let mut this = *self;
         if matches!(

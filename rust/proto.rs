@@ -2,8 +2,6 @@
 
 //! Decisions of the protocol, without I/O, clock, allocation or randomness.
 //!
-//! State: live.
-//!
 //! Each module answers one question of a requester or responder from plain values. Time, limits and
 //! random numbers are arguments; the decision is the returned value. All functions may be called in
 //! any context. The caller locks: a type that changes takes `&mut self`.
@@ -43,5 +41,5 @@ pub mod session;
 pub mod version;
 pub mod xchar;
 
-#[cfg(any(test, RPCRDMA_KUNIT))]
+#[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
 pub mod cases;

@@ -65,13 +65,11 @@ use kernel::str::CStrExt;
 pub(crate) mod cm;
 pub(crate) mod cq;
 pub(crate) mod device;
-#[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
 pub(crate) mod listen;
 pub(crate) mod mr;
 pub(crate) mod pd;
 pub(crate) mod qp;
 pub(crate) mod recv;
-#[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
 pub(crate) mod scatter;
 pub(crate) mod send;
 pub(crate) mod store;
@@ -84,7 +82,6 @@ mod stack;
 
 /// Calls `act`, in which allocations of this task start no I/O. Whatever waits for `act` to end may
 /// then itself be what I/O waits for.
-#[allow(dead_code, reason = "for the client")]
 pub(crate) fn without_io<T>(act: impl FnOnce() -> T) -> T {
     let _scope = noio::NoIo::enter();
     act()

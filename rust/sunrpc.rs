@@ -21,7 +21,6 @@
 pub(crate) mod address;
 mod random;
 pub(crate) mod seq_file;
-#[allow(dead_code, reason = "for the server; the sample svc_null uses it")]
 pub(crate) mod svc;
 pub(crate) mod sysctl;
 pub(crate) mod time;

@@ -2,8 +2,6 @@
 
 //! Codecs for RPC-over-RDMA: what is on the wire, and nothing else.
 //!
-//! State: live.
-//!
 //! Everything in this room works on byte slices with `core` alone: no allocation, no panic, no
 //! `unsafe`, no clock and no kernel name. All functions may be called in any context, softirq
 //! included.
@@ -33,7 +31,6 @@
 #![allow(unreachable_pub)]
 
 pub mod cm_private;
-#[allow(dead_code, unused_imports, reason = "RFC 5666 only")]
 pub mod conf_rdma;
 pub mod message;
 pub mod v1;
@@ -60,17 +57,11 @@ pub mod vectors;
 
 pub use brief::{Brief, BriefLong};
 pub use decode::OneSegment;
-#[allow(unused_imports, reason = "named by the host tests")]
-pub use encode::{
-    EncodeError, ListProc, ReadListWriter, ReplyChunkWriter, ReplyStage, WriteChunkWriter,
-    WriteListWriter,
-};
+pub use encode::{EncodeError, ListProc, ReadListWriter};
 pub use error::{DecodeError, What};
 pub use header::error_as;
 pub use limits::Limits;
-#[allow(unused_imports, reason = "named by the host tests")]
-pub use lists::{has_read_list, Lists, ReadSegments, Segments, WriteChunk, WriteChunks};
-#[allow(unused_imports, reason = "named by the host tests")]
+pub use lists::{has_read_list, Lists, ReadSegments, WriteChunk};
 pub use message::{Message, Proc};
 pub use prefix::{peek, Prefix};
 pub use remedy::{answer, refuse, Receiver, Remedy};

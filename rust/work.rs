@@ -8,7 +8,6 @@
 
 mod once;
 
-#[allow(unused_imports, reason = "rooms are mounted whole in samples")]
 pub(crate) use once::Once;
 
 use core::ptr::NonNull;
@@ -89,14 +88,12 @@ impl Queue {
 
     /// Returns the workqueue as the kernel crate has it.
     #[inline]
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn kernel(&self) -> &kernel::workqueue::Queue {
         // SAFETY: By the type invariant the workqueue exists as long as `self`.
         unsafe { kernel::workqueue::Queue::from_raw(self.as_ptr()) }
     }
 
     /// Waits until all work that is queued now has finished. May sleep; not from work of the queue.
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn flush(&self) {
         // SAFETY: By the type invariant the workqueue exists.
         unsafe { bindings::__flush_workqueue(self.as_ptr()) };
@@ -112,7 +109,6 @@ impl Drop for Queue {
 
 /// A function that is called periodically by a worker of the system, in process context. Dropping
 /// the value waits for a call that is under way; process context, and not from the function.
-#[allow(dead_code, reason = "rooms are mounted whole in samples")]
 pub(crate) struct Ticker(Pin<KBox<Ticking>>);
 
 /// What the worker finds.
@@ -134,7 +130,6 @@ unsafe impl Send for Ticking {}
 // SAFETY: Any thread may queue and cancel the work; the function is `Sync`.
 unsafe impl Sync for Ticking {}
 
-#[allow(dead_code, reason = "rooms are mounted whole in samples")]
 impl Ticker {
     /// Calls `tick` every `interval` jiffies. May sleep.
     ///

@@ -38,6 +38,7 @@ pub(super) fn received(conn: &Conn, msg: &Incoming<'_>) {
 ///
 /// `EPROTO` if the answer is not accepted; `ETIMEDOUT` if none comes; `ENOTCONN` if the call cannot
 /// be sent.
+//= 5666-6.1-4 sends nothing else until answered
 pub(super) fn ask(
     conn: &Conn,
     qp: &QueuePair,

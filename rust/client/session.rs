@@ -165,7 +165,7 @@ fn deliver(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>
             breach: Some(session::Breach::Form),
         };
         report(conn, msg.bytes(), Some(header), &verdict);
-        reply::check_unmatched_rkey(conn, header.xid(), msg);
+        reply::check_unmatched_rkey(conn, header.xid(), Arrived::Message(msg));
     } else if is_call(header) {
         backward::called(conn, msg, header);
     } else {

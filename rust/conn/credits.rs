@@ -172,6 +172,8 @@ impl CallCredits {
     /// Changes the account, and tells the transport how many calls may be in flight, if that has
     /// changed. When calls that were given up occupy the whole grant, only a new connection helps.
     /// Returns what `change` returns.
+    //= 5666-3.3-5 always has at least one credit
+    //= 5666-4.1-4 not in excess of granted limit
     fn change<R, O: Owner, T>(
         &self,
         conn: &Shared<R, O>,

@@ -120,7 +120,7 @@ impl<O: Owner> Lifecycle<O> {
 
     /// Returns whether the connection has ended, or its end has begun.
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.state(), State::Draining | State::Dead)
+        matches!(self.state(), State::Draining)
     }
 
     /// Returns whether this side has ended the connection: the device or its address has gone, or

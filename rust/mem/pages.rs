@@ -151,6 +151,7 @@ impl Page {
     /// # Errors
     ///
     /// `ENOMEM`.
+    #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn new() -> Result<Self> {
         Self::allocate(GFP_KERNEL)
     }

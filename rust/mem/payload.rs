@@ -62,7 +62,6 @@ impl<'a> Payload<'a> {
 
     /// Returns the number of pages in which the bytes are.
     #[inline]
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn pages(&self) -> usize {
         self.slots.len()
     }

@@ -20,7 +20,6 @@ pub(crate) struct PagePool {
     /// The free pages. The capacity is the bound, so that adding one never allocates.
     #[pin]
     free: SpinLock<KVVec<Page>>,
-    max_free: usize,
 }
 
 impl PagePool {
@@ -33,20 +32,8 @@ impl PagePool {
         let free = KVVec::with_capacity(max_free, GFP_KERNEL)?;
         let pool = pin_init!(Self {
             free <- new_spinlock!(free, "mem::PagePool::free"),
-            max_free,
         });
         Arc::pin_init(pool, GFP_KERNEL)
-    }
-
-    /// Returns a page: a free one, or a new one. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    #[allow(dead_code, reason = "for the KUnit tests")]
-    pub(crate) fn get(&self) -> Result<Page> {
-        let cached = self.free.lock().pop();
-        cached.map_or_else(Page::new, Ok)
     }
 
     /// Adds `n` pages to `pages`. May sleep if `gfp` allows it.
@@ -81,16 +68,8 @@ impl PagePool {
         Ok(())
     }
 
-    /// Puts a page back. It is freed if the cache is full.
-    #[allow(dead_code, reason = "for the KUnit tests")]
-    pub(crate) fn put(&self, page: Page) {
-        let refused = self.free.lock().push_within_capacity(page);
-        drop(refused);
-    }
-
     /// Puts all pages of a vector back, whose capacity stays. Those that exceed the bound are
     /// freed.
-    #[allow(dead_code, reason = "for the samples")]
     pub(crate) fn put_all<A: Allocator>(&self, pages: &mut Vec<Page, A>) {
         self.put_behind(0, pages);
     }
@@ -114,15 +93,9 @@ impl PagePool {
     }
 
     /// Returns the number of free pages.
-    #[allow(dead_code, reason = "for the KUnit tests")]
+    #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn free(&self) -> usize {
         self.free.lock().len()
-    }
-
-    /// Returns the largest number of free pages.
-    #[allow(dead_code, reason = "for the KUnit tests")]
-    pub(crate) fn max_free(&self) -> usize {
-        self.max_free
     }
 }
 
@@ -132,13 +105,30 @@ mod tests {
     use super::*;
     use crate::mem::PageRef;
 
+    impl PagePool {
+        /// Returns a page: a free one, or a new one.
+        fn get(&self) -> Result<Page> {
+            let mut pages: KVec<Page> = KVec::new();
+            self.get_many(1, &mut pages, GFP_KERNEL)?;
+            pages.pop().ok_or(ENOMEM)
+        }
+
+        /// Puts a page back.
+        fn put(&self, page: Page) -> Result {
+            let mut pages: KVec<Page> = KVec::new();
+            pages.push(page, GFP_KERNEL)?;
+            self.put_all(&mut pages);
+            Ok(())
+        }
+    }
+
     #[test]
     fn page_that_was_put_is_got_again() -> Result {
         let pool = PagePool::new(2)?;
         let mut page = pool.get()?;
         page.bytes().fill(0x5a);
         assert_eq!(pool.free(), 0);
-        pool.put(page);
+        pool.put(page)?;
         assert_eq!(pool.free(), 1);
         let mut page = pool.get()?;
         assert!(page.bytes().iter().all(|byte| *byte == 0x5a));
@@ -153,8 +143,8 @@ mod tests {
         pool.get_many(5, &mut pages, GFP_KERNEL)?;
         assert_eq!((pages.len(), pool.free()), (5, 0));
         pool.put_all(&mut pages);
-        assert_eq!((pages.len(), pool.free()), (0, pool.max_free()));
-        pool.put(Page::new()?);
+        assert_eq!((pages.len(), pool.free()), (0, 3));
+        pool.put(Page::new()?)?;
         assert_eq!(pool.free(), 3);
         Ok(())
     }
@@ -182,7 +172,7 @@ mod tests {
     #[test]
     fn bound_of_zero_keeps_nothing() -> Result {
         let pool = PagePool::new(0)?;
-        pool.put(pool.get()?);
+        pool.put(pool.get()?)?;
         assert_eq!(pool.free(), 0);
         Ok(())
     }

@@ -15,7 +15,6 @@ pub(crate) struct Sections<'a> {
 impl<'a> Sections<'a> {
     /// Describes these sections.
     #[inline]
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn new(before: Option<Piece>, pages: Payload<'a>, behind: Option<Piece>) -> Self {
         Self {
             before,

@@ -2,8 +2,6 @@
 
 //! Calls in the backward direction: the server of a connection calls, its client answers.
 //!
-//! State: live.
-//!
 //! RFC 8167. A backward message is an RDMA_MSG with everything inline. Only the RPC message shows
 //! its direction. XIDs and credits of the two directions are independent of each other. The peer
 //! requests backward credits with its calls, and our replies grant them.
@@ -76,7 +74,6 @@ pub const fn is_rpc_call(rpc: &[u8]) -> bool {
 /// that a responder can ask this about every message. [`message`] checks the answer.
 #[inline]
 //= 8167-4-2 direction told by RPC message type
-#[allow(dead_code, reason = "for the server's calls in the backward direction")]
 pub fn is_answer(version: Version, bytes: &[u8]) -> bool {
     // CAST: the discriminants of `repr(u32)` enums.
     const ERROR: [u8; 4] = (Proc::Error as u32).to_be_bytes();
@@ -104,6 +101,7 @@ pub fn is_answer(version: Version, bytes: &[u8]) -> bool {
 ///
 /// See [`Refusal`].
 //= 8167-4-1 no chunks and fit inline
+//= XC-3.3-4 only GENL permits chunks
 pub fn message<'a>(message: &Message<'a>, max: u32) -> Result<&'a [u8], Refusal> {
     let Body::Msg { lists, payload } = *message.body() else {
         return Err(Refusal::Form);

@@ -27,6 +27,7 @@ pub mod settings;
 pub mod single;
 pub mod terms;
 pub mod version;
+pub mod window;
 pub mod xchar;
 
 /// Fails with a message unless a condition holds.
@@ -44,7 +45,7 @@ use ensure;
 /// # Errors
 ///
 /// The name of the first case that is decided otherwise than it should.
-#[allow(dead_code, reason = "for tests")]
+#[cfg(any(test, fuzzing))]
 pub fn check_all() -> Result<(), &'static str> {
     flow::check_credits()?;
     flow::check_inline()?;

@@ -2,8 +2,6 @@
 
 //! The states of one connection, and the events that change them.
 //!
-//! State: live.
-//!
 //! ```text
 //!    ┌────────────────────────────────────────────────────┐
 //!    │ request                                            │
@@ -12,8 +10,8 @@
 //!    │                │                │                  │     message    │
 //!    └────────────────┴────────────────┴────────┬─────────┴────────────────┘
 //!                                               │ any failure, close, removal
-//!                              drained          ▼
-//!                     Dead ◄──────────────── Draining
+//!                                               ▼
+//!                                            Draining
 //! ```
 //!
 //! The requesting side goes through all states. The side that answers a connection request begins
@@ -22,7 +20,7 @@
 //!
 //! A connection is used once: a reconnect makes a new one. Draining lasts until no work request is
 //! outstanding. Memory may be unmapped and objects may be destroyed only after that. Events that
-//! arrive in Draining or Dead are late, and are ignored.
+//! arrive in Draining are late, and are ignored.
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +35,8 @@ pub enum State {
     Connecting,
     /// Usable.
     Up,
-    /// Ended; outstanding work requests are being flushed.
+    /// Ended. Outstanding work requests are being flushed, or were flushed. Final.
     Draining,
-    /// Nothing is outstanding. Final.
-    Dead,
 }
 
 /// An event of a connection. Where `enum rdma_cm_event_type` in `include/rdma/rdma_cm.h` has a
@@ -83,8 +79,6 @@ pub enum Event {
     AddrChange,
     /// Local: give the connection up.
     Close,
-    /// Local: no work request is outstanding any more.
-    Drained,
 }
 
 /// Why a connection ended, in the classes that callers of SUNRPC distinguish.
@@ -121,7 +115,7 @@ macro_rules! transitions {
         pub const fn on(self, event: Event) -> Step {
             match (event, self) {
                 $($((Event::$event, State::$from))|+ => Step::To(State::$to),)+
-                (_, State::Draining | State::Dead) => Step::Ignore,
+                (_, State::Draining) => Step::Ignore,
                 // The other of the two has come first.
                 (Event::Established | Event::Message, State::Up) => Step::Ignore,
                 _ => Step::Invalid,
@@ -149,57 +143,15 @@ impl State {
         DeviceRemoval: Idle | Resolving | Routing | Connecting | Up => Draining;
         AddrChange:    Resolving | Routing | Connecting | Up => Draining;
         Close:         Idle | Resolving | Routing | Connecting | Up => Draining;
-        Drained:       Draining => Dead;
     }
-
-    /// All states.
-    #[allow(dead_code, reason = "for tests")]
-    pub const ALL: [Self; 7] = [
-        Self::Idle,
-        Self::Resolving,
-        Self::Routing,
-        Self::Connecting,
-        Self::Up,
-        Self::Draining,
-        Self::Dead,
-    ];
 
     /// Returns whether Sends may be posted.
     pub const fn is_up(self) -> bool {
         matches!(self, Self::Up)
     }
-
-    /// Returns whether the connection is over, or nearly so.
-    #[allow(dead_code, reason = "for tests")]
-    pub const fn is_ended(self) -> bool {
-        matches!(self, Self::Draining | Self::Dead)
-    }
 }
 
 impl Event {
-    /// All events.
-    #[allow(dead_code, reason = "for tests")]
-    pub const ALL: [Self; 18] = [
-        Self::Start,
-        Self::AddrResolved,
-        Self::AddrError,
-        Self::RouteResolved,
-        Self::RouteError,
-        Self::Request,
-        Self::Established,
-        Self::Message,
-        Self::ConnectError,
-        Self::Unreachable,
-        Self::Rejected,
-        Self::RejectedStale,
-        Self::Timeout,
-        Self::Disconnected,
-        Self::DeviceRemoval,
-        Self::AddrChange,
-        Self::Close,
-        Self::Drained,
-    ];
-
     /// Returns the failure that this event means for RPCs that wait for the connection, if it is
     /// one.
     pub const fn failure(self) -> Option<Failure> {
@@ -220,8 +172,7 @@ impl Event {
             | Self::RouteResolved
             | Self::Request
             | Self::Established
-            | Self::Message
-            | Self::Drained => None,
+            | Self::Message => None,
         }
     }
 }

@@ -2,8 +2,6 @@
 
 //! Credits: how many RPCs a requester may have in flight.
 //!
-//! State: live.
-//!
 //! RFC 8166 section 3.3.1 (RFC 5666 section 3.3). A requester has one credit until the first reply
 //! of a connection. Afterwards the grant of the latest reply counts. A responder must not grant
 //! zero. A grant of zero counts as one, since zero would stop the connection for ever. Each

@@ -2,8 +2,6 @@
 
 //! Inline thresholds: the longest message that one Send can carry, in each direction.
 //!
-//! State: live.
-//!
 //! RFC 8797 section 4.2: the sender's send size or the receiver's receive size, whichever is less,
 //! as the peers announced them in their private data. Settings may differ at every connection.
 

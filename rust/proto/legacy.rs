@@ -2,8 +2,6 @@
 
 //! Decisions about messages that only RFC 5666 has. RFC 8166 has withdrawn these messages.
 //!
-//! State: live.
-//!
 //! | module | question | state |
 //! | --- | --- | --- |
 //! | [`done`] | When may RDMA_DONE be sent, and what does it cost? | live |

@@ -2,8 +2,6 @@
 
 //! What is known about peers from earlier connections: which of them support version one only.
 //!
-//! State: live.
-//!
 //! All connections share one table, which outlives them. An entry expires, since a peer's software
 //! may change. A table has a fixed number of entries; a new one takes the place of the entry that
 //! was not used for the longest time. The administrator can list and clear it.
@@ -88,12 +86,6 @@ impl Peers {
     /// Forgets a peer.
     pub fn forget(&mut self, key: &Key) {
         self.retain(|entry| entry.key != *key);
-    }
-
-    /// Forgets the peers of a network namespace that ends.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub fn forget_net(&mut self, net: u64) {
-        self.retain(|entry| entry.key.net != net);
     }
 
     /// Forgets all peers.

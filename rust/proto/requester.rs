@@ -2,8 +2,6 @@
 
 //! Decisions that only a requester makes.
 //!
-//! State: live.
-//!
 //! | module | question | state |
 //! | --- | --- | --- |
 //! | [`plan`] | Which chunks does this call need? | live |

@@ -2,8 +2,6 @@
 
 //! Decisions that only a responder makes.
 //!
-//! State: live.
-//!
 //! | module | question |
 //! | --- | --- |
 //! | [`limits`] | What is done for one call at most? |

@@ -3,8 +3,6 @@
 //! One connection as both versions see it: which version it has, what may be sent and received, and
 //! the control messages that agree on it.
 //!
-//! State: live.
-//!
 //! A [`Session`] joins the negotiation of the version ([`super::version`]), the characteristics of
 //! both peers and the size of the Receives ([`super::xchar`]). It serves either side of a
 //! connection. It does no I/O: the caller tells it what has happened, and asks what to do.
@@ -50,7 +48,9 @@ use super::super::wire::cm_private::Settings as PrivateData;
 use super::super::wire::xchar::BackwardSupport;
 use super::super::wire::{Message, Version};
 use super::inline::Thresholds;
-use super::version::{Blocked, Cause, Memory, Negotiation};
+#[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
+use super::version::Blocked;
+use super::version::{Cause, Memory, Negotiation};
 use super::xchar::{Known, NotSent, Peer, Receives};
 
 mod arrival;
@@ -248,7 +248,7 @@ impl Session {
     }
 
     /// Returns the peer's characteristics, to show them.
-    #[allow(dead_code, reason = "for the host tests")]
+    #[cfg(any(test, fuzzing))]
     pub const fn peer(&self) -> &Peer {
         &self.peer
     }
@@ -289,7 +289,7 @@ impl Session {
     /// # Errors
     ///
     /// See [`Blocked`].
-    #[allow(dead_code, reason = "for the host tests")]
+    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
     pub fn may_send(&self, len: usize) -> Result<(), Blocked> {
         match &self.stage {
             Stage::Client(negotiation) => negotiation.may_send(len),
@@ -323,14 +323,6 @@ impl Session {
         self.refresh();
     }
 
-    /// Notes a backward-direction call of the peer, which shows that the peer can receive the
-    /// reply. It matters only to a peer whose support is UNKNOWN.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub fn on_backward_call(&mut self, has_chunks: bool) {
-        self.peer.on_backward_request(has_chunks);
-        self.refresh();
-    }
-
     /// Notes that a time has come. Call it at [`Session::deadline`] or later.
     pub fn on_timer(&mut self, now: u64) {
         if self.room == Room::Asked {
@@ -356,7 +348,7 @@ impl Session {
     }
 
     /// Returns when to call [`Session::on_timer`] and [`Session::poll`] again, if at any time.
-    #[allow(dead_code, reason = "for the host tests")]
+    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
     pub fn deadline(&self) -> Option<u64> {
         let paused = self.has_control().then(|| self.queue.ready_at());
         self.answer_by.into_iter().chain(paused).min()
@@ -374,7 +366,7 @@ impl Session {
 
     /// Changes whether this end as a requester accepts remote invalidation. A peer may still
     /// invalidate memory of calls that were sent before it was told, so accept that.
-    #[allow(dead_code, reason = "for the host tests")]
+    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
     pub fn want_invalidation(&mut self, ready: bool) {
         self.own.invalidation = ready;
         self.refresh();

@@ -2,8 +2,6 @@
 
 //! Which version of the protocol to use with a peer: version two, section 5.
 //!
-//! State: live.
-//!
 //! ```text
 //!                   on_sent          non-error reply in version two
 //!   new ──► Probe ─────────► Probing ──────────────────────────────► Settled(Two)
@@ -23,7 +21,6 @@
 //! worth knowing for the next connection to the same peer; [`super::peers`] keeps it.
 
 use super::super::wire::message::{Body, ErrorBody};
-use super::super::wire::v2::FIRST_MESSAGE_MAX;
 use super::super::wire::{Direction, Message, Version};
 
 /// How long a requester waits for the answer to its first message, in milliseconds.
@@ -42,27 +39,6 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// Returns the setting with this name.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub fn parse(name: &[u8]) -> Option<Self> {
-        match name {
-            b"auto" => Some(Self::Auto),
-            b"1" => Some(Self::One),
-            b"2" => Some(Self::Two),
-            _ => None,
-        }
-    }
-
-    /// Returns the name of the setting.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::One => "1",
-            Self::Two => "2",
-        }
-    }
-
     /// Returns the version of the first message on a new connection. `peer_knows_two`: the peer's
     /// private data say that it supports version two. `one_only`: [`super::peers`] knows the peer
     /// as one that supports version one only.
@@ -116,7 +92,7 @@ enum State {
 }
 
 /// Why a message may not be sent now.
-#[allow(dead_code, reason = "for the host tests")]
+#[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocked {
     /// The first message was not answered yet.
@@ -260,10 +236,9 @@ impl Negotiation {
     /// # Errors
     ///
     /// See [`Blocked`].
-    #[allow(dead_code, reason = "for the host tests")]
-    //= V2-5-1 one message at a time
-    //= V2-5-2 first message at most 1024 bytes
+    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
     pub fn may_send(&self, len: usize) -> Result<(), Blocked> {
+        use super::super::wire::v2::FIRST_MESSAGE_MAX;
         match self.state {
             State::Settled(_) => Ok(()),
             State::Probing { .. } => Err(Blocked::Unanswered),

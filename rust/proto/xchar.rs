@@ -2,8 +2,6 @@
 
 //! Transport characteristics: the effect of the peer's, and changes of our own.
 //!
-//! State: live.
-//!
 //! draft-dnoveck-nfsv4-rpcrdma-xcharext-01. [`Peer`] has the characteristics of the peer and the
 //! requests to it. [`Receives`] decides when the size of our own Receives may change. Both live as
 //! long as one connection; [`super::session`] joins them.
@@ -16,10 +14,8 @@ mod known;
 mod peer;
 mod receives;
 
-#[allow(unused_imports, reason = "named by the host tests")]
-pub use known::{Fixed, Known, Unsupported};
-#[allow(unused_imports, reason = "named by the host tests")]
-pub use peer::{Fault, NotSent, Peer, Request};
+pub use known::Known;
+pub use peer::{Fault, NotSent, Peer};
 pub use receives::Receives;
 
 /// Returns the error that answers an optional operation, given the result of [`Operation::decode`].

@@ -118,7 +118,6 @@ impl<H: CmHandler> CmId<H> {
     /// # Safety
     ///
     /// The context of `id` stays valid during the call. Its present handler only sets `gone`.
-    #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
     pub(super) unsafe fn adopt(id: OwnedId, handler: Arc<H>, gone: &AtomicFlag) -> Result<Self> {
         let raw = id.as_ptr();
         let context = Arc::as_ptr(&handler).cast_mut().cast::<c_void>();
@@ -194,7 +193,6 @@ impl<H: CmHandler> CmId<H> {
     }
 
     /// Returns the port of the device, or 0 before the address was resolved.
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn port(&self) -> u32 {
         self.ident.id().port()
     }
@@ -253,7 +251,6 @@ impl<H: CmHandler> CmId<H> {
     ///
     /// `EINVAL` if the identifier did not come with a request, or if the peer has given up. The
     /// connection manager has rejected the request then.
-    #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
     pub(crate) fn accept(&self, params: &ConnectParams<'_>) -> Result {
         let mut params = params.raw()?;
         self.ident.exclusively(|id| {
@@ -271,7 +268,7 @@ impl<H: CmHandler> CmId<H> {
     /// Ends the connection, if there is one, which moves the queue pair to the error state. If a
     /// call that connects is running, waits for its return, and over iWARP for the end of the
     /// attempt. May sleep.
-    #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
+    #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn disconnect(&self) {
         self.ident.disconnect();
     }

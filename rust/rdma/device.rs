@@ -53,7 +53,6 @@ pub(crate) struct Limits {
     pub(crate) slow_mapping: bool,
     /// Whether RDMA Reads must place their bytes into registered memory, and can invalidate it:
     /// the device's ports speak iWARP.
-    #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
     pub(crate) reads_need_regions: bool,
 }
 

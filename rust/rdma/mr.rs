@@ -35,9 +35,7 @@ mod pack;
 mod pool;
 pub(super) mod region;
 
-#[allow(unused_imports, reason = "rooms are mounted whole in samples")]
 pub(crate) use fill::{Memory, Parts};
-#[allow(unused_imports, reason = "rooms are mounted whole in samples")]
 pub(crate) use pool::Census;
 pub(crate) use pool::{Kind, MrPool};
 
@@ -114,7 +112,6 @@ impl Mr {
 
     /// Returns whether the region can map all of `memory` at once. `false`: it is not known.
     #[inline]
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn takes(&self, memory: &impl Memory) -> bool {
         memory.fits(self.region.shape)
     }

@@ -107,7 +107,6 @@ impl Pd {
     }
 
     /// Returns the name of the device.
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn device_name(&self) -> Name {
         self.as_device().name()
     }

@@ -45,13 +45,8 @@ mod tag;
 pub(super) use chain::Chain;
 pub(crate) use completion::{Completions, WcError};
 pub(crate) use drain::SEND_WRS as DRAIN_SEND_WRS;
-#[allow(
-    unused_imports,
-    reason = "for the server, and for the sample rdma_ping"
-)]
 pub(crate) use one_sided::Remote;
 pub(crate) use post::PostError;
-#[allow(unused_imports, reason = "rooms are mounted whole in samples")]
 pub(crate) use sq::holds_chain;
 pub(crate) use tag::Tag;
 
@@ -245,7 +240,6 @@ impl<C: Completions> Qp<C> {
     ///
     /// `ENOTCONN` after draining; `ENOMEM`; `EIO` if the device cannot map the memory; or the error
     /// of the device's driver, after which the queue pair counts as broken.
-    #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
     pub(crate) fn add_receives(&self, n: u32) -> Result<u32> {
         self.recv_queue().grow(n)
     }
@@ -274,7 +268,6 @@ impl<C: Completions> Qp<C> {
     /// Returns the position of the last work request of the send queue that is known to have
     /// completed successfully. All work requests before it have completed, too.
     #[inline]
-    #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
     pub(crate) fn retired(&self) -> u64 {
         self.inner().progress.retired()
     }
@@ -291,7 +284,6 @@ impl<C: Completions> Qp<C> {
     }
 
     /// Returns the number of Receives that are posted, and of all.
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn receives(&self) -> (u32, u32) {
         self.recv_queue().counts()
     }
@@ -340,7 +332,6 @@ impl<C: Completions> Qp<C> {
 
     /// Returns the protection domain.
     #[inline]
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.inner().pd
     }

@@ -186,7 +186,6 @@ impl<'a, C: Completions> Received<'a, C> {
     /// Keeps the message longer than the handler of its completion runs. The Receive is not posted
     /// again before the result is dropped. The consumer sets [`Completions::HOLDS`].
     #[inline]
-    #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
     pub(crate) fn hold(self) -> Held {
         // The slot is handed over, so it must not be given back here.
         let this = ManuallyDrop::new(self);

@@ -191,6 +191,7 @@ impl Sink {
 
     /// Returns whether the RDMA Reads may still be outstanding.
     #[inline]
+    #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn in_flight(&self) -> bool {
         self.0.requests.in_flight()
     }
@@ -272,6 +273,7 @@ impl Sink {
 
     /// Unmaps the memory, frees the pages, and forgets the RDMA Reads. Returns false, and does
     /// nothing, while they may be outstanding.
+    #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn clear(&mut self) -> bool {
         let cleared = self.0.requests.clear();
         if cleared {

@@ -83,15 +83,16 @@ impl SendBuf {
 }
 
 /// Memory into which RDMA Reads place the bytes of the peer.
+#[allow(dead_code, reason = "for the sample rdma_ping")]
 pub(crate) struct ReadBuf(ManuallyDrop<StoredBox<Buffer>>);
 
 owned_buffer!(
-    #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
+    #[allow(dead_code, reason = "for the sample rdma_ping")]
     ReadBuf,
     DmaDirection::FromDevice
 );
 
-#[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
+#[allow(dead_code, reason = "for the sample rdma_ping")]
 impl ReadBuf {
     /// Returns the bytes that were read, or `None` while an RDMA Read into the buffer may be
     /// outstanding.

@@ -79,7 +79,6 @@ impl Store {
     /// # Errors
     ///
     /// `ENOMEM`.
-    #[allow(dead_code, reason = "for the client")]
     pub(crate) fn new() -> Result<Arc<Self>> {
         let lists = Lists {
             open: false,
@@ -108,7 +107,6 @@ impl Store {
     }
 
     /// Frees the memory that is in the store.
-    #[allow(dead_code, reason = "for the client")]
     pub(crate) fn clear(&self) {
         let kept = self.lists.lock().take_all();
         free_all(kept);
@@ -116,7 +114,6 @@ impl Store {
 
     /// Frees the memory that is in the store, and keeps none until the next protection domain is
     /// made.
-    #[allow(dead_code, reason = "for the client")]
     pub(crate) fn close(&self) {
         let kept = {
             let mut lists = self.lists.lock();
@@ -127,7 +124,7 @@ impl Store {
     }
 
     /// Returns the number of bytes that are in the store.
-    #[allow(dead_code, reason = "for the client")]
+    #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
     pub(crate) fn bytes(&self) -> usize {
         let lists = self.lists.lock();
         lists.lists.iter().map(FreeList::bytes).sum()
@@ -224,6 +221,7 @@ impl FreeList {
     }
 
     /// Returns the number of bytes.
+    #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
     fn bytes(&self) -> usize {
         let (mut copy, mut count) = (*self, 0);
         while copy.pop().is_some() {

@@ -219,7 +219,6 @@ impl<'a> XdrBuf<'a> {
     /// As with [`Self::pieces`], the user guarantees that it is not used after SUNRPC may have
     /// freed the memory.
     #[inline]
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn sections(&self) -> Sections<'_> {
         pieces::sections(self.raw())
     }

@@ -2,8 +2,6 @@
 
 //! The most common replies, decoded with a few comparisons.
 //!
-//! State: live.
-//!
 //! The two versions differ in one word: version two has the direction before the chunk lists.
 
 use super::lists::single;

@@ -2,8 +2,6 @@
 
 //! CM Private Data for RPC-over-RDMA version one: RFC 8797.
 //!
-//! State: live.
-//!
 //! ```text
 //! byte  0 1 2 3      4        5                    6          7
 //!       f6 ab 0e 18  version  reserved (7), R (1)  send size  receive size
@@ -20,8 +18,7 @@ use super::Version;
 
 mod versions;
 
-#[allow(unused_imports, reason = "named by the host tests")]
-pub use versions::{Versions, LEN as VERSIONS_LEN, MAGIC as VERSIONS_MAGIC};
+pub use versions::{Versions, LEN as VERSIONS_LEN};
 
 /// Format identifier, first word of the message (section 4).
 pub const MAGIC: u32 = 0xf6ab_0e18;

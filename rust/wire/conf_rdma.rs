@@ -2,8 +2,6 @@
 
 //! Connection Configuration Protocol: RFC 5666 section 6.
 //!
-//! State: live.
-//!
 //! A separate RPC program with one procedure, CONF_RDMA. RFC 8166 has dropped it in favour of
 //! private data ([`super::cm_private`]). This module encodes and decodes the arguments and the
 //! results. The RPC layer handles the RPC call and reply around them.
@@ -63,11 +61,10 @@ impl Request {
 
     /// Encodes the arguments.
     pub const fn encode(&self) -> [u8; LEN] {
-        bytes([
-            self.maxcall_sendsize,
-            self.maxreply_sendsize,
-            self.maxrdmaread,
-        ])
+        let [a0, a1, a2, a3] = self.maxcall_sendsize.to_be_bytes();
+        let [b0, b1, b2, b3] = self.maxreply_sendsize.to_be_bytes();
+        let [c0, c1, c2, c3] = self.maxrdmaread.to_be_bytes();
+        [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3]
     }
 }
 
@@ -85,11 +82,6 @@ impl Reply {
             maxrdmaread,
         })
     }
-
-    /// Encodes the results.
-    pub const fn encode(&self) -> [u8; LEN] {
-        bytes([self.maxcall_sendsize, self.align, self.maxrdmaread])
-    }
 }
 
 fn words(bytes: &[u8]) -> Result<[u32; 3], DecodeError> {
@@ -97,11 +89,4 @@ fn words(bytes: &[u8]) -> Result<[u32; 3], DecodeError> {
     let words = [c.word()?, c.word()?, c.word()?];
     c.end()?;
     Ok(words)
-}
-
-const fn bytes([a, b, c]: [u32; 3]) -> [u8; LEN] {
-    let [a0, a1, a2, a3] = a.to_be_bytes();
-    let [b0, b1, b2, b3] = b.to_be_bytes();
-    let [c0, c1, c2, c3] = c.to_be_bytes();
-    [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3]
 }

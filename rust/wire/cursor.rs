@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A reader of XDR words that cannot run past its input.
-//!
-//! State: live.
 
 use super::{DecodeError, What};
 

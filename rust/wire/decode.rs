@@ -2,8 +2,6 @@
 
 //! Decodes a received message. Both versions share this code. [`VersionDecoder`] has the parts in
 //! which they differ.
-//!
-//! State: live.
 
 use super::cursor::Cursor;
 use super::lists::single;

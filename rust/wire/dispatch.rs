@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Chooses the decoder by the version of a message.
-//!
-//! State: live.
 
 use super::decode::{decode, split_inline, split_single, OneSegment, MSG, NOMSG};
 use super::{

@@ -2,8 +2,6 @@
 
 //! Writes the three chunk lists (RFC 8166 section 4.3), in their order, one segment at a time.
 //!
-//! State: live.
-//!
 //! The types below follow each other as the lists do in the header:
 //!
 //! ```text
@@ -342,18 +340,6 @@ impl<'b> ReplyStage<'b> {
             open: OpenChunk::new(&mut self.writer)?,
             writer: self.writer,
         })
-    }
-
-    /// Writes that there is no reply chunk. Returns the header's length in bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`EncodeError::NoRoom`].
-    #[inline]
-    #[allow(dead_code, reason = "for the host tests")]
-    pub fn finish(mut self) -> Result<usize> {
-        self.writer.put(ABSENT)?;
-        Ok(self.writer.written())
     }
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Why a message was refused.
-//!
-//! State: live.
 
 use core::fmt;
 

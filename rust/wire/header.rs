@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Writes the words before the chunk lists, and the messages without chunk lists.
-//!
-//! State: live.
 
 use super::decode::{ERR_BAD_HEADER, ERR_INVAL_OPTION, ERR_VERS};
 use super::encode::Writer;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Bounds on the list elements of a peer's message.
-//!
-//! State: live.
 
 /// The number of list elements that a decoder accepts. It refuses a message with more elements.
 ///
@@ -20,7 +18,6 @@ pub struct Limits {
 
 impl Limits {
     /// No bound except the length of the message.
-    #[allow(dead_code, reason = "for tests")]
     pub const NONE: Self = Self {
         read_segments: u32::MAX,
         write_chunks: u32::MAX,

@@ -2,8 +2,6 @@
 
 //! Read list, write list and reply chunk: checked once, then read by iterators that cannot fail.
 //!
-//! State: live.
-//!
 //! RFC 8166 section 4.3; `rdma_reads`, `rdma_writes`, `rdma_reply` in the XDR. The three lists are
 //! the same in version one and version two.
 
@@ -80,15 +78,6 @@ impl<'a> Lists<'a> {
             writes,
             reply,
         }
-    }
-
-    /// Iterates over every R_key in the lists, in the order of the header, repetitions included.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub fn handles(&self) -> impl Iterator<Item = u32> + 'a {
-        let reads = self.read_list().map(|r| r.segment);
-        let writes = self.write_list().flat_map(|c| c.segments());
-        let reply = self.reply_chunk().into_iter().flat_map(|c| c.segments());
-        reads.chain(writes).chain(reply).map(|s| s.handle)
     }
 
     /// Returns whether twelve encoded bytes are three absent lists.
@@ -286,7 +275,6 @@ impl<'a> WriteChunk<'a> {
 
     /// Returns the number of segments, possibly none.
     #[inline]
-    #[allow(dead_code, reason = "for tests")]
     pub const fn count(&self) -> usize {
         self.segments.len() / Segment::LEN
     }

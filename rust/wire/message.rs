@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! One message type for both versions, so that callers do not branch on the version.
-//!
-//! State: live.
 
 use super::{Direction, Lists, Prefix, Version};
 

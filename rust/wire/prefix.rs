@@ -2,8 +2,6 @@
 
 //! The four words with which a header of any version begins.
 //!
-//! State: live.
-//!
 //! RFC 5666 section 4.1: "these first four fields and the start of the following message body
 //! MUST always remain aligned at these fixed offsets for all versions".
 

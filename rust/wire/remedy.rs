@@ -2,8 +2,6 @@
 
 //! What to do with a message that cannot be processed.
 //!
-//! State: live.
-//!
 //! An error is never answered, nor is a reply: two peers could then answer each other for ever. A
 //! message without XID and version lacks what an answer needs, and is dropped.
 

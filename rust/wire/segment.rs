@@ -2,8 +2,6 @@
 
 //! RDMA segments, the unit in which memory is described to the peer.
 //!
-//! State: live.
-//!
 //! `struct xdr_rdma_segment` and `struct xdr_read_chunk`, RFC 5666 section 4.3 (unchanged in
 //! RFC 8166 section 4.1 and in version two).
 

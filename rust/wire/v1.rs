@@ -2,8 +2,6 @@
 
 //! RPC-over-RDMA version one: RFC 8166, and the messages that only RFC 5666 has.
 //!
-//! State: live.
-//!
 //! ```text
 //! word  0    1       2        3
 //!      xid  vers=1  credits  proc

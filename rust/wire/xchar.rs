@@ -2,8 +2,6 @@
 
 //! Transport characteristics, an extension to version two: draft-dnoveck-nfsv4-rpcrdma-xcharext-01.
 //!
-//! State: live.
-//!
 //! Four optional operations ([`super::v2`]) carry them. Their data:
 //!
 //! | opttype | operation | data |
@@ -21,13 +19,10 @@ mod encode;
 mod operation;
 mod spec;
 mod subset;
-mod value;
+pub mod value;
 
-#[allow(unused_imports, reason = "named by the host tests")]
-pub use encode::{init, init_len, request, respond, update, value_len, Initial};
+pub use encode::{init, request, respond, update, Initial};
 pub use operation::{OpType, Operation};
-#[allow(unused_imports, reason = "named by the host tests")]
-pub use spec::{Spec, Values};
+pub use spec::Spec;
 pub use subset::{Disposition, Response, Subset};
-#[allow(unused_imports, reason = "named by the host tests")]
-pub use value::{BackwardSupport, Characteristic, Id};
+pub use value::{BackwardSupport, Characteristic};

@@ -15,7 +15,7 @@ check-tree:
 check-lint:
 	@$(CHECKS) tools/checks/lint.py
 
-## check-clippy: run clippy with the kernel's lints on module, tests and samples
+## check-clippy: build the module without any warning, of clippy too; so with tests and samples
 check-clippy:
 	@KDIR='$(KDIR)' LLVM='$(LLVM)' $(CHECKS) tools/checks/clippy.py
 

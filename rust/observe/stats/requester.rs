@@ -9,7 +9,6 @@ use core::fmt::{self, Write};
 
 use super::Counter;
 use crate::observe::trace::WcStatus;
-use crate::proto::backward;
 use crate::proto::responder::call::Unfit;
 use crate::proto::responder::intake::Reason;
 use crate::raw;
@@ -118,16 +117,6 @@ impl RequesterBreach {
                 Unfit::WriteWork => Self::WriteWork,
             },
         }
-    }
-
-    /// Returns the breach that a refused reply of the backward direction is. `None` means that the
-    /// requester has done nothing wrong.
-    #[allow(dead_code, reason = "for the server's calls in the backward direction")]
-    pub(crate) const fn of_backward(refusal: backward::Refusal) -> Option<Self> {
-        if !refusal.is_breach() {
-            return None;
-        }
-        Some(Self::BackwardForm)
     }
 
     /// Returns the breach that the failure of an RDMA Read or Write is.
@@ -248,8 +237,5 @@ mod tests {
         assert!(RequesterBreach::of(&Reason::Short) == RequesterBreach::Short);
         let unfit = Reason::Chunks(Unfit::EmptyChunk);
         assert!(RequesterBreach::of(&unfit) == RequesterBreach::EmptyChunk);
-        let form = Some(RequesterBreach::BackwardForm);
-        assert!(RequesterBreach::of_backward(backward::Refusal::TooLong) == form);
-        assert!(RequesterBreach::of_backward(backward::Refusal::NotServed).is_none());
     }
 }

@@ -11,11 +11,7 @@ use crate::wire::{ReadSegment, Segment};
 mod form {
     pub(super) const INLINE: u32 = 0;
     pub(super) const COPIED: u32 = 1;
-    #[allow(
-        dead_code,
-        reason = "a number of the stock module; no call is gathered here"
-    )]
-    pub(super) const GATHERED: u32 = 2;
+    // The stock module has 2 for calls whose pages a Send gathers.
     pub(super) const READ_CHUNK: u32 = 3;
     pub(super) const POSITION_ZERO: u32 = 4;
     pub(super) const WRITE_CHUNK: u32 = 5;

@@ -104,7 +104,6 @@ fn state_name(state: State) -> &'static CStr {
         State::Connecting => c"connecting",
         State::Up => c"up",
         State::Draining => c"draining",
-        State::Dead => c"dead",
     }
 }
 
@@ -127,6 +126,5 @@ fn event_name(event: Event) -> &'static CStr {
         Event::DeviceRemoval => c"device removal",
         Event::AddrChange => c"address change",
         Event::Close => c"close",
-        Event::Drained => c"drained",
     }
 }

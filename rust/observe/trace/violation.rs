@@ -62,7 +62,6 @@ fn violation_name(violation: Violation) -> &'static CStr {
         Violation::ReadList => c"read list in a reply",
         Violation::ExtraWriteChunk => c"write chunk not offered",
         Violation::ExtraReplyChunk => c"reply chunk not offered",
-        Violation::MissingWriteChunk => c"write chunk missing",
         Violation::NoMessage => c"no message",
         Violation::SegmentCount => c"segment count",
         Violation::SegmentLength => c"segment longer than offered",

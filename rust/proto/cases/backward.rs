@@ -40,6 +40,7 @@ fn judge(bytes: &[u8], max: u32) -> Option<Result<usize, Refusal>> {
 ///
 /// The name of the first case that fails.
 //~ 8167-4-1 no chunks and fit inline
+//~ XC-3.3-4 only GENL permits chunks
 //~ 8167-4-2 direction told by RPC message type
 pub fn check() -> Result<(), &'static str> {
     // XID and direction in the RPC message, its length, the longest one; verdict.

@@ -6,9 +6,10 @@ use super::super::super::wire::cm_private::{Settings, Size};
 use super::super::credits::Credits;
 use super::super::inline::Thresholds;
 use super::super::requester::backoff::Outage;
-use super::super::requester::credits::{Account, Flow};
+use super::super::requester::credits::Account;
 use super::super::requester::liveness;
 use super::ensure;
+use super::window::Flow;
 
 /// Checks that the limit is one at first, never above grant or maximum, and never zero.
 ///
@@ -66,11 +67,7 @@ fn check_account() -> Result<(), &'static str> {
     Ok(())
 }
 
-//~ 5666-3.3-3 unanswered calls do not exceed granted
 //~ 5666-3.3-7 grant may be larger or smaller
-//~ 5666-4.1-4 not in excess of granted limit
-//~ 8166-3.3.1-2 calls do not exceed latest grant
-//~ 8167-4-3 each direction has its own credits
 fn check_flow() -> Result<(), &'static str> {
     let mut f = Flow::new();
     ensure!(f.try_take() && !f.try_take(), "one before the first reply");

@@ -2,9 +2,9 @@
 
 //! Grants of a responder: they grow with use, and fall when told to.
 
-use super::super::requester::credits::Flow;
 use super::super::responder::grant::{Excess, Grant};
 use super::ensure;
+use super::window::Flow;
 
 type Check = Result<(), &'static str>;
 

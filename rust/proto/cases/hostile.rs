@@ -11,7 +11,6 @@ use super::super::super::wire::{Limits as Decoder, Lists, Message, Remedy, Versi
 use super::super::backward;
 use super::super::inline::Thresholds;
 use super::super::legacy::padded::{Padded, Unfit as Padding};
-use super::super::requester::credits::Flow;
 use super::super::responder::call::{Call, Unfit};
 use super::super::responder::grant::{Excess, Grant};
 use super::super::responder::intake::{refuse, take, Arrival, Reason, Refusal};
@@ -20,6 +19,7 @@ use super::super::responder::marks::{Mark, Marks};
 use super::super::responder::reassembly::Violation;
 use super::super::responder::reply::{Cannot, Plan};
 use super::ensure;
+use super::window::Flow;
 
 type Check = Result<(), &'static str>;
 

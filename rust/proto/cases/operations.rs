@@ -4,8 +4,9 @@
 //! characteristics.
 
 use super::super::super::wire::message::ErrorBody;
+use super::super::super::wire::xchar::value::Id;
 use super::super::super::wire::xchar::{
-    init, request, respond, Characteristic, Disposition, Id, Initial,
+    init, request, respond, Characteristic, Disposition, Initial,
 };
 use super::super::super::wire::{v2, Direction};
 use super::super::session::{Body, Output, Session, Take, PAUSE_MS};

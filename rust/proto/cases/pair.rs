@@ -2,6 +2,7 @@
 
 //! Two sessions at the ends of one connection, for other cases.
 
+use super::super::super::wire::v2::FIRST_MESSAGE_MAX;
 use super::super::super::wire::{Direction, EncodeError, Limits, Message};
 use super::super::session::{Body, Config, Control, Output, Session, Verdict, PAUSE_MS};
 use super::session::{hear, Say, TWO};
@@ -77,7 +78,8 @@ pub(super) fn deliver(
     control: &Control,
     now: u64,
 ) -> Result<Verdict, &'static str> {
-    let mut buf = [0; Control::MAX];
+    // Any message fits the smallest Receive of a peer.
+    let mut buf = [0; FIRST_MESSAGE_MAX as usize];
     let len = control.encode(&mut buf, 5).map_err(|_| "no room")?;
     let bytes = buf.get(..len).ok_or("buffer")?;
     let message = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;

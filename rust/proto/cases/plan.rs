@@ -6,12 +6,38 @@ use super::super::super::wire::ListProc;
 use super::super::super::wire::Version;
 use super::super::inline::Thresholds;
 use super::super::requester::plan::{
-    CallKind, CallShape, Conditions, Extent, Extents, Forms, Plan, PlanError, ReplyKind,
-    ReplyShape, Section, SingleChunk, WholeMessage,
+    CallKind, CallShape, Extents, Forms, Plan, PlanError, ReplyKind, ReplyShape, Rooms,
+    SingleChunk, WholeMessage,
 };
 use super::ensure;
 
 type Check = Result<(), &'static str>;
+
+/// The conditions of the connection and the upper layer for a plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Conditions {
+    /// The connection's inline thresholds.
+    pub thresholds: Thresholds,
+    /// RPCSEC_GSS integrity or privacy is in use.
+    pub data_touch: bool,
+    /// Most segments that registering any one chunk of the call may take.
+    pub max_segs: u32,
+    /// RFC 5666 only: offer four more bytes after a payload whose length is not a multiple of four.
+    pub pad_write_chunks: bool,
+}
+
+impl Conditions {
+    /// Plans one call.
+    ///
+    /// # Errors
+    ///
+    /// See [`Forms::choose`].
+    pub fn plan(&self, call: &CallShape, reply: &ReplyShape) -> Result<Plan, PlanError> {
+        let rooms = Rooms::new(&self.thresholds, self.max_segs, self.pad_write_chunks);
+        let forms = Forms::choose(call, reply, &rooms, || self.data_touch)?;
+        Ok(Plan::of(forms, call, reply))
+    }
+}
 
 const COND: Conditions = Conditions {
     thresholds: Thresholds {
@@ -73,11 +99,11 @@ const fn readdir_reply(page_len: u32) -> ReplyShape {
 }
 
 fn plan(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Result<Plan, &'static str> {
-    Plan::new(call, reply, cond).map_err(|_| "no plan")
+    cond.plan(call, reply).map_err(|_| "no plan")
 }
 
 fn kinds(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Option<(CallKind, ReplyKind)> {
-    let plan = Plan::new(call, reply, cond).ok()?;
+    let plan = cond.plan(call, reply).ok()?;
     Some((plan.call(), plan.reply()))
 }
 
@@ -98,14 +124,17 @@ pub fn check() -> Check {
 
 fn check_inline() -> Check {
     let p = plan(&SMALL_CALL, &SMALL_REPLY, &COND)?;
-    ensure!(p.is_inline() && p.proc() == ListProc::Msg, "small call");
+    ensure!(
+        p.forms().is_inline() && p.forms().proc() == ListProc::Msg,
+        "small call"
+    );
     ensure!(p.call() == CallKind::Inline, "small call is inline");
     ensure!(
-        p.read_chunk().is_empty() && p.write_chunk().is_empty(),
+        p.read_chunk() == Extents::EMPTY && p.write_chunk() == Extents::EMPTY,
         "no chunks"
     );
     ensure!(
-        p.reply_chunk().is_empty() && p.inline_call().len() == 120,
+        p.reply_chunk() == Extents::EMPTY && p.call().inline_parts(&SMALL_CALL).len() == 120,
         "no chunk"
     );
     Ok(())
@@ -288,55 +317,42 @@ fn check_rest_of_a_call() -> Check {
 //~ 5666-3.7-2 round-up not in a read chunk
 fn check_parts() -> Check {
     // 4097 bytes of payload: the tail begins with three bytes of padding.
-    let p = plan(&write_call(4097, 11), &SMALL_REPLY, &COND)?;
-    ensure!(
-        is(&p.read_chunk(), &[(Section::Pages, 0, 4097)]) && p.read_chunk().is_payload(),
-        "read chunk"
-    );
-    let rest = [(Section::Head, 0, 148), (Section::Tail, 3, 8)];
-    ensure!(is(&p.inline_call(), &rest), "inline rest");
-    let inline = p.inline_call();
-    ensure!((inline.head(), inline.tail()) == (148, (3, 8)), "two parts");
-    ensure!(!p.is_inline(), "a chunk");
-    ensure!(
-        !p.read_chunk().is_empty() && !p.inline_call().is_empty(),
-        "both parts"
-    );
+    let call = write_call(4097, 11);
+    let p = plan(&call, &SMALL_REPLY, &COND)?;
+    ensure!(parts(&p.read_chunk()) == (0, 4097, (0, 0)), "read chunk");
+    ensure!(p.read_chunk().is_payload(), "payload");
+    let inline = p.call().inline_parts(&call);
+    ensure!(parts(&inline) == (148, 0, (3, 8)), "inline rest");
+    ensure!(!p.forms().is_inline(), "a chunk");
     // Head and tail without pages, as of a plan that sends all of a call inline.
-    ensure!(!p.inline_call().is_payload(), "no pages");
-    let p = plan(&write_call(4097, 3), &SMALL_REPLY, &COND)?;
+    ensure!(!inline.is_payload(), "no pages");
+    let short = write_call(4097, 3);
+    let inline = plan(&short, &SMALL_REPLY, &COND)?
+        .call()
+        .inline_parts(&short);
+    ensure!(parts(&inline) == (148, 0, (3, 0)), "tail of padding only");
+    ensure!(!inline.is_payload(), "head only");
+    let p = plan(&call, &SMALL_REPLY, &GSS)?;
     ensure!(
-        is(&p.inline_call(), &[(Section::Head, 0, 148)]),
-        "tail of padding only"
+        parts(&p.read_chunk()) == (148, 4097, (0, 11)),
+        "position zero"
     );
-    ensure!(!p.inline_call().is_payload(), "head only");
-    let p = plan(&write_call(4097, 11), &SMALL_REPLY, &GSS)?;
-    let all = [
-        (Section::Head, 0, 148),
-        (Section::Pages, 0, 4097),
-        (Section::Tail, 0, 11),
-    ];
-    ensure!(is(&p.read_chunk(), &all), "position zero");
+    let inline = p.call().inline_parts(&call);
     ensure!(
-        p.inline_call().is_empty() && p.proc() == ListProc::Nomsg,
+        inline.len() == 0 && p.forms().proc() == ListProc::Nomsg,
         "long call with inline data"
     );
     ensure!(p.read_chunk().len() == 4256, "length of a long call");
     ensure!(!p.read_chunk().is_payload(), "long call is no payload");
     let p = plan(&SMALL_CALL, &read_reply(8192), &COND)?;
-    ensure!(
-        is(&p.write_chunk(), &[(Section::Pages, 0, 8192)]),
-        "write chunk"
-    );
+    ensure!(parts(&p.write_chunk()) == (0, 8192, (0, 0)), "write chunk");
     let p = plan(&SMALL_CALL, &readdir_reply(8192), &COND)?;
-    let all = [
-        (Section::Head, 0, 128),
-        (Section::Pages, 0, 8192),
-        (Section::Tail, 0, 4),
-    ];
-    ensure!(is(&p.reply_chunk(), &all), "reply chunk");
-    ensure!(p.write_chunk().is_empty(), "write chunk and reply chunk");
-    ensure!(!p.is_inline(), "a chunk for the reply");
+    ensure!(
+        parts(&p.reply_chunk()) == (128, 8192, (0, 4)),
+        "reply chunk"
+    );
+    ensure!(p.write_chunk().len() == 0, "write chunk and reply chunk");
+    ensure!(!p.forms().is_inline(), "a chunk for the reply");
     check_payload()
 }
 
@@ -359,13 +375,11 @@ fn check_payload() -> Check {
     Ok(())
 }
 
-fn is(extents: &Extents, want: &[(Section, u32, u32)]) -> bool {
-    let want = want.iter().map(|&(section, start, len)| Extent {
-        section,
-        start,
-        len,
-    });
-    extents.iter().eq(want)
+/// Returns the bytes of the head, those of the pages, and the part of the tail.
+fn parts(extents: &Extents) -> (u32, u32, (u32, u32)) {
+    let (head, tail) = (extents.head(), extents.tail());
+    let pages = extents.len().saturating_sub(head).saturating_sub(tail.1);
+    (head, pages, tail)
 }
 
 fn check_only_chunk() -> Check {
@@ -408,37 +422,36 @@ fn check_only_chunk() -> Check {
 
 fn check_errors() -> Check {
     let long = write_call(u32::MAX, 0);
-    let got = Plan::new(&long, &SMALL_REPLY, &COND);
+    let got = COND.plan(&long, &SMALL_REPLY);
     ensure!(got == Err(PlanError::MessageTooLong), "call above 4 GiB");
     let longest = write_call(u32::MAX - 148, 0);
-    let got = Plan::new(&longest, &SMALL_REPLY, &COND);
+    let got = COND.plan(&longest, &SMALL_REPLY);
     ensure!(got.is_ok(), "call one byte below 4 GiB");
-    let got = Plan::new(
+    let got = COND.plan(
         &SMALL_CALL,
         &ReplyShape {
             tail_len: 1,
             ..read_reply(0)
         },
-        &COND,
     );
     ensure!(got.is_ok(), "empty pages");
     let reply = ReplyShape {
         head_len: u32::MAX,
         ..read_reply(1)
     };
-    let got = Plan::new(&SMALL_CALL, &reply, &COND);
+    let got = COND.plan(&SMALL_CALL, &reply);
     ensure!(got == Err(PlanError::MessageTooLong), "reply above 4 GiB");
     let many = Conditions {
         max_segs: 200,
         ..COND
     };
-    let got = Plan::new(&write_call(1 << 20, 0), &SMALL_REPLY, &many);
+    let got = many.plan(&write_call(1 << 20, 0), &SMALL_REPLY);
     ensure!(got == Err(PlanError::HeaderTooLong), "too many segments");
     let absurd = Conditions {
         max_segs: u32::MAX,
         ..COND
     };
-    let got = Plan::new(&write_call(1 << 20, 0), &read_reply(1 << 20), &absurd);
+    let got = absurd.plan(&write_call(1 << 20, 0), &read_reply(1 << 20));
     ensure!(
         got == Err(PlanError::HeaderTooLong),
         "largest number of segments"

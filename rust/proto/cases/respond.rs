@@ -6,10 +6,10 @@ use super::super::super::wire::{
     Direction, EncodeError, Limits, ListProc, Lists, Message, Segment, Version,
 };
 use super::super::inline::Thresholds;
-use super::super::requester::reply::check_lists;
 use super::super::responder::marks::{Mark, Marks, MOST};
 use super::super::responder::reply::{inline_len, Cannot, Plan};
 use super::ensure;
+use super::reply::check_lists;
 
 type Check = Result<(), &'static str>;
 type Chunks = &'static [&'static [u32]];
@@ -307,8 +307,6 @@ fn check_inline_len() -> Check {
 
 fn check_plan(plan: &Plan<'_>, want: &Want, offered: &Lists<'_>) -> Check {
     ensure!(plan.proc() == want.proc, "message type");
-    let inline = want.proc == ListProc::Msg && want.writes.is_empty();
-    ensure!(plan.is_inline() == inline, "all of it is inline");
     let rest = plan.rest().map(|r| (r.start, r.len));
     ensure!(rest.eq(want.rest.iter().copied()), "rest");
     check_header(plan, want, offered)
@@ -339,15 +337,23 @@ fn check_header(plan: &Plan<'_>, want: &Want, offered: &Lists<'_>) -> Check {
     let reply = reply.map_err(|_| "refused")?;
     ensure!((reply.xid(), reply.credits()) == (9, 3), "first words");
     let returned = reply.lists().copied().ok_or("no lists")?;
-    let lengths = check_lists(&returned, offered).map_err(|_| "not as offered")?;
+    let (write, reply) = check_lists(&returned, offered)?;
     let all = returned.write_list().chain(returned.reply_chunk());
     let all = all.flat_map(|c| c.segments()).map(|s| s.length);
     ensure!(all.eq(want.lengths.iter().copied()), "lengths");
-    let said = lengths.write.saturating_add(lengths.reply.unwrap_or(0));
+    let said = write.saturating_add(reply.unwrap_or(0));
     ensure!(written == said, "as much as was written");
-    let handles = returned.handles().eq(offered.handles());
-    ensure!(handles, "the offered R_keys come back");
+    ensure!(
+        handles(&returned).eq(handles(offered)),
+        "the offered R_keys come back"
+    );
     Ok(())
+}
+
+/// Returns the R_keys of results, in the order of the header.
+fn handles<'a>(lists: &Lists<'a>) -> impl Iterator<Item = u32> + use<'a> {
+    let chunks = lists.write_list().chain(lists.reply_chunk());
+    chunks.flat_map(|c| c.segments()).map(|s| s.handle)
 }
 
 /// Headers that leave no room.

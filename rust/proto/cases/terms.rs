@@ -4,8 +4,9 @@
 
 use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::v2;
+use super::super::super::wire::xchar::value::Id;
 use super::super::super::wire::xchar::{
-    request, respond, BackwardSupport, Characteristic, Disposition, Id,
+    request, respond, BackwardSupport, Characteristic, Disposition,
 };
 use super::super::super::wire::Direction;
 use super::super::session::{
@@ -81,6 +82,7 @@ fn check_defaults() -> Check {
 //~ V2-3.2-1 XID and credits of the direction
 //~ V2-4.2.2-5 without an RPC message
 //~ V2-4.2.2-6 XID and credits of optional operation
+//~ XC-4.1-2 first message fits smallest receive buffer
 //~ XC-4.1-4 all characteristics sender is aware of
 //~ XC-3.1-6 size decides when chunks are needed
 fn check_init() -> Check {
@@ -496,15 +498,14 @@ fn check_limits() -> Check {
 /// What each level of support permits.
 //~ XC-3.3-1 UNKNOWN means no backward support
 //~ XC-3.3-3 NONE permits no backward messages
-//~ XC-3.3-4 only GENL permits chunks
 fn check_backward() -> Check {
     use BackwardSupport::{General, None as No, SizeLimited, Unknown};
-    // The client's level, and what the server may do: call, and offer chunks.
-    for (level, call, chunks) in [
-        (Unknown, true, false),
-        (No, false, false),
-        (SizeLimited, true, false),
-        (General, true, true),
+    // The client's level, and whether the server may call it.
+    for (level, call) in [
+        (Unknown, true),
+        (No, false),
+        (SizeLimited, true),
+        (General, true),
     ] {
         let mut pair = Pair::new(
             Config {
@@ -514,9 +515,7 @@ fn check_backward() -> Check {
             SERVER,
         )?;
         pair.run()?;
-        let t = pair.server.terms();
-        ensure!(t.permits_backward() == call, "calls");
-        ensure!(t.permits_backward_chunks() == chunks, "chunks");
+        ensure!(pair.server.terms().permits_backward() == call, "calls");
     }
     let server = Config {
         backward: Unknown,
@@ -525,14 +524,11 @@ fn check_backward() -> Check {
     let mut pair = Pair::new(CLIENT, server)?;
     pair.run()?;
     ensure!(!pair.client.terms().permits_backward(), "nothing was shown");
-    pair.client.on_backward_call(true);
-    ensure!(pair.client.terms().permits_backward_chunks(), "shown");
     let one = Session::new(Config {
         versions: (ONE, ONE),
         ..CLIENT
     });
-    let t = one.terms();
-    ensure!(t.permits_backward() && !t.permits_backward_chunks(), "one");
+    ensure!(one.terms().permits_backward(), "one");
     Ok(())
 }
 

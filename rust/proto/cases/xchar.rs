@@ -3,9 +3,10 @@
 //! Characteristics of a peer, and changes of our own Receives.
 
 use super::super::super::wire::message::{Body, ErrorBody};
+use super::super::super::wire::xchar::value::Id;
 use super::super::super::wire::xchar::{
-    init, request, respond, update, BackwardSupport, Characteristic, Disposition, Id, Initial,
-    OpType, Operation,
+    init, request, respond, update, BackwardSupport, Characteristic, Disposition, Initial, OpType,
+    Operation,
 };
 use super::super::super::wire::{Direction, EncodeError, Limits, Message};
 use super::super::xchar::{answer_option, Fault, Known, NotSent, Peer, Receives};
@@ -319,7 +320,6 @@ fn check_responses() -> Check {
 }
 
 //~ XC-3.3-1 UNKNOWN means no backward support
-//~ XC-3.3-2 backward request shows support
 fn check_backward() -> Check {
     let mut p = Peer::new();
     let unknown = Characteristic::BackwardSupport(BackwardSupport::Unknown);
@@ -330,15 +330,6 @@ fn check_backward() -> Check {
     );
     let presumed = p.backward_support(true);
     ensure!(presumed == BackwardSupport::SizeLimited, "presumed");
-    p.on_backward_request(false);
-    let shown = p.backward_support(false);
-    ensure!(shown == BackwardSupport::SizeLimited, "shown");
-    p.on_backward_request(true);
-    p.on_backward_request(false);
-    ensure!(
-        p.backward_support(false) == BackwardSupport::General,
-        "general"
-    );
     let none = Characteristic::BackwardSupport(BackwardSupport::None);
     says(&mut p, none, false)?;
     ensure!(

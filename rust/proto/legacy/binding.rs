@@ -2,8 +2,6 @@
 
 //! Where opaque data lies in the calls of NFS.
 //!
-//! State: live.
-//!
 //! A transport does not know the arguments of a call, but RFC 5666 demands that it skips the
 //! padding before each opaque item of RDMA_MSGP (section 3.9). This table has the calls that
 //! clients of that generation send: NFS version 2 and 3, and the operations of version 4 that stand

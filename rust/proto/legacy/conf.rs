@@ -2,8 +2,6 @@
 
 //! The effect of the Connection Configuration Protocol: RFC 5666 section 6.
 //!
-//! State: live.
-//!
 //! Before the server has answered, a client may send one message at a time, of at most 1024
 //! bytes. The server's answer bounds the client's calls and its use of RDMA Read.
 
@@ -26,14 +24,6 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// The basic level before any configuration (section 6.1).
-    pub const INITIAL: Self = Self {
-        max_call: DEFAULT_INLINE,
-        max_reply: DEFAULT_INLINE,
-        max_reads: None,
-        padding: None,
-    };
-
     /// Returns the configuration that follows from `request` and its `reply`.
     ///
     /// The server's `maxcall_sendsize` may be larger than requested; the client does not send
@@ -43,7 +33,9 @@ impl Configuration {
     /// # Errors
     ///
     /// [`BelowBasicLevel`].
+    //= 5666-6.2-1 no call longer than server accepts
     //= 5666-6.2-2 server may accept more or less
+    //= 5666-6.2-6 client and server have agreed
     //= 5666-6.2-4 pad as the server recommends
     pub fn agree(request: &Request, reply: &Reply) -> Result<Self, BelowBasicLevel> {
         if reply.maxcall_sendsize < DEFAULT_INLINE {
@@ -100,28 +92,6 @@ pub enum Exchange {
 }
 
 impl Exchange {
-    /// Returns the configuration in force.
-    pub const fn configuration(&self) -> Configuration {
-        match self {
-            Self::Initial | Self::Asked(_) => Configuration::INITIAL,
-            Self::Agreed(agreed) => *agreed,
-        }
-    }
-
-    /// Returns whether a call of `len` bytes, header included, may be sent inline now. Credits are
-    /// not considered.
-    //= 5666-6.1-2 assumes one receive of 1 KB
-    //= 5666-6.1-4 sends nothing else until answered
-    //= 5666-6.2-1 no call longer than server accepts
-    //= 5666-6.2-6 client and server have agreed
-    pub fn may_send(&self, len: u32) -> bool {
-        match self {
-            Self::Initial => len <= DEFAULT_INLINE,
-            Self::Asked(_) => false,
-            Self::Agreed(agreed) => len <= agreed.max_call,
-        }
-    }
-
     /// Notes that the request was sent. A second one on the same connection replaces the first.
     //= 5666-6.1-1 before any other RPC program
     pub fn on_request(&mut self, request: Request) {

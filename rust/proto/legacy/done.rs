@@ -2,8 +2,6 @@
 
 //! RDMA_DONE and its credits: RFC 5666 sections 3.8 and 11. RFC 8166 has no such message.
 //!
-//! State: live.
-//!
 //! A requester that has read the read chunks of a reply sends RDMA_DONE. It uses up a Receive at
 //! the responder like a call, but is never answered. Its credit comes back with the reply to any
 //! call that was sent after it, since Sends arrive in order.
@@ -27,25 +25,6 @@ pub struct Dones {
 }
 
 impl Dones {
-    /// Makes the account of a new connection.
-    pub const fn new() -> Self {
-        Self {
-            sent: 0,
-            received: 0,
-            due: 0,
-        }
-    }
-
-    /// Returns how many calls may be in flight with a grant of `limit`.
-    ///
-    /// A responder always keeps a Receive for a requester without an outstanding call (section
-    /// 3.3). One call may therefore be in flight, whether the RDMA_DONEs have arrived or not.
-    /// Otherwise both would wait for ever, since only a reply to a later call confirms them.
-    //= 5666-3.3-5 always has at least one credit
-    pub fn calls_allowed(&self, limit: u32) -> u32 {
-        limit.saturating_sub(self.unconfirmed()).max(1)
-    }
-
     /// Notes that the read chunks of a reply have been read, so that an RDMA_DONE has to be sent.
     //= 5666-3.5-1 after reading client sends RDMA_DONE
     pub fn on_due(&mut self) {

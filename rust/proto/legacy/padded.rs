@@ -2,8 +2,6 @@
 
 //! Takes the padding out of an RDMA_MSGP: RFC 5666 section 3.9.
 //!
-//! State: live.
-//!
 //! The receiver has to skip the padding before each opaque item of at least `thresh` bytes. The
 //! length of the padding follows from the item's position, so every item before it has to be found:
 //! those of the RPC header, and those that [`super::binding`] knows. Positions count from the first

@@ -2,8 +2,6 @@
 
 //! Padding of opaque data in RDMA_MSGP: RFC 5666 section 3.9.
 //!
-//! State: live.
-//!
 //! The sender inserts bytes before opaque data of at least `thresh` bytes, so that the data begin
 //! at a multiple of `align` and fall into a Receive buffer of their own. The receiver finds the
 //! same two numbers in the header and skips the padding.

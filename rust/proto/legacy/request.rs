@@ -2,14 +2,13 @@
 
 //! The client's call of CONF_RDMA, and what the server answers: RFC 5666 section 6.
 //!
-//! State: live.
-//!
 //! The call has AUTH_NONE, although section 11 demands protection by a flavor: there is no context
 //! of RPCSEC_GSS yet. What the call says is no secret, and it concerns this connection alone.
 
 use super::super::super::wire::conf_rdma::{self, Reply, Request, CONF_RDMA, PROGRAM, VERSION};
 
 /// Bytes of the RPC call.
+//= 5666-6.1-2 assumes one receive of 1 KB
 pub const CALL_LEN: usize = 40 + conf_rdma::LEN;
 
 /// What a server has answered.

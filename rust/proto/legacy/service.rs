@@ -2,8 +2,6 @@
 
 //! The service of the Connection Configuration Protocol: RFC 5666 section 6.
 //!
-//! State: live.
-//!
 //! A server answers calls of this program by itself: what it answers is about the connection, and
 //! the upper layer knows nothing of it. The section on security (11) demands protection by a
 //! flavor, which this service does not have: it takes AUTH_NONE and AUTH_SYS, and refuses others,

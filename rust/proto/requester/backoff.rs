@@ -2,8 +2,6 @@
 
 //! When to try again to connect to a peer that is unreachable.
 //!
-//! State: live.
-//!
 //! Most peers return within seconds, and a refused attempt to connect costs little. The first
 //! attempts therefore follow each other quickly. Later the pause grows with the length of the
 //! outage: a peer that returns is found within an eighth of that length, and within [`LONGEST_MS`]

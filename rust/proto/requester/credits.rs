@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The calls that a requester counts against its [`Credits`].
-//!
-//! State: live.
 
 use super::super::credits::Credits;
 
@@ -64,80 +62,5 @@ impl Account {
 impl Default for Account {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// Credits together with the number of messages in flight, for users without a congestion window:
-/// the server's backward direction, and version two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-//= 8167-4-3 each direction has its own credits
-#[allow(dead_code, reason = "for the server's backward direction")]
-pub struct Flow {
-    credits: Credits,
-    in_flight: u32,
-}
-
-#[allow(dead_code, reason = "for the server's backward direction")]
-impl Flow {
-    /// Makes the flow of a new connection: nothing in flight, one credit.
-    pub const fn new() -> Self {
-        Self {
-            credits: Credits::new(),
-            in_flight: 0,
-        }
-    }
-
-    /// Takes a credit for one message. Returns `false` if the caller has to wait for a reply first.
-    ///
-    /// RDMA_DONE takes a credit too, and returns it with [`Flow::on_unanswered`] when the
-    /// responder has shown by a later reply that it has received it (RFC 5666 section 3.8).
-    #[must_use]
-    //= 5666-3.3-3 unanswered calls do not exceed granted
-    //= 8166-3.3.1-2 calls do not exceed latest grant
-    pub fn try_take(&mut self) -> bool {
-        if self.in_flight >= self.credits.limit() {
-            return false;
-        }
-        self.in_flight = self.in_flight.saturating_add(1);
-        true
-    }
-
-    /// Handles a reply: one message fewer is in flight, and the grant, bounded by `max`, is the new
-    /// limit. Returns whether a message that had to wait may now be sent.
-    pub fn on_reply(&mut self, grant: u32, max: u32) -> bool {
-        let was_full = self.available() == 0;
-        self.in_flight = self.in_flight.saturating_sub(1);
-        self.credits.on_reply(grant, max);
-        was_full && self.available() > 0
-    }
-
-    /// Takes the grant of a message that answers none of ours, such as UPD_XCHAR. No message fewer
-    /// is in flight. Returns whether a message that had to wait may now be sent.
-    pub fn on_grant(&mut self, grant: u32, max: u32) -> bool {
-        let was_full = self.available() == 0;
-        self.credits.on_reply(grant, max);
-        was_full && self.available() > 0
-    }
-
-    /// Returns the credit of a message that will never be answered and no longer occupies the peer.
-    pub fn on_unanswered(&mut self) {
-        self.in_flight = self.in_flight.saturating_sub(1);
-    }
-
-    /// Returns how many messages may be sent now. It is zero while more messages are in flight than
-    /// a lowered limit allows.
-    //= 5666-4.1-4 not in excess of granted limit
-    pub const fn available(&self) -> u32 {
-        self.credits.limit().saturating_sub(self.in_flight)
-    }
-
-    /// Returns how many messages were sent and not answered.
-    pub const fn in_flight(&self) -> u32 {
-        self.in_flight
-    }
-
-    /// Returns the credits.
-    pub const fn credits(&self) -> &Credits {
-        &self.credits
     }
 }

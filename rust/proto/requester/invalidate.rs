@@ -2,8 +2,6 @@
 
 //! Remote invalidation: which R_key a responder has invalidated.
 //!
-//! State: live.
-//!
 //! RFC 8797 section 4.1: a responder invalidates only when both peers have set R. It invalidates
 //! only an STag that belongs to the XID in the header of the message that carries the invalidation.
 

@@ -2,8 +2,6 @@
 
 //! When to probe a peer that owes replies and is silent.
 //!
-//! State: live.
-//!
 //! A requester that only waits for replies sends nothing. If the responder's end of the connection
 //! is gone and its disconnect message was lost, the requester does not notice. The caller therefore
 //! checks the connection at regular intervals. After [`PATIENCE`] whole intervals of silence it

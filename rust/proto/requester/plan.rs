@@ -2,8 +2,6 @@
 
 //! Which chunks a call needs.
 //!
-//! State: live.
-//!
 //! RFC 8166 section 3.5 lists the forms. RFC 8267 says which arguments and results NFS allows in
 //! data chunks; the upper layer has marked these in its buffers. The cheapest form that fits is
 //! chosen:
@@ -17,15 +15,11 @@
 //! Under RPCSEC_GSS integrity or privacy the transport sees no separate payload, so form 2 cannot
 //! be used. The header's length depends on the chunks chosen, and is computed exactly.
 
-use super::super::super::wire::ListProc;
-use super::super::inline::Thresholds;
-
 mod extent;
 mod forms;
 mod rooms;
 
-#[allow(unused_imports, reason = "named by the tests")]
-pub use extent::{Extent, Extents, Section};
+pub use extent::Extents;
 pub use forms::{Forms, SingleChunk, WholeMessage};
 pub use rooms::Rooms;
 
@@ -55,22 +49,6 @@ pub struct ReplyShape {
     pub buflen: u32,
     /// The pages take one result that may be a write chunk (`XDRBUF_READ`).
     pub payload_in_pages: bool,
-}
-
-/// The conditions of the connection and the upper layer for a plan.
-#[allow(dead_code, reason = "for tests")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conditions {
-    /// The connection's inline thresholds.
-    pub thresholds: Thresholds,
-    /// RPCSEC_GSS integrity or privacy is in use (`RPCAUTH_AUTH_DATATOUCH`).
-    //= 8267-2-1 data chunks; none under integrity
-    pub data_touch: bool,
-    /// Most segments that registering any one chunk of this call may take.
-    pub max_segs: u32,
-    /// RFC 5666 only: offer four more bytes after a payload whose length is not a multiple of four.
-    /// Peers of RFC 5666 write XDR padding into write chunks, and fail without room for it.
-    pub pad_write_chunks: bool,
 }
 
 /// Returns how the call's RPC message travels.
@@ -141,19 +119,6 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// Plans one call.
-    ///
-    /// # Errors
-    ///
-    /// See [`PlanError`]. Neither occurs with thresholds of at least 1024 bytes, at most 16
-    /// segments, and messages below 4 GiB.
-    #[allow(dead_code, reason = "for tests")]
-    pub fn new(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Result<Self, PlanError> {
-        let rooms = Rooms::new(&cond.thresholds, cond.max_segs, cond.pad_write_chunks);
-        let forms = Forms::choose(call, reply, &rooms, || cond.data_touch)?;
-        Ok(Self::of(forms, call, reply))
-    }
-
     /// Makes the plan of a call for which `forms` were chosen.
     pub const fn of(forms: Forms, call: &CallShape, reply: &ReplyShape) -> Self {
         Self {
@@ -181,18 +146,6 @@ impl Plan {
         self.forms.reply
     }
 
-    /// Returns the message type that follows from the plan.
-    #[allow(dead_code, reason = "for tests")]
-    pub const fn proc(&self) -> ListProc {
-        self.forms.proc()
-    }
-
-    /// Returns whether no memory has to be registered.
-    #[allow(dead_code, reason = "for tests")]
-    pub const fn is_inline(&self) -> bool {
-        self.forms.is_inline()
-    }
-
     /// Returns the parts of the call in the read chunk, in order. Empty when the call is inline.
     //= 5666-3.7-2 round-up not in a read chunk
     pub const fn read_chunk(&self) -> Extents {
@@ -204,13 +157,6 @@ impl Plan {
             CallKind::ReadChunk { .. } => Extents::of(0, s.page_len, 0),
             CallKind::PositionZero => Extents::of(s.head_len, s.page_len, s.tail_len),
         }
-    }
-
-    /// Returns the parts of the call that the Send carries after the header; see
-    /// [`CallKind::inline_parts`].
-    #[allow(dead_code, reason = "for tests")]
-    pub const fn inline_call(&self) -> Extents {
-        self.forms.call.inline_parts(&self.call_shape)
     }
 
     /// Returns the part of the receive buffer that is offered as a write chunk, if there is one.

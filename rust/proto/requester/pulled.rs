@@ -2,8 +2,6 @@
 
 //! Replies with read chunks, which RFC 5666 allows.
 //!
-//! State: live.
-//!
 //! The requester reads the chunks as a responder reads those of a call, and sends RDMA_DONE then
 //! ([`super::super::legacy::done`]).
 

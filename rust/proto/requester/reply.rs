@@ -2,8 +2,6 @@
 
 //! Whether a reply claims no more than its call has offered.
 //!
-//! State: live.
-//!
 //! A responder returns the write list and the reply chunk, and replaces each length by the number
 //! of bytes written (RFC 8166 sections 4.3.2 and 4.3.3). It fills segments in order and without
 //! gaps. The lengths decide how many bytes of registered memory the upper layer gets, so each is
@@ -14,8 +12,7 @@
 use super::super::super::wire::message::{Body, ErrorBody};
 use super::super::super::wire::{Lists, Segment};
 
-/// The memory that a call has offered for its reply, with at most one write chunk. [`check_lists`]
-/// is for calls with more.
+/// The memory that a call has offered for its reply, with at most one write chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offer<'a> {
     /// Segments of the write chunk, as encoded in the call.
@@ -46,21 +43,6 @@ pub enum Outcome {
     Error(ErrorBody),
 }
 
-impl Outcome {
-    /// Returns the bytes written into the write chunk and into the reply chunk.
-    #[allow(dead_code, reason = "for tests")]
-    pub const fn lengths(&self) -> (u32, u32) {
-        match *self {
-            Self::Inline { write_len, .. } => (write_len, 0),
-            Self::ReplyChunk {
-                reply_chunk_len,
-                write_len,
-            } => (write_len, reply_chunk_len),
-            Self::Error(_) => (0, 0),
-        }
-    }
-}
-
 /// The error in a reply. A requester cannot answer a reply; the RPC fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
@@ -73,8 +55,6 @@ pub enum Violation {
     ExtraWriteChunk,
     /// A reply chunk where none was offered.
     ExtraReplyChunk,
-    /// Fewer write chunks than offered, but more than none.
-    MissingWriteChunk,
     /// RDMA_NOMSG without a reply chunk: there is no RPC message.
     NoMessage,
     /// A chunk with another number of segments than offered.
@@ -159,15 +139,15 @@ pub fn check_brief_long(returned: &Segment, offer: &Offer<'_>) -> Result<u32, ()
 }
 
 /// Lengths found in a reply's lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lengths {
-    /// Bytes in all write chunks.
-    pub write: u32,
+struct Lengths {
+    /// Bytes in the write chunk.
+    write: u32,
     /// Bytes in the reply chunk, if the reply has one.
-    pub reply: Option<u32>,
+    reply: Option<u32>,
 }
 
 #[inline]
+//= 8166-4.3-2 reply has no read list
 fn check_offer(lists: &Lists<'_>, offer: &Offer<'_>) -> Result<Lengths, Violation> {
     if lists.is_empty() {
         return Ok(Lengths {
@@ -178,48 +158,21 @@ fn check_offer(lists: &Lists<'_>, offer: &Offer<'_>) -> Result<Lengths, Violatio
     if lists.read_list().next().is_some() {
         return Err(Violation::ReadList);
     }
-    let write = offer.write_chunk.map(|c| c.iter().copied());
-    let reply = offer.reply_chunk.map(|c| c.iter().copied());
-    check_against(lists, write.into_iter(), reply)
-}
-
-/// Checks a reply's lists against the lists of its call, however many chunks those have.
-///
-/// # Errors
-///
-/// The first [`Violation`] found.
-//= 8166-4.3-2 reply has no read list
-#[allow(dead_code, reason = "for tests")]
-pub fn check_lists(returned: &Lists<'_>, offered: &Lists<'_>) -> Result<Lengths, Violation> {
-    if returned.read_list().next().is_some() {
-        return Err(Violation::ReadList);
+    let mut chunks = lists.write_list();
+    let write = match (chunks.next(), offer.write_chunk) {
+        (None, _) => 0,
+        (Some(_), None) => return Err(Violation::ExtraWriteChunk),
+        (Some(chunk), Some(offered)) => check_chunk(chunk.segments(), offered.iter().copied())?,
+    };
+    if chunks.next().is_some() {
+        return Err(Violation::ExtraWriteChunk);
     }
-    let write = offered.write_list().map(|c| c.segments());
-    let reply = offered.reply_chunk().map(|c| c.segments());
-    check_against(returned, write, reply)
-}
-
-fn check_against<C: Iterator<Item = Segment>>(
-    returned: &Lists<'_>,
-    mut write_chunks: impl Iterator<Item = C>,
-    reply_chunk: Option<C>,
-) -> Result<Lengths, Violation> {
-    let mut write: u32 = 0;
-    let mut any = false;
-    for chunk in returned.write_list() {
-        any = true;
-        let offered = write_chunks.next().ok_or(Violation::ExtraWriteChunk)?;
-        let len = check_chunk(chunk.segments(), offered)?;
-        write = write.checked_add(len).ok_or(Violation::Overflow)?;
-    }
-    // A responder that does not use the write list may omit all of it, but not a part.
-    if any && write_chunks.next().is_some() {
-        return Err(Violation::MissingWriteChunk);
-    }
-    let reply = match (returned.reply_chunk(), reply_chunk) {
+    let reply = match (lists.reply_chunk(), offer.reply_chunk) {
         (None, _) => None,
         (Some(_), None) => return Err(Violation::ExtraReplyChunk),
-        (Some(chunk), Some(offered)) => Some(check_chunk(chunk.segments(), offered)?),
+        (Some(chunk), Some(offered)) => {
+            Some(check_chunk(chunk.segments(), offered.iter().copied())?)
+        }
     };
     Ok(Lengths { write, reply })
 }

@@ -2,8 +2,6 @@
 
 //! Replies whose write chunk has a length that includes the XDR round-up.
 //!
-//! State: live.
-//!
 //! A responder of RFC 5666 increases the length of a write chunk that it returns by the round-up of
 //! the data (section 3.7), although it writes none.
 

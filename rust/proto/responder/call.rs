@@ -2,8 +2,6 @@
 
 //! A call that a responder has accepted, and what its chunks must be like for that.
 //!
-//! State: live.
-//!
 //! Nothing of the requester's memory is read or written before all of the following hold:
 //!
 //! - The whole call is no longer than [`Limits::max_call`], the sum taken over all its parts.

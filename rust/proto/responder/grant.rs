@@ -2,21 +2,15 @@
 
 //! Credits that a responder grants to the requester of a connection.
 //!
-//! State: live.
-//!
 //! RFC 8166 section 3.3.1. A grant is a promise: so many Receives are posted. It begins small,
 //! doubles whenever the requester makes use of it and asks for more, and follows [`Grant::set_max`]
 //! down. Use is that all of it is in progress, or that calls often arrive while others are in
 //! progress: of a requester that has no credit left most calls may be on their way, and not here.
-//! In the backward direction the server is the requester, and counts its calls in a [`Flow`];
-//! neither changes the other.
 //!
 //! A lower grant is no news to the requester before its reply arrives. Until then the requester may
 //! send as many calls as the grant before allowed. Of the calls that arrive after the reply was
 //! posted, no more than that many can have been sent without knowledge of it: they were all
 //! outstanding at one time. When as many have arrived, the lower grant is in force.
-//!
-//! [`Flow`]: super::super::requester::credits::Flow
 
 /// The grant of one connection.
 ///
@@ -168,7 +162,7 @@ impl Grant {
     /// Returns whether to post again the Receive of the call that has just arrived. If not, one
     /// fewer is posted from now on.
     #[inline]
-    #[allow(dead_code, reason = "for the host tests")]
+    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
     pub fn keep_receive(&mut self) -> bool {
         let keep = self.posted <= self.allowed.max(self.target);
         // INVARIANT: it falls to `allowed` at most.
@@ -223,13 +217,13 @@ impl Grant {
     }
 
     /// Returns how many Receives are kept posted for calls.
-    #[allow(dead_code, reason = "for the host tests")]
+    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
     pub const fn posted(&self) -> u32 {
         self.posted
     }
 
     /// Returns the most calls that the requester may have outstanding.
-    #[allow(dead_code, reason = "for the host tests")]
+    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
     pub const fn allowed(&self) -> u32 {
         self.allowed
     }

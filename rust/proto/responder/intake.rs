@@ -2,8 +2,6 @@
 
 //! What a responder has to do with a message that it has received.
 //!
-//! State: live.
-//!
 //! A message that is not served is answered with an error where the protocol has one: ERR_VERS, or
 //! ERR_CHUNK (RFC 8166 section 4.5). An error message is never answered, nor is a reply: two peers
 //! could then answer each other for ever. [`Call`] has the checks of the chunks.

@@ -2,8 +2,6 @@
 
 //! Remote invalidation: which R_key a responder invalidates with a reply.
 //!
-//! State: live.
-//!
 //! RFC 8797 section 4.1: a responder invalidates only when both peers have set R, and only an STag
 //! that the call of this reply has exposed.
 
@@ -33,12 +31,4 @@ impl Handles {
     pub fn choose(&self, allowed: bool) -> Option<u32> {
         self.first.filter(|_| allowed && !self.differ)
     }
-}
-
-/// Returns what [`Handles::choose`] returns when these R_keys were seen.
-#[allow(dead_code, reason = "for the host tests")]
-pub fn choose_rkey(handles: impl IntoIterator<Item = u32>, allowed: bool) -> Option<u32> {
-    let mut seen = Handles::default();
-    handles.into_iter().for_each(|handle| seen.see(handle));
-    seen.choose(allowed)
 }

@@ -2,8 +2,6 @@
 
 //! What a responder is prepared to do for one call.
 //!
-//! State: live.
-//!
 //! The requester chooses how its memory is divided into segments. Each segment takes at least one
 //! work request, so the number of segments is bounded by the send queue, before anything is posted.
 

@@ -2,8 +2,6 @@
 
 //! Payloads that the upper layer has marked in a reply.
 //!
-//! State: live.
-//!
 //! While the upper layer encodes a reply it marks the results that may travel in write chunks. The
 //! first mark belongs to the first chunk of the call, and so on (RFC 8166 section 4.3.2, RFC 8267
 //! section 2). A payload of zero bytes takes its chunk, too: otherwise the next payload would come

@@ -2,8 +2,6 @@
 
 //! Where each part of a call comes from, and where it belongs.
 //!
-//! State: live.
-//!
 //! [`Reassembly`] gives the pieces of a call in order. Here the chunk at position zero is resolved
 //! into its segments, and each part gets its offset in the call. A segment is split where another
 //! chunk lies between its bytes, so each RDMA Read can go to its final place. Most calls with read

@@ -2,8 +2,6 @@
 
 //! Puts a message together from its inline part and its read chunks.
 //!
-//! State: live.
-//!
 //! Each read chunk stands for bytes that were taken out of the XDR stream at its position (RFC 8166
 //! section 3.4.5, RFC 5666 section 3.4). With RDMA_NOMSG the chunk at position zero takes the place
 //! of the inline part. A receiver of calls needs this, and a receiver of RFC 5666 replies with read

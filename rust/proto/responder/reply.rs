@@ -2,8 +2,6 @@
 
 //! Which way each byte of a reply goes.
 //!
-//! State: live.
-//!
 //! | the reply | payloads | the rest |
 //! | --- | --- | --- |
 //! | fits the threshold | write chunks | inline: RDMA_MSG |
@@ -186,13 +184,6 @@ impl<'a> Plan<'a> {
         } else {
             self.header.saturating_add(self.rest)
         }
-    }
-
-    /// Returns whether nothing is written by RDMA: the whole reply goes inline.
-    #[inline]
-    #[allow(dead_code, reason = "for the host tests")]
-    pub const fn is_inline(&self) -> bool {
-        !self.long && self.rest == self.len
     }
 
     /// Iterates over what is sent inline or in the reply chunk, in order.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Messages from the peer.
-//!
-//! State: live.
 
 use super::super::super::wire::message::{Body, ErrorBody};
 use super::super::super::wire::{

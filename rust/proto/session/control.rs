@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Control messages that wait to be sent.
-//!
-//! State: live.
 
 use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::xchar::{BackwardSupport, Disposition, OpType};
@@ -60,7 +58,7 @@ pub struct Dispositions {
 
 impl Dispositions {
     /// The most elements. Their RESP_XCHAR, with two subsets of 123 words and an empty one, fits
-    /// [`Control::MAX`].
+    /// the smallest Receive.
     pub const MAX: u32 = 123 * 32;
 
     /// Iterates over the outcomes.

@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Encodes control messages.
-//!
-//! State: live.
 
-use super::super::super::wire::v2::FIRST_MESSAGE_MAX;
 use super::super::super::wire::xchar::{self, Initial};
 use super::super::super::wire::{error_as, EncodeError};
 use super::super::xchar::Known;
 use super::{Body, Control, Own};
 
 impl Control {
-    /// The length of the longest control message. Every peer can receive it.
-    // CAST: `usize` has at least 32 bits.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub const MAX: usize = FIRST_MESSAGE_MAX as usize;
-
     /// Writes the message. `credits` are those of its direction. Returns its length.
     ///
     /// # Errors
@@ -37,6 +29,7 @@ impl Control {
 }
 
 /// Returns all characteristics. The support of backward messages does not change.
+//= XC-4.1-2 first message fits smallest receive buffer
 //= XC-4.1-4 all characteristics sender is aware of
 //= XC-4.1-5 not expected to change
 fn initial(own: &Own) -> [Initial<'static>; 3] {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Optional operations of the peer, and its errors about ours.
-//!
-//! State: live.
 
 use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::v2::FIRST_MESSAGE_MAX;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What the caller of a session has to do.
-//!
-//! State: live.
 
 use super::super::super::wire::{DecodeError, Version};
 use super::super::version::Memory;

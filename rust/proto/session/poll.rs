@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The outputs of a session, in the order in which they have to be carried out.
-//!
-//! State: live.
 
 use super::super::super::wire::xchar::OpType;
 use super::super::super::wire::{Direction, Version};
@@ -61,7 +59,7 @@ impl Session {
     }
 
     /// Returns whether a message of our own accord has to be sent.
-    #[allow(dead_code, reason = "for the host tests")]
+    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
     pub(super) fn has_control(&self) -> bool {
         self.may_control() && self.own_body().is_some()
     }

@@ -2,8 +2,6 @@
 
 //! Settings of both ends that change while the connection lasts, and how it follows them.
 //!
-//! State: live.
-//!
 //! The client has set a size of calls and one of replies, the server one size for both. The shorter
 //! one of both ends is to be in force, in whatever order they change:
 //!

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The terms of a connection, which the path of ordinary messages reads.
-//!
-//! State: live.
 
 use super::super::super::wire::v2::FIRST_MESSAGE_MAX;
 use super::super::super::wire::xchar::BackwardSupport;
@@ -43,6 +41,8 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// The terms before the version is settled.
+    //= V2-5-2 first message at most 1024 bytes
     pub(super) const START: Self = Self {
         side: Side::Client,
         version: Version::One,
@@ -90,13 +90,6 @@ impl Terms {
             self.backward,
             BackwardSupport::SizeLimited | BackwardSupport::General
         )
-    }
-
-    /// Returns whether messages of the backward direction may have chunks.
-    #[allow(dead_code, reason = "for the host tests")]
-    //= XC-3.3-4 only GENL permits chunks
-    pub const fn permits_backward_chunks(&self) -> bool {
-        matches!(self.backward, BackwardSupport::General)
     }
 
     /// Returns whether messages may have been prepared: a server replies in a settled version.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The characteristics that this module knows: section 3.
-//!
-//! State: live.
 
 use super::super::super::wire::xchar::{BackwardSupport, Characteristic, OpType};
 

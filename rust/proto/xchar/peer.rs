@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The peer's characteristics, and requests to the peer to change them: sections 3 and 4.
-//!
-//! State: live.
 
 use super::super::super::wire::v2::{DEFAULT_INLINE, FIRST_MESSAGE_MAX};
 use super::super::super::wire::xchar::{
@@ -62,8 +60,6 @@ pub struct Peer {
     receive_size: u32,
     remote_invalidation: bool,
     backward: BackwardSupport,
-    /// The support that backward-direction requests of the peer have shown.
-    shown: Option<BackwardSupport>,
     /// The threshold that the peer prefers. `None` if its private data do not say that it tells.
     preferred: Option<u32>,
     fixed: Fixed,
@@ -80,7 +76,6 @@ impl Peer {
             receive_size: DEFAULT_INLINE,
             remote_invalidation: false,
             backward: BackwardSupport::SizeLimited,
-            shown: None,
             preferred: None,
             fixed: Fixed::NONE,
             request: None,
@@ -255,29 +250,14 @@ impl Peer {
         self.remote_invalidation
     }
 
-    /// Notes a backward-direction request of this peer. It shows that the peer can receive the
-    /// reply (section 3.3). A request with chunks shows general support.
-    #[allow(dead_code, reason = "for the host tests")]
-    //= XC-3.3-2 backward request shows support
-    pub fn on_backward_request(&mut self, has_chunks: bool) {
-        let general = has_chunks || self.shown == Some(BackwardSupport::General);
-        self.shown = Some(if general {
-            BackwardSupport::General
-        } else {
-            BackwardSupport::SizeLimited
-        });
-    }
-
-    /// Returns which backward-direction messages may be sent to the peer. UNKNOWN means the support
-    /// that the peer's own requests have shown. Without such requests it means no support, unless
-    /// the upper layer presumes support (`presumed`), as NFSv4.1 does.
+    /// Returns which backward-direction messages may be sent to the peer. UNKNOWN means no support,
+    /// unless the upper layer presumes support (`presumed`), as NFSv4.1 does.
     //= XC-3.3-1 UNKNOWN means no backward support
     pub const fn backward_support(&self, presumed: bool) -> BackwardSupport {
-        match (self.backward, self.shown) {
-            (BackwardSupport::Unknown, Some(shown)) => shown,
-            (BackwardSupport::Unknown, None) if presumed => BackwardSupport::SizeLimited,
-            (BackwardSupport::Unknown, None) => BackwardSupport::None,
-            (said, _) => said,
+        match self.backward {
+            BackwardSupport::Unknown if presumed => BackwardSupport::SizeLimited,
+            BackwardSupport::Unknown => BackwardSupport::None,
+            said => said,
         }
     }
 }

@@ -2,8 +2,6 @@
 
 //! Changes the size of posted Receives while a peer relies on it: section 3.1.
 //!
-//! State: live.
-//!
 //! ```text
 //!           a larger size is wanted           on_posting           last smaller Receive is gone
 //!   Steady ─────────────────────────► Wanted ────────────► Growing ───────────────► Steady

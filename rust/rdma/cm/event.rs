@@ -8,10 +8,7 @@ use crate::raw as bindings;
 
 /// An event of the connection manager. Statuses are negative errnos.
 #[derive(Clone, Copy, Debug)]
-#[allow(
-    dead_code,
-    reason = "the requester needs no status; the server needs the numbers of RDMA Reads"
-)]
+#[allow(dead_code, reason = "for the sample rdma_ping")]
 pub(crate) enum CmEvent<'a> {
     /// The address was resolved, and a device was found.
     AddrResolved,
@@ -25,10 +22,6 @@ pub(crate) enum CmEvent<'a> {
     Established {
         /// Private data of the peer, padded with zeroes by the transport.
         private_data: &'a [u8],
-        /// Number of RDMA Reads that this side may have outstanding.
-        initiator_depth: u8,
-        /// Number of RDMA Reads that the peer may have outstanding.
-        responder_resources: u8,
     },
     /// The connection could not be established.
     ConnectError(i32),
@@ -37,12 +30,8 @@ pub(crate) enum CmEvent<'a> {
     Unreachable(i32),
     /// The peer has rejected the connection.
     Rejected {
-        /// Reason, in the terms of the transport.
-        reason: i32,
         /// Whether the peer took this side for an earlier connection. Another attempt may succeed.
         stale: bool,
-        /// Private data of the peer.
-        private_data: &'a [u8],
     },
     /// The connection has ended.
     Disconnected,
@@ -50,10 +39,8 @@ pub(crate) enum CmEvent<'a> {
     DeviceRemoval,
     /// The address has moved to another network device.
     AddrChange,
-    /// The number of the queue pair may be used again.
-    TimewaitExit,
-    /// Any other event, by number (`enum rdma_cm_event_type`).
-    Other(u32),
+    /// Any other event.
+    Other,
 }
 
 /// The handler of the events of one identifier.
@@ -121,26 +108,18 @@ unsafe fn translate(event: &bindings::rdma_cm_event) -> CmEvent<'_> {
         b::rdma_cm_event_type_RDMA_CM_EVENT_ROUTE_ERROR => CmEvent::RouteError(event.status),
         b::rdma_cm_event_type_RDMA_CM_EVENT_ESTABLISHED => {
             // SAFETY: This type of event has the parameters of a connection.
-            let (private_data, conn) = unsafe { connection(event) };
-            CmEvent::Established {
-                private_data,
-                initiator_depth: conn.initiator_depth,
-                responder_resources: conn.responder_resources,
-            }
+            let (private_data, _) = unsafe { connection(event) };
+            CmEvent::Established { private_data }
         }
         b::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_ERROR => CmEvent::ConnectError(event.status),
         b::rdma_cm_event_type_RDMA_CM_EVENT_UNREACHABLE => CmEvent::Unreachable(event.status),
         b::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => CmEvent::Rejected {
-            reason: event.status,
             stale: u32::try_from(event.status) == Ok(b::ib_cm_rej_reason_IB_CM_REJ_STALE_CONN),
-            // SAFETY: This type of event has the parameters of a connection.
-            private_data: unsafe { connection(event) }.0,
         },
         b::rdma_cm_event_type_RDMA_CM_EVENT_DISCONNECTED => CmEvent::Disconnected,
         b::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => CmEvent::DeviceRemoval,
         b::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_CHANGE => CmEvent::AddrChange,
-        b::rdma_cm_event_type_RDMA_CM_EVENT_TIMEWAIT_EXIT => CmEvent::TimewaitExit,
-        other => CmEvent::Other(other),
+        _ => CmEvent::Other,
     }
 }
 

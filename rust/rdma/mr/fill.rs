@@ -45,7 +45,6 @@ pub(crate) unsafe trait Memory {
     fn is_empty(&mut self) -> bool;
 
     /// Returns whether one region of this shape takes all of the memory. `false`: it is not known.
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     fn fits(&self, _shape: Shape) -> bool {
         false
     }
@@ -215,7 +214,6 @@ fn fill_runs(
 
 /// The memory of a chunk: a payload, or a payload with what is before and behind it. With one type
 /// for both, a caller has its code for each region once.
-#[allow(dead_code, reason = "rooms are mounted whole in samples")]
 pub(crate) enum Parts<'a> {
     /// A payload in pages.
     Payload(Payload<'a>),

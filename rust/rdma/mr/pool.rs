@@ -156,7 +156,6 @@ impl MrPool {
     }
 
     /// Returns the numbers of regions by state.
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn census(&self) -> Census {
         let regions = self.regions.lock();
         Census {

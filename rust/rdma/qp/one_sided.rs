@@ -13,7 +13,6 @@ use crate::rdma::send::{ReadBuf, SendBuf};
 
 /// Memory of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
 pub(crate) struct Remote {
     /// Address of the first byte, as the peer sent it.
     pub(crate) addr: u64,
@@ -28,7 +27,7 @@ impl<C: Completions> Qp<C> {
     /// # Errors
     ///
     /// See [`PostError`].
-    #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
+    #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn post_read(
         &self,
         tag: Tag,
@@ -46,7 +45,7 @@ impl<C: Completions> Qp<C> {
     /// # Errors
     ///
     /// See [`PostError`].
-    #[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
+    #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn post_write(
         &self,
         tag: Tag,
@@ -59,7 +58,6 @@ impl<C: Completions> Qp<C> {
         self.post_rdma(tag, opcode, buf.buffer(), len, to, signal)
     }
 
-    #[allow(dead_code, reason = "for `post_read` and `post_write`")]
     fn post_rdma(
         &self,
         tag: Tag,

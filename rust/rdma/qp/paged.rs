@@ -11,7 +11,6 @@ use crate::rdma::scatter::requests::Requests;
 use crate::rdma::scatter::{Sink, Source};
 use crate::rdma::send::SendBuf;
 
-#[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
 impl<C: Completions> Qp<C> {
     /// Posts the RDMA Writes of `source`, if there are any, and a Send of the first `len` bytes of
     /// `buf` behind them, as one chain. With `invalidate`, the Send invalidates that R_key of the

@@ -66,7 +66,6 @@ struct Signal {
 
 /// Returns whether a chain of `n` work requests can be posted to a queue of `depth` as soon as what
 /// was posted before has completed. The last quarter of it may have been unsignalled.
-#[allow(dead_code, reason = "rooms are mounted whole in samples")]
 pub(crate) const fn holds_chain(depth: u32, n: u32) -> bool {
     n <= depth - longest_run(depth)
 }

@@ -42,7 +42,6 @@ unsafe impl Send for Held {}
 // SAFETY: Through a shared reference, the slot is only read.
 unsafe impl Sync for Held {}
 
-#[allow(dead_code, reason = "for the server, and for the sample rdma_ping")]
 impl Held {
     /// Takes a message over.
     ///
@@ -63,6 +62,7 @@ impl Held {
 
     /// Returns the R_key that the message has invalidated, if it came by Send With Invalidate.
     #[inline]
+    #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn invalidated(&self) -> Option<u32> {
         self.filled.invalidated
     }

@@ -315,7 +315,6 @@ impl RecvQueue {
     }
 
     /// Returns the number of Receives that are posted, and of all.
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(in super::super) fn counts(&self) -> (u32, u32) {
         let idle = self.idle.lock();
         let posted = idle.posted.wrapping_sub(self.completed.load(Relaxed));

@@ -23,6 +23,7 @@ pub(super) fn buffer_len(ep: &Endpoint) -> usize {
 }
 
 /// Returns whether a call is short enough for the requester, which takes calls at all.
+//= V2-4.2.2-1 backward direction operation is supported
 pub(super) fn fits(ep: &Endpoint, rqst: &Rqst<'_, Callback>) -> bool {
     // CAST: a page is small.
     let max = backward::max_call(&ep.thresholds(), PAGE_SIZE as u32);

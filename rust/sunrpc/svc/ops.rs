@@ -181,7 +181,6 @@ fn connect<C: Connection>(origin: Origin, request: C::Request) -> Result<*mut ra
     let new = New::<Link<C>>::allocate(origin)?;
     let args = AcceptArgs {
         net: new.base().net(),
-        max_payload: new.base().max_payload(),
         xprt: new.base(),
     };
     let link = try_pin_init!(Link { connection <- C::new(request, args) }? Error);

@@ -194,6 +194,7 @@ impl<'a, X> Arriving<'a, X> {
     /// ```ignore
     /// arriving.exchange(1, &mut page)?;
     /// ```
+    #[allow(dead_code, reason = "for the sample svc_null")]
     pub(crate) fn exchange(&mut self, slot: usize, page: &mut Page) -> Result {
         let slot = self.slots().get(slot).ok_or(EINVAL)?;
         let old = NonNull::new(slot.get()).ok_or(EINVAL)?;
@@ -246,6 +247,7 @@ impl<'a, X> Arriving<'a, X> {
     /// # Errors
     ///
     /// Returns `self` if `pages` has no room for them, or there are fewer pages.
+    #[allow(dead_code, reason = "for the sample svc_null")]
     pub(crate) fn take(self, count: usize, pages: &mut KVec<Page>) -> Result<Receipt<'a>, Self> {
         let room = pages.capacity().saturating_sub(pages.len());
         if count > room || count > self.capacity() {

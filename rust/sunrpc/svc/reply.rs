@@ -68,6 +68,7 @@ impl<X> Reply<'_, X> {
 
     /// Returns what [`Arriving::call`](super::receive::Arriving::call) was given for the call.
     #[inline]
+    #[allow(dead_code, reason = "for the sample svc_null")]
     pub(crate) fn call(&mut self) -> &mut X {
         // SAFETY: By the type invariants only this thread accesses the context.
         unsafe { self.call.as_mut() }
@@ -75,6 +76,7 @@ impl<X> Reply<'_, X> {
 
     /// Returns the message.
     #[inline]
+    #[allow(dead_code, reason = "for the sample svc_null")]
     pub(crate) fn message(&self) -> XdrBuf<'_> {
         // SAFETY: The reply is encoded and does not change any more. SUNRPC encodes replies in
         // pages of the direct map, and its pages stay while `self` is borrowed.

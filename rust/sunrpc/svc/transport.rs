@@ -25,8 +25,6 @@ pub(crate) struct ListenArgs<'a, C> {
 /// Arguments of [`Connection::new`].
 pub(crate) struct AcceptArgs<'a> {
     pub(crate) net: NetRef<'a>,
-    /// Maximum number of payload bytes that the service allows in one RPC.
-    pub(crate) max_payload: u32,
     /// The new transport, for a [`handle`](SvcXprt::handle).
     pub(crate) xprt: &'a SvcXprt<Connected>,
 }

@@ -97,6 +97,8 @@ impl<T: Transport> Xprt<T> {
     ///
     /// Send lock held. Takes `transport_lock` if there is a credit to take.
     #[inline]
+    //= 5666-3.3-3 unanswered calls do not exceed granted
+    //= 8166-3.3.1-2 calls do not exceed latest grant
     pub(crate) fn take_credit(&self, rqst: &Rqst<'_, T>) -> bool {
         let (slot, raw_rqst) = (rqst.slot(), rqst.as_raw());
         let epoch = self.state().epoch.get();

@@ -277,7 +277,6 @@ impl<T: Transport> Xprt<T> {
 
     /// Returns whether SUNRPC waits for the reply to a call, be the call sent or not. A call may be
     /// added or removed at any time.
-    #[allow(dead_code, reason = "rooms are mounted whole in samples")]
     pub(crate) fn has_calls(&self) -> bool {
         // SAFETY: The transport is alive. Other threads change the root of the tree, so it is read
         // once, as SUNRPC reads it before it closes an idle transport.

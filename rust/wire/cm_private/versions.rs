@@ -2,8 +2,6 @@
 
 //! A second format of private data: the versions of RPC-over-RDMA that the sender supports.
 //!
-//! State: live.
-//!
 //! ```text
 //! byte  0 1 2 3      4           5                    6       7
 //!       b5 42 a3 2c  version=1   reserved (7), S (1)  lowest  highest
@@ -68,18 +66,6 @@ impl Versions {
     /// Returns whether the sizes of the first format hold in version two as well.
     pub const fn hold_sizes(self) -> bool {
         self.sizes && self.contains(Version::Two)
-    }
-
-    /// Returns the lowest version.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub const fn low(self) -> u8 {
-        self.low
-    }
-
-    /// Returns the highest version. It may be later than any that this implementation supports.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub const fn high(self) -> u8 {
-        self.high
     }
 
     /// Returns whether the range contains `version`.

@@ -2,8 +2,6 @@
 
 //! Chunk lists with one chunk of one segment, which most calls with a payload have.
 //!
-//! State: live.
-//!
 //! They have one encoding only, so a few comparisons recognize them, and a few stores write them.
 //! [`Lists::decode`] decodes them as well, and the writers of [`encode`](super::super::encode)
 //! write the same.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Decodes the message types that only version one has.
-//!
-//! State: live.
 
 use super::super::cursor::Cursor;
 use super::super::decode::VersionDecoder;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Encodes the message types that only RFC 5666 has.
-//!
-//! State: live.
 
 use super::super::message::Proc;
 use super::super::{EncodeError, ReadListWriter, Version};

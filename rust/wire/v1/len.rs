@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Lengths in bytes of version-one headers, before they are written.
-//!
-//! State: live.
 
 use super::super::{ReadSegment, Segment};
 
@@ -11,18 +9,6 @@ pub const MIN: usize = 28;
 
 /// The words `align` and `thresh` that RDMA_MSGP adds.
 pub const PADDING: usize = 8;
-
-/// RDMA_DONE.
-#[allow(dead_code, reason = "RFC 5666 only")]
-pub const DONE: usize = 16;
-
-/// RDMA_ERROR with ERR_VERS.
-#[allow(dead_code, reason = "for the host tests")]
-pub const ERR_VERS: usize = 28;
-
-/// RDMA_ERROR with ERR_CHUNK as in RFC 8166.
-#[allow(dead_code, reason = "for the host tests")]
-pub const ERR_CHUNK: usize = 20;
 
 /// Returns the bytes that `segments` entries of the read list add to [`MIN`].
 pub const fn read_segments(segments: usize) -> usize {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Encodes RDMA2_OPTIONAL.
-//!
-//! State: live.
 
 use super::super::encode::Writer;
 use super::super::message::Proc;
@@ -52,16 +50,6 @@ impl OptionalWriter<'_> {
         self.w.word(word)
     }
 
-    /// Appends bytes without a count.
-    ///
-    /// # Errors
-    ///
-    /// [`EncodeError::NoRoom`].
-    #[allow(dead_code, reason = "for the host tests")]
-    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
-        self.w.bytes(bytes)
-    }
-
     /// Appends counted opaque data with its padding.
     ///
     /// # Errors
@@ -71,29 +59,23 @@ impl OptionalWriter<'_> {
         self.w
             .word(u32::try_from(data.len()).map_err(|_| EncodeError::NoRoom)?)?;
         self.w.bytes(data)?;
-        pad(&mut self.w, data.len())
+        for _ in 0..data.len().wrapping_neg() % 4 {
+            self.w.put([0])?;
+        }
+        Ok(())
     }
 
-    /// Finishes the operation, with padding if necessary. Returns the header's length in bytes. An
-    /// RPC message may follow.
+    /// Finishes the operation. Returns the header's length in bytes. An RPC message may follow.
     ///
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
     //= XC-4-5 no RPC message follows these operations
-    pub fn finish(mut self) -> Result<usize, EncodeError> {
+    pub fn finish(self) -> Result<usize, EncodeError> {
+        // A whole number of words.
         let len = self.w.written().wrapping_sub(self.start);
-        pad(&mut self.w, len)?;
         let len = u32::try_from(len).map_err(|_| EncodeError::NoRoom)?;
         *self.len_at = len.to_be_bytes();
         Ok(self.w.written())
     }
-}
-
-/// Appends zeros up to a multiple of four.
-fn pad(w: &mut Writer<'_>, len: usize) -> Result<(), EncodeError> {
-    for _ in 0..len.wrapping_neg() % 4 {
-        w.put([0])?;
-    }
-    Ok(())
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Lengths in bytes of version-two headers, before they are written.
-//!
-//! State: live.
 
 use super::super::v1;
 
@@ -12,21 +10,7 @@ pub const DIRECTION: usize = 4;
 /// Four fixed words, direction and three absent lists.
 pub const MIN: usize = 32;
 
-/// RDMA2_ERROR with ERR_VERS.
-#[allow(dead_code, reason = "for the host tests")]
-pub const ERR_VERS: usize = 28;
-
-/// RDMA2_ERROR with any other error.
-#[allow(dead_code, reason = "for the host tests")]
-pub const ERR_OTHER: usize = 20;
-
 /// Returns the length of a header with chunk lists. The arguments are those of [`v1::len::header`].
 pub const fn header(reads: usize, write: Option<usize>, reply: Option<usize>) -> usize {
     v1::len::header(reads, write, reply).saturating_add(DIRECTION)
-}
-
-/// Returns the length of RDMA2_OPTIONAL with `optinfo` bytes of information, a multiple of four.
-#[allow(dead_code, reason = "for the host tests")]
-pub const fn optional(optinfo: usize) -> usize {
-    optinfo.saturating_add(28)
 }

@@ -2,8 +2,6 @@
 
 //! A message of version two, written in version one.
 //!
-//! State: live.
-//!
 //! A responder that has no version two answers the first call with ERR_VERS. The requester then
 //! sends the same call again in version one (version two, section 5.2). Both versions write chunk
 //! lists alike, and the segments are still valid, so only the header's first words change.

@@ -229,7 +229,14 @@ fn decode_writes() -> Check {
     ensure!(chunks.next().is_none(), "write chunk too many");
     let total = lists.write_list().map(|c| c.total_len()).sum::<u64>();
     ensure!(total == 8196, "write total");
-    ensure!(lists.handles().eq([1, 2, 3]), "write handles");
+    ensure!(
+        lists
+            .write_list()
+            .flat_map(|c| c.segments())
+            .map(|s| s.handle)
+            .eq([1, 2, 3]),
+        "write handles"
+    );
     ensure!(
         h.header_len() == 92 && h.payload().is_empty(),
         "write payload"
@@ -329,7 +336,6 @@ pub fn check_encode() -> Check {
     encode_one(&MSGP, 36, |b| {
         v1::begin_padded(b, 10, 4, 4096, 1024)?
             .write_list()?
-            .reply_chunk()?
             .finish()
     })?;
     let vers = ErrorBody::Vers { low: 1, high: 2 };
@@ -457,14 +463,12 @@ fn refuse_beyond_limits() -> Check {
 ///
 /// The name of the first prediction that is wrong.
 pub fn check_lengths() -> Check {
-    ensure!(len::MIN == 28 && len::DONE == DONE.len(), "minimum");
+    ensure!(len::MIN == 28, "minimum");
     ensure!(len::header(0, None, None) == len::MIN, "inline");
     ensure!(len::header(2, None, None) == 76, "reads");
     let two = [len::MIN, len::write_chunk(2), len::write_chunk(1)];
     ensure!(two.iter().sum::<usize>() == MSG_WRITE.len(), "writes");
     ensure!(len::header(1, None, Some(1)) == NOMSG_LONG.len(), "long");
     ensure!(len::MIN + len::PADDING == 36, "padded");
-    ensure!(len::ERR_VERS == ERR_VERS.len(), "err_vers");
-    ensure!(len::ERR_CHUNK == ERR_CHUNK.len(), "err_chunk");
     Ok(())
 }

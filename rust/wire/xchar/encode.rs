@@ -2,8 +2,6 @@
 
 //! Encodes the four operations.
 //!
-//! State: live.
-//!
 //! The caller passes no subsets: each element says whether it belongs to one. A subset therefore
 //! cannot name an element that its list lacks, and the three subsets of a response cannot overlap
 //! or omit an element.
@@ -101,30 +99,6 @@ pub fn update(
     value(&mut w, now)?;
     w.word(u32::from(pending_cleared))?;
     w.finish()
-}
-
-/// Returns the length in bytes of one encoded characteristic.
-#[allow(dead_code, reason = "for the host tests")]
-pub const fn value_len(value: &Characteristic<'_>) -> usize {
-    match value {
-        Characteristic::Other { data, .. } => {
-            let pad = data.len().wrapping_neg() % 4;
-            data.len().saturating_add(pad).saturating_add(8)
-        }
-        _ => 12,
-    }
-}
-
-/// Returns the length in bytes of an INIT_XCHAR message.
-#[allow(dead_code, reason = "for the host tests")]
-//= XC-4.1-2 first message fits smallest receive buffer
-pub fn init_len(start: &[Initial<'_>]) -> usize {
-    let values = start
-        .iter()
-        .fold(0usize, |sum, i| sum.saturating_add(value_len(&i.value)));
-    let fixed = start.iter().rposition(|i| i.fixed);
-    let words = fixed.map_or(0, |last| (last / 32).saturating_add(1));
-    v2::len::optional(values.saturating_add(words.saturating_mul(4))).saturating_add(8)
 }
 
 fn spec<'a>(

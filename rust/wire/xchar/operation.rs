@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The four operations, section 4.
-//!
-//! State: live.
 
 use super::super::cursor::Cursor;
 use super::super::DecodeError;
@@ -105,16 +103,5 @@ impl<'a> Operation<'a> {
         let start = Spec::decode(c)?;
         let no_change = Subset::decode(c)?;
         Ok(Self::Init { start, no_change })
-    }
-
-    /// Returns the code of the operation.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub const fn op_type(&self) -> OpType {
-        match self {
-            Self::Init { .. } => OpType::Init,
-            Self::Request { .. } => OpType::Request,
-            Self::Response(_) => OpType::Response,
-            Self::Update { .. } => OpType::Update,
-        }
     }
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A list of characteristics: `xcharspec`, section 2.1.
-//!
-//! State: live.
 
 use super::super::cursor::Cursor;
 use super::super::DecodeError;
@@ -13,7 +11,7 @@ use super::Characteristic;
 ///
 /// # Invariants
 ///
-/// `bytes` is `count` well-formed `xcharval`, whose known ids have data of their type.
+/// `bytes` are well-formed `xcharval`, whose known ids have data of their type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 //= XC-2.1-7 elements may be in any order
 pub struct Spec<'a> {

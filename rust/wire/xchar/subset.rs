@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Subsets of a list of characteristics: `xcharsubset`, section 2.1.
-//!
-//! State: live.
 
 use super::super::cursor::Cursor;
 use super::super::DecodeError;
@@ -35,12 +33,6 @@ impl<'a> Subset<'a> {
         // CAST: lossless where `usize` has 32 bits or more.
         let word = self.masks().nth((n / 32) as usize).unwrap_or(0);
         word & bit(n) != 0
-    }
-
-    /// Returns whether the subset is empty.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub fn is_empty(&self) -> bool {
-        self.masks().all(|word| word == 0)
     }
 
     /// Returns the first element in the subset that a list of `count` elements lacks.
@@ -120,16 +112,6 @@ impl Response<'_> {
             (false, true, false) => Some(Disposition::Rejected),
             (false, false, true) => Some(Disposition::Pending),
             _ => None,
-        }
-    }
-
-    /// Returns the subset of changes with this disposition.
-    #[allow(dead_code, reason = "for the host tests")]
-    pub const fn subset(&self, disposition: Disposition) -> &Subset<'_> {
-        match disposition {
-            Disposition::Done => &self.done,
-            Disposition::Rejected => &self.rejected,
-            Disposition::Pending => &self.pending,
         }
     }
 }

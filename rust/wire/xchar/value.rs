@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! One characteristic: `struct xcharval`, section 3.
-//!
-//! State: live.
 
 use super::super::cursor::Cursor;
 use super::super::{DecodeError, What};
@@ -22,13 +20,6 @@ impl Id {
     /// The threshold that the sender prefers. It is one of ours, in the range for experiments
     /// (section 6.2), and means this only between peers whose private data say so.
     pub const PREFERRED_THRESHOLD: Self = Self(0xffff_ffb5);
-
-    /// Returns whether the id lies in the range for experiments (section 6.2).
-    #[allow(dead_code, reason = "for the host tests")]
-    //= XC-6.2-1 never taken for known ones
-    pub const fn is_experimental(self) -> bool {
-        self.0 >= 4_294_967_040
-    }
 }
 
 /// Backward Request Support: `enum bkrqsup`, section 3.3.
@@ -105,6 +96,7 @@ impl<'a> Characteristic<'a> {
     /// short, or not a value of that type. Bytes behind the value are ignored (section 2.1).
     //= XC-2.1-2 data not of its type
     //= XC-2.1-3 known characteristic with too few data
+    //= XC-6.2-1 never taken for known ones
     fn interpret(id: Id, data: &'a [u8]) -> Option<Self> {
         let word = || data.first_chunk().copied().map(u32::from_be_bytes);
         match id {

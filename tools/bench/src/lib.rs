@@ -9,7 +9,7 @@ mod shapes;
 
 use std::hint::black_box;
 
-use rpcrdma_proto::proto::requester::reply::{self, Offer};
+use rpcrdma_proto::proto::requester::reply::{self, Offer, Outcome};
 use rpcrdma_proto::wire::{EncodeError, Limits, Message, Segment, Version};
 use shapes::{inline, read_chunk, reply_chunk, write_16, Codec, One, Two};
 
@@ -62,7 +62,13 @@ fn check(buf: &mut [u8], len: usize, offer: &Offer<'_>) -> usize {
     let Ok(message) = Message::decode_as(Version::One, &buf[..len], &REQUESTER) else {
         return 0;
     };
-    reply::check(message.body(), offer).map_or(0, |o| o.lengths().0 as usize + 1)
+    match reply::check(message.body(), offer) {
+        Ok(Outcome::Inline { write_len, .. } | Outcome::ReplyChunk { write_len, .. }) => {
+            write_len as usize + 1
+        }
+        Ok(Outcome::Error(_)) => 1,
+        Err(_) => 0,
+    }
 }
 
 fn check_16(buf: &mut [u8], len: usize) -> usize {

@@ -57,10 +57,9 @@ fn call(buf: &mut [u8], chunk: Chunk, proc: ListProc) -> Result<usize, EncodeErr
         c.segment(segment(1))?;
         w = c.end();
     }
-    let w = w.reply_chunk()?;
     let n = match chunk {
         Chunk::Reply => {
-            let mut c = w.chunk()?;
+            let mut c = w.reply_chunk()?.chunk()?;
             c.segment(segment(1))?;
             c.finish()
         }
@@ -107,7 +106,7 @@ fn reply(buf: &mut [u8], call: usize, marks: &[Mark], len: u32) -> usize {
         return 0;
     };
     let mut bytes = 0;
-    if !plan.is_inline() {
+    if plan.proc() == ListProc::Nomsg || !marks.is_empty() {
         bytes = plan.rest().map(|range| black_box(range).len).sum();
     }
     let encoded = plan.encode(black_box(&mut header), 1, 32, |write| {
@@ -120,12 +119,7 @@ fn reply(buf: &mut [u8], call: usize, marks: &[Mark], len: u32) -> usize {
 fn credits(_: &mut [u8], _: usize) -> usize {
     let mut grant = black_box(Grant::new(128, 0));
     let more = grant.on_call(black_box(32)).unwrap_or(0);
-    let credits = if grant.keep_receive() {
-        grant.on_reply()
-    } else {
-        0
-    };
-    (more + credits) as usize
+    (more + grant.on_reply()) as usize
 }
 
 const PAYLOAD: [Mark; 1] = [Mark {

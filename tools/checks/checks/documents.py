@@ -20,6 +20,8 @@ NAME = "documents"
 
 COLUMNS = 100
 
+README = "README.md"
+
 # Build outputs, which documents may name.
 MADE = ("Documentation/output", "tools/fuzz/corpus", "build")
 
@@ -36,6 +38,7 @@ _LITERAL = re.compile(r"(`+)(.+?)\1")
 # In reStructuredText: a target that is a file, and a scenario beside a reference to its file.
 _TARGET = re.compile(r"^\.\. _([\w.-]+): (\.\./\S+)$", re.MULTILINE)
 _PROOF = re.compile(r"``(test_\w+)`` in (test_\w+\.py)_(?!\w)")
+_DEFINED = re.compile(r"In this table, (?:.+\n)+")
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -134,6 +137,18 @@ def _check_document(tree: Tree, path: str) -> Iterator[Finding]:
         yield from _check_targets(tree, path)
 
 
+def _check_states(tree: Tree) -> Iterator[Finding]:
+    """Yields the words that README.md defines for the table of the status, and does not use."""
+    text = tree.text(README) if README in tree.files else ""
+    for defined in _DEFINED.finditer(text):
+        used = re.findall(r"^\|[^|]*\| *([^|]*?) *\|", text[defined.end() :], re.MULTILINE)
+        for word in re.findall(r"\*([\w ]+)\*", defined[0]):
+            if word not in used:
+                line = line_of(text, defined.start())
+                yield Finding(README, line, f"no row of the table has the state {word}")
+
+
 def check(tree: Tree) -> list[Finding]:
     """Reports wrong names, dead links and long lines of every document."""
-    return [finding for path in _documents(tree) for finding in _check_document(tree, path)]
+    documents = [finding for path in _documents(tree) for finding in _check_document(tree, path)]
+    return documents + list(_check_states(tree))

@@ -97,6 +97,22 @@ class Documents(TreeTest):
         for path in ("Documentation/one.rst", "README.md"):
             self.fails({path: "ok\n" + "x" * 101 + "\n"}, (f"{path}:2", "101 columns"))
 
+    def test_state_that_no_row_has(self):
+        text = (
+            SOUND["README.md"]
+            + """
+In this table, *run* means that it was run, and *not wired*
+that it is not.
+
+| what | state |
+| --- | --- |
+| Client | run |
+"""
+        )
+        place = ("README.md:3", "no row of the table has the state not wired")
+        self.fails({**SOUND, "README.md": text}, place)
+        self.passes({**SOUND, "README.md": text + "| Server | not wired | new |\n"})
+
 
 if __name__ == "__main__":
     unittest.main()

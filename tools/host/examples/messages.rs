@@ -38,11 +38,10 @@ impl Shape<'_> {
             }
             w = c.end();
         }
-        let w = w.reply_chunk()?;
         let Some(count) = self.reply else {
             return w.finish();
         };
-        let mut c = w.chunk()?;
+        let mut c = w.reply_chunk()?.chunk()?;
         for n in 0..count {
             c.segment(segment(n + 80))?;
         }
@@ -168,8 +167,12 @@ fn print_private(kind: &str, front: &[u8], message: &[u8], len: usize) {
     let found = cm_private::decode(&field).map_or("none".into(), |s| {
         let r = s.remote_invalidation as u32;
         let (send, receive) = (s.send.bytes(), s.receive.bytes());
-        let low = s.versions.map_or(0, Versions::low);
-        let high = s.versions.map_or(0, Versions::high);
+        // The fields are private. The last two bytes of both formats have the range.
+        let both = PrivateData::new(s);
+        let (low, high) = match both.as_bytes() {
+            [_, _, _, _, _, _, _, _, _, _, _, _, _, _, low, high] => (*low, *high),
+            _ => (0, 0),
+        };
         format!("invalidation={r} send={send} receive={receive} low={low} high={high}")
     });
     println!("{kind} {} {found}", hex(&field));

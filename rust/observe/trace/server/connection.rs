@@ -21,14 +21,6 @@ events! {
         status: status as isize,
     }
 
-    /// Traces that a connection is refused, because its device has neither InfiniBand nor RoCE nor
-    /// iWARP.
-    #[allow(dead_code, reason = "the connection manager knows no device of another fabric")]
-    fn fabric_err(peer: Peer, status: i32) => svcrdma_fabric_err {
-        addr: peer.endpoint(),
-        status: status as isize,
-    }
-
     /// Traces that a connection is refused, because its requester or its device allows no RDMA
     /// Reads.
     fn initdepth_err(peer: Peer, status: i32) => svcrdma_initdepth_err {

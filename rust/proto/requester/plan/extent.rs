@@ -1,32 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Parts of an `xdr_buf`, as lengths and offsets.
-//!
-//! State: live.
 
-/// The three parts of a `struct xdr_buf` (`include/linux/sunrpc/xdr.h`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Section {
-    /// `head[0]`.
-    Head,
-    /// The page list, from `page_base`.
-    Pages,
-    /// `tail[0]`.
-    Tail,
-}
-
-/// A contiguous part of a section, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// Which section.
-    pub section: Section,
-    /// First byte, counted from the section's start.
-    pub start: u32,
-    /// Number of bytes, never zero.
-    pub len: u32,
-}
-
-/// Parts of head, pages and tail, in that order.
+/// Parts of head, pages and tail of a `struct xdr_buf` (`include/linux/sunrpc/xdr.h`), in that
+/// order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extents {
     head: u32,
@@ -82,28 +59,5 @@ impl Extents {
     #[inline]
     pub const fn is_payload(&self) -> bool {
         self.head == 0 && self.pages != 0 && self.tail == 0
-    }
-
-    /// Returns whether it has no bytes.
-    #[allow(dead_code, reason = "for tests")]
-    pub const fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Iterates over the extents in order, without empty ones.
-    #[allow(dead_code, reason = "for tests")]
-    pub fn iter(&self) -> impl Iterator<Item = Extent> {
-        [
-            (Section::Head, 0, self.head),
-            (Section::Pages, 0, self.pages),
-            (Section::Tail, self.tail_start, self.tail),
-        ]
-        .into_iter()
-        .filter(|&(_, _, len)| len != 0)
-        .map(|(section, start, len)| Extent {
-            section,
-            start,
-            len,
-        })
     }
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Which form a call and its reply have.
-//!
-//! State: live.
 
 use super::super::super::super::wire::ListProc;
 use super::rooms::Rooms;
@@ -39,12 +37,13 @@ pub enum WholeMessage {
 }
 
 impl Forms {
-    /// Chooses the forms of a call. `data_touch` is called if it matters; see
-    /// [`Conditions`](super::Conditions).
+    /// Chooses the forms of a call. `data_touch` says whether RPCSEC_GSS integrity or privacy is in
+    /// use (`RPCAUTH_AUTH_DATATOUCH`). It is called if it matters.
     ///
     /// # Errors
     ///
-    /// See [`Plan::new`](super::Plan::new).
+    /// See [`PlanError`]. Neither occurs with thresholds of at least 1024 bytes, at most 16
+    /// segments, and messages below 4 GiB.
     //= 8166-3.5-1 does not fit inline
     #[inline(always)]
     pub fn choose(
@@ -103,6 +102,7 @@ impl Forms {
 //= 5666-3.4-2 call may offer write chunks
 //= 5666-3.4-8 calls do not leave out write list
 //= 5666-3.8-6 replies have no read chunks
+//= 8267-2-1 data chunks; none under integrity
 #[inline(always)]
 fn reply_form(
     s: &ReplyShape,
@@ -122,6 +122,7 @@ fn reply_form(
 }
 
 //= 5666-3.4-1 upper layer decides which data
+//= 8267-2-1 data chunks; none under integrity
 #[inline(always)]
 fn call_form(
     s: &CallShape,

@@ -2,8 +2,6 @@
 
 //! How long messages may be beside each header that a plan can lead to. This depends on a
 //! connection's terms alone, so it need not be computed for each call.
-//!
-//! State: live.
 
 use super::super::super::inline::Thresholds;
 use super::ReplyKind;

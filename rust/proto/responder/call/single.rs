@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A call with one chunk of one segment: a READ or WRITE, or a long call, of an ordinary client.
-//!
-//! State: live.
 
 use super::super::super::super::wire::{CallHeader, OneSegment, ReadSegment, Segment, Version};
 use super::super::limits::Limits;

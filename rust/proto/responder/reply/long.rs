@@ -2,8 +2,6 @@
 
 //! A long reply to a call with a reply chunk of one segment and no write chunk: to a READDIR of an
 //! ordinary client.
-//!
-//! State: live.
 
 use super::super::super::super::wire::{
     v1, Direction, EncodeError, ListProc, Lists, Segment, Version,

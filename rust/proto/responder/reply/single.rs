@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The reply to a call with one write chunk of one segment: to a READ of an ordinary client.
-//!
-//! State: live.
 
 use super::super::super::super::wire::{
     v1, Direction, EncodeError, ListProc, Lists, Segment, Version,

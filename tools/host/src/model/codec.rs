@@ -5,7 +5,7 @@
 use crate::proto::inline::Thresholds;
 use crate::wire::cm_private::{self, PrivateData, Settings};
 use crate::wire::message::{Body, Message};
-use crate::wire::{answer, conf_rdma, error_as, peek, v1, v2, Brief, BriefLong, Receiver, Remedy};
+use crate::wire::{answer, conf_rdma, error_as, peek, v1, Brief, BriefLong, Receiver, Remedy};
 use crate::wire::{Direction, EncodeError, Limits, ListProc, Lists, ReadListWriter, Version, What};
 
 /// Writes decoded chunk lists out again.
@@ -25,11 +25,10 @@ fn encode_lists(
         }
         w = c.end();
     }
-    let w = w.reply_chunk()?;
     let Some(chunk) = lists.reply_chunk() else {
         return w.finish();
     };
-    let mut c = w.chunk()?;
+    let mut c = w.reply_chunk()?.chunk()?;
     for s in chunk.segments() {
         c.segment(s)?;
     }
@@ -192,12 +191,27 @@ fn encode_again(buf: &mut [u8], message: &Message<'_>) -> Result<usize, EncodeEr
         Body::Error(error) => version.error(buf, xid, credits, error),
         Body::Optional {
             opttype, optinfo, ..
-        } => {
-            let mut w = v2::optional(buf, xid, credits, direction, opttype)?;
-            w.bytes(optinfo)?;
-            w.finish()
-        }
+        } => optional(buf, xid, credits, direction, opttype, optinfo),
     }
+}
+
+/// Writes RDMA2_OPTIONAL with any data, which the module does not. Returns its length.
+pub fn optional(
+    buf: &mut [u8],
+    xid: u32,
+    credits: u32,
+    direction: Direction,
+    opttype: u32,
+    optinfo: &[u8],
+) -> Result<usize, EncodeError> {
+    let len = optinfo.len() as u32;
+    let words = [xid, 2, credits, 5, direction as u32, opttype, len];
+    let mut message = words.map(u32::to_be_bytes).concat();
+    message.extend(optinfo);
+    message.resize(message.len().next_multiple_of(4), 0);
+    let place = buf.get_mut(..message.len()).ok_or(EncodeError::NoRoom)?;
+    place.copy_from_slice(&message);
+    Ok(message.len())
 }
 
 /// Checks the second format of private data: what was found is in the input, behind the first.
@@ -233,6 +247,7 @@ pub fn private_data(data: &[u8]) {
         assert_eq!(&request.encode()[..], data);
     }
     if let Ok(reply) = conf_rdma::Reply::decode(data) {
-        assert_eq!(&reply.encode()[..], data);
+        let words = [reply.maxcall_sendsize, reply.align, reply.maxrdmaread];
+        assert_eq!(words.map(u32::to_be_bytes).concat(), data);
     }
 }

@@ -106,7 +106,7 @@ impl End {
     }
 
     fn send_control(&mut self, control: &Control, credits: u32, now: u64) {
-        let mut buf = [0; Control::MAX];
+        let mut buf = [0; 1024];
         let len = control.encode(&mut buf, credits).unwrap();
         self.send(buf[..len].to_vec(), len as u32, now);
         self.session.on_posted(control);

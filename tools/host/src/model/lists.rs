@@ -5,11 +5,11 @@
 use std::vec::Vec;
 
 use super::Input;
+use crate::proto::cases::plan::Conditions;
+use crate::proto::cases::reply::{check_lists, lengths};
 use crate::proto::inline::Thresholds;
-use crate::proto::requester::plan::{
-    CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape,
-};
-use crate::proto::requester::reply::{check, check_lists, Offer};
+use crate::proto::requester::plan::{CallKind, CallShape, Plan, PlanError, ReplyKind, ReplyShape};
+use crate::proto::requester::reply::{check, Offer};
 use crate::proto::responder::reassembly::{position_zero, Piece, Reassembly};
 use crate::wire::{Limits, Lists, Message, Segment, Version};
 
@@ -79,9 +79,9 @@ pub fn reply(data: &[u8]) {
     let sum = |s: &[Segment]| s.iter().map(|s| u64::from(s.length)).sum::<u64>();
     let room: u64 = offered.write_list().map(|c| c.total_len()).sum();
     let reply_room = offered.reply_chunk().map(|c| c.total_len());
-    if let Ok(lens) = check_lists(returned, offered) {
-        assert!(u64::from(lens.write) <= room);
-        assert!(lens.reply.map(u64::from) <= reply_room);
+    if let Ok((write, reply)) = check_lists(returned, offered) {
+        assert!(u64::from(write) <= room);
+        assert!(reply.map(u64::from) <= reply_room);
         assert_eq!(returned.read_list().len(), 0);
     }
     let write: Option<Vec<_>> = offered.write_list().next().map(|c| c.segments().collect());
@@ -93,7 +93,7 @@ pub fn reply(data: &[u8]) {
     let Ok(outcome) = check(reply.body(), &offer) else {
         return;
     };
-    let (write_len, reply_len) = outcome.lengths();
+    let (write_len, reply_len) = lengths(&outcome);
     assert!(u64::from(write_len) <= write.as_deref().map_or(0, sum));
     assert!(u64::from(reply_len) <= chunk.as_deref().map_or(0, sum));
 }
@@ -129,7 +129,7 @@ pub fn plan(data: &[u8]) {
         max_segs: i.number(),
         pad_write_chunks: i.byte() % 2 == 0,
     };
-    match Plan::new(&call, &reply, &cond) {
+    match cond.plan(&call, &reply) {
         Ok(plan) => check_plan(&plan, &call, &reply, &cond),
         Err(PlanError::MessageTooLong) => {
             let sum = |lens: [u32; 3]| lens.into_iter().map(u64::from).sum::<u64>();
@@ -149,7 +149,7 @@ pub fn plan(data: &[u8]) {
 fn check_plan(plan: &Plan, call: &CallShape, reply: &ReplyShape, cond: &Conditions) {
     let t = &cond.thresholds;
     let segs = cond.max_segs as usize;
-    let reads = if plan.read_chunk().is_empty() {
+    let reads = if plan.read_chunk().len() == 0 {
         0
     } else {
         segs
@@ -159,15 +159,15 @@ fn check_plan(plan: &Plan, call: &CallShape, reply: &ReplyShape, cond: &Conditio
         ReplyKind::WriteChunk { pad } => t.header_len(reads, Some(segs + usize::from(pad)), None),
         ReplyKind::ReplyChunk => t.header_len(reads, None, Some(segs)),
     };
-    let inline = plan.inline_call().len();
+    let inline = plan.call().inline_parts(call).len();
     assert!(header as u64 + u64::from(inline) <= u64::from(t.client_to_server));
     let total = call.head_len + call.page_len + call.tail_len;
     let elided = total - inline - plan.read_chunk().len();
     let padded = matches!(plan.call(), CallKind::ReadChunk { .. }) && call.page_len % 4 != 0;
     assert!(elided == 0 || (padded && elided < 4));
     let (w, r) = (plan.write_chunk(), plan.reply_chunk());
-    assert!(w.is_empty() || (r.is_empty() && w.len() == reply.page_len));
-    let data = matches!(plan.call(), CallKind::ReadChunk { .. }) || !w.is_empty();
+    assert!(w.len() == 0 || (r.len() == 0 && w.len() == reply.page_len));
+    let data = matches!(plan.call(), CallKind::ReadChunk { .. }) || w.len() != 0;
     assert!(!(data && cond.data_touch));
     assert!(plan.call() != CallKind::Inline || inline == total);
 }

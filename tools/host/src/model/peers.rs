@@ -236,7 +236,7 @@ fn peer(i: &mut Input<'_>) {
             }
             3 => {
                 let other = Characteristic::Other {
-                    id: xchar::Id(0xffff_ff01),
+                    id: xchar::value::Id(0xffff_ff01),
                     data: &[1, 2],
                 };
                 let values = [known(i).value(), other, known(i).value()];
@@ -247,7 +247,6 @@ fn peer(i: &mut Input<'_>) {
                 let n = xchar::init(&mut buf, 9, 1, Direction::Reply, &start).unwrap();
                 small(p.on_operation(9, &decode(&buf[..n])));
             }
-            4 => p.on_backward_request(i.byte() % 2 == 0),
             _ if i.byte() == 77 => p.on_unsupported(xchar::OpType::Request),
             _ => {}
         }

@@ -8,9 +8,9 @@ use std::vec::Vec;
 
 use super::end::{End, Packet};
 use super::Input;
+use crate::proto::cases::window::Flow;
 use crate::proto::inline::Thresholds;
 use crate::proto::peers::{Key, Peers, TTL_MS};
-use crate::proto::requester::credits::Flow;
 use crate::proto::session::{Announced, Config, Output, Session, Side, Take, SPARE_RECEIVES};
 use crate::proto::version::{Cause, Setting};
 use crate::proto::xchar::Known;

@@ -6,15 +6,17 @@ use proptest::prelude::*;
 
 use super::gen::{self, OwnedLists};
 use crate::proto::backward;
-use crate::proto::conn::{Conn, Event, State, Step};
+use crate::proto::cases::conn::TABLE;
+use crate::proto::cases::plan::Conditions;
+use crate::proto::cases::reply::check_lists;
+use crate::proto::cases::window::Flow;
+use crate::proto::conn::{Conn, State, Step};
 use crate::proto::credits::Credits;
 use crate::proto::inline::Thresholds;
-use crate::proto::requester::credits::Flow;
 use crate::proto::requester::plan::{
-    CallKind, CallShape, Conditions, Plan, PlanError, ReplyKind, ReplyShape, SingleChunk,
-    WholeMessage,
+    CallKind, CallShape, Plan, PlanError, ReplyKind, ReplyShape, SingleChunk, WholeMessage,
 };
-use crate::proto::requester::reply::{check, check_lists, Offer, Outcome, Violation};
+use crate::proto::requester::reply::{check, Offer, Outcome, Violation};
 use crate::wire::v1::len;
 use crate::wire::{Direction, Limits, ListProc, Message, Segment, Version};
 
@@ -69,7 +71,7 @@ fn conditions() -> impl Strategy<Value = Conditions> {
 
 /// Returns the length of the header that a plan leads to, with as many segments as it may have.
 fn header_len(plan: &Plan, segs: usize, version: Version) -> usize {
-    let reads = if plan.read_chunk().is_empty() {
+    let reads = if plan.read_chunk().len() == 0 {
         0
     } else {
         segs
@@ -94,7 +96,7 @@ proptest! {
         cond in conditions(),
     ) {
         let total = u64::from(call.head_len) + u64::from(call.page_len) + u64::from(call.tail_len);
-        let plan = match Plan::new(&call, &reply, &cond) {
+        let plan = match cond.plan(&call, &reply) {
             Ok(plan) => plan,
             Err(PlanError::HeaderTooLong) => {
                 prop_assert!(cond.max_segs > 16);
@@ -102,17 +104,18 @@ proptest! {
             }
             Err(PlanError::MessageTooLong) => return Ok(()),
         };
-        let sent = plan.inline_call().len() + plan.read_chunk().len();
+        let sent_inline = plan.call().inline_parts(&call).len();
+        let sent = sent_inline + plan.read_chunk().len();
         let elided = total - u64::from(sent);
         prop_assert!(elided <= 3);
         let pads = matches!(plan.call(), CallKind::ReadChunk { .. });
         prop_assert!(elided == 0 || (pads && call.page_len % 4 != 0));
         let header = header_len(&plan, cond.max_segs as usize, cond.thresholds.version) as u64;
-        let send = header + u64::from(plan.inline_call().len());
+        let send = header + u64::from(sent_inline);
         prop_assert!(send <= u64::from(cond.thresholds.client_to_server));
         let long = plan.call() == CallKind::PositionZero;
-        prop_assert_eq!(plan.proc() == ListProc::Nomsg, long);
-        prop_assert!(!long || plan.inline_call().is_empty());
+        prop_assert_eq!(plan.forms().proc() == ListProc::Nomsg, long);
+        prop_assert!(!long || sent_inline == 0);
     }
 
     /// A plan has data chunks only where they are allowed, and never both write chunk and reply
@@ -123,7 +126,7 @@ proptest! {
         reply in reply_shape(),
         cond in conditions(),
     ) {
-        let Ok(plan) = Plan::new(&call, &reply, &cond) else { return Ok(()) };
+        let Ok(plan) = cond.plan(&call, &reply) else { return Ok(()) };
         if let CallKind::ReadChunk { position } = plan.call() {
             prop_assert!(call.payload_in_pages && call.page_len > 0 && !cond.data_touch);
             prop_assert!(position == call.head_len && position % 4 == 0);
@@ -132,7 +135,7 @@ proptest! {
             prop_assert!(reply.payload_in_pages && reply.page_len > 0 && !cond.data_touch);
             prop_assert_eq!(pad, cond.pad_write_chunks && reply.page_len % 4 != 0);
         }
-        prop_assert!(plan.write_chunk().is_empty() || plan.reply_chunk().is_empty());
+        prop_assert!(plan.write_chunk().len() == 0 || plan.reply_chunk().len() == 0);
         // A reply that fits inline has no chunk.
         let total = u64::from(reply.head_len) + u64::from(reply.page_len)
             + u64::from(reply.tail_len);
@@ -149,25 +152,25 @@ proptest! {
         reply in reply_shape(),
         cond in conditions(),
     ) {
-        let Ok(plan) = Plan::new(&call, &reply, &cond) else { return Ok(()) };
+        let Ok(plan) = cond.plan(&call, &reply) else { return Ok(()) };
         let (read, write) = (plan.read_chunk(), plan.write_chunk());
         match plan.forms().single_chunk() {
             Some(SingleChunk::Read { position }) => {
                 prop_assert_eq!(plan.call(), CallKind::ReadChunk { position });
                 prop_assert!(read.is_payload() && read.len() == call.page_len);
-                prop_assert!(write.is_empty() && plan.reply_chunk().is_empty());
+                prop_assert!(write.len() == 0 && plan.reply_chunk().len() == 0);
             }
             Some(SingleChunk::Write) => {
                 prop_assert_eq!(plan.call(), CallKind::Inline);
                 prop_assert!(write.is_payload() && write.len() == reply.page_len);
-                prop_assert!(read.is_empty() && plan.reply_chunk().is_empty());
+                prop_assert!(read.len() == 0 && plan.reply_chunk().len() == 0);
                 prop_assert!(!cond.pad_write_chunks || reply.page_len % 4 == 0);
             }
             None => {
                 let padded = plan.reply() == ReplyKind::WriteChunk { pad: true };
                 let chunks = [read, write, plan.reply_chunk()];
                 let payloads = chunks.iter().filter(|chunk| chunk.is_payload()).count();
-                let others = chunks.iter().filter(|chunk| !chunk.is_empty()).count() - payloads;
+                let others = chunks.iter().filter(|chunk| chunk.len() != 0).count() - payloads;
                 let reply = plan.reply() == ReplyKind::ReplyChunk;
                 let long = plan.call() == CallKind::PositionZero;
                 prop_assert!(payloads != 1 || others != 0 || padded || reply || long);
@@ -182,25 +185,25 @@ proptest! {
         reply in reply_shape(),
         cond in conditions(),
     ) {
-        let Ok(plan) = Plan::new(&call, &reply, &cond) else { return Ok(()) };
+        let Ok(plan) = cond.plan(&call, &reply) else { return Ok(()) };
         let (read, write) = (plan.read_chunk(), plan.reply_chunk());
-        prop_assert!(plan.forms().whole_message().is_none() || plan.write_chunk().is_empty());
+        prop_assert!(plan.forms().whole_message().is_none() || plan.write_chunk().len() == 0);
         match plan.forms().whole_message() {
             Some(WholeMessage::Call) => {
                 prop_assert_eq!(plan.call(), CallKind::PositionZero);
                 prop_assert_eq!(read.len(), call.head_len + call.page_len + call.tail_len);
-                prop_assert!(write.is_empty());
+                prop_assert!(write.len() == 0);
             }
             Some(WholeMessage::Reply) => {
                 prop_assert_eq!(plan.call(), CallKind::Inline);
                 prop_assert_eq!(write.len(), reply.head_len + reply.page_len + reply.tail_len);
-                prop_assert!(read.is_empty());
+                prop_assert!(read.len() == 0);
             }
             None => {
                 let long = plan.call() == CallKind::PositionZero;
-                let others = usize::from(!long && !read.is_empty())
-                    + usize::from(!plan.write_chunk().is_empty());
-                let whole = usize::from(long) + usize::from(!write.is_empty());
+                let others = usize::from(!long && read.len() != 0)
+                    + usize::from(plan.write_chunk().len() != 0);
+                let whole = usize::from(long) + usize::from(write.len() != 0);
                 prop_assert!(whole != 1 || others != 0);
             }
         }
@@ -231,18 +234,17 @@ proptest! {
         }
     }
 
-    /// In any order of events, the first failure stays and Dead is final.
+    /// In any order of events, the first failure stays and Draining is final.
     #[test]
-    fn connection_lives_once(events in prop::collection::vec(0..Event::ALL.len(), 0..40)) {
+    fn connection_lives_once(events in prop::collection::vec(0..TABLE.len(), 0..40)) {
         let mut conn = Conn::new();
         for i in events {
             let before = conn;
-            let step = conn.on(Event::ALL[i]);
+            let step = conn.on(TABLE[i].0);
             prop_assert_eq!(matches!(step, Step::To(_)), before.state() != conn.state());
             prop_assert!(before.failure().is_none() || before.failure() == conn.failure());
-            prop_assert!(before.state() != State::Dead || conn == before);
-            prop_assert!(!before.state().is_ended() || conn.state().is_ended());
-            prop_assert_eq!(conn.failure().is_some(), conn.state().is_ended());
+            prop_assert!(before.state() != State::Draining || conn == before);
+            prop_assert_eq!(conn.failure().is_some(), conn.state() == State::Draining);
         }
     }
 
@@ -298,15 +300,15 @@ proptest! {
         returned.encode(writer).unwrap();
         let call = Message::decode_as(Version::One, &a, &Limits::NONE).unwrap();
         let reply = Message::decode_as(Version::One, &b, &Limits::NONE).unwrap();
-        if let Ok(lens) = check_lists(reply.lists().unwrap(), call.lists().unwrap()) {
+        if let Ok((write, reply_len)) = check_lists(reply.lists().unwrap(), call.lists().unwrap()) {
             prop_assert!(returned.reads.is_empty());
             let sum = |c: &std::vec::Vec<Segment>| -> u64 {
                 c.iter().map(|s| u64::from(s.length)).sum()
             };
             let room: u64 = offered.writes.iter().map(sum).sum();
-            prop_assert!(u64::from(lens.write) <= room);
-            prop_assert_eq!(lens.reply.is_some(), returned.reply.is_some());
-            if let (Some(len), Some(chunk)) = (lens.reply, &offered.reply) {
+            prop_assert!(u64::from(write) <= room);
+            prop_assert_eq!(reply_len.is_some(), returned.reply.is_some());
+            if let (Some(len), Some(chunk)) = (reply_len, &offered.reply) {
                 prop_assert!(u64::from(len) <= sum(chunk));
             }
         }

@@ -124,11 +124,10 @@ impl OwnedLists {
             }
             w = c.end();
         }
-        let w = w.reply_chunk()?;
         let Some(reply) = &self.reply else {
             return w.finish();
         };
-        let mut c = w.chunk()?;
+        let mut c = w.reply_chunk()?.chunk()?;
         for s in reply {
             c.segment(*s)?;
         }

@@ -8,12 +8,11 @@ use std::vec::Vec;
 use super::gen::{self, OwnedLists};
 use crate::model;
 use crate::proto::inline::Thresholds;
-use crate::proto::session::{self, Config, Control, Dispositions, Output, Session, Side};
+use crate::proto::session::{self, Announced, Config, Dispositions, Output, Session, Side};
 use crate::wire::message::{Body, ErrorBody, Message as Decoded};
 use crate::wire::v2::{self, len};
-use crate::wire::xchar::{
-    self, BackwardSupport, Characteristic, Disposition, Id, Initial, Operation,
-};
+use crate::wire::xchar::value::Id;
+use crate::wire::xchar::{self, BackwardSupport, Characteristic, Disposition, Initial, Operation};
 use crate::wire::{conf_rdma, Direction, EncodeError, Limits, ListProc, Version, What};
 
 /// A version-two message that owns its parts.
@@ -30,7 +29,11 @@ const SERVER: Config = Config {
     versions: (Version::One, Version::Two),
     one: Thresholds::DEFAULT,
     receive: 4096,
-    range: (1024, 4096),
+    announced: Announced {
+        two: true,
+        spares: true,
+        sizes: None,
+    },
     send: 4096,
     invalidation: false,
     backward: BackwardSupport::SizeLimited,
@@ -72,8 +75,13 @@ impl Message {
             }
             Self::Error(e) => Version::Two.error(buf, xid, credits, *e),
             Self::Optional(d, op, optinfo) => {
+                if optinfo.len() % 4 != 0 {
+                    return model::optional(buf, xid, credits, *d, *op, optinfo);
+                }
                 let mut w = v2::optional(buf, xid, credits, *d, *op)?;
-                w.bytes(optinfo)?;
+                for word in optinfo.chunks(4) {
+                    w.word(u32::from_be_bytes(word.try_into().unwrap()))?;
+                }
                 w.finish()
             }
         }
@@ -98,9 +106,9 @@ impl Message {
     fn len(&self) -> usize {
         match self {
             Self::Lists(_, _, l) => 16 + len::DIRECTION + l.len(),
-            Self::Error(ErrorBody::Vers { .. }) => len::ERR_VERS,
-            Self::Error(_) => len::ERR_OTHER,
-            Self::Optional(_, _, optinfo) => len::optional(optinfo.len().next_multiple_of(4)),
+            Self::Error(ErrorBody::Vers { .. }) => 28,
+            Self::Error(_) => 20,
+            Self::Optional(_, _, optinfo) => 28 + optinfo.len().next_multiple_of(4),
         }
     }
 }
@@ -166,10 +174,11 @@ proptest! {
     fn unfinished_is_no_message(
         d in direction(),
         op in any::<u32>(),
-        optinfo in prop::collection::vec(any::<u8>(), 0..40),
+        words in prop::collection::vec(any::<u32>(), 0..10),
     ) {
-        let mut buf = std::vec![0; 28 + optinfo.len()];
-        v2::optional(&mut buf, 1, 1, d, op).unwrap().bytes(&optinfo).unwrap();
+        let mut buf = std::vec![0; 28 + 4 * words.len()];
+        let mut w = v2::optional(&mut buf, 1, 1, d, op).unwrap();
+        words.iter().for_each(|&word| w.word(word).unwrap());
         let refused = Decoded::decode_as(Version::Two, &buf, &Limits::NONE).map_err(|e| e.what);
         prop_assert_eq!(refused.err(), Some(What::Truncated));
     }
@@ -256,7 +265,7 @@ proptest! {
         });
         let answer = answer.unwrap();
         prop_assert_eq!(answer.xid, 7);
-        let mut buf = std::vec![0; Control::MAX];
+        let mut buf = std::vec![0; v2::FIRST_MESSAGE_MAX as usize];
         let n = answer.encode(&mut buf, 1).unwrap();
         if count > Dispositions::MAX as usize {
             prop_assert_eq!(answer.body, session::Body::Error(ErrorBody::InvalidOption));
@@ -278,7 +287,7 @@ proptest! {
     fn conf_rdma(words in any::<[u32; 3]>(), damage in gen::damage()) {
         let [maxcall_sendsize, align, maxrdmaread] = words;
         let reply = conf_rdma::Reply { maxcall_sendsize, align, maxrdmaread };
-        let mut bytes = reply.encode().to_vec();
+        let mut bytes = words.map(u32::to_be_bytes).concat();
         prop_assert_eq!(conf_rdma::Reply::decode(&bytes), Ok(reply));
         gen::apply(&mut bytes, &damage);
         model::private_data(&bytes);
