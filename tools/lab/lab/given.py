@@ -22,8 +22,13 @@ class Given:
     #: Source and build tree of the kernel.
     source: str
     objects: str
-    #: The tree in which our modules were built.
+    #: The trees in which our modules were built, and those that provoke reports.
     modules: str
+    provoke: str
+
+    def folders(self) -> list[str]:
+        """Returns the folders of these paths."""
+        return [str(Path(self.image).parent), self.source, self.objects, self.modules, self.provoke]
 
     def write(self, file: Path) -> None:
         """Writes the description for `LAB_GIVEN`."""

@@ -39,7 +39,6 @@ SHORT += ("check-nfsrdma", "headers-check", "lab-lint")
 SCENARIO = "version_two::mount[auto]"
 #: Places in the root: the sources, the lab's cache, and the description of what is given.
 SOURCES, CACHE, GIVEN = "/srv/rpcrdma", "/var/cache/lab", "/srv/given.json"
-CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 #: Variables that reach the root: how this machine gets at registries, and how the lab runs.
 KEPT = ("PIP_", "CARGO_HTTP_", "SSL_CERT_", "http_proxy", "https_proxy", "no_proxy")
 KEPT += ("TERM", "LANG", "CI", "ACCEL", "JOBS")
@@ -61,17 +60,15 @@ def environment(**further: str) -> list[str]:
     return ["env", "-i", *(f"{name}={value}" for name, value in settled.items())]
 
 
-def entered(root: Path) -> list[str]:
-    """Returns the begin of a command that runs in the root and sees what this machine has built.
+def entered(root: Path, *folders: str) -> list[str]:
+    """Returns the begin of a command in the root, which sees these folders and the kernel's source.
 
-    The source of the kernel, or its build tree, may be the user's own, outside the cache.
+    They need not be in the cache: the user may have named another source, or a build tree.
     """
     command = ["unshare", "--mount", "--propagation", "unchanged"]
     command += ["--pid", "--fork", "--kill-child"]
-    seen = [paths.cache(), kernel.source().path]
-    seen += [Path(kdir).resolve()] if (kdir := os.environ.get("KDIR")) else []
-    folders = dict.fromkeys(str(path) for path in seen if path.is_dir())
-    return [*command, str(paths.LAB / "debian/enter"), str(root), *folders, "--"]
+    seen = dict.fromkeys([str(kernel.source().path), *folders])
+    return [*command, str(paths.LAB / "debian/enter"), str(root), *seen, "--"]
 
 
 def ensure(release: str) -> Path:
@@ -96,21 +93,19 @@ def _bootstrap(root: Path, release: str, log: Path) -> None:
     args += ["--dpkgopt=force-unsafe-io", '--aptopt=Acquire::Retries "5"']
     with step(f"{NAMES[release]}: bootstrapping a root", log):
         logged([*args, release, str(root), source], log)
-    shutil.copy(CERTIFICATES, root / CERTIFICATES.relative_to("/"))
-    _copy_sources(root)
+    _renew(root)
     with step(f"{NAMES[release]}: make lab-deps", log):
         make = ["make", "-C", SOURCES, "lab-deps"]
-        logged([*entered(_resolving(root)), *environment(), *make], log)
+        logged([*entered(root), *environment(), *make], log)
 
 
-def _resolving(root: Path) -> Path:
-    """Has the root find hosts as this machine does, whose network may have changed."""
-    shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
-    return root
+def _renew(root: Path) -> None:
+    """Copies what finds and proves hosts on this machine, and sources that have changed.
 
-
-def _copy_sources(root: Path) -> None:
-    """Copies changed sources. What git ignores is left alone, so cargo builds only what changed."""
+    What git ignores is left alone, so cargo builds in the root only what has changed.
+    """
+    for file in ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt"):
+        shutil.copy(Path("/", file), root / file)
     target = root / SOURCES.lstrip("/")
     target.mkdir(parents=True, exist_ok=True)
     options = ["-a", "--checksum", "--no-times", "--delete"]
@@ -118,12 +113,14 @@ def _copy_sources(root: Path) -> None:
     capture(["rsync", *options, *filters, f"{paths.ROOT}/", f"{target}/"])
 
 
-def _give(root: Path) -> None:
-    """Describes what this machine's lab has built, for the scenario in the root."""
+def _give(root: Path) -> list[str]:
+    """Describes what this machine's lab has built to that in the root; returns the folders."""
     built = kernel.ensure("plain")
-    modules = module.build(built).rpcrdma.parent
-    what = given.Given(str(image.ensure()), str(built.src), str(built.obj), str(modules))
+    modules = [module.build(built).rpcrdma, module.build_provoker(built)]
+    trees = [built.src, built.obj, *(path.parent for path in modules)]
+    what = given.Given(str(image.ensure()), *map(str, trees))
     what.write(root / GIVEN.lstrip("/"))
+    return what.folders()
 
 
 def commands(full: bool) -> Iterator[list[str]]:
@@ -137,12 +134,12 @@ def commands(full: bool) -> Iterator[list[str]]:
     yield [*environment(**scenario), *make, "lab-check"]
 
 
-def run(root: Path, release: str, command: Sequence[str]) -> int:
-    """Runs a command in the root and prints its lines with the name of the release."""
-    with _started([*entered(root), *command]) as child:
+def run(command: Sequence[str], name: str) -> int:
+    """Runs a command and prints its lines with a name in front. Returns the status."""
+    with _started(command) as child:
         assert child.stdout is not None
         for line in child.stdout:
-            print(f"{NAMES[release]}: {line}", end="", flush=True)
+            print(f"{name}: {line}", end="", flush=True)
         return child.wait()
 
 
@@ -175,10 +172,9 @@ def main(arguments: Sequence[str]) -> int:
         say(f"{NAMES[release]}: not run, because its root needs root")
         return 0
     with paths.locked("release"):
-        root = _resolving(ensure(release))
-        _copy_sources(root)
-        if not settings.full():
-            _give(root)
-        statuses = [run(root, release, command) for command in commands(settings.full())]
-    say(f"{NAMES[release]}: {'all has passed' if not any(statuses) else 'something has failed'}")
+        root = ensure(release)
+        _renew(root)
+        begin = entered(root, *([] if settings.full() else _give(root)))
+        name = NAMES[release]
+        statuses = [run([*begin, *command], name) for command in commands(settings.full())]
     return next(filter(None, statuses), 0)

@@ -12,14 +12,13 @@ from lab import deps, given, image, kernel, module, other_release, paths
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Returns a cache of its own with the source of a kernel."""
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of its own and the source of a kernel."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("KERNEL_SRC", str(tmp_path / "linux"))
     monkeypatch.delenv("KDIR", raising=False)
     (tmp_path / "linux").mkdir()
     (tmp_path / "linux/Makefile").touch()
-    return paths.cache()
 
 
 def _targets() -> set[str]:
@@ -69,13 +68,11 @@ def test_the_root_gets_no_tools_of_this_machine(monkeypatch: pytest.MonkeyPatch)
     assert {"https_proxy=http://proxy", "ACCEL=tcg", "CLIENT=ours"} <= set(words)
 
 
-def test_folders_that_the_root_sees(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command = other_release.entered(Path("/r"))
-    assert command[command.index("/r") :] == ["/r", str(cache), str(tmp_path / "linux"), "--"]
-    monkeypatch.setenv("KDIR", str(tmp_path))
-    assert str(tmp_path) in other_release.entered(Path("/r"))
+def test_folders_that_the_root_sees(tmp_path: Path) -> None:
+    source = str(tmp_path / "linux")
+    what = given.Given("/images/i", source, "/o", "/m", "/p")
+    command = other_release.entered(Path("/r"), *what.folders())
+    assert command[command.index("/r") :] == ["/r", source, "/images", "/o", "/m", "/p", "--"]
 
 
 def test_another_list_of_packages_needs_another_root(
@@ -90,11 +87,10 @@ def test_another_list_of_packages_needs_another_root(
 
 
 def test_lines_have_the_name_and_the_status_counts(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(other_release, "entered", lambda _: ["env"])
     command = ["sh", "-c", "echo checks: 14 passed, 0 failed; echo bad >&2; exit 3"]
-    assert other_release.run(Path("/"), "trixie", command) == 3
+    assert other_release.run(command, "Debian 13") == 3
     said = capfd.readouterr().out.splitlines()
     assert said == ["Debian 13: checks: 14 passed, 0 failed", "Debian 13: bad"]
 
@@ -103,7 +99,7 @@ def test_given_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """A lab with `LAB_GIVEN` takes image, kernel and modules from it."""
     (tmp_path / "modules/samples/one").mkdir(parents=True)
     (tmp_path / "modules/samples/one/sample.ko").touch()
-    what = given.Given("/i", str(tmp_path / "linux"), "/o", str(tmp_path / "modules"))
+    what = given.Given("/i", str(tmp_path / "linux"), "/o", str(tmp_path / "modules"), "/p")
     assert given.read() is None
     what.write(tmp_path / "given.json")
     monkeypatch.setenv("LAB_GIVEN", str(tmp_path / "given.json"))
@@ -116,4 +112,5 @@ def test_given_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (found.src, found.obj) == (tmp_path / "linux", Path("/o"))
     modules = module.build(found)
     assert modules.rpcrdma == tmp_path / "modules/rpcrdma.ko"
+    assert module.build_provoker(found) == Path("/p/lab_provoke.ko")
     assert [sample.name for sample in modules.samples] == ["sample.ko"]
