@@ -36,6 +36,7 @@ modules_install: modules
 # what takes long in an empty cache, kernel and guest image, is made before them.
 check: lab-deps lab-prepare
 	+@$(MAKE) -j$(JOBS) --keep-going --output-sync=target --no-print-directory check-fast
+	+@$(MAKE) --no-print-directory check-other-release
 	+@$(MAKE) --no-print-directory lab-check
 
 ## check-fast: run the checks and tests that boot no guest

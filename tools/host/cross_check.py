@@ -29,7 +29,7 @@ PRIVATE = {
 MAGIC, VERSIONS_MAGIC = 0xF6AB0E18, 0xB542A32C
 
 
-LUA = pathlib.Path(__file__).parents[1] / "wireshark/rpcordma2.lua"
+TSHARK = pathlib.Path(__file__).parents[1] / "wireshark/tshark"
 
 # Names of fields of version one, and those of version two that are not the same behind the dot.
 RENAMED = {"flow_control": "credits", "msg_type": "proc"}
@@ -95,13 +95,18 @@ def check_headers(items: list[list[str]]) -> str:
 def check_headers_of_two(items: list[list[str]]) -> str:
     """Compares transport headers of version two, field by field."""
     wanted = [ours_in_two(fields(item)) for item in items]
-    return "version two: " + compare(items, wanted, "-X", f"lua_script:{LUA}")
+    return "version two: " + compare(items, wanted, tshark=TSHARK)
 
 
-def compare(items: list[list[str]], wanted: list[dict[str, list[int]]], *options: str) -> str:
+def compare(
+    items: list[list[str]],
+    wanted: list[dict[str, list[int]]],
+    *options: str,
+    tshark: str | pathlib.Path = "tshark",
+) -> str:
     """Compares headers with what tshark makes of them, field by field."""
     frames = [packets.send(bytes.fromhex(item[1]), psn) for psn, item in enumerate(items)]
-    rows = packets.dissect(frames, list(wanted[0]), *options)
+    rows = packets.dissect(frames, list(wanted[0]), *options, tshark=tshark)
     compared = 0
     for item, want, row in zip(items, wanted, rows, strict=True):
         for field, values in want.items():

@@ -81,7 +81,12 @@ def mpa(number: int, private: bytes, *, to_server: bool) -> bytes:
     return ethernet(6, tcp + frame, to_server)
 
 
-def dissect(frames: list[bytes], fields: list[str], *options: str) -> list[dict[str, list[str]]]:
+def dissect(
+    frames: list[bytes],
+    fields: list[str],
+    *options: str,
+    tshark: str | pathlib.Path = "tshark",
+) -> list[dict[str, list[str]]]:
     """Lets tshark dissect frames. Returns a dictionary of field values for each frame."""
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / "frames.pcap"
@@ -89,7 +94,7 @@ def dissect(frames: list[bytes], fields: list[str], *options: str) -> list[dict[
             out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
             for number, frame in enumerate(frames):
                 out.write(struct.pack("<IIII", number, 0, len(frame), len(frame)) + frame)
-        command = ["tshark", "-r", str(path), "-T", "fields", "-E", "separator=|", *options]
+        command = [tshark, "-r", path, "-T", "fields", "-E", "separator=|", *options]
         command += [part for field in fields for part in ("-e", field)]
         run = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = [line.split("|") for line in run.stdout.splitlines()]

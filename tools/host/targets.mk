@@ -18,11 +18,15 @@ FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-covera
 FUZZ_HOST = $(shell $(HOST_CARGO) -vV | sed -n 's/^host: //p')
 FUZZ_BIN = tools/fuzz/target/$(FUZZ_HOST)/release
 
-.PHONY: check-fast check-host check-rfc-map check-wire mutants fuzz fuzz-build bench-wire
+.PHONY: check-fast check-host check-crates check-rfc-map check-wire mutants fuzz fuzz-build bench-wire
 
 ## check-host: run the unit, property and golden-byte tests of wire and proto
 check-host:
 	@cd tools/host && $(HOST_CARGO) test --quiet --locked
+
+## check-crates: check that the oldest supported compiler builds the crates in every Cargo.lock
+check-crates:
+	@CARGO='$(CARGO)' PYTHONDONTWRITEBYTECODE=1 python3 tools/checks/crates.py
 
 ## check-rfc-map: check that every requirement of the RFCs has its place and its test
 check-rfc-map:
@@ -39,7 +43,7 @@ mutants:
 	@CARGO='$(CARGO)' JOBS='$(JOBS)' FILES='$(FILES)' MUTANTS='$(MUTANTS)' \
 		PYTHONDONTWRITEBYTECODE=1 python3 tools/mutants/run.py
 
-check-fast: check-host check-rfc-map check-wire $(if $(filter-out 0,$(FULL)),mutants)
+check-fast: check-host check-crates check-rfc-map check-wire $(if $(filter-out 0,$(FULL)),mutants)
 
 fuzz-build:
 	@cd tools/fuzz && RUSTFLAGS='$(FUZZ_FLAGS)' $(HOST_CARGO) build --quiet --locked --release \

@@ -5,6 +5,7 @@
 LAB := tools/lab/python -m lab
 
 .PHONY: run shell pictures bench soak lab-deps lab-prepare lab-modules lab-lint lab-check
+.PHONY: check-other-release
 
 ## run: build all, boot two guests, mount our server by our client and by the stock one, copy files
 run: lab-deps
@@ -45,6 +46,10 @@ lab-lint: lab-deps
 ## lab-check: run the scenarios on the plain kernel; FULL=1 for the long form, ONLY= for some
 lab-check: lab-deps
 	@$(LAB) check
+
+## check-other-release: run checks and a scenario in a root of Debian 13, or of 12 on Debian 13
+check-other-release: lab-deps
+	@$(LAB) other-release
 
 #: KERNEL_SRC= kernel source to use in place of Debian's linux-source-7.3
 #: KERNEL=plain|debug the kernel that the guests run

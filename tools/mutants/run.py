@@ -88,7 +88,7 @@ def tool() -> Path:
         command = [os.environ.get("CARGO") or "cargo", "install", "--locked", "--quiet"]
         command += ["cargo-mutants", "--version", VERSION, "--root", str(root)]
         if subprocess.run(command, env=environment()).returncode:
-            raise MutantsError("cargo-mutants cannot be installed")
+            raise MutantsError("cargo-mutants, which needs cargo 1.88 (CARGO=), is not installed")
     return program
 
 

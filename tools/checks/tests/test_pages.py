@@ -4,7 +4,6 @@
 import contextlib
 import importlib.util
 import io
-import re
 import shutil
 import subprocess
 import unittest
@@ -97,11 +96,11 @@ class Manual(unittest.TestCase):
         if not shutil.which("groff"):
             self.skipTest("needs groff")
         page = man.page((TREE / man.PAGES[name][0]).read_text(), "1.2.3", "2026-11-21", name)
-        command = ["groff", "-man", "-t", "-Tutf8", "-ww", "-rLL=100n"]
+        # Without bold and underlined letters, which versions of groff print in different ways.
+        command = ["groff", "-man", "-t", "-Tutf8", "-P-cbou", "-ww", "-rLL=100n"]
         done = subprocess.run(command, input=page, capture_output=True, text=True, check=True)
         self.assertEqual(done.stderr, "")
-        # A bold letter is printed twice, with a backspace in between.
-        return re.sub(".\b", "", done.stdout).splitlines()
+        return done.stdout.splitlines()
 
     def test_the_guide_itself_renders(self):
         lines = self.rendered("rpcrdma.4")

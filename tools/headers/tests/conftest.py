@@ -21,7 +21,7 @@ TOOL = Path(__file__).resolve().parents[2] / "prepare-headers"
 RELEASE = "7.3.4+toy-amd64"
 VERSION = "7.3.4-1~toy1"
 RUSTC = "rustc 1.85.1 (4eb161250 2025-03-15) (toy)"
-BINDGEN = "bindgen 0.71.1"
+BINDGEN = "bindgen 0.71.1 (toy)"
 GCC = "toy-gcc-14 (Toy 14.2.0-19) 14.2.0"
 SYMBOL = "_RNvToy_6kernel4init"
 

@@ -8,6 +8,7 @@ should carry a message. Version one is dissected by tshark itself, version two b
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ from pathlib import Path
 from . import paths
 from .errors import LabError
 
-#: The dissector of version two.
-_LUA = paths.ROOT / "tools/wireshark/rpcordma2.lua"
+#: tshark with the dissector of version two.
+TSHARK = paths.ROOT / "tools/wireshark/tshark"
 
 #: Fields that a message of either version has, and their names in the dissectors of both.
 _COMMON = ("xid", "version", "reads_count", "writes_count", "reply_count", "position")
@@ -343,14 +344,13 @@ def accepted(pcap: Path) -> list[bytes]:
 
 def _tshark(pcap: Path, what: str, fields: Sequence[str]) -> list[str]:
     """Returns one line of tab-separated fields for each frame that passes the filter."""
-    args = ["tshark", "-n", "-X", f"lua_script:{_LUA}", "-r", str(pcap), "-Y", what]
+    if not shutil.which("tshark"):
+        raise LabError("tshark: not installed; run tools/lab/bootstrap")
+    args = [str(TSHARK), "-n", "-r", str(pcap), "-Y", what]
     args += ["-T", "fields", "-E", "occurrence=a", "-E", "aggregator=,"]
     for field in fields:
         args += ["-e", field]
-    try:
-        done = subprocess.run(args, capture_output=True, text=True, timeout=900)
-    except FileNotFoundError as err:
-        raise LabError("tshark: not installed; run tools/lab/bootstrap") from err
+    done = subprocess.run(args, capture_output=True, text=True, timeout=900)
     if done.returncode and "cut short" not in done.stderr:
         raise LabError(f"tshark on {pcap}: {done.stderr.strip()[-500:]}")
     return done.stdout.splitlines()

@@ -24,6 +24,7 @@ COMMANDS = (
     ("shell", "shell", "an interactive shell on a guest with the mount in place"),
     ("picture", "picture", "the pictures of the README: text of nfsrdma top, page of its report"),
     ("check", "check", "the scenarios on the plain kernel; FULL=1: all, debug kernel and siw too"),
+    ("other-release", "other_release", "checks and a scenario on the other release of Debian"),
     ("soak", "soak", "verified work under random faults, for SOAK_TIME seconds"),
     ("bench", "bench", "our module against the stock one, as ratios"),
     ("lint", "lint", "ruff and the lab's own host tests"),

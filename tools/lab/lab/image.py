@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from . import debian, paths
+from . import debian, given, paths
 from .command import logged
 from .progress import step
 
@@ -33,6 +33,8 @@ def packages() -> list[str]:
 
 def ensure() -> Path:
     """Returns the root image, and builds it if the cache does not have it."""
+    if built := given.read():
+        return Path(built.image)
     stage1 = paths.GUEST / "stage1"
     release = debian.codename()
     text = "\n".join([release, *packages(), stage1.read_text()])

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from . import aptstate, debian, paths, settings, toolchain
+from . import aptstate, debian, given, paths, settings, toolchain
 from .command import logged
 from .errors import LabError
 from .progress import say, step
@@ -105,11 +105,11 @@ def pick_version(found: list[tuple[str, str, str]]) -> tuple[str, str, str]:
 
 def source() -> Source:
     """Returns the kernel source: `KERNEL_SRC`, the cached copy, or a fresh download."""
-    given = os.environ.get("KERNEL_SRC")
-    if given:
-        path = Path(given).resolve()
+    chosen = os.environ.get("KERNEL_SRC")
+    if chosen:
+        path = Path(chosen).resolve()
         if not (path / "Makefile").exists():
-            raise LabError(f"KERNEL_SRC={given}: no kernel source there")
+            raise LabError(f"KERNEL_SRC={chosen}: no kernel source there")
         tag = hashlib.sha256(str(path).encode()).hexdigest()[:8]
         return Source(path, f"local-{tag}")
     note = paths.sub("src") / "current.json"
@@ -186,9 +186,13 @@ def ensure(flavour: str = "plain") -> Kernel:
     """Returns the kernel of this flavour, and builds it if the cache does not have it."""
     if flavour not in ("plain", "debug"):
         raise LabError(f"KERNEL={flavour}: there are two kernels, plain and debug")
-    given = os.environ.get("KDIR")
-    if given and flavour == "plain" and Path(given, "source").exists():
-        return _existing(Path(given).resolve())
+    if flavour == "plain" and (built := given.read()):
+        # Its compilers are not on this machine.
+        none = toolchain.Toolchain("", "", "")
+        return Kernel(flavour, Path(built.source), Path(built.objects), none)
+    kdir = os.environ.get("KDIR")
+    if kdir and flavour == "plain" and Path(kdir, "source").exists():
+        return _existing(Path(kdir).resolve())
     with paths.locked("kernel-source"):
         src = source()
     tools = toolchain.choose(src.path, settings.llvm())

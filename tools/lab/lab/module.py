@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import paths, settings
+from . import given, paths, settings
 from .command import capture, logged
 from .errors import LabError
 from .kernel import Kernel
@@ -46,6 +46,8 @@ def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
     # Errors
     `LabError` with the end of the build's log.
     """
+    if found := given.read():
+        return _in(Path(found.modules))
     name = kernel.obj.name + ("-kunit" if kunit else "") + ("-gdb" if settings.gdb() else "")
     tree = paths.sub("module") / name
     log = paths.log_file(f"module-{kernel.flavour}" + ("-kunit" if kunit else ""))
@@ -67,7 +69,12 @@ def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
             if not module.exists():
                 raise LabError(f"the build left no {module.name}; see {log}")
         stamp.write_text(key)
-    return Modules(module, tuple(sorted((tree / "samples").rglob("*.ko"))))
+    return _in(tree)
+
+
+def _in(tree: Path) -> Modules:
+    """Returns the modules that were built in `tree`."""
+    return Modules(tree / "rpcrdma.ko", tuple(sorted((tree / "samples").rglob("*.ko"))))
 
 
 def chosen(kernel: Kernel, whose: str) -> Path:
@@ -92,6 +99,8 @@ def build_provoker(kernel: Kernel) -> Path:
     The same build makes `lab_slow.ko`, which lengthens the windows of races, and `lab_sleepy.ko`,
     which makes mapping of memory sleep.
     """
+    if found := given.read():
+        return Path(found.provoke) / "lab_provoke.ko"
     tree = paths.sub("module") / (kernel.obj.name + "-provoke")
     log = paths.log_file(f"module-provoke-{kernel.flavour}")
     log.unlink(missing_ok=True)

@@ -378,7 +378,7 @@ def _documented(after: str) -> list[str]:
 
 def _tshark(*arguments: str) -> list[str]:
     """Returns the lines that tshark prints about the sample."""
-    command = ["tshark", "-X", f"lua_script:{dissected.LUA}", "-r", SAMPLE, *arguments]
+    command = [dissected.TSHARK, "-r", SAMPLE, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 

@@ -13,7 +13,7 @@ from lab import deps, paths
 
 #: What a root of Debian's essential packages, apt and Python holds: always there.
 ESSENTIAL = {"apt-cache", "apt-get", "bash", "chroot", "dpkg-deb", "dpkg-query", "env", "setpriv"}
-ESSENTIAL |= {"/bin/sh", "/usr/bin/python3", "sed", "sha256sum", "tar"}
+ESSENTIAL |= {"/bin/sh", "/usr/bin/python3", "sed", "sh", "sha256sum", "tar", "unshare"}
 #: Command, and the package of host-packages.txt that has it or depends on the package that has it.
 PACKAGES = {
     "c++filt": "gcc",
