@@ -37,6 +37,7 @@ modules_install: modules
 check: lab-deps lab-prepare
 	+@$(MAKE) -j$(JOBS) --keep-going --output-sync=target --no-print-directory check-fast
 	+@$(MAKE) --no-print-directory lab-check
+	$(if $(filter-out 0,$(FULL)),+@$(MAKE) --no-print-directory mutants ROOMS='$(FAULT_ROOMS)')
 
 ## check-fast: run the checks and tests that boot no guest
 # Each targets.mk adds its own prerequisites.
