@@ -29,6 +29,7 @@
  *   growth.c		scenarios of Receives whose size changes
  *   flood.c		a scenario of Sends that complete late
  *   unaccepted.c	scenarios of a device that is removed before a connection is accepted
+ *   refused.c		scenarios of work requests that the driver refuses
  *   late.c		scenarios of RDMA Reads that complete after later work requests
  *   explore.c		runs events in all orders
  *   schedule.c		the events, and the checks after each event
@@ -118,6 +119,8 @@ extern unsigned int h_object_count;
 struct h_faults {
 	int modify;			/* the error of ib_modify_qp(): the drain then fails */
 	bool marker;			/* posting fails in the error state: the drain then fails */
+	bool receives;			/* posting Receives fails */
+	bool invalidation;		/* posting a LOCAL_INV fails */
 	enum ib_wc_status write;	/* the error of an RDMA Write, which ends the connection */
 };
 
@@ -451,6 +454,10 @@ void h_reads_late_and_lost(void);
 
 /* --- flood.c --- */
 void h_flood(void);
+
+/* --- refused.c --- */
+void h_receives_refused(void);
+void h_invalidation_refused(void);
 
 /* --- unaccepted.c --- */
 void h_removed_without_threads(void);

@@ -214,7 +214,8 @@ int h_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_s
 {
 	struct h_qp *qp = pair_of(ib);
 
-	if (h_faults.marker && qp->broken) {
+	if ((h_faults.marker && qp->broken) ||
+	    (h_faults.invalidation && wr->opcode == IB_WR_LOCAL_INV)) {
 		*bad = wr;
 		return -EINVAL;
 	}
@@ -233,7 +234,7 @@ int h_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct ib_r
 {
 	struct h_qp *qp = pair_of(ib);
 
-	if (h_faults.marker && qp->broken) {
+	if ((h_faults.marker && qp->broken) || h_faults.receives) {
 		*bad = wr;
 		return -EINVAL;
 	}

@@ -225,5 +225,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "flood", h_flood },
 	{ "removed_without_threads", h_removed_without_threads },
 	{ "removed_and_accepted", h_removed_and_accepted },
+	{ "receives_refused", h_receives_refused },
+	{ "invalidation_refused", h_invalidation_refused },
 	{}
 };
