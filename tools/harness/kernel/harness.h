@@ -97,6 +97,7 @@ void h_allocation_go(void);
 /* --- dma.c --- */
 enum h_use { H_UNUSED, H_SEND, H_RECEIVE };
 bool h_dma_covers(u64 addr, size_t len, enum dma_data_direction way);
+void h_dma_check_sent(u64 addr, size_t len);
 void h_dma_check_free(const void *p, size_t size);
 unsigned int h_dma_live(void);
 extern struct device h_dma_device;

@@ -266,6 +266,7 @@ static void send(struct h_qp *qp, struct gathered *send)
 
 		if (!h_dma_covers(sge->addr, sge->length, DMA_TO_DEVICE))
 			h_violation("a Send reads memory that is not mapped for it");
+		h_dma_check_sent(sge->addr, sge->length);
 		memcpy(message + len, (void *)sge->addr, sge->length);
 		len += sge->length;
 	}
