@@ -30,6 +30,7 @@
  *   flood.c		a scenario of Sends that complete late
  *   unaccepted.c	scenarios of a device that is removed before a connection is accepted
  *   refused.c		scenarios of work requests that the driver refuses
+ *   held.c		scenarios of a device that is slow to send
  *   late.c		scenarios of RDMA Reads that complete after later work requests
  *   explore.c		runs events in all orders
  *   schedule.c		the events, and the checks after each event
@@ -459,6 +460,12 @@ void h_flood(void);
 /* --- refused.c --- */
 void h_receives_refused(void);
 void h_invalidation_refused(void);
+
+/* --- held.c --- */
+void h_callback_replies_held(void);
+void h_replies_held(void);
+void h_calls_held(void);
+void h_mapping_held(void);
 
 /* --- unaccepted.c --- */
 void h_removed_without_threads(void);

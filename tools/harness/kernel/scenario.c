@@ -227,5 +227,9 @@ const struct h_scenario h_scenarios[] = {
 	{ "removed_and_accepted", h_removed_and_accepted },
 	{ "receives_refused", h_receives_refused },
 	{ "invalidation_refused", h_invalidation_refused },
+	{ "callback_replies_held", h_callback_replies_held },
+	{ "replies_held", h_replies_held },
+	{ "calls_held", h_calls_held },
+	{ "mapping_held", h_mapping_held },
 	{}
 };
