@@ -28,7 +28,7 @@
  *   reconnect.c		scenarios of a second connection, and what it allocates
  *   growth.c		scenarios of Receives whose size changes
  *   flood.c		a scenario of Sends that complete late
- *   unaccepted.c	scenarios of a device that is removed before a connection is accepted
+ *   unaccepted.c	scenarios of connections that wait until they are accepted
  *   refused.c		scenarios of work requests that the driver refuses
  *   held.c		scenarios of a device that is slow to send
  *   late.c		scenarios of RDMA Reads that complete after later work requests
@@ -468,6 +468,7 @@ void h_calls_held(void);
 void h_mapping_held(void);
 
 /* --- unaccepted.c --- */
+void h_ready_at_once(void);
 void h_removed_without_threads(void);
 void h_removed_and_accepted(void);
 

@@ -225,6 +225,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "flood", h_flood },
 	{ "removed_without_threads", h_removed_without_threads },
 	{ "removed_and_accepted", h_removed_and_accepted },
+	{ "ready_at_once", h_ready_at_once },
 	{ "receives_refused", h_receives_refused },
 	{ "invalidation_refused", h_invalidation_refused },
 	{ "callback_replies_held", h_callback_replies_held },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scenarios of a connection that is prepared and not accepted, on a device that is removed.
+ * Scenarios of connections that are prepared and not accepted; the device may be removed meanwhile.
  */
 #include "harness.h"
 
@@ -32,5 +32,19 @@ void h_removed_and_accepted(void)
 	h_settle();
 	h_expect(!h_connections, "a connection is accepted on a device that is removed");
 	h_expect(!h_objects(), "%u objects outlive their device", h_objects());
+	h_serve_end();
+}
+
+/* Two connections are ready before a thread of the service looks. It accepts both. */
+void h_ready_at_once(void)
+{
+	h_load();
+	h_serve_start(0);
+	h_cm_request();
+	h_cm_request();
+	h_settle();
+	h_serve_threads(1);
+	h_settle();
+	h_expect(h_connections == 2, "of two connections %u are accepted", h_connections);
 	h_serve_end();
 }
