@@ -35,6 +35,13 @@ static void served(void)
 	h_serve_end();
 }
 
+/* The requester does not support remote invalidation. */
+static void served_without_invalidation(void)
+{
+	h_answer.remote_invalidation = false;
+	served();
+}
+
 static void local_invalidation(void)
 {
 	each_kind(&plain);
@@ -201,6 +208,7 @@ static void abandoned(void)
 
 const struct h_scenario h_scenarios[] = {
 	{ "served", served },
+	{ "served_without_invalidation", served_without_invalidation },
 	{ "local_invalidation", local_invalidation },
 	{ "remote_invalidation", remote_invalidation },
 	{ "chunk_unused", chunk_unused },
