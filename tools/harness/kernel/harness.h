@@ -31,6 +31,7 @@
  *   unaccepted.c	scenarios of connections that wait until they are accepted
  *   refused.c		scenarios of work requests that the driver refuses
  *   held.c		scenarios of a device that is slow to send
+ *   earlier.c		scenarios of what an earlier connection has left behind
  *   late.c		scenarios of RDMA Reads that complete after later work requests
  *   explore.c		runs events in all orders
  *   schedule.c		the events, and the checks after each event
@@ -466,6 +467,11 @@ void h_callback_replies_held(void);
 void h_replies_held(void);
 void h_calls_held(void);
 void h_mapping_held(void);
+
+/* --- earlier.c --- */
+void h_earlier_callback(void);
+void h_earlier_credit(void);
+void h_earlier_close(void);
 
 /* --- unaccepted.c --- */
 void h_ready_at_once(void);

@@ -198,6 +198,8 @@ static void abandoned(void)
 	/* The transport may wait for the reply before it invalidates the memory. */
 	h_live(2500);
 	h_expect(rpc->released, "the RPC does not end");
+	h_expect(h_window() == h_grant - 1, "the server works on a call, and %u calls may be sent",
+		 h_window());
 	h_rpc_free(rpc);
 	h_answer_unknown(xid, 0);
 	h_live(0);
@@ -240,5 +242,8 @@ const struct h_scenario h_scenarios[] = {
 	{ "replies_held", h_replies_held },
 	{ "calls_held", h_calls_held },
 	{ "mapping_held", h_mapping_held },
+	{ "earlier_callback", h_earlier_callback },
+	{ "earlier_credit", h_earlier_credit },
+	{ "earlier_close", h_earlier_close },
 	{}
 };
