@@ -183,6 +183,34 @@ static void device_removal(void)
 	h_end();
 }
 
+/* The device is removed while the peer does not answer. The removal ends the attempt to connect. */
+static void removal_amid_connecting(void)
+{
+	struct h_rpc *rpc;
+
+	h_begin();
+	h_connect();
+	h_answer.silent = true;
+	h_cm_disconnected();
+	h_settle();
+	rpc = h_rpc_new(H_INLINE);
+	h_rpc_start(rpc, 0);
+	h_expect(h_objects(), "there is no attempt to connect");
+	h_spawn("the removal of the device", h_device_remove, NULL);
+	h_settle();
+	h_expect(!h_objects(), "the removal waits for the peer's answer");
+	h_answer.silent = false;
+	h_spawn("a device", h_device_add, NULL);
+	h_settle();
+	h_live(90000);
+	h_expect(h_peer_call(rpc->xid), "the call was not sent");
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	h_end();
+}
+
 /* A call is killed while it waits. The reply arrives after its memory has been invalidated. */
 static void abandoned(void)
 {
@@ -220,6 +248,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "stray_replies", stray_replies },
 	{ "reconnect", reconnect },
 	{ "device_removal", device_removal },
+	{ "removal_amid_connecting", removal_amid_connecting },
 	{ "abandoned", abandoned },
 	{ "second_connection", h_second_connection },
 	{ "reconnect_without_memory", h_reconnect_without_memory },
