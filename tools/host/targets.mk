@@ -38,10 +38,15 @@ check-wire:
 		$(HOST_CARGO) run --quiet --locked --example messages > "$$messages" && \
 		{ ./cross_check.py < "$$messages" || [ $$? -eq 77 ]; }
 
+# The rooms whose faults tools/mutants/faults.toml lists.
+FAULT_ROOMS := server client conn rdma sunrpc
+
 ## mutants: change wire and proto in small ways; check that their tests notice each change
-mutants:
-	@CARGO='$(CARGO)' JOBS='$(JOBS)' FILES='$(FILES)' MUTANTS='$(MUTANTS)' \
-		PYTHONDONTWRITEBYTECODE=1 python3 tools/mutants/run.py
+# With ROOMS= the faults of the other rooms, which need the kernel and the lab.
+mutants: $(if $(ROOMS),lab-deps)
+	@CARGO='$(CARGO)' JOBS='$(JOBS)' FILES='$(FILES)' MUTANTS='$(MUTANTS)' ROOMS='$(ROOMS)' \
+		PYTHONDONTWRITEBYTECODE=1 $(if $(ROOMS),/usr/bin/python3 \
+		tools/mutants/rooms.py,python3 tools/mutants/run.py)
 
 check-fast: check-host check-crates check-rfc-map check-wire $(if $(filter-out 0,$(FULL)),mutants)
 
@@ -71,4 +76,5 @@ bench-wire:
 #: FUZZ_TARGETS= targets of tools/fuzz/fuzz_targets that make fuzz runs; default: all
 #: FILES= files and folders below rust/ whose mutants are run, e.g. "proto/session wire/lists.rs"
 #: MUTANTS= regular expression; make mutants runs those whose names match
+#: ROOMS= rooms that make mutants puts faults into: server client conn rdma sunrpc
 #: CARGO= cargo of a stable toolchain

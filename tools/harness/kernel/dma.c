@@ -16,6 +16,8 @@ struct mapping {
 	u64 addr;
 	size_t len;
 	enum dma_data_direction way;
+	size_t synced;	/* so many bytes were made visible to a device that reads them */
+	u64 sum;	/* of these bytes, as they were then */
 };
 
 static struct device_dma_parameters parameters = {
@@ -48,6 +50,46 @@ static struct mapping **bucket(u64 addr)
 	return &buckets[(addr >> 7) % BUCKETS];
 }
 
+static u64 sum_of(u64 addr, size_t len)
+{
+	const u8 *p = (const u8 *)addr;
+	u64 sum = len;
+
+	while (len--)
+		sum = (sum ^ *p++) * 0x100000001b3ull;
+	return sum;
+}
+
+/* Makes the first bytes of a mapping visible to a device that reads them. */
+static void synchronize(struct mapping *mapping, size_t len)
+{
+	if (mapping->way != DMA_TO_DEVICE || !h_payloads)
+		return;
+	mapping->synced = len;
+	mapping->sum = sum_of(mapping->addr, len);
+}
+
+static struct mapping *beginning_at(u64 addr, enum dma_data_direction way)
+{
+	struct mapping *m = *bucket(addr);
+
+	while (m && (m->addr != addr || m->way != way))
+		m = m->next;
+	return m;
+}
+
+/*
+ * Ends the program if a Send reads bytes that were written after the last synchronization. A device
+ * behind a bounce buffer would send what was there before.
+ */
+void h_dma_check_sent(u64 addr, size_t len)
+{
+	const struct mapping *m = beginning_at(addr, DMA_TO_DEVICE);
+
+	if (m && h_payloads && (len > m->synced || sum_of(addr, m->synced) != m->sum))
+		h_violation("a Send reads %zu bytes that were not made visible to the device", len);
+}
+
 static void map(u64 addr, size_t len, enum dma_data_direction way)
 {
 	struct mapping *mapping = spare;
@@ -57,6 +99,7 @@ static void map(u64 addr, size_t len, enum dma_data_direction way)
 	else
 		mapping = u_alloc(sizeof(*mapping), NULL);
 	*mapping = (struct mapping) { *bucket(addr), addr, len, way };
+	synchronize(mapping, len);
 	*bucket(addr) = mapping;
 	(*page_count_of(addr))++;
 	live++;
@@ -195,6 +238,10 @@ void __dma_sync_single_for_cpu(struct device *dev, dma_addr_t addr, size_t size,
 void __dma_sync_single_for_device(struct device *dev, dma_addr_t addr, size_t size,
 				  enum dma_data_direction way)
 {
+	struct mapping *mapping = beginning_at(addr, way);
+
+	if (mapping)
+		synchronize(mapping, size);
 }
 
 const char *dev_driver_string(const struct device *dev)

@@ -30,6 +30,9 @@
  *   pulled.c		scenarios of replies that are read chunks
  *   flood.c		scenarios of send queues that are full, or too long for the device
  *   unaccepted.c	scenarios of connections for which no thread of the service is free
+ *   refused.c		scenarios of work requests that the driver refuses
+ *   held.c		scenarios of a device that is slow to send
+ *   earlier.c		scenarios of what an earlier connection has left behind
  *   late.c		scenarios of RDMA Reads that complete after later work requests
  *   regions.c		scenarios of RDMA Reads over iWARP, which need memory regions
  *   explore.c		runs events in all orders
@@ -107,6 +110,7 @@ void h_allocation_go(void);
 /* --- dma.c --- */
 enum h_use { H_UNUSED, H_SEND, H_RECEIVE };
 bool h_dma_covers(u64 addr, size_t len, enum dma_data_direction way);
+void h_dma_check_sent(u64 addr, size_t len);
 void h_dma_check_free(const void *p, size_t size);
 unsigned int h_dma_live(void);
 extern struct device h_dma_device;
@@ -129,6 +133,8 @@ extern unsigned int h_object_count;
 struct h_faults {
 	int modify;			/* the error of ib_modify_qp(): the drain then fails */
 	bool marker;			/* posting fails in the error state: the drain then fails */
+	bool receives;			/* posting Receives fails */
+	bool invalidation;		/* posting a LOCAL_INV fails */
 	enum ib_wc_status write;	/* the error of an RDMA Write, which ends the connection */
 };
 
@@ -501,7 +507,23 @@ void h_no_queue(void);
 /* --- conf.c --- */
 void h_single_reads(void);
 
+/* --- refused.c --- */
+void h_receives_refused(void);
+void h_invalidation_refused(void);
+
+/* --- held.c --- */
+void h_callback_replies_held(void);
+void h_replies_held(void);
+void h_calls_held(void);
+void h_mapping_held(void);
+
+/* --- earlier.c --- */
+void h_earlier_callback(void);
+void h_earlier_credit(void);
+void h_earlier_close(void);
+
 /* --- unaccepted.c --- */
+void h_ready_at_once(void);
 void h_removed_without_threads(void);
 void h_removed_and_accepted(void);
 void h_removed_in_flood(void);

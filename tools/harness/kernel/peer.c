@@ -7,6 +7,8 @@
 
 unsigned int h_backward_replies, h_dones;
 static LIST_HEAD(calls);
+/* The XID of the last reply to a call of the server. */
+static u32 answered;
 
 static void segment(struct h_cursor *cursor, struct h_chunk *chunk, u32 position)
 {
@@ -134,6 +136,9 @@ void h_peer_receive(struct h_qp *qp, const void *bytes, u32 len)
 	lists(&cursor, call);
 	call->header = len - cursor.left;
 	if (is_backward_reply(call, &cursor)) {
+		h_expect(call->xid > answered, "violation: a reply has XID %#x after %#x",
+			 call->xid, answered);
+		answered = call->xid;
 		h_backward_replies++;
 		u_free(call);
 		return;

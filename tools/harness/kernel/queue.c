@@ -231,7 +231,8 @@ int h_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_s
 {
 	struct h_qp *qp = pair_of(ib);
 
-	if (h_faults.marker && qp->broken) {
+	if ((h_faults.marker && qp->broken) ||
+	    (h_faults.invalidation && wr->opcode == IB_WR_LOCAL_INV)) {
 		*bad = wr;
 		return -EINVAL;
 	}
@@ -250,7 +251,7 @@ int h_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct ib_r
 {
 	struct h_qp *qp = pair_of(ib);
 
-	if (h_faults.marker && qp->broken) {
+	if ((h_faults.marker && qp->broken) || h_faults.receives) {
 		*bad = wr;
 		return -EINVAL;
 	}
@@ -282,6 +283,7 @@ static void send(struct h_qp *qp, struct gathered *send)
 
 		if (!h_dma_covers(sge->addr, sge->length, DMA_TO_DEVICE))
 			h_violation("a Send reads memory that is not mapped for it");
+		h_dma_check_sent(sge->addr, sge->length);
 		memcpy(message + len, (void *)sge->addr, sge->length);
 		len += sge->length;
 	}

@@ -143,6 +143,8 @@ void h_mr_register(struct h_qp *qp, struct h_mr *mr, u32 key, int access)
 		h_violation("region %#x belongs to another protection domain", key);
 	if (h_mr_find(key))
 		h_violation("R_key %#x is in use already", key);
+	if (mr->key == key)
+		h_violation("a region is registered twice in a row under R_key %#x", key);
 	mr->valid = true;
 	mr->qp = qp;
 	mr->key = key;

@@ -270,6 +270,9 @@ static void check_invalidated(const struct call *call, u32 key)
 {
 	bool chunks = call->readable || call->writable;
 
+	if (key && !h_answer.remote_invalidation)
+		h_violation("a reply invalidates R_key %#x, and the requester does not allow it",
+			    key);
 	if (key && (key != key_of(call) || !chunks))
 		h_violation("a reply invalidates R_key %#x, which the call does not have", key);
 	if (!key && chunks && h_answer.remote_invalidation)

@@ -35,6 +35,13 @@ static void served(void)
 	h_serve_end();
 }
 
+/* The requester does not support remote invalidation. */
+static void served_without_invalidation(void)
+{
+	h_answer.remote_invalidation = false;
+	served();
+}
+
 static void local_invalidation(void)
 {
 	each_kind(&plain);
@@ -176,6 +183,34 @@ static void device_removal(void)
 	h_end();
 }
 
+/* The device is removed while the peer does not answer. The removal ends the attempt to connect. */
+static void removal_amid_connecting(void)
+{
+	struct h_rpc *rpc;
+
+	h_begin();
+	h_connect();
+	h_answer.silent = true;
+	h_cm_disconnected();
+	h_settle();
+	rpc = h_rpc_new(H_INLINE);
+	h_rpc_start(rpc, 0);
+	h_expect(h_objects(), "there is no attempt to connect");
+	h_spawn("the removal of the device", h_device_remove, NULL);
+	h_settle();
+	h_expect(!h_objects(), "the removal waits for the peer's answer");
+	h_answer.silent = false;
+	h_spawn("a device", h_device_add, NULL);
+	h_settle();
+	h_live(90000);
+	h_expect(h_peer_call(rpc->xid), "the call was not sent");
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	h_end();
+}
+
 /* A call is killed while it waits. The reply arrives after its memory has been invalidated. */
 static void abandoned(void)
 {
@@ -191,6 +226,8 @@ static void abandoned(void)
 	/* The transport may wait for the reply before it invalidates the memory. */
 	h_live(2500);
 	h_expect(rpc->released, "the RPC does not end");
+	h_expect(h_window() == h_grant - 1, "the server works on a call, and %u calls may be sent",
+		 h_window());
 	h_rpc_free(rpc);
 	h_answer_unknown(xid, 0);
 	h_live(0);
@@ -201,6 +238,7 @@ static void abandoned(void)
 
 const struct h_scenario h_scenarios[] = {
 	{ "served", served },
+	{ "served_without_invalidation", served_without_invalidation },
 	{ "local_invalidation", local_invalidation },
 	{ "remote_invalidation", remote_invalidation },
 	{ "chunk_unused", chunk_unused },
@@ -210,6 +248,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "stray_replies", stray_replies },
 	{ "reconnect", reconnect },
 	{ "device_removal", device_removal },
+	{ "removal_amid_connecting", removal_amid_connecting },
 	{ "abandoned", abandoned },
 	{ "second_connection", h_second_connection },
 	{ "reconnect_without_memory", h_reconnect_without_memory },
@@ -239,5 +278,15 @@ const struct h_scenario h_scenarios[] = {
 	{ "removed_in_flood", h_removed_in_flood },
 	{ "removed_while_busy", h_removed_while_busy },
 	{ "backlog", h_backlog },
+	{ "ready_at_once", h_ready_at_once },
+	{ "receives_refused", h_receives_refused },
+	{ "invalidation_refused", h_invalidation_refused },
+	{ "callback_replies_held", h_callback_replies_held },
+	{ "replies_held", h_replies_held },
+	{ "calls_held", h_calls_held },
+	{ "mapping_held", h_mapping_held },
+	{ "earlier_callback", h_earlier_callback },
+	{ "earlier_credit", h_earlier_credit },
+	{ "earlier_close", h_earlier_close },
 	{}
 };

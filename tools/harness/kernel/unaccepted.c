@@ -111,3 +111,17 @@ void h_removed_while_busy(void)
 	h_settle();
 	h_serve_end();
 }
+
+/* Two connections are ready before a thread of the service looks. It accepts both. */
+void h_ready_at_once(void)
+{
+	h_load();
+	h_serve_start(0);
+	h_cm_request();
+	h_cm_request();
+	h_settle();
+	h_serve_threads(1);
+	h_settle();
+	h_expect(h_connections == 2, "of two connections %u are accepted", h_connections);
+	h_serve_end();
+}

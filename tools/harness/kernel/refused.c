@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Scenarios of work requests that the driver refuses. Nothing completes then, so that nothing but
+ * the refusal tells the module to give the connection up.
+ */
+#include "harness.h"
+
+/* More RPCs than there are Receives. */
+#define ROUND	256
+
+static const struct h_reply plain;
+
+static void run(enum h_kind_number kind)
+{
+	struct h_rpc *rpc = h_rpc_new(kind);
+
+	h_rpc_run(rpc, &plain);
+	h_rpc_free(rpc);
+}
+
+/* Receives are not posted again. The connection ends before the peer finds none. */
+void h_receives_refused(void)
+{
+	unsigned int i;
+
+	h_begin();
+	h_connect();
+	h_faults.receives = true;
+	for (i = 0; i < ROUND && !h_disconnects; i++)
+		run(H_INLINE);
+	h_faults.receives = false;
+	h_expect(h_disconnects, "the connection is used without Receives");
+	run(H_INLINE);
+	h_expect(h_connections == 2, "%u connections were made", h_connections);
+	h_end();
+}
+
+/* The memory of a call whose reply has come cannot be invalidated. The close does that. */
+void h_invalidation_refused(void)
+{
+	struct h_rpc *rpc;
+
+	h_begin();
+	h_connect();
+	rpc = h_rpc_new(H_READ_4K);
+	h_rpc_start(rpc, 0);
+	h_faults.invalidation = true;
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_live(0);
+	h_faults.invalidation = false;
+	h_expect(h_disconnects, "the connection is used although a LOCAL_INV was refused");
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	run(H_READ_4K);
+	h_end();
+}

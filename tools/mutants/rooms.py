@@ -1,0 +1,178 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Puts faults into server, client, conn, rdma and sunrpc, and checks that a test notices each.
+
+Usage: ROOMS="server client" [MUTANTS=REGEX] rooms.py
+
+faults.toml has the faults (see faults.py). Each is put into a copy of the tree in the lab's cache,
+alone. The copy is compiled and tested, by the cheapest suite first: the harness, the KUnit suites,
+and the scenarios that the entry names. The first suite that fails has noticed the fault. All
+suites that may be needed run without a fault first, because a test that fails anyway shows nothing.
+A fault that does not compile is to be replaced: the compiler notices it.
+
+Exit status 0: some test has noticed each fault.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import faults
+from faults import Fault, ListError, Scenario
+
+ROOT = Path(__file__).resolve().parents[2]
+LIST = Path(__file__).resolve().parent / "faults.toml"
+#: Variables that change what a scenario is. Each entry of the list has its own.
+SETTINGS = ("ONLY", "FULL", "CLIENT", "SERVER", "LINK", "KERNEL", "KEEP", "GDB", "LIST", "ACCEL")
+#: A suite that takes this many seconds does not end.
+LIMIT = 1800
+#: What suites print about a failure: behind a time, or what ends a program.
+FAILURE = re.compile(
+    r"^(?:\[ *[\d.]+s\] )?((?:FAIL |violation: |hang: |leak: |E  |FAILED ).*)"
+    r"|^((?:harness|lab): .*)",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Some tests that are run by one command."""
+
+    name: str
+    command: tuple[str, ...]
+    settings: tuple[tuple[str, str], ...] = ()
+
+    def run(self, tree: Path) -> str | None:
+        """Runs the tests of a tree. Returns what they print about a failure, or `None`."""
+        env = {k: v for k, v in os.environ.items() if k not in SETTINGS and "MAKE" not in k}
+        env |= dict(self.settings)
+        command = [str(tree / self.command[0]), *self.command[1:]]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=tree,
+                env=env,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=LIMIT,
+            )
+        except subprocess.TimeoutExpired:
+            return f"not done after {LIMIT} s"
+        if not done.returncode:
+            return None
+        said = FAILURE.search(done.stdout)
+        return (said[1] or said[2]).strip() if said else f"status {done.returncode}"
+
+
+#: Compiles the module and the harness, and lists the scenarios of the harness.
+COMPILE = Suite("compiler", ("tools/harness/run", "list"))
+HARNESS = Suite("harness", ("tools/harness/run", "test"))
+
+
+def scenario(of: Scenario) -> Suite:
+    """Returns a scenario of the lab as a suite."""
+    command = ("tools/lab/python", "-m", "lab", "check")
+    return Suite(str(of), command, (("ONLY", of.name), *of.settings))
+
+
+def suites(fault: Fault) -> Iterator[Suite]:
+    """Returns the suites that may notice a fault, the cheapest first."""
+    yield HARNESS
+    yield scenario(Scenario("kunit", ()))
+    yield from map(scenario, fault.scenarios)
+
+
+def copy(tree: Path) -> None:
+    """Makes a copy of the tree as it is without a fault. Files that are equal keep their times."""
+    tree.mkdir(parents=True, exist_ok=True)
+    options = ["-a", "--checksum", "--no-times", "--delete", "--exclude=/.git"]
+    filters = ["--filter=:- .gitignore"]
+    subprocess.run(["rsync", *options, *filters, f"{ROOT}/", f"{tree}/"], check=True)
+
+
+def say(text: str) -> None:
+    """Prints a line at once."""
+    print(text, flush=True)
+
+
+def control(tree: Path, chosen: list[Fault]) -> None:
+    """Runs the suites without a fault, up to the dearest one that a fault is expected to need.
+
+    # Errors
+    `ListError` if one fails.
+    """
+    copy(tree)
+    needed: dict[str, Suite] = {}
+    for fault in chosen:
+        for suite in suites(fault):
+            needed[suite.name] = suite
+            if suite.name.split()[0] == fault.notices:
+                break
+    for suite in needed.values():
+        began = time.monotonic()
+        said = suite.run(tree)
+        say(f"  CONTROL {suite.name}, {time.monotonic() - began:.0f} s")
+        if said is not None:
+            raise ListError(f"{suite.name} fails without a fault: {said}")
+
+
+def check(tree: Path, fault: Fault) -> bool:
+    """Tries one fault, and prints which suite has noticed it. Returns whether one has."""
+    began = time.monotonic()
+    copy(tree)
+    fault.apply(tree)
+    said = COMPILE.run(tree)
+    noticed = "the compiler, so replace it" if said is not None else ""
+    passed = []
+    for suite in suites(fault) if said is None else ():
+        said = suite.run(tree)
+        if said is not None:
+            noticed = suite.name
+            break
+        passed.append(suite.name)
+    good = bool(noticed) and bool(said) and not noticed.startswith("the compiler")
+    if not noticed:
+        noticed = f"NOTHING ({', '.join(passed)})"
+    elif good and noticed.split()[0] != fault.notices:
+        noticed += f" (expected: {fault.notices})"
+    say(f"  FAULT   {fault.name}: {noticed}, {time.monotonic() - began:.0f} s")
+    if said is not None:
+        say(f"            {said[:160]}")
+    return good
+
+
+def cache() -> Path:
+    """Returns the place of the copy, in the lab's cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "rpcrdma-lab/mutants/tree"
+
+
+def main() -> int:
+    """Tries the faults of the chosen rooms. Returns the exit status."""
+    try:
+        rooms = os.environ.get("ROOMS", "").split() or list(faults.ROOMS)
+        every = faults.read(LIST.read_text())
+        chosen = faults.select(every, rooms, os.environ.get("MUTANTS", ""))
+        for fault in chosen:
+            fault.changed((ROOT / "rust" / fault.file).read_text())
+        tree = cache()
+        control(tree, chosen)
+        outcomes = [check(tree, fault) for fault in chosen]
+    except (ListError, OSError) as error:
+        say(f"mutants: {error}")
+        return 1
+    say(f"faults: {outcomes.count(True)} passed, {outcomes.count(False)} failed")
+    return 0 if all(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
