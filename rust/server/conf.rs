@@ -44,7 +44,7 @@ pub(super) fn answer(ep: &Endpoint, call: &Call<'_>) {
         let reply = service::max_reply(request, most);
         trace::server::conf_call(traced::peer(ep.shared().owner()), call.xid(), reply);
         role.configured.set_max_reply(reply);
-        role.configured.set_theirs(request.maxrdmaread);
+        role.bound_reads(request.maxrdmaread);
     }
 }
 

@@ -61,9 +61,8 @@ impl Configured {
     }
 
     /// Returns whether the connection alone bounds the RDMA Reads that this side issues.
-    #[inline]
     pub(super) fn is_free(&self) -> bool {
-        self.theirs.read_once() == u32::MAX
+        self.theirs.load(Relaxed) == u32::MAX
     }
 
     /// Returns the RDMA Reads that this side may issue.

@@ -42,7 +42,7 @@ pub(super) fn fetch(conn: &Conn, qp: &QueuePair, message: &Incoming<'_>) -> bool
 fn prepare(fetcher: &Fetcher<'_>, message: &Incoming<'_>) -> Option<KBox<Call>> {
     let role = fetcher.role;
     // The calls that wait for pages come first. A thread keeps to what the client says about Reads.
-    if role.is_starved() || !role.configured.is_free() {
+    if role.is_starved() {
         return None;
     }
     let bytes = message.bytes();

@@ -36,7 +36,8 @@ pub(crate) struct Responder {
     pub(super) lifecycle: Arc<Lifecycle<Owner>>,
     #[pin]
     arrivals: SpinLock<Arrivals>,
-    /// A copy of `starved` in `arrivals`, for readers without the lock.
+    /// Whether `arrivals` is starved, or the requester bounds the RDMA Reads, for readers without
+    /// the lock.
     starved: Atomic<bool>,
     /// The calls in progress.
     pub(super) calls: Arc<Calls>,
@@ -168,8 +169,8 @@ impl Responder {
         drop(refused);
     }
 
-    /// Returns whether a message waits for pages or memory regions. A thread may change that at any
-    /// time.
+    /// Returns whether a message waits for pages or memory regions, or the requester bounds the
+    /// RDMA Reads: threads fetch calls then. A thread may change that at any time.
     #[inline]
     pub(super) fn is_starved(&self) -> bool {
         self.starved.read_once()
@@ -184,8 +185,16 @@ impl Responder {
             return false;
         }
         arrivals.starved = false;
-        self.starved.store(false, Relaxed);
+        self.starved.store(!self.configured.is_free(), Relaxed);
         !arrivals.messages.is_empty()
+    }
+
+    /// Takes over how many RDMA Reads the requester can have active.
+    pub(super) fn bound_reads(&self, theirs: u32) {
+        let arrivals = self.arrivals.lock();
+        self.configured.set_theirs(theirs);
+        let starved = arrivals.starved || !self.configured.is_free();
+        self.starved.store(starved, Relaxed);
     }
 
     /// Removes and returns what has arrived first. Calls `emptied` if nothing is left, under the
