@@ -49,9 +49,9 @@ fn prepare(fetcher: &Fetcher<'_>, message: &Incoming<'_>) -> Option<KBox<Call>> 
     let Ok(Arrival::Call(call)) = &intake::take_read(bytes, &role.limits) else {
         return None;
     };
-    let permit = pull::permit(role, call).ok()??;
+    let needs = pull::permit(role, call).ok()??;
     let mut context = role.calls.begin_now(call, message.index())?;
-    if fetcher.prepare(call, &mut context, permit).is_err() {
+    if fetcher.prepare(call, &mut context, needs).is_err() {
         role.calls.put(context);
         // A thread may have found no regions because this call had some. The message, which is
         // queued now, wakes a thread.

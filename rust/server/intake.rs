@@ -10,12 +10,12 @@ use kernel::page::PAGE_SHIFT;
 use kernel::prelude::*;
 
 use super::breach;
-use super::budget::{Permit, Waiter as _};
+use super::budget::Waiter as _;
 use super::call::Call;
 use super::calls::Unbegun;
 use super::endpoint::Endpoint;
 use super::padded::Failed;
-use super::pull::Fetcher;
+use super::pull::{Fetcher, Needs};
 use super::receiver::Receiver;
 use super::responder::Arrival;
 use super::{conf, done, log, padded, pull, refuse, release};
@@ -67,7 +67,7 @@ fn take<'a>(receiver: &Receiver<'_>, message: Held, arriving: Arriving<'a, Call>
                     );
                     return arriving.nothing();
                 }
-                Ok(Some(permit)) => match fetch(ep, call, (permit, message.index())) {
+                Ok(Some(needs)) => match fetch(ep, call, (needs, message.index())) {
                     Ok(()) => return arriving.nothing(),
                     Err(returned) => {
                         await_regions(ep, message, returned);
@@ -235,11 +235,7 @@ fn grow(ep: &Endpoint, more: u32) {
 /// Other calls of the connection use the memory regions that it needs: how often some had been
 /// given back before. The call is not counted then.
 #[cold]
-fn fetch(
-    ep: &Endpoint,
-    call: &call::Call<'_>,
-    (permit, receive): (Permit, u32),
-) -> Result<(), u32> {
+fn fetch(ep: &Endpoint, call: &call::Call<'_>, (needs, receive): (Needs, u32)) -> Result<(), u32> {
     let Some(mut context) = count(ep, call, receive) else {
         return Ok(());
     };
@@ -250,7 +246,7 @@ fn fetch(
         may_sleep: true,
     };
     let returned = role.spare.returned();
-    if let Err(error) = fetcher.prepare(call, &mut context, permit) {
+    if let Err(error) = fetcher.prepare(call, &mut context, needs) {
         role.calls.put(context);
         if error == ENOBUFS && role.spare.may_have_regions() {
             return Err(returned);

@@ -39,19 +39,23 @@ pub(super) struct Fetcher<'f> {
     pub(super) may_sleep: bool,
 }
 
+/// What a call needs that is not inline: how it lies in its pages, and these in the budget.
+pub(super) type Needs = (Shape, Permit);
+
 /// Takes the pages that a call needs, if it is not inline.
 ///
 /// # Errors
 ///
 /// Returns the number of pages if they are in use.
 #[inline(always)]
-pub(super) fn permit(role: &Responder, call: &call::Call<'_>) -> Result<Option<Permit>, usize> {
+pub(super) fn permit(role: &Responder, call: &call::Call<'_>) -> Result<Option<Needs>, usize> {
     if call.pulled() == 0 {
         return Ok(None);
     }
-    let pages = Shape::of(call).pages();
+    let shape = Shape::of(call);
+    let pages = shape.pages();
     let permit = Budget::take(&role.budget, pages, || role.pages_used());
-    permit.map(Some).ok_or(pages)
+    permit.map(|permit| Some((shape, permit))).ok_or(pages)
 }
 
 impl Fetcher<'_> {
@@ -75,9 +79,8 @@ impl Fetcher<'_> {
         &self,
         call: &call::Call<'_>,
         context: &mut Call,
-        permit: Permit,
+        (shape, permit): Needs,
     ) -> Result {
-        let shape = Shape::of(call);
         context.inline.clear();
         if matches!(shape, Shape::Payload(_)) {
             context

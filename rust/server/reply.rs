@@ -97,7 +97,9 @@ fn send_chunks(ep: &Endpoint, reply: Reply<'_, Call>, mut out: Outgoing) -> Resu
 fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: Unsent) -> Result {
     let (message, call) = reply.parts();
     match why {
-        Unsent::Cannot(why) if may_expose(ep, call) => expose::send(ep, reply, why, credits),
+        Unsent::Cannot(why) if why != Cannot::WriteChunk && may_expose(ep, call) => {
+            expose::send(ep, reply, why, credits)
+        }
         why => Err(unsent(ep, &message, call, credits, why)),
     }
 }

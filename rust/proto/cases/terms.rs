@@ -472,14 +472,14 @@ fn check_limits() -> Check {
     pair.run()?;
     let server = &mut pair.server;
     let ask = |server: &mut Session, xid| says(server, |b| request(b, xid, 1, &[]));
-    for xid in 0..32 {
+    for xid in 0..16 {
         ensure!(ask(server, xid)?.breach.is_none(), "answered");
     }
     let mut flooded = *server;
-    let got = ask(&mut flooded, 32)?;
+    let got = ask(&mut flooded, 16)?;
     ensure!(got.breach == Some(Breach::TooMany), "too many");
     outputs(&mut flooded, LATER, &[Output::Close(Close::TooMany)])?;
-    for xid in 0..32 {
+    for xid in 0..16 {
         let answer = next(server, LATER)?.ok_or("no answer")?;
         ensure!(answer.xid == xid, "in order");
     }

@@ -53,11 +53,10 @@ pub struct Call<'a> {
     pulled: u32,
     reads: u32,
     rkey: Option<u32>,
-    /// The position of the only read chunk; `None` if there are several.
+    /// The position of the only read chunk; `None` if there are several, or if the arguments have
+    /// no data item that a chunk could carry.
     position: Option<u32>,
     long: bool,
-    /// The arguments beside a read chunk are wrapped for integrity or privacy.
-    wrapped: bool,
 }
 
 impl<'a> Call<'a> {
@@ -123,11 +122,11 @@ impl<'a> Call<'a> {
         read.map(|read| read.segment)
     }
 
-    /// Returns the position of the only read chunk, if its bytes are a data item of their own: the
-    /// begin of the call is inline, and the arguments are not wrapped.
+    /// Returns the position of the only read chunk, if its bytes may be a data item of their own:
+    /// the begin of the call is inline, and the arguments are not wrapped.
     #[inline]
     pub fn item(&self) -> Option<u32> {
-        self.position.filter(|at| *at != 0 && !self.wrapped)
+        self.position.filter(|at| *at != 0)
     }
 
     /// Iterates over the parts of the call, in order and without gap.
@@ -192,7 +191,6 @@ impl<'a> Call<'a> {
             rkey: None,
             position: Some(0),
             long: matches!(message.body(), Body::Nomsg { .. }),
-            wrapped: false,
         }
     }
 
@@ -212,7 +210,6 @@ impl<'a> Call<'a> {
             rkey: None,
             position: Some(0),
             long: false,
-            wrapped: false,
         }
     }
 
@@ -262,7 +259,9 @@ impl<'a> Call<'a> {
             return Ok(());
         };
         let header = CallHeader::peek(self.inline).filter(|header| header.len <= first.position);
-        self.wrapped = header.ok_or(Violation::Header)?.wrapped;
+        if header.ok_or(Violation::Header)?.wrapped {
+            self.position = None;
+        }
         Ok(())
     }
 

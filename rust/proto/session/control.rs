@@ -7,9 +7,9 @@ use super::super::super::wire::xchar::{BackwardSupport, Disposition, OpType};
 use super::super::super::wire::Direction;
 use super::super::xchar::Known;
 
-/// The number of answers to the peer that can wait: twice the credits that a server grants at the
+/// The number of answers to the peer that can wait: as many as a server grants credits at the
 /// beginning. A peer that sends more without waiting for an answer loses the connection.
-const ANSWERS: usize = 32;
+const ANSWERS: usize = 16;
 
 /// The characteristics of this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -301,6 +301,8 @@ void h_peer_drop_all(void);
 void h_peer_forget(const struct h_qp *qp);
 void h_peer_receive(struct h_qp *qp, const void *message, u32 len);
 u32 h_call_key(const struct h_call *call, unsigned int n);
+/* Whether each reply to a call of the server has a higher XID than the one before. */
+extern bool h_replies_ascend;
 extern unsigned int h_backward_replies;
 extern unsigned int h_dones;	/* RDMA_DONEs that the responder has received */
 

@@ -42,6 +42,7 @@ void h_callback_replies_held(void)
 	h_begin();
 	h_connect();
 	h_callbacks_begin();
+	h_replies_ascend = true;
 	h_qp->hold = true;
 	for (i = 0; i < CALLBACKS; i++) {
 		h_call_back(0x1000 + i);

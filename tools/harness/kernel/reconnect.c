@@ -2,9 +2,12 @@
 /* Scenarios of a second connection, and what the module allocates for it. */
 #include "harness.h"
 
-/* The most objects that a further connection may allocate, and the size of the largest. */
+/*
+ * The most objects that a further connection may allocate, and the size of the largest: half a
+ * page.
+ */
 #define OBJECTS	12
-#define LARGEST	1024
+#define LARGEST	2048
 
 static const struct h_reply plain;
 

@@ -8,7 +8,7 @@ use super::{check_segment, Call};
 
 impl<'a> Call<'a> {
     /// Makes a call of a message whose only segment is in the read list. Returns `None` if anything
-    /// is wrong with it; [`Call::check`] finds the error.
+    /// is wrong with it, or its arguments are wrapped; [`Call::check`] finds the error.
     #[inline(always)]
     pub(in super::super) fn one_read(
         message: &OneSegment<'a, ReadSegment>,
@@ -20,14 +20,13 @@ impl<'a> Call<'a> {
         let bytes = segment.length;
         // A chunk at position zero is the whole call, and has no call beside it.
         let header = CallHeader::peek(message.payload)?;
-        let placed = header.len <= position && position <= call.len;
+        let placed = header.len <= position && position <= call.len && !header.wrapped;
         let len = call.len.checked_add(bytes.checked_next_multiple_of(4)?)?;
         if !placed || len > limits.max_call || !fits_reads(bytes, limits) {
             return None;
         }
         (call.len, call.pulled, call.reads) = (len, bytes, 1);
         call.position = Some(position);
-        call.wrapped = header.wrapped;
         call.with_segment(&segment, limits)
     }
 
