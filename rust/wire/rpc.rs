@@ -32,37 +32,38 @@ impl CallHeader {
     /// lengths, or if a body is longer than the protocol allows. `len` may be more than `rpc` has.
     #[inline(always)]
     pub fn peek(rpc: &[u8]) -> Option<Self> {
-        let credential = rpc.get(CREDENTIAL..)?;
-        let (flavor, body) = opaque_auth(credential)?;
-        let verifier = credential.get(body..)?;
-        let (_, end) = opaque_auth(verifier)?;
-        let len = CREDENTIAL.saturating_add(body).saturating_add(end);
+        let (flavor, verifier) = opaque_auth(rpc, CREDENTIAL)?;
+        let (_, len) = opaque_auth(rpc, verifier)?;
         Some(Self {
             // CAST: less than 2 * MAX_AUTH and a few words.
             len: len as u32,
-            wrapped: flavor == RPCSEC_GSS && is_wrapped(credential),
+            wrapped: flavor == RPCSEC_GSS && is_wrapped(rpc),
         })
     }
 }
 
-/// Reads an `opaque_auth`. Returns its flavor and its length in bytes with its XDR padding.
+/// Reads the `opaque_auth` at byte `at`. Returns its flavor, and its end with its XDR padding.
 #[inline(always)]
-fn opaque_auth(bytes: &[u8]) -> Option<(u32, usize)> {
-    let words = u64::from_be_bytes(*bytes.first_chunk()?);
+fn opaque_auth(rpc: &[u8], at: usize) -> Option<(u32, usize)> {
+    let body = at.saturating_add(8);
+    let words = u64::from_be_bytes(*rpc.get(at..body)?.first_chunk()?);
     // CAST: the halves of two words.
     let (flavor, len) = ((words >> 32) as u32, words as u32);
     if len > MAX_AUTH {
         return None;
     }
     // CAST: a small number.
-    Some((flavor, len.next_multiple_of(4).saturating_add(8) as usize))
+    Some((
+        flavor,
+        body.saturating_add(len.next_multiple_of(4) as usize),
+    ))
 }
 
 /// Returns whether the arguments of a call with a credential of RPCSEC_GSS have no data item. The
 /// body of the credential has version, procedure, sequence number and service.
 #[cold]
-fn is_wrapped(credential: &[u8]) -> bool {
-    let body = credential.get(12..).and_then(|rest| rest.first_chunk());
+fn is_wrapped(rpc: &[u8]) -> bool {
+    let body = rpc.get(36..).and_then(|rest| rest.first_chunk());
     // The procedure DATA has number zero.
     let plain = body.is_some_and(|&[p0, p1, p2, p3, _, _, _, _, s0, s1, s2, s3]: &[u8; 12]| {
         let service = u32::from_be_bytes([s0, s1, s2, s3]);

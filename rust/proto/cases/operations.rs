@@ -42,14 +42,15 @@ fn check_many() -> Check {
     let got = says(server, |b| init(b, 5, 1, Direction::Call, &start))?;
     ensure!(got.take == Take::Done && got.breach.is_none(), "INIT");
     ensure!(server.terms().send == 2048, "the last element");
-    for count in [33, 100] {
-        let want = values.get(values.len() - count..).ok_or("want")?;
+    for count in [33usize, 100] {
+        let first = values.len().saturating_sub(count);
+        let want = values.get(first..).ok_or("want")?;
         let got = says(server, |b| request(b, 6, 1, want))?;
         ensure!(got.take == Take::Done && got.breach.is_none(), "REQ");
         let answer = next(server, LATER)?.ok_or("no RESP")?;
         let mut buf = [0; 256];
         let len = answer.encode(&mut buf, 1).map_err(|_| "no room")?;
-        let last = count - 1;
+        let last = count.saturating_sub(1);
         let outcome = (0..count).map(|n| match n {
             n if n == last => Disposition::Done,
             _ => Disposition::Rejected,

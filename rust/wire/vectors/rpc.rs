@@ -9,7 +9,9 @@ use super::ensure;
 const BUF: usize = 1024;
 
 /// Credential and verifier: flavor and length of each. The length of the header, if it is one.
-const LENGTHS: [((u32, u32), (u32, u32), Option<u32>); 9] = [
+type Lengths = ((u32, u32), (u32, u32), Option<u32>);
+
+const LENGTHS: [Lengths; 9] = [
     ((0, 0), (0, 0), Some(40)),
     ((1, 24), (0, 0), Some(64)),
     // Bodies are padded to whole words.

@@ -419,7 +419,6 @@ fn refuse_beyond_limits() -> Check {
         read_segments: 2,
         write_chunks: 2,
         chunk_segments: 2,
-        ..Limits::NONE
     };
     ensure!(
         Message::decode_as(Version::One, &MSG_READ, &exact).is_ok(),

@@ -36,7 +36,8 @@ GOALS = {
     "long_call": Goal(1.00, locks=6),
     "srv_getattr": Goal(0.90),
     "srv_read_4k": Goal(0.90),
-    "srv_write_4k": Goal(0.90),
+    # The header of each call with a read chunk is read, so that the chunk begins behind it.
+    "srv_write_4k": Goal(0.93),
     "srv_read_1m": Goal(0.90),
     "srv_write_1m": Goal(0.90),
     "srv_readdir": Goal(1.00),
