@@ -16,6 +16,7 @@ pub(super) struct Pair {
 
 impl Pair {
     /// Settles version two by a call and its reply.
+    #[inline(never)]
     pub(super) fn new(client: Config, server: Config) -> Result<Self, &'static str> {
         let (mut c, mut s) = (Session::new(client), Session::new(server));
         c.on_sent(7, 0);
