@@ -94,8 +94,10 @@ def test_growth_fails_although_all_goals_are_met(tmp_path: Path) -> None:
 def test_goals_are_those_of_the_issues() -> None:
     client = {"inline": 0.90, "read_4k": 0.85, "write_4k": 0.85}
     assert {kind: GOALS[kind].ratio for kind in client} == client
-    server = ("getattr", "read_4k", "write_4k", "read_1m", "write_1m")
+    server = ("getattr", "read_4k", "read_1m", "write_1m")
     assert {GOALS[f"srv_{kind}"].ratio for kind in server} == {0.90}
+    # The responder reads the RPC header of each call with a read chunk.
+    assert GOALS["srv_write_4k"].ratio == 0.93
 
 
 def test_no_goal_allows_more_than_the_kernels_module() -> None:
