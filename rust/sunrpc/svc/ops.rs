@@ -272,8 +272,7 @@ unsafe extern "C" fn sendto<C: Connection>(rqst: *mut raw::svc_rqst) -> c_int {
 
 /// Implements `xpo_result_payload`. Thread of the service, which encodes a reply.
 ///
-/// Always returns 0. A service that is told of an error takes its data out of the reply again, and
-/// the slots of `rq_respages` keep pages that are not the thread's own.
+/// Always returns 0: whether a payload can be sent is decided when the whole reply is encoded.
 ///
 /// # Safety
 ///

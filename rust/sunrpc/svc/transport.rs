@@ -165,8 +165,8 @@ pub(crate) trait Connection: Send + Sync + Sized + 'static {
     /// Notes that `len` bytes from `offset` of the reply on are a payload. The offset does not
     /// count what Kerberos adds.
     ///
-    /// A payload cannot be refused here: the service has produced the data, and may hold it in
-    /// pages of the page cache. If it cannot be sent, [`Self::send`] answers with an error.
+    /// A payload cannot be refused here, because the service has produced the data. If they cannot
+    /// be sent, [`Self::send`] answers with an error.
     fn mark_payload(&self, call: &mut Self::Call, offset: u32, len: u32);
 
     /// Sends a reply.
