@@ -12,7 +12,19 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import accel, capture, crowd, gdb, hostile, module, settings, splat, terminal, wirecheck
+from . import (
+    accel,
+    capture,
+    crowd,
+    device,
+    gdb,
+    hostile,
+    module,
+    settings,
+    splat,
+    terminal,
+    wirecheck,
+)
 from .errors import LabError
 from .kernel import Kernel
 from .pair import CLIENT_ADDRESSES, Guest, Pair, Setup
@@ -133,6 +145,7 @@ class Lab:
             client_module=self.module_of(settings.client()),
             server_module=self.module_of(settings.server()),
             link=options.link or settings.link(),
+            dma=settings.dma(),
             accel=accel.choose(self.kernel.image),
             files={
                 "lab_provoke.ko": self.provoker,
@@ -141,6 +154,7 @@ class Lab:
                 "hostile": hostile.build(),
                 "crowd": crowd.build(),
                 **self._sample_files(),
+                **device.files(self.kernel),
             },
             cpus=options.cpus or settings.cpus(self.kernel.flavour),
             threads=options.threads,

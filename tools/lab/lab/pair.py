@@ -34,6 +34,8 @@ class Setup:
     client_module: Path
     server_module: Path
     link: str = "rxe"
+    #: How the RDMA device reaches memory, see `settings.DMA_MODES`.
+    dma: str = "none"
     accel: str = "tcg"
     cpus: int = 2
     threads: int = 8
@@ -180,6 +182,7 @@ class Pair:
             sockets=self._sockets,
             link_end=self._link_end(name),
             link=setup.link,
+            dma=setup.dma,
             accel=setup.accel,
             cpus=setup.cpus,
             memory=3072 if debug else 1536,

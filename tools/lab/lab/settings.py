@@ -61,6 +61,15 @@ def link() -> str:
     return _choice("LINK", "rxe", ("rxe", "siw"))
 
 
+#: How the guests' RDMA device reaches memory: by kernel pointers, or through the DMA API.
+DMA_MODES = ("none", "swiotlb")
+
+
+def dma() -> str:
+    """`DMA`: how the RDMA device reaches memory, one of `DMA_MODES`."""
+    return _choice("DMA", "none", DMA_MODES)
+
+
 def client() -> str:
     """`CLIENT`: whose rpcrdma.ko the client loads."""
     return _choice("CLIENT", "ours", ("ours", "stock"))

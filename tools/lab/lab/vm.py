@@ -26,6 +26,8 @@ class Spec:
     sockets: Path
     link_end: str
     link: str = "rxe"
+    #: How the RDMA device reaches memory, see `settings.DMA_MODES`.
+    dma: str = "none"
     accel: str = "tcg"
     cpus: int = 2
     memory: int = 1024
@@ -44,6 +46,18 @@ class Spec:
         return self.sockets / f"{self.name}-{purpose}.sock"
 
 
+#: QEMU's devices for each way in which the RDMA device reaches memory.
+_DMA_DEVICES: dict[str, list[str]] = {
+    "none": [],
+    "swiotlb": ["-device", "edu"],
+}
+#: The words of the kernel's command line for the same ways.
+_DMA_WORDS = {
+    "none": "",
+    "swiotlb": "swiotlb=force lab.dma=swiotlb",
+}
+
+
 def command_line(spec: Spec) -> list[str]:
     """Returns QEMU's arguments for a guest."""
     # With a thread for each processor, QEMU may run stale code that another processor has patched:
@@ -56,6 +70,7 @@ def command_line(spec: Spec) -> list[str]:
     args += ["-name", spec.name, "-machine", "q35", "-accel", accel]
     args += ["-cpu", cpu, "-smp", str(spec.cpus), "-m", str(spec.memory)]
     args += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    args += _DMA_DEVICES[spec.dma]
     args += ["-kernel", str(spec.kernel), "-append", kernel_command_line(spec)]
     for index, disk in enumerate((spec.image, spec.payload)):
         args += ["-drive", f"file={disk},format=raw,if=none,id=d{index},readonly=on"]
@@ -88,7 +103,7 @@ def kernel_command_line(spec: Spec) -> str:
     if spec.gdb:
         # gdb takes the addresses of symbols from vmlinux.
         words += ["nokaslr"]
-    words += ["panic=-1 loglevel=7 lockd.nlm_grace_period=5", spec.cmdline]
+    words += ["panic=-1 loglevel=7 lockd.nlm_grace_period=5", spec.cmdline, _DMA_WORDS[spec.dma]]
     words += [f"lab.name={spec.name} lab.addr={spec.address} lab.link={spec.link}"]
     return " ".join(word for word in words if word)
 

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The device side of the DMA API, for software RDMA devices.
+ *
+ * rxe and siw treat a device address as a kernel pointer, so no memory is ever mapped
+ * for them. The lab builds them with calls to this module instead (lab/device.py).
+ * Memory is then mapped for QEMU's edu device, and each access is translated when it
+ * happens: by the IOMMU's page table, or as a physical address without an IOMMU. With
+ * swiotlb=force the address is that of a bounce buffer.
+ *
+ * The page table of an IOMMU does not tell the direction, and without an IOMMU memory
+ * that is no longer mapped is still there. So the module keeps each mapping of the
+ * device, by the trace events of the DMA API.
+ */
+#include <linux/debugfs.h>
+#include <linux/dma-direct.h>
+#include <linux/dma-mapping.h>
+#include <linux/interval_tree.h>
+#include <linux/iommu.h>
+#include <linux/module.h>
+#include <linux/pci.h>
+#include <linux/scatterlist.h>
+#include <linux/slab.h>
+#include <linux/tracepoint.h>
+
+#include "lab_dma.h"
+
+#define EDU_VENDOR 0x1234
+#define EDU_DEVICE 0x11e8
+
+struct mapping {
+	struct interval_tree_node range;
+	enum dma_data_direction dir;
+};
+
+static struct device *edu;
+static struct page *nowhere;
+static struct dentry *dir;
+
+static DEFINE_SPINLOCK(lock);
+static struct rb_root_cached mappings = RB_ROOT_CACHED;
+
+static atomic64_t accesses, mapped, reports;
+
+/* --- Mappings ----------------------------------------------------------------- */
+
+static void add(u64 addr, size_t size, enum dma_data_direction direction)
+{
+	struct mapping *new = kmalloc(sizeof(*new), GFP_ATOMIC);
+	unsigned long flags;
+
+	if (WARN_ON(!new))
+		return;
+	new->range.start = addr;
+	new->range.last = addr + size - 1;
+	new->dir = direction;
+	atomic64_inc(&mapped);
+	spin_lock_irqsave(&lock, flags);
+	interval_tree_insert(&new->range, &mappings);
+	spin_unlock_irqrestore(&lock, flags);
+}
+
+static void remove(u64 addr, size_t size, enum dma_data_direction direction)
+{
+	u64 last = addr + size - 1;
+	struct interval_tree_node *node;
+	struct mapping *found = NULL;
+	unsigned long flags;
+
+	spin_lock_irqsave(&lock, flags);
+	for (node = interval_tree_iter_first(&mappings, addr, last); node;
+	     node = interval_tree_iter_next(node, addr, last)) {
+		found = container_of(node, struct mapping, range);
+		if (node->start == addr && node->last == last && found->dir == direction)
+			break;
+		found = NULL;
+	}
+	if (found)
+		interval_tree_remove(&found->range, &mappings);
+	spin_unlock_irqrestore(&lock, flags);
+	kfree(found);
+}
+
+static bool may(u64 addr, unsigned int len, bool write)
+{
+	enum dma_data_direction needed = write ? DMA_FROM_DEVICE : DMA_TO_DEVICE;
+	struct interval_tree_node *node;
+	struct mapping *found;
+	unsigned long flags;
+	bool covered = false;
+
+	spin_lock_irqsave(&lock, flags);
+	for (node = interval_tree_iter_first(&mappings, addr, addr); node && !covered;
+	     node = interval_tree_iter_next(node, addr, addr)) {
+		found = container_of(node, struct mapping, range);
+		covered = node->last >= addr + len - 1 &&
+			  (found->dir == needed || found->dir == DMA_BIDIRECTIONAL);
+	}
+	spin_unlock_irqrestore(&lock, flags);
+	return covered;
+}
+
+/* --- Events of the DMA API -------------------------------------------------------- */
+
+static void on_map_phys(void *data, struct device *dev, phys_addr_t phys, dma_addr_t addr,
+			size_t size, enum dma_data_direction direction,
+			unsigned long attrs)
+{
+	if (dev == edu && addr != DMA_MAPPING_ERROR)
+		add(addr, size, direction);
+}
+
+static void on_unmap_phys(void *data, struct device *dev, dma_addr_t addr, size_t size,
+			  enum dma_data_direction direction, unsigned long attrs)
+{
+	if (dev == edu)
+		remove(addr, size, direction);
+}
+
+static void on_map_sg(void *data, struct device *dev, struct scatterlist *sgl, int nents,
+		      int ents, enum dma_data_direction direction, unsigned long attrs)
+{
+	struct scatterlist *sg;
+	int i;
+
+	if (dev != edu)
+		return;
+	for_each_sg(sgl, sg, ents, i)
+		add(sg_dma_address(sg), sg_dma_len(sg), direction);
+}
+
+/* An IOMMU may have merged entries: the first one of length zero ends the list. */
+static void on_unmap_sg(void *data, struct device *dev, struct scatterlist *sgl, int nents,
+			enum dma_data_direction direction, unsigned long attrs)
+{
+	struct scatterlist *sg;
+	int i;
+
+	if (dev != edu)
+		return;
+	for_each_sg(sgl, sg, nents, i) {
+		if (!sg_dma_len(sg))
+			break;
+		remove(sg_dma_address(sg), sg_dma_len(sg), direction);
+	}
+}
+
+static struct {
+	const char *name;
+	void *probe;
+	struct tracepoint *point;
+} events[] = {
+	{ "dma_map_phys", on_map_phys },
+	{ "dma_unmap_phys", on_unmap_phys },
+	{ "dma_map_sg", on_map_sg },
+	{ "dma_unmap_sg", on_unmap_sg },
+};
+
+static void note_point(struct tracepoint *point, void *unused)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(events); i++)
+		if (!strcmp(point->name, events[i].name))
+			events[i].point = point;
+}
+
+static void unwatch(int count)
+{
+	while (count--)
+		tracepoint_probe_unregister(events[count].point, events[count].probe, NULL);
+	tracepoint_synchronize_unregister();
+}
+
+static int watch(void)
+{
+	int i, err;
+
+	for_each_kernel_tracepoint(note_point, NULL);
+	for (i = 0; i < ARRAY_SIZE(events); i++) {
+		err = events[i].point ? tracepoint_probe_register(events[i].point,
+								  events[i].probe, NULL)
+				      : -ENOENT;
+		if (err) {
+			pr_err("lab_dma: no trace event %s\n", events[i].name);
+			unwatch(i);
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* --- Accesses of the device --------------------------------------------------------- */
+
+static phys_addr_t translate(u64 addr)
+{
+	struct iommu_domain *domain = iommu_get_domain_for_dev(edu);
+
+	return domain ? iommu_iova_to_phys(domain, addr) : dma_to_phys(edu, addr);
+}
+
+static struct page *page_at(u64 addr)
+{
+	phys_addr_t phys = translate(addr);
+
+	return phys && pfn_valid(PHYS_PFN(phys)) ? pfn_to_page(PHYS_PFN(phys)) : NULL;
+}
+
+struct device *lab_dma_device(void)
+{
+	return edu;
+}
+EXPORT_SYMBOL_GPL(lab_dma_device);
+
+struct page *lab_dma_page(u64 addr)
+{
+	return page_at(addr) ?: nowhere;
+}
+EXPORT_SYMBOL_GPL(lab_dma_page);
+
+struct page *lab_dma_access(u64 addr, unsigned int len, bool write)
+{
+	struct page *page = page_at(addr);
+
+	atomic64_inc(&accesses);
+	if (page && may(addr, len, write))
+		return page;
+	atomic64_inc(&reports);
+	WARN(1, "lab_dma: the device %s %u bytes at %#llx: %s\n", write ? "writes" : "reads", len,
+	     addr, page ? "not mapped in this direction" : "no translation");
+	return nowhere;
+}
+EXPORT_SYMBOL_GPL(lab_dma_access);
+
+/* --- The device ----------------------------------------------------------------------- */
+
+static int probe(struct pci_dev *pci, const struct pci_device_id *id)
+{
+	int err = pcim_enable_device(pci);
+
+	err = err ?: dma_set_mask_and_coherent(&pci->dev, DMA_BIT_MASK(64));
+	if (err)
+		return err;
+	dma_set_max_seg_size(&pci->dev, SZ_2G);
+	pci_set_master(pci);
+	edu = &pci->dev;
+	return 0;
+}
+
+static const struct pci_device_id ids[] = { { PCI_DEVICE(EDU_VENDOR, EDU_DEVICE) }, {} };
+
+static struct pci_driver driver = {
+	.name = "lab_dma",
+	.id_table = ids,
+	.probe = probe,
+};
+
+static int __init lab_dma_init(void)
+{
+	int err;
+
+	nowhere = alloc_page(GFP_KERNEL);
+	if (!nowhere)
+		return -ENOMEM;
+	err = pci_register_driver(&driver);
+	if (err)
+		goto free;
+	err = edu ? watch() : -ENODEV;
+	if (err)
+		goto unregister;
+	dir = debugfs_create_dir("lab_dma", NULL);
+	debugfs_create_u64("accesses", 0444, dir, (u64 *)&accesses.counter);
+	debugfs_create_u64("mapped", 0444, dir, (u64 *)&mapped.counter);
+	debugfs_create_u64("reports", 0444, dir, (u64 *)&reports.counter);
+	pr_info("lab_dma: memory is mapped for %s, %s\n", dev_name(edu),
+		iommu_get_domain_for_dev(edu) ? "behind an IOMMU" : "by physical address");
+	return 0;
+unregister:
+	pci_unregister_driver(&driver);
+free:
+	__free_page(nowhere);
+	return err;
+}
+
+static void __exit lab_dma_exit(void)
+{
+	struct mapping *left, *next;
+
+	debugfs_remove(dir);
+	unwatch(ARRAY_SIZE(events));
+	pci_unregister_driver(&driver);
+	rbtree_postorder_for_each_entry_safe(left, next, &mappings.rb_root, range.rb)
+		kfree(left);
+	__free_page(nowhere);
+}
+
+module_init(lab_dma_init);
+module_exit(lab_dma_exit);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("The device side of the DMA API, for software RDMA devices");

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The device side of the DMA API, for software RDMA devices.
+ */
+#ifndef LAB_DMA_H
+#define LAB_DMA_H
+
+#include <linux/types.h>
+
+struct device;
+struct page;
+
+/* Returns the device that memory is mapped for, or NULL without QEMU's edu device. */
+struct device *lab_dma_device(void);
+
+/* Returns the page at a device address that an access will use later. */
+struct page *lab_dma_page(u64 addr);
+
+/*
+ * Returns the page that the device accesses now: @len bytes from @addr, which do not
+ * cross a page. Reports an access without a translation, without a mapping, or against
+ * the direction of the mapping; such an access reaches a page of the module.
+ */
+struct page *lab_dma_access(u64 addr, unsigned int len, bool write);
+
+/* The same for a page of a memory region: user space's regions have no address. */
+static inline struct page *lab_dma_region(struct page *page, u64 addr,
+					  unsigned int offset, unsigned int len,
+					  bool write)
+{
+	return addr ? lab_dma_access(addr + offset, len, write) : page;
+}
+
+#endif
