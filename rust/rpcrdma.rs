@@ -9,8 +9,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use client::config::KNOBS;
-use client::context::Context;
-use client::transport::Client;
+use client::transport::{Client, Context};
 use conn::peers::PeerTable;
 use conn::registry::Registry;
 use observe::debugfs::Debugfs;
@@ -46,7 +45,7 @@ struct Module {
     _service: service::Owned,
     _callback: ClassRegistration<Callback>,
     _class: ClassRegistration<Client>,
-    _sysctls: [Option<sysctl::Registration>; 2],
+    _sysctls: [Option<sysctl::Registration>; 3],
     _devices: Arc<Registration>,
     _debugfs: Debugfs<PeerTable, Registry>,
 }
@@ -79,9 +78,9 @@ impl kernel::Module for Module {
             connections: connections.clone(),
         };
         // From now on there may be mounts. SAFETY: The client maps pieces as it gets them, and
-        // keeps none (`client::register`). It lets an RPC be completed or released only when none
-        // of the regions that map its memory is live (`client::fence`, `client::release`);
-        // `rdma::mr` says which are, whatever the client believes.
+        // keeps none (`client::call::chunks`). It lets an RPC be completed or released only when
+        // none of the regions that map its memory is live (`client::call::fence`, and
+        // `client::call::give_up`); `rdma::mr` says which are, whatever the client believes.
         let class = unsafe { class::register::<Client>(module, context) }?;
         // SAFETY: The callback client copies calls and their replies, and keeps no piece of them
         // (`server::backward`).
@@ -95,6 +94,7 @@ impl kernel::Module for Module {
         // although a process may have opened a file of debugfs.)
         let sysctls = [
             tunables(client::config::SYSCTL_PATH, &KNOBS),
+            tunables(client::config::SYSCTL_PATH, &client::QUIRK_KNOBS),
             tunables(server::config::SYSCTL_PATH, &SYSCTLS),
         ];
         Ok(Self {
@@ -111,6 +111,9 @@ impl kernel::Module for Module {
 
 /// Registers files below `/proc/sys`, or says in the log that they are missing.
 fn tunables(path: &'static CStr, entries: &[sysctl::Entry]) -> Option<sysctl::Registration> {
+    if entries.is_empty() {
+        return None;
+    }
     sysctl::Registration::new(path, entries)
         .inspect_err(|_| pr_warn!("no tunables in /proc/sys/{}\n", path))
         .ok()

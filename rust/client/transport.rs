@@ -1,21 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The data of one transport.
+//! One transport of SUNRPC: its data, and how a connection and trace events see it.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SetOnce, SpinLock};
 
 use super::config::Config;
-use super::context::Context;
 use super::endpoint::Endpoint;
+use crate::conn::owner::Owner;
 use crate::conn::peers::PeerTable;
-use crate::conn::registry::Enrolled;
+use crate::conn::registry::{Enrolled, Registry};
+use crate::mem::SockAddr;
 use crate::observe::connections::{Loss, Role};
 use crate::observe::stats::Stats;
-use crate::observe::trace::Peer;
+use crate::observe::trace::{Lazy, Peer, Task};
 use crate::rdma::device::Registration;
 use crate::rdma::store::Store;
+use crate::sunrpc::xprt::rqst::Rqst;
+use crate::sunrpc::xprt::{Xprt, XprtHandle};
+
+/// The objects that all transports of the module share.
+#[derive(Clone)]
+pub(crate) struct Context {
+    /// Reports when a device goes away.
+    pub(crate) devices: Arc<Registration>,
+    /// The servers of earlier connections.
+    pub(crate) peers: Arc<PeerTable>,
+    /// The connections that debugfs shows.
+    pub(crate) connections: Arc<Registry>,
+}
 
 /// One RDMA transport of SUNRPC. It has one connection at a time at most.
 #[pin_data]
@@ -183,4 +197,49 @@ impl Client {
             epoch => epoch,
         }
     }
+}
+
+impl Owner for XprtHandle<Client> {
+    fn peer(&self) -> Peer {
+        shown(self)
+    }
+
+    fn address(&self) -> SockAddr {
+        self.addr()
+    }
+
+    fn is_abandoned(&self) -> bool {
+        (**self).is_abandoned()
+    }
+
+    fn force_close(&self) {
+        self.force_disconnect();
+    }
+
+    fn set_credits(&self, credits: u32) {
+        (**self).set_credits(credits);
+    }
+}
+
+/// Returns the task of an RPC, for trace events. Nothing is read unless the event is enabled.
+#[inline(always)]
+pub(super) fn task_of<'a, 'b>(
+    rqst: &'a Rqst<'b, Client>,
+) -> Lazy<impl FnOnce() -> Task + Copy + use<'a, 'b>> {
+    Lazy(|| Task {
+        task_id: rqst.task_id(),
+        client_id: rqst.client_id(),
+    })
+}
+
+/// Returns the peer of a transport, for trace events. Nothing is read unless the event is enabled.
+pub(super) fn peer_of(xprt: &Xprt<Client>) -> Lazy<impl FnOnce() -> Peer + Copy + use<'_>> {
+    Lazy(|| shown(xprt))
+}
+
+/// Returns the peer's address and port as SUNRPC shows them.
+#[cold]
+pub(super) fn shown(xprt: &Xprt<Client>) -> Peer {
+    let shown = xprt.shown();
+    Peer::new(&shown.addr, shown.port)
 }

@@ -9,15 +9,17 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
-use super::arrived::Arrived;
-use super::config::Config;
-use super::endpoint::{Endpoint, GROW};
-use super::request::{Phase, Request};
-use super::requester::{Conn, Incoming, QueuePair};
-use super::transport::Client;
-use super::{backward, conf, pull, reply, tags, traced};
+use kernel::workqueue::WorkItem;
+
+use super::super::backchannel;
+use super::super::call::reply::{self, Arrived};
+use super::super::call::table::SlotTable;
+use super::super::config::Config;
+use super::super::endpoint::{tags, Conn, Endpoint, Incoming, QueuePair, GROW};
+use super::super::quirks::Settings;
+use super::super::transport::{peer_of, Client};
 use crate::conn::agreement::BUFFER;
-use crate::conn::live::{Capabilities, Now};
+use crate::conn::live::Now;
 use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::backward::{is_call, is_torn};
@@ -37,27 +39,24 @@ use crate::wire::{Brief, EncodeError, Message, Version};
 ///
 /// # Errors
 ///
-/// `ENOMEM`, `EIO`; those of [`conf::ask`].
+/// `ENOMEM`, `EIO`; those of [`Quirks::begin`](super::super::quirks::Quirks::begin).
 pub(super) fn begin(
-    client: &Client,
     xprt: &Xprt<Client>,
     conn: &Conn,
-    (qp, reads): (&QueuePair, u8),
-    config: &Config,
+    qp: &QueuePair,
+    (config, settings, served): (&Config, Settings, u8),
     (mut one, announced): (Thresholds, Announced),
 ) -> Result {
-    let one_only = client.peers().is_one_only(xprt.net(), &xprt.addr());
+    let one_only = xprt.data().peers().is_one_only(xprt.net(), &xprt.addr());
     let first = config.version.first_version(announced.two, one_only);
     let mut buffer = SendBuf::new(qp.pd(), BUFFER, GFP_KERNEL)?;
-    if first == Version::One && config.asks {
-        one = conf::ask(conn, qp, &mut buffer, config.request(reads), one)?;
-    }
-    let legacy = &conn.role().legacy;
-    if first == Version::One && config.own_reads(&qp.pd().limits()) != 0 && legacy.may_be_old() {
-        legacy
-            .pulls
-            .enable(config.slots, tags::count(config.slots))?;
-        conn.add_capabilities(Capabilities::DONES);
+    let role = conn.role();
+    if first == Version::One {
+        let link = (conn, qp, &role.credits);
+        let call = (&mut buffer, tags::count(config.slots));
+        one = role
+            .quirks
+            .begin(link, (settings, served), config, call, one)?;
     }
     let config = session::Config {
         side: Side::Client,
@@ -70,9 +69,8 @@ pub(super) fn begin(
         backward: BackwardSupport::SizeLimited,
         xid: random(),
     };
-    let told = &conn.role().told;
-    told.send.store(config.send, Relaxed);
-    told.receive.store(config.receive, Relaxed);
+    role.sizes.send.store(config.send, Relaxed);
+    role.sizes.receive.store(config.receive, Relaxed);
     conn.begin_session(config, buffer);
     Ok(())
 }
@@ -80,14 +78,14 @@ pub(super) fn begin(
 /// Handles a message that may concern the session. Completion worker; does not sleep.
 #[inline(never)]
 pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
-    if conn.role().legacy.conf.is_waiting() {
-        return conf::received(conn, msg);
-    }
-    if conn.now().has_dones() && pull::received(conn, qp, msg) {
-        return;
-    }
     let (bytes, now) = (msg.bytes(), conn.now());
     let watched = now.is_watched();
+    if watched && conn.role().quirks.received_early(conn, bytes) {
+        return;
+    }
+    if now.has_dones() && reply::handle_announced(conn, qp, msg) {
+        return;
+    }
     let decoded = if watched {
         Message::decode(bytes, &reply::LIMITS)
     } else {
@@ -167,7 +165,7 @@ fn deliver(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>
         report(conn, msg.bytes(), Some(header), &verdict);
         reply::check_unmatched_rkey(conn, header.xid(), Arrived::Message(msg));
     } else if is_call(header) {
-        backward::called(conn, msg, header);
+        backchannel::called(conn, msg, header);
     } else {
         reply::handle(conn, qp, msg, header, grant);
     }
@@ -208,37 +206,28 @@ fn keep_credit(conn: &Conn) {
     }
 }
 
-/// Returns how many calls are in flight at most: those that were sent and are not answered, and one
+/// Returns the most calls that are in flight: those that were sent and are not answered, and one
 /// that may be on its way to the send queue.
 fn in_flight(conn: &Conn) -> u32 {
-    let mut calls = 1;
-    pull::each_call(conn, &mut |_| calls += 1);
-    calls
+    1 + SlotTable::of(conn.owner()).unanswered(conn.epoch())
 }
 
 /// Tells NFS how long messages in the backward direction may be. It asks when it makes a session,
 /// long after the first reply.
-pub(super) fn set_backward_max(conn: &Conn) {
-    let max = backward::max_message(&conn.thresholds());
+pub(in crate::client) fn set_backward_max(conn: &Conn) {
+    let max = backchannel::max_message(&conn.thresholds());
     conn.owner().data().set_backward_max(max);
 }
 
 /// Sends the first call again, in `version`. If it was given up meanwhile, the connection is
 /// closed.
 fn resend(conn: &Conn, qp: &QueuePair, xid: u32, version: Version) {
-    let sent = conn.owner().slots().any(|slot| {
-        let request: &Request = slot.data();
-        let state = &mut request.lock().state;
-        let found = state.phase == Phase::Sent && state.epoch == conn.epoch() && state.xid == xid;
-        let len = state.out_len;
-        let message = state.out.as_mut().map(|out| out.as_mut_slice());
-        match message.and_then(|bytes| bytes.get(..len)) {
-            Some(message) if found => conn.post_control(qp, |out| write(message, version, out)),
-            _ => false,
-        }
+    let slots = SlotTable::of(conn.owner());
+    let sent = slots.resend(conn.epoch(), xid, |message| {
+        conn.post_control(qp, |out| write(message, version, out))
     });
     if !sent {
-        // The call's credit would stay taken, and with it the only one.
+        // The call's credit would stay taken, and with it the only credit.
         conn.force_close();
     }
 }
@@ -254,34 +243,11 @@ fn write(message: &[u8], version: Version, out: &mut [u8]) -> Result<usize, Enco
     Ok(message.len())
 }
 
-/// Posts a call, and tells the session if that may be the first one, as the terms that it was
-/// prepared for say.
-///
-/// # Errors
-///
-/// Those of `post`.
-#[inline(always)]
-pub(super) fn post<T, E>(
-    conn: &Conn,
-    (xid, terms): (u32, Now),
-    post: impl FnOnce() -> Result<T, E>,
-) -> Result<T, E> {
-    conn.post_noted(terms.is_watched(), post, |posted, session, now| {
-        if posted.is_ok() {
-            session.on_sent(xid, now);
-        }
-    })
-}
-
 /// Makes sure that no call that was prepared for former terms is posted any more, and tells the
 /// session.
 fn void(conn: &Conn) {
     let generation = conn.with_session(|session, _| session.terms().generation);
-    for slot in conn.owner().slots() {
-        // A call is posted under this lock, after its terms were compared.
-        let request: &Request = slot.data();
-        drop(request.lock());
-    }
+    SlotTable::of(conn.owner()).wait_for_posts();
     if let Some(generation) = generation {
         conn.with_session(|session, _| session.on_voided(generation));
     }
@@ -298,14 +264,14 @@ fn grow(conn: &Conn) {
 
 /// Tells the session of the time, and of settings that have changed. Process context; does not
 /// sleep.
-pub(super) fn look(ep: &Arc<Endpoint>, config: &Config) {
-    let (conn, told) = (ep.shared(), &ep.requester().told);
+pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
+    let (conn, sizes) = (ep.shared(), &ep.requester().sizes);
     if !conn.concerns_session() {
         return;
     }
-    let changed = |told: &Atomic<u32>, now: u32| told.xchg(now, Relaxed) != now;
-    let send = changed(&told.send, config.inline_send).then_some(config.inline_send);
-    let receive = changed(&told.receive, config.receive_size()).then_some(config.receive_size());
+    let changed = |size: &Atomic<u32>, now: u32| size.xchg(now, Relaxed) != now;
+    let send = changed(&sizes.send, config.inline_send).then_some(config.inline_send);
+    let receive = changed(&sizes.receive, config.receive_size()).then_some(config.receive_size());
     conn.with_session(|session, now| {
         session.on_timer(now);
         if let Some(size) = receive {
@@ -322,15 +288,15 @@ pub(super) fn look(ep: &Arc<Endpoint>, config: &Config) {
     }
 }
 
+/// Returns the longest message that may be sent, in bytes.
+fn longest(ep: &Endpoint) -> usize {
+    // CAST: `usize` has at least 32 bits.
+    ep.thresholds().client_to_server as usize
+}
+
 /// Returns whether a slot's send buffer is shorter than the longest message that may be sent.
 fn has_short_buffers(ep: &Endpoint) -> bool {
-    // CAST: `usize` has at least 32 bits.
-    let len = ep.thresholds().client_to_server as usize;
-    ep.shared().owner().slots().any(|slot| {
-        let request: &Request = slot.data();
-        let out = &request.lock().state.out;
-        out.as_ref().is_some_and(|out| out.capacity() < len)
-    })
+    SlotTable::of(ep.shared().owner()).has_shorter_buffer(longest(ep))
 }
 
 /// Has a worker give Receives and slots larger buffers.
@@ -339,11 +305,23 @@ fn order_growth(ep: &Arc<Endpoint>) {
     let _ = ep.shared().owner().queue().enqueue::<_, GROW>(ep.clone());
 }
 
+impl WorkItem<GROW> for Endpoint {
+    type Pointer = Arc<Self>;
+
+    /// Gives Receives and idle slots larger buffers, as the session wants.
+    fn run(this: Arc<Self>) {
+        if !this.is_closed() {
+            this.follow_session();
+            SlotTable::of(this.shared().owner()).lengthen_buffers(&this, longest(&this));
+        }
+    }
+}
+
 /// Notes that the connection is lost, and what that means for the next one.
-pub(super) fn lost(xprt: &Xprt<Client>, conn: &Conn, cause: Cause) {
+pub(in crate::client) fn lost(xprt: &Xprt<Client>, conn: &Conn, cause: Cause) {
     let memory = conn.with_session(|session, _| session.on_lost(cause));
     if let Some(memory) = memory.flatten() {
-        trace::peer_remembered(traced::peer(xprt), memory);
+        trace::peer_remembered(peer_of(xprt), memory);
         xprt.data().peers().note(xprt.net(), &xprt.addr(), memory);
     }
 }

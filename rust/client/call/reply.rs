@@ -10,31 +10,61 @@
 use kernel::prelude::*;
 use kernel::sync::SpinLockGuard;
 
-use super::advice::{self, Reason};
-use super::arrived::Arrived;
-use super::complete;
-use super::config::MAX_SEGMENTS;
-use super::request::{DeferredReply, Locked, Offered, Phase, Request, State, Status};
-use super::requester::{Conn, Incoming, QueuePair};
-use super::transport::Client;
-use super::{claim, fence, release, traced};
+use super::super::advice::{self, Reason};
+use super::super::config::MAX_SEGMENTS;
+use super::super::endpoint::{Conn, Incoming, QueuePair};
+use super::super::transport::{task_of, Client};
+use super::contents::{Contents, Offered};
+use super::fence::{self, DeferredReply, Ending, Status};
+use super::slot::{Locked, Slot};
+use super::table::SlotTable;
 use crate::conn;
 use crate::observe::stats::Breach;
 use crate::observe::trace::{self, Lazy};
 use crate::proto::requester::invalidate::{self, Invalidated};
-use crate::proto::requester::reply::{self, Offer, Outcome};
+use crate::proto::requester::reply::{self, Outcome, Violation};
 use crate::rdma::mr::Mr;
+use crate::rdma::qp::Tag;
 use crate::sunrpc::xprt::reply::Pinned;
 use crate::sunrpc::xprt::Xprt;
-use crate::wire::message::ErrorBody;
+use crate::wire::message::{Body, ErrorBody};
 use crate::wire::{self, Brief, BriefLong, DecodeError, Limits, Message, Prefix, What};
 
 /// The most that a reply may hold: one chunk of the segments that the call offered.
-pub(super) const LIMITS: Limits = Limits::requester(1, MAX_SEGMENTS);
+pub(in crate::client) const LIMITS: Limits = Limits::requester(1, MAX_SEGMENTS);
+
+/// How a reply has arrived.
+#[derive(Clone, Copy)]
+pub(in crate::client) enum Arrived<'a, 'm> {
+    /// As this message.
+    Message(&'a Incoming<'m>),
+    /// By RDMA Reads, which a message with these bytes has announced. That message has invalidated
+    /// nothing, or was checked when it arrived.
+    Read(&'a [u8]),
+}
+
+impl<'a, 'm> Arrived<'a, 'm> {
+    /// Returns the bytes of the message.
+    fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Message(msg) => msg.bytes(),
+            Self::Read(bytes) => bytes,
+        }
+    }
+
+    /// Returns the message, if it has invalidated an R_key, and the R_key.
+    #[inline(always)]
+    fn invalidated(self) -> Option<(&'a Incoming<'m>, u32)> {
+        match self {
+            Self::Message(msg) => msg.invalidated().map(|rkey| (msg, rkey)),
+            Self::Read(_) => None,
+        }
+    }
+}
 
 /// Handles a reply or an error. `grant`: its credits count. Completion worker; does not sleep.
 #[inline(always)]
-pub(super) fn handle(
+pub(in crate::client) fn handle(
     conn: &Conn,
     qp: &QueuePair,
     msg: &Incoming<'_>,
@@ -51,33 +81,81 @@ pub(super) fn handle(
     let Some(rqst) = conn.owner().find(xid) else {
         return unmatched(conn, xid, arrived);
     };
-    trace::reply(traced::task(&rqst), xid, Lazy(|| credits.grant()));
-    finish(conn, qp, arrived, rqst, |state, rqst| {
-        reply.check(conn, msg, state, rqst)
+    trace::reply(task_of(&rqst), xid, Lazy(|| credits.grant()));
+    finish(conn, qp, arrived, rqst, |contents, rqst| {
+        reply.check(conn, msg, contents, rqst)
     });
 }
 
-/// Handles a reply that was read from the server's memory. `header` is the message that has
-/// announced it. Completion worker; does not sleep.
+/// Handles a message of a server whose replies may have read chunks. Returns `false` if the message
+/// has none. Completion worker; does not sleep.
 #[cold]
-pub(super) fn handle_read(
-    conn: &Conn,
-    qp: &QueuePair,
-    xid: u32,
-    header: &[u8],
-    message: KVVec<u8>,
-) {
-    let arrived = Arrived::Read(header);
-    match conn.owner().find(xid) {
-        Some(rqst) => finish_read(conn, qp, arrived, rqst, message),
-        None => unmatched(conn, xid, arrived),
+pub(in crate::client) fn handle_announced(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) -> bool {
+    let (quirks, credits) = (&conn.role().quirks, &conn.role().credits);
+    let arrived = Arrived::Message(msg);
+    let calls = calls(conn);
+    let Some(reply) = quirks.announced((conn, qp, credits), msg.bytes(), &calls) else {
+        return false;
+    };
+    let xid = reply.xid();
+    credits.granted(conn, xid, reply.credits());
+    // Nothing of ours may be invalidated: such a server knows nothing of remote invalidation.
+    check_unmatched_rkey(conn, xid, arrived);
+    let Some(rqst) = conn.owner().find(xid) else {
+        quirks.decline(xid);
+        unmatched(conn, xid, arrived);
+        quirks.account((conn, qp, credits), &calls);
+        return true;
+    };
+    if quirks.is_reading(xid) {
+        conn.breach(Breach::ReplyClaim);
+        disown(conn, rqst, arrived);
+        return true;
     }
+    // The RPC stays pending while its reply is read.
+    match quirks.read((conn, qp), &reply, msg.bytes(), rqst.recv_buf().buflen()) {
+        Ok(()) => {}
+        Err(Some(violation)) => {
+            report_violation(conn, &rqst, violation);
+            fail(conn, qp, msg, rqst);
+        }
+        // The server has to answer again over another connection.
+        Err(None) => conn.force_close(),
+    }
+    true
+}
+
+/// Handles the end of RDMA Reads that fetch a reply, if `tag` is theirs. Completion worker; does
+/// not sleep.
+#[cold]
+pub(in crate::client) fn handle_fetched(conn: &Conn, qp: &QueuePair, tag: Tag) {
+    let (quirks, credits) = (&conn.role().quirks, &conn.role().credits);
+    match quirks.fetched(conn, tag) {
+        Ok(Some((xid, header, message))) => {
+            let arrived = Arrived::Read(&header);
+            match conn.owner().find(xid) {
+                Some(rqst) => finish(conn, qp, arrived, rqst, |_, _| Finding::Whole(message)),
+                None => unmatched(conn, xid, arrived),
+            }
+        }
+        Ok(None) => {}
+        Err(_) => conn.force_close(),
+    }
+    if quirks.go_on(qp).is_err() {
+        conn.force_close();
+    }
+    quirks.account((conn, qp, credits), &calls(conn));
+}
+
+/// Returns a function that calls its argument with the XID of each call in flight.
+pub(in crate::client) fn calls(conn: &Conn) -> impl Fn(&mut dyn FnMut(u32)) + '_ {
+    |act| SlotTable::of(conn.owner()).each_unanswered(conn.epoch(), act)
 }
 
 /// Handles a message whose header cannot be decoded: fails the RPC with its XID, if there is one,
 /// so that the RPC does not wait for its time-out. The grant in such a header does not count.
 /// Completion worker; does not sleep.
-pub(super) fn handle_undecodable(
+pub(in crate::client) fn handle_undecodable(
     conn: &Conn,
     qp: &QueuePair,
     msg: &Incoming<'_>,
@@ -107,7 +185,7 @@ pub(super) fn handle_undecodable(
 }
 
 /// Fails the RPC that a message answers.
-pub(super) fn fail(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, rqst: Pinned<'_, Client>) {
+fn fail(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, rqst: Pinned<'_, Client>) {
     finish(conn, qp, Arrived::Message(msg), rqst, |_, _| {
         Finding::Done(Status::Failed)
     });
@@ -121,7 +199,7 @@ fn trace_unmatched(conn: &Conn, arrived: Arrived<'_, '_>) {
 }
 
 /// Drops a reply for which SUNRPC does not wait.
-pub(super) fn unmatched(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) {
+fn unmatched(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) {
     trace_unmatched(conn, arrived);
     handle_unmatched(conn, xid, arrived);
 }
@@ -129,7 +207,7 @@ pub(super) fn unmatched(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) {
 /// Handles a reply for which SUNRPC does not wait. Its call is being given up (SUNRPC has dequeued
 /// it and will release it soon), or was released before, or never existed.
 fn handle_unmatched(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) {
-    let late = release::answered_late(conn, xid, arrived);
+    let late = answered_late(conn, xid, arrived);
     check_unmatched_rkey(conn, xid, arrived);
     if !late {
         conn.role().credits.unmatched_answer(conn);
@@ -138,7 +216,7 @@ fn handle_unmatched(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) {
 
 /// Drops a second reply, or a reply to an RPC that was not sent over this connection. The RPC stays
 /// pending.
-pub(super) fn disown(conn: &Conn, rqst: Pinned<'_, Client>, arrived: Arrived<'_, '_>) {
+fn disown(conn: &Conn, rqst: Pinned<'_, Client>, arrived: Arrived<'_, '_>) {
     let xid = rqst.xid();
     rqst.disown();
     trace_unmatched(conn, arrived);
@@ -147,30 +225,38 @@ pub(super) fn disown(conn: &Conn, rqst: Pinned<'_, Client>, arrived: Arrived<'_,
 
 /// Closes the connection if a message that answers no call has invalidated memory of a call that
 /// waits for its reply. (A reply to a call that was given up may invalidate memory of that call.)
-pub(super) fn check_unmatched_rkey(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) {
+pub(in crate::client) fn check_unmatched_rkey(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) {
     let Some((_, rkey)) = arrived.invalidated() else {
         return;
     };
-    if is_exposed(conn, rkey) {
+    if SlotTable::of(conn.owner()).exposes(conn.epoch(), rkey) {
         report_foreign_rkey(conn, xid, rkey);
         conn.force_close();
     }
 }
 
-/// Returns whether a call that waits for its reply has exposed memory under this key.
-fn is_exposed(conn: &Conn, rkey: u32) -> bool {
-    conn.owner().slots().any(|slot| {
-        let request: &Request = slot.data();
-        let state = &request.lock().state;
-        let mut live = state.regions.iter().filter(|region| region.is_live());
-        state.phase == Phase::Sent
-            && state.epoch == conn.epoch()
-            && live.any(|region| region.rkey() == rkey)
+/// Takes note of a reply to a call that SUNRPC has dequeued and not yet released, or that was
+/// answered before. Returns whether there is such a call.
+///
+/// The peer may have invalidated an R_key of that call, as with every other reply.
+fn answered_late(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) -> bool {
+    SlotTable::of(conn.owner()).mark_answered(conn.epoch(), xid, |contents| {
+        let Some((msg, rkey)) = arrived.invalidated() else {
+            return;
+        };
+        let handles = contents.regions.iter().map(Mr::rkey);
+        let permitted = conn.remote_invalidation();
+        // `check_unmatched_rkey` checks a key that is not the call's own.
+        if let Invalidated::Match(index) = invalidate::match_rkey(handles, Some(rkey), permitted) {
+            if let Some(region) = contents.regions.get_mut(index) {
+                region.remotely_invalidated(msg);
+            }
+        }
     })
 }
 
 /// What the check of a reply has found.
-pub(super) enum Finding<'m> {
+pub(in crate::client) enum Finding<'m> {
     /// The RPC ends with this status; its reply is in place, if it has one.
     Done(Status),
     /// The RPC message, or the part of it that did not come through the write chunk, has to be
@@ -180,6 +266,8 @@ pub(super) enum Finding<'m> {
         /// The bytes that came through the write chunk, if it was used.
         chunk: Option<u32>,
     },
+    /// The RPC message was read from the server's memory.
+    Whole(KVVec<u8>),
 }
 
 /// Finishes the RPC that a message answers: notes the R_key that the peer has invalidated, calls
@@ -189,55 +277,25 @@ fn finish<'a, 'm>(
     qp: &QueuePair,
     arrived: Arrived<'_, '_>,
     mut rqst: Pinned<'a, Client>,
-    check: impl FnOnce(&mut State, &Pinned<'a, Client>) -> Finding<'m>,
+    check: impl FnOnce(&mut Contents, &Pinned<'a, Client>) -> Finding<'m>,
 ) {
-    let request: &Request = rqst.slot().data();
-    let mut locked = request.lock();
-    let state = &mut locked.state;
-    if state.phase != Phase::Sent || state.epoch != conn.epoch() {
+    let slot: &Slot = rqst.slot().data();
+    let mut locked = slot.lock();
+    if !locked.is_sent(conn.epoch()) {
         drop(locked);
         return disown(conn, rqst, arrived);
     }
-    if !mark_invalidated(conn, state, &rqst, arrived) {
+    if !mark_invalidated(conn, &mut locked.contents, &rqst, arrived) {
         return conn.force_close();
     }
-    let finding = check(state, &rqst);
-    if !state.is_exposed() {
-        state.reset();
-        request.end_use();
+    let finding = check(&mut locked.contents, &rqst);
+    if !locked.contents.is_exposed() {
+        slot.end_use(&mut locked);
         drop(locked);
         let status = place(conn.owner(), &mut rqst, finding);
-        return complete::complete(rqst, status);
+        return fence::complete(rqst, status);
     }
-    finish_exposed(conn, qp, (request, locked), rqst, finding);
-}
-
-/// Finishes the RPC whose reply was read, as [`finish`] does. The reply may be long, so it is
-/// moved, and not copied while a lock is held.
-fn finish_read<'a>(
-    conn: &'a Conn,
-    qp: &QueuePair,
-    arrived: Arrived<'_, '_>,
-    mut rqst: Pinned<'a, Client>,
-    message: KVVec<u8>,
-) {
-    let request: &Request = rqst.slot().data();
-    let mut locked = request.lock();
-    let state = &mut locked.state;
-    if state.phase != Phase::Sent || state.epoch != conn.epoch() {
-        drop(locked);
-        return disown(conn, rqst, arrived);
-    }
-    let chunk = None;
-    if state.is_exposed() {
-        state.deferred = Some(DeferredReply { message, chunk });
-        return fence::before_completion(qp, request, locked, rqst);
-    }
-    state.reset();
-    request.end_use();
-    drop(locked);
-    let status = complete::place(conn.owner(), &mut rqst, &message, chunk);
-    complete::complete(rqst, status);
+    finish_exposed(conn, qp, (slot, locked), rqst, finding);
 }
 
 /// Implements [`finish`] for a call of which the peer can still reach memory: keeps the reply until
@@ -246,31 +304,35 @@ fn finish_read<'a>(
 fn finish_exposed(
     conn: &Conn,
     qp: &QueuePair,
-    (request, mut locked): (&Request, SpinLockGuard<'_, Locked>),
+    (slot, locked): (&Slot, SpinLockGuard<'_, Locked>),
     mut rqst: Pinned<'_, Client>,
     finding: Finding<'_>,
 ) {
-    let state = &mut locked.state;
-    match finding {
-        Finding::Inline { message, chunk } if is_mapped(state, &rqst, message) => {
+    let ending = match finding {
+        Finding::Inline { message, chunk } if is_mapped(&locked.contents, &rqst, message) => {
             // Without memory for the copy, the server has to answer again over another connection.
-            let Ok(reply) = DeferredReply::new(message, chunk) else {
+            let Ok(reply) = DeferredReply::copied(message, chunk) else {
                 // The end of the pin takes `queue_lock`, and no lock of this module is held then.
                 drop(locked);
                 drop(rqst);
                 return conn.force_close();
             };
-            state.deferred = Some(reply);
+            Ending::Copy(reply)
         }
-        finding => state.status = place(conn.owner(), &mut rqst, finding),
-    }
-    fence::before_completion(qp, request, locked, rqst);
+        // The reply may be long, so it is not copied while a lock is held.
+        Finding::Whole(message) => Ending::Copy(DeferredReply {
+            message,
+            chunk: None,
+        }),
+        finding => Ending::With(place(conn.owner(), &mut rqst, finding)),
+    };
+    fence::before_completion(qp, slot, locked, rqst, ending);
 }
 
 /// Returns whether the place of a message lies in memory that is still registered. A reply chunk
 /// takes in the whole reply; a write chunk takes in everything but the head.
-fn is_mapped(state: &State, rqst: &Pinned<'_, Client>, message: &[u8]) -> bool {
-    match state.offer {
+fn is_mapped(contents: &Contents, rqst: &Pinned<'_, Client>, message: &[u8]) -> bool {
+    match contents.offer {
         Offered::Nothing => false,
         // CAST: `usize` has at least 32 bits.
         Offered::WriteChunk => message.len() > rqst.recv_buf().head_len() as usize,
@@ -283,7 +345,8 @@ fn is_mapped(state: &State, rqst: &Pinned<'_, Client>, message: &[u8]) -> bool {
 fn place(xprt: &Xprt<Client>, rqst: &mut Pinned<'_, Client>, finding: Finding<'_>) -> Status {
     match finding {
         Finding::Done(status) => status,
-        Finding::Inline { message, chunk } => complete::place(xprt, rqst, message, chunk),
+        Finding::Inline { message, chunk } => fence::place(xprt, rqst, message, chunk),
+        Finding::Whole(message) => fence::place(xprt, rqst, &message, None),
     }
 }
 
@@ -292,7 +355,7 @@ fn place(xprt: &Xprt<Client>, rqst: &mut Pinned<'_, Client>, finding: Finding<'_
 #[inline(always)]
 fn mark_invalidated(
     conn: &Conn,
-    state: &mut State,
+    contents: &mut Contents,
     rqst: &Pinned<'_, Client>,
     arrived: Arrived<'_, '_>,
 ) -> bool {
@@ -300,12 +363,12 @@ fn mark_invalidated(
         return true;
     };
     // Most calls were prepared under terms that permit it.
-    let permitted = state.terms.remote_invalidation() || conn.remote_invalidation();
-    let handles = state.regions.iter().map(Mr::rkey);
+    let permitted = contents.terms.remote_invalidation() || conn.remote_invalidation();
+    let handles = contents.regions.iter().map(Mr::rkey);
     match invalidate::match_rkey(handles, Some(rkey), permitted) {
         Invalidated::None => true,
-        Invalidated::Match(index) => state.regions.get_mut(index).is_some_and(|region| {
-            trace::mr_reminv(traced::task(rqst), conn::traced::region(region));
+        Invalidated::Match(index) => contents.regions.get_mut(index).is_some_and(|region| {
+            trace::mr_reminv(task_of(rqst), conn::traced::region(region));
             region.remotely_invalidated(msg)
         }),
         Invalidated::Foreign(rkey) => {
@@ -317,13 +380,13 @@ fn mark_invalidated(
 
 /// Traces and counts that the message with this XID has invalidated memory of another call.
 #[cold]
-pub(super) fn report_foreign_rkey(conn: &Conn, xid: u32, rkey: u32) {
+pub(in crate::client) fn report_foreign_rkey(conn: &Conn, xid: u32, rkey: u32) {
     trace::reminv_foreign(conn::traced::peer(conn.owner()), xid, rkey);
     conn.breach(Breach::ForeignRkey);
 }
 
 /// A reply, as far as it is decoded.
-pub(super) trait Reply {
+pub(in crate::client) trait Reply {
     /// Returns the XID.
     fn xid(&self) -> u32;
 
@@ -335,7 +398,7 @@ pub(super) trait Reply {
         &'m self,
         conn: &Conn,
         msg: &'m Incoming<'_>,
-        state: &mut State,
+        contents: &mut Contents,
         rqst: &Pinned<'_, Client>,
     ) -> Finding<'m>;
 }
@@ -353,10 +416,10 @@ impl Reply for Message<'_> {
         &'m self,
         conn: &Conn,
         _msg: &'m Incoming<'_>,
-        state: &mut State,
+        contents: &mut Contents,
         rqst: &Pinned<'_, Client>,
     ) -> Finding<'m> {
-        check(conn, self, state, rqst)
+        check(conn, self, contents, rqst)
     }
 }
 
@@ -376,16 +439,16 @@ impl Reply for Brief<'_> {
         &'m self,
         conn: &Conn,
         msg: &'m Incoming<'_>,
-        state: &mut State,
+        contents: &mut Contents,
         rqst: &Pinned<'_, Client>,
     ) -> Finding<'m> {
-        let Ok(chunk) = reply::check_brief(self.segment.as_ref(), &offer(state)) else {
-            return check_again(conn, msg, state, rqst);
+        let Ok(chunk) = reply::check_brief(self.segment.as_ref(), &contents.offer()) else {
+            return check_again(conn, msg, contents, rqst);
         };
         if let Some(segment) = &self.segment {
             trace::decode_seg(segment);
         }
-        state.counts.reply_bytes(chunk.unwrap_or(0));
+        contents.counts.reply_bytes(chunk.unwrap_or(0));
         Finding::Inline {
             message: self.payload,
             chunk,
@@ -409,14 +472,14 @@ impl Reply for BriefLong {
         &'m self,
         conn: &Conn,
         msg: &'m Incoming<'_>,
-        state: &mut State,
+        contents: &mut Contents,
         rqst: &Pinned<'_, Client>,
     ) -> Finding<'m> {
-        let Ok(len) = reply::check_brief_long(&self.segment, &offer(state)) else {
-            return check_again(conn, msg, state, rqst);
+        let Ok(len) = reply::check_brief_long(&self.segment, &contents.offer()) else {
+            return check_again(conn, msg, contents, rqst);
         };
         trace::decode_seg(&self.segment);
-        state.counts.reply_bytes(len);
+        contents.counts.reply_bytes(len);
         Finding::Done(Status::Length(len))
     }
 }
@@ -426,11 +489,11 @@ impl Reply for BriefLong {
 fn check_again<'m>(
     conn: &Conn,
     msg: &'m Incoming<'_>,
-    state: &mut State,
+    contents: &mut Contents,
     rqst: &Pinned<'_, Client>,
 ) -> Finding<'m> {
     match Message::decode_as(conn.version(), msg.bytes(), &LIMITS) {
-        Ok(header) => check(conn, &header, state, rqst),
+        Ok(header) => check(conn, &header, contents, rqst),
         Err(_) => Finding::Done(Status::Failed),
     }
 }
@@ -439,16 +502,15 @@ fn check_again<'m>(
 fn check<'m>(
     conn: &Conn,
     header: &Message<'m>,
-    state: &mut State,
+    contents: &mut Contents,
     rqst: &Pinned<'_, Client>,
 ) -> Finding<'m> {
-    let stats = conn.owner().data().stats();
     if let Some(lists) = header.lists() {
         trace::decode_segs(lists);
     }
-    match claim::check(conn, header.body(), &offer(state)) {
+    match check_body(conn, header.body(), contents) {
         Ok(Outcome::Inline { write_len, .. }) => {
-            state.counts.reply_bytes(write_len);
+            contents.counts.reply_bytes(write_len);
             let chunk = header
                 .lists()
                 .is_some_and(|l| l.write_list().next().is_some());
@@ -460,45 +522,45 @@ fn check<'m>(
         Ok(Outcome::ReplyChunk {
             reply_chunk_len, ..
         }) => {
-            state.counts.reply_bytes(reply_chunk_len);
+            contents.counts.reply_bytes(reply_chunk_len);
             Finding::Done(Status::Length(reply_chunk_len))
         }
         Ok(Outcome::Error(body)) => {
             report_error(conn, rqst, body);
-            stats.bad_reply();
+            conn.owner().data().stats().bad_reply();
             Finding::Done(Status::Failed)
         }
         Err(violation) => {
-            trace::reply_violation(traced::task(rqst), header.xid(), violation);
-            stats.bad_reply();
-            conn.breach(Breach::ReplyClaim);
+            report_violation(conn, rqst, violation);
             Finding::Done(Status::Failed)
         }
     }
 }
 
-/// Returns the chunks that a call offers for its reply.
-#[inline]
-fn offer(state: &State) -> Offer<'_> {
-    let segments = Some(&state.offered[..]);
-    match state.offer {
-        Offered::Nothing => Offer::default(),
-        Offered::WriteChunk => Offer {
-            write_chunk: segments,
-            reply_chunk: None,
-        },
-        Offered::ReplyChunk => Offer {
-            write_chunk: None,
-            reply_chunk: segments,
-        },
+/// Compares a reply with the chunks that its call has offered. Some servers include the round-up
+/// in the length of a write chunk.
+#[inline(always)]
+fn check_body(conn: &Conn, body: &Body<'_>, contents: &Contents) -> Result<Outcome, Violation> {
+    let offer = contents.offer();
+    match reply::check(body, &offer) {
+        Err(Violation::SegmentLength) => conn.role().quirks.check_segments(body, &offer),
+        checked => checked,
     }
+}
+
+/// Traces and counts a reply that claims more than its call has offered.
+#[cold]
+fn report_violation(conn: &Conn, rqst: &Pinned<'_, Client>, violation: Violation) {
+    trace::reply_violation(task_of(rqst), rqst.xid(), violation);
+    conn.owner().data().stats().bad_reply();
+    conn.breach(Breach::ReplyClaim);
 }
 
 /// Traces the error that the responder has answered with, and tells a mount of a version that is
 /// not served.
 #[cold]
 fn report_error(conn: &Conn, rqst: &Pinned<'_, Client>, error: ErrorBody) {
-    let (task, xid) = (traced::task(rqst), rqst.xid());
+    let (task, xid) = (task_of(rqst), rqst.xid());
     match error {
         ErrorBody::Vers { low, high } => {
             trace::err_vers(task, xid, low, high);

@@ -13,11 +13,10 @@
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
-use super::endpoint::Endpoint;
-use super::requester::{Conn, Incoming};
-use super::tags::BACKWARD_TAG;
-use super::transport::Client;
-use super::{reply, traced};
+use super::call::reply;
+use super::endpoint::tags::BACKWARD_TAG;
+use super::endpoint::{Conn, Endpoint, Incoming};
+use super::transport::{peer_of, Client};
 use crate::conn::backward::{write, Unposted};
 use crate::observe::stats::Breach;
 use crate::observe::trace::{self, Task};
@@ -73,7 +72,7 @@ fn receive(conn: &Conn, msg: &Incoming<'_>, xid: u32, message: Result<&[u8], Ref
         reply::report_foreign_rkey(conn, xid, rkey);
         return conn.force_close();
     }
-    trace::cb_call(traced::peer(conn.owner()), xid);
+    trace::cb_call(peer_of(conn.owner()), xid);
     let delivered = message.and_then(|message| deliver(conn, xid, message));
     if let Err(refusal) = delivered {
         refused(conn, xid, refusal);
@@ -83,7 +82,7 @@ fn receive(conn: &Conn, msg: &Incoming<'_>, xid: u32, message: Result<&[u8], Ref
 /// Traces and counts a call that is not served, and closes the connection if it has to end.
 #[cold]
 fn refused(conn: &Conn, xid: u32, refusal: Refusal) {
-    trace::cb_refused(traced::peer(conn.owner()), xid, refusal);
+    trace::cb_refused(peer_of(conn.owner()), xid, refusal);
     if refusal.is_breach() {
         conn.breach(Breach::BackwardCall);
     }
@@ -124,7 +123,7 @@ pub(super) fn send(
     }
     let full = || client.stats().send_queue_full();
     xprt.post_or_wait(&SendError::Again, full, || post(&ep, reply))?;
-    trace::cb_reply(traced::peer(xprt), reply.xid());
+    trace::cb_reply(peer_of(xprt), reply.xid());
     Ok(())
 }
 

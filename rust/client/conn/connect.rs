@@ -1,42 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Makes a connection.
+//! Makes a connection, and decides when to connect again to a server that is gone, and when RPCs
+//! learn of the failure. [`backoff`] has the times.
 //!
-//! This runs in the connect worker, which holds SUNRPC's send lock, and may sleep. After a failure
-//! the objects made so far are dropped, in the reverse order of their making.
+//! [`connect`] runs in the connect worker, which holds SUNRPC's send lock, and may sleep. After a
+//! failure the objects made so far are dropped, in the reverse order of their making.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{msecs_to_jiffies, Jiffies};
 use kernel::types::ScopeGuard;
 
-use super::advice::{self, Reason};
-use super::config::{Config, MAX_SEGMENTS};
-use super::endpoint::Endpoint;
-use super::pools::Pools;
-use super::requester::{Conn, Requester};
-use super::sizing::Sizing;
-use super::transport::Client;
-use super::{fence, pulls, session, tags};
+use super::super::advice::{self, Reason};
+use super::super::call::fence;
+use super::super::call::table::SlotTable;
+use super::super::config::{Config, Sizes, MAX_SEGMENTS};
+use super::super::endpoint::regions::Regions;
+use super::super::endpoint::{tags, Conn, Endpoint, Requester};
+use super::super::quirks;
+use super::super::transport::{peer_of, Client};
+use super::session;
 use crate::conn::connection::{self, Parts};
 use crate::conn::lifecycle::Lifecycle;
-use crate::conn::{handshake, removal, traced};
+use crate::conn::{handshake, removal};
 use crate::observe::trace;
 use crate::proto::conn::{Event, Failure, State};
+use crate::proto::requester::backoff;
 use crate::rdma::cm::CmId;
-use crate::rdma::device::{Device, Lease};
+use crate::rdma::device::{Device, Lease, Limits};
 use crate::rdma::pd::Pd;
-use crate::rdma::send::SendBuf;
-use crate::sunrpc::xprt::transport::ConnectError;
+use crate::sunrpc::xprt::transport::{ConnectError, Outage};
 use crate::sunrpc::xprt::{Xprt, XprtHandle};
 
+/// The longest time from one attempt to the next, in seconds.
+pub(in crate::client) const LONGEST: u32 = backoff::LONGEST_MS / 1000;
+/// The time in milliseconds for which RPCs wait for a server that refuses or cannot be reached (as
+/// while our own device is away), before they learn of the failure.
+const HOLD: u32 = 8_000;
 /// The time in milliseconds by which the connection manager may be late with its event that
 /// resolving took too long.
 const GRACE_MS: u32 = 1000;
 
 /// The states of a client's connection.
 type ClientLifecycle = Lifecycle<XprtHandle<Client>>;
-/// The connection manager's identifier of a client's connection.
+/// The cm_id of a client's connection.
 type ClientCmId = CmId<ClientLifecycle>;
 
 /// Makes connection number `epoch` to the transport's address. The caller makes it the current one.
@@ -44,7 +51,7 @@ type ClientCmId = CmId<ClientLifecycle>;
 /// # Errors
 ///
 /// See [`ConnectError`].
-pub(super) fn connect(
+pub(in crate::client) fn connect(
     client: &Client,
     xprt: &Xprt<Client>,
     epoch: u32,
@@ -57,39 +64,40 @@ pub(super) fn connect(
     resolve_addr(&cm, &lifecycle, xprt, config)?;
 
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
-    let Sizing { mr_depth, queues } = fit(xprt, config, &device)?;
     let limits = device.limits();
-    let (reads, own_reads) = (limits.max_qp_rd_atom, config.own_reads(&limits));
-    let lease = removal::lease(client.devices(), &device, xprt.handle(), &lifecycle)
-        .map_err(local(xprt, "device"))?;
+    let settings = quirks::Settings::new(&limits);
+    let Sizes { mr_depth, queues } = fit(xprt, config, (&device, &limits), settings.send_wr())?;
+    let reads = (limits.max_qp_rd_atom, settings.reads());
+    let lease = removal::lease(client.devices(), &device, xprt.handle(), &lifecycle);
+    let lease = lease.map_err(local(xprt, "device"))?;
     let cm = resolve_route(cm, &lease, &lifecycle, xprt, config)?;
-    let pd =
-        Pd::new(lease, Some(client.store().clone())).map_err(local(xprt, "protection domain"))?;
-    let pools = Pools::new(&pd, mr_depth).map_err(local(xprt, "memory regions"))?;
-    client.stats().mrs_allocated(pools.total());
-    trace::createmrs(traced::peer(&owner), pools.total());
+    let pd = Pd::new(lease, Some(client.store().clone()));
+    let pd = pd.map_err(local(xprt, "protection domain"))?;
+    let regions = Regions::new(&pd, mr_depth).map_err(local(xprt, "memory regions"))?;
+    client.stats().mrs_allocated(regions.total());
+    trace::createmrs(peer_of(xprt), regions.total());
     let role = Requester::new(queues.credits);
     let shared = Conn::new(epoch, xprt.handle(), role).map_err(local(xprt, "memory"))?;
     // CAST: `usize` has at least 32 bits.
     let receive_size = config.receive_size() as usize;
-    let tags = (tags::count(config.slots) + pulls::MOST, receive_size);
-    let qp = connection::queue_pair(&cm, &pd, &queues, tags, shared.clone())
-        .map_err(local(xprt, "queue pair"))?;
+    let tags = (tags::count(config.slots) + quirks::TAGS, receive_size);
+    let qp = connection::queue_pair(&cm, &pd, &queues, tags, shared.clone());
+    let qp = qp.map_err(local(xprt, "queue pair"))?;
     // Made before the first buffer: a failure may leave some request slots without one. A removal
     // of the device that comes late must not close the next connection.
     let undo = ScopeGuard::new(|| {
         lifecycle.on(Event::Close);
         fence::sweep(xprt, epoch);
     });
-    allocate_send_buffers(xprt, &pd, config, epoch).map_err(local(xprt, "send buffers"))?;
+    let filled = SlotTable::of(xprt).begin_connection(&pd, config.inline_send, epoch);
+    filled.map_err(local(xprt, "send buffers"))?;
     connection::post_receives(&owner, &qp, &queues).map_err(local(xprt, "receive buffers"))?;
-    shake_hands(&cm, &lifecycle, xprt, config, (reads, own_reads))?;
-    let settings = config.announce();
-    let one = handshake::requester_terms(&owner, &cm, &lifecycle, &settings, MAX_SEGMENTS);
+    shake_hands(&cm, &lifecycle, xprt, config, reads)?;
+    let ours = config.announce();
+    let one = handshake::requester_terms(&owner, &cm, &lifecycle, &ours, MAX_SEGMENTS);
     let terms = (one, handshake::announced(&lifecycle));
-    let any = lifecycle.peer().is_some();
-    shared.role().legacy.note_private_data(any);
-    session::begin(client, xprt, &shared, (&qp, reads), config, terms)
+    shared.role().quirks.note_peer(lifecycle.peer().is_some());
+    session::begin(xprt, &shared, &qp, (config, settings, reads.0), terms)
         .map_err(|error| no_session(xprt, error))?;
     let parts = Parts {
         qp,
@@ -99,7 +107,7 @@ pub(super) fn connect(
         shared,
         calls: queues.credits,
     };
-    let ep = Endpoint::new(parts, pools).map_err(local(xprt, "memory"))?;
+    let ep = Endpoint::new(parts, regions).map_err(local(xprt, "memory"))?;
     undo.dismiss();
     Ok(ep)
 }
@@ -132,8 +140,8 @@ fn no_session(xprt: &Xprt<Client>, error: Error) -> ConnectError {
     ConnectError::Refused
 }
 
-/// Translates an unexpected failure. Another attempt may succeed. But a connection that has never
-/// worked is not tried for ever when something is not allowed or not possible.
+/// Translates an unexpected failure. Another attempt may succeed. But a transport that has never
+/// been connected gives up when something is not allowed or not possible.
 fn unexpected(error: Error, xprt: &Xprt<Client>) -> ConnectError {
     match error {
         EINVAL | EPERM | EOPNOTSUPP if !has_worked(xprt) => ConnectError::BadAddress,
@@ -160,12 +168,12 @@ fn resolve_addr(
         .map_err(|failure| why(failure, xprt))
 }
 
-/// Finds the way to the peer.
+/// Resolves the route to the peer.
 ///
 /// The function takes the identifier, and borrows the lease, so that a device's removal waits for
-/// the end of the search; and if there is no way to the peer, for the end of the identifier. The
-/// connection manager learns of the removal after us. It would cancel the search of an identifier
-/// that is being destroyed, and look for its device.
+/// the end of the resolution; and if there is no route, for the end of the cm_id. The connection
+/// manager learns of the removal after us. It would cancel the resolution of a cm_id that is being
+/// destroyed, and read its device.
 fn resolve_route(
     cm: ClientCmId,
     _lease: &Lease,
@@ -181,7 +189,7 @@ fn resolve_route(
     Ok(cm)
 }
 
-/// Returns how long the connection manager may be looking for an address or a route.
+/// Returns the time in which the connection manager has to resolve an address or a route.
 fn search_time(config: &Config) -> Jiffies {
     msecs_to_jiffies(config.resolve_ms + GRACE_MS)
 }
@@ -238,7 +246,7 @@ fn host_unreachable(xprt: &Xprt<Client>) -> ConnectError {
 /// Returns whether the server has been reached before: then it may be reachable again, and RPCs
 /// wait for it. SUNRPC adds further transports to a mount that works, and gives them calls of that
 /// mount, connected or not.
-pub(super) fn has_worked(xprt: &Xprt<Client>) -> bool {
+fn has_worked(xprt: &Xprt<Client>) -> bool {
     xprt.counts().connects > 0 || !xprt.is_main()
 }
 
@@ -258,20 +266,52 @@ fn shake_hands(
 }
 
 /// Fits queues and regions to the device, or logs why the device cannot be used.
-fn fit(xprt: &Xprt<Client>, config: &Config, device: &Device<'_>) -> Result<Sizing, ConnectError> {
-    Sizing::new(config, &device.limits()).map_err(|unfit| {
+fn fit(
+    xprt: &Xprt<Client>,
+    config: &Config,
+    (device, limits): (&Device<'_>, &Limits),
+    more_send_wr: u32,
+) -> Result<Sizes, ConnectError> {
+    Sizes::new(config, limits, more_send_wr).map_err(|unfit| {
         let (name, lacks) = (device.name(), unfit.reason());
         advice::log_local(xprt, Reason::Unfit, &fmt!("device {name}: {lacks}: "));
         ConnectError::BadAddress
     })
 }
 
-/// Gives every request slot a send buffer for connection number `epoch`.
-fn allocate_send_buffers(xprt: &Xprt<Client>, pd: &Arc<Pd>, config: &Config, epoch: u32) -> Result {
-    for slot in xprt.slots() {
-        // CAST: `usize` has at least 32 bits.
-        let buf = SendBuf::new(pd, config.inline_send as usize, GFP_KERNEL)?;
-        slot.data().begin_connection(buf, epoch);
+/// Returns when the next attempt begins, on the clock of `outage`.
+pub(in crate::client) fn next_attempt(outage: &Outage, random: u32) -> u32 {
+    decision(outage).next(random)
+}
+
+/// Returns when to try again before RPCs learn of `error`; `None` if they have to learn of it now.
+pub(in crate::client) fn retry_unreported(
+    xprt: &Xprt<Client>,
+    error: ConnectError,
+    outage: &Outage,
+    random: u32,
+) -> Option<u32> {
+    // The mount command needs the error at once.
+    if !has_worked(xprt) {
+        return None;
     }
-    Ok(())
+    match error {
+        ConnectError::Refused | ConnectError::Unreachable | ConnectError::HostUnreachable => {
+            decision(outage).again(HOLD, random)
+        }
+        // SUNRPC asks again at once, or never.
+        ConnectError::BadAddress
+        | ConnectError::TimedOut
+        | ConnectError::Lost
+        | ConnectError::NoResources
+        | ConnectError::Abandoned => None,
+    }
+}
+
+fn decision(outage: &Outage) -> backoff::Outage {
+    backoff::Outage {
+        now: outage.now,
+        attempt: outage.attempt,
+        asked: outage.asked,
+    }
 }
