@@ -125,7 +125,7 @@ fn marshal_inline(
         reply: ReplyKind::Inline,
     };
     let call = rqst.send_buf();
-    let header = match padded::place(ep, rqst, state) {
+    let header = match padded::place(rqst, state) {
         None => {
             let header = begin(ep, rqst, forms, state.terms.version(), &mut state.out)?.finish()?;
             copy_inline(forms.call, &call, header, state)?;
@@ -180,14 +180,13 @@ fn encode(
         spare,
     };
     let mut header = begin(ep, rqst, plan.forms(), terms.version(), out)?;
-    encode_read_chunk(ep, &mut registrar, plan, call, &mut header)?;
+    encode_read_chunk(&mut registrar, plan, call, &mut header)?;
     encode_reply_room(&mut registrar, plan, reply, header, (offer, offered))
 }
 
 /// Registers the memory that the responder reads, and writes the read list.
 #[inline(always)]
 fn encode_read_chunk(
-    ep: &Endpoint,
     registrar: &mut Registrar<'_>,
     plan: &Plan,
     call: &XdrBuf<'_>,
@@ -196,9 +195,6 @@ fn encode_read_chunk(
     let Some(position) = read_position(plan) else {
         return Ok(());
     };
-    if !ep.requester().legacy.may_offer_read_chunks() {
-        return Err(MarshalError::Impossible(EMSGSIZE));
-    }
     let task = traced::task(registrar.rqst);
     registrar.chunk(call, &plan.read_chunk(), Direction::ToPeer, |m| {
         let entry = ReadSegment {

@@ -80,9 +80,6 @@ fn map(
     state: &mut State,
 ) -> Result<Option<(Segment, u32)>, MarshalError> {
     let (memory, direction) = match chunk {
-        SingleChunk::Read { .. } if !ep.requester().legacy.may_offer_read_chunks() => {
-            return Ok(None)
-        }
         SingleChunk::Read { .. } => (rqst.send_buf(), Direction::ToPeer),
         SingleChunk::Write => (rqst.recv_buf(), Direction::FromPeer),
     };

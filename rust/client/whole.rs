@@ -73,7 +73,6 @@ fn map(
     state: &mut State,
 ) -> Result<Option<(Segment, u32)>, MarshalError> {
     let (buf, direction) = match message {
-        WholeMessage::Call if !ep.requester().legacy.may_offer_read_chunks() => return Ok(None),
         WholeMessage::Call => (rqst.send_buf(), Direction::ToPeer),
         WholeMessage::Reply => (rqst.recv_buf(), Direction::FromPeer),
     };
