@@ -12,8 +12,8 @@ use kernel::sync::Arc;
 
 use super::fill::{Memory, Shape};
 use super::{Direction, MrPool};
+use crate::mem::MemallocScope;
 use crate::raw as bindings;
-use crate::rdma::noio::NoIo;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
 use crate::rdma::stack::Linked;
@@ -307,7 +307,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let _scope = NoIo::enter();
+        let _scope = MemallocScope::noio();
         let mr = self.mr.as_ptr();
         // SAFETY: By the type invariant `mr` is valid. No work request refers to it: a region that
         // was posted is dropped after its queue pair has been drained. When this returns, the peer
