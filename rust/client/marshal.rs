@@ -18,7 +18,7 @@ use crate::conn;
 use crate::observe::stats::Stats;
 use crate::observe::trace;
 use crate::proto::requester::plan::{CallKind, Forms, Plan, ReplyKind, Rooms};
-use crate::rdma::mr::Direction;
+use crate::rdma::mr::DataDirection;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::{ReadListWriter, ReadSegment, Segment};
@@ -196,7 +196,7 @@ fn encode_read_chunk(
         return Ok(());
     };
     let task = traced::task(registrar.rqst);
-    registrar.chunk(call, &plan.read_chunk(), Direction::ToPeer, |m| {
+    registrar.chunk(call, &plan.read_chunk(), DataDirection::ToDevice, |m| {
         let entry = ReadSegment {
             position,
             segment: m.segment,
@@ -224,7 +224,7 @@ fn encode_reply_room(
         ReplyKind::WriteChunk { .. } => {
             *offer = Offered::WriteChunk;
             let mut chunk = header.write_list()?.chunk()?;
-            registrar.chunk(reply, &plan.write_chunk(), Direction::FromPeer, |m| {
+            registrar.chunk(reply, &plan.write_chunk(), DataDirection::FromDevice, |m| {
                 trace::chunk_write(task, &m.segment, m.region.nents(), m.last);
                 note(m.segment)?;
                 chunk.segment(m.segment).map_err(|_| EMSGSIZE)
@@ -234,7 +234,7 @@ fn encode_reply_room(
         ReplyKind::ReplyChunk => {
             *offer = Offered::ReplyChunk;
             let mut chunk = header.write_list()?.reply_chunk()?.chunk()?;
-            registrar.chunk(reply, &plan.reply_chunk(), Direction::FromPeer, |m| {
+            registrar.chunk(reply, &plan.reply_chunk(), DataDirection::FromDevice, |m| {
                 trace::chunk_reply(task, &m.segment, m.region.nents(), m.last);
                 note(m.segment)?;
                 chunk.segment(m.segment).map_err(|_| EMSGSIZE)
