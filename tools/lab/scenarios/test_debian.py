@@ -175,7 +175,6 @@ def test_upgrades(upgraded_pair: Pair) -> None:
 def test_readme(readme_pair: Pair) -> None:
     """On a fresh machine the README's commands end with a server and a mount that work."""
     pair, server, client = readme_pair, readme_pair.server, readme_pair.client
-    assert debian_readme.building("client") == debian_readme.building("server")
     # The lab's server has the kernel's own module.
     assert "O" not in server.read("/sys/module/rpcrdma/taint")
     follow_readme(server, "server")
