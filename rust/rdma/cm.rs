@@ -11,7 +11,7 @@ use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::Arc;
 
 use super::device::Device;
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 use crate::raw as bindings;
 
 mod event;
@@ -94,7 +94,7 @@ impl<H: CmHandler> CmId<H> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(net: NetRef<'_>, handler: Arc<H>) -> Result<Self> {
+    pub(crate) fn new(net: &Net, handler: Arc<H>) -> Result<Self> {
         let context = Arc::as_ptr(&handler).cast_mut().cast::<c_void>();
         // SAFETY: The context is an `H`, as `on_event::<H>` expects. An identifier has no events
         // before the first call for it, and by then `ident` keeps the handler.
@@ -188,7 +188,7 @@ impl<H: CmHandler> CmId<H> {
     }
 
     /// Returns the device, or `None` if the address has not been resolved.
-    pub(crate) fn device(&self) -> Option<Device<'_>> {
+    pub(crate) fn device(&self) -> Option<&Device> {
         self.ident.id().device()
     }
 

@@ -28,7 +28,7 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 
 mod event;
 mod ident;
@@ -111,7 +111,7 @@ impl Listener {
     /// `EAFNOSUPPORT`; `EACCES`; `EINVAL` if `backlog` is zero or above [`Self::MAX_BACKLOG`];
     /// `ENOMEM`.
     pub(crate) fn new(
-        net: NetRef<'_>,
+        net: &Net,
         addr: &SockAddr,
         backlog: u32,
         handler: Arc<dyn ListenHandler>,

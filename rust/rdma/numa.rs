@@ -35,7 +35,7 @@ impl<'a> Near<'a> {
     };
 
     /// Returns memory near a device, and first that of `store`, to which it goes back.
-    pub(super) fn new(device: &Device<'_>, store: Option<&'a Arc<Store>>) -> Self {
+    pub(super) fn new(device: &Device, store: Option<&'a Arc<Store>>) -> Self {
         Self {
             node: node(device),
             store,
@@ -112,7 +112,7 @@ impl<'a> Near<'a> {
 }
 
 /// Returns the NUMA node of a device, or `NO_NODE` if the device reports none.
-pub(super) fn node(device: &Device<'_>) -> NumaNode {
+pub(super) fn node(device: &Device) -> NumaNode {
     NumaNode::new(device.node()).unwrap_or(NumaNode::NO_NODE)
 }
 

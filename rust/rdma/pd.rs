@@ -54,7 +54,7 @@ impl Pd {
     /// `ENOMEM`, or another error of the driver.
     pub(crate) fn new(lease: Lease, store: Option<Arc<Store>>) -> Result<Arc<Self>> {
         if let Some(store) = &store {
-            store.open(numa::node(&lease.device()));
+            store.open(numa::node(lease.device()));
         }
         // SAFETY: The device exists as long as it is leased. The name is static.
         let pd = unsafe { bindings::__ib_alloc_pd(lease.device().as_ptr(), 0, super::caller()) };
@@ -112,13 +112,13 @@ impl Pd {
     }
 
     /// Returns the device.
-    pub(super) fn as_device(&self) -> Device<'_> {
+    pub(super) fn as_device(&self) -> &Device {
         self.lease.device()
     }
 
     /// Returns where the objects of the protection domain get their memory from.
     pub(crate) fn near(&self) -> Near<'_> {
-        Near::new(&self.as_device(), self.store.as_ref())
+        Near::new(self.as_device(), self.store.as_ref())
     }
 
     /// Returns the workqueue for completions, which exists as long as `self`, or `None` if it is

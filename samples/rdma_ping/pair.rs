@@ -9,7 +9,7 @@ use super::block::{self, is_pattern, pattern};
 use super::end::{End, Events, Progress, TAG};
 use super::waiter::Waiter;
 use super::wire::{self, Offer};
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 use crate::rdma::cm::{CmId, ConnectParams};
 use crate::rdma::device::Registration;
 use crate::rdma::listen::Listener;
@@ -41,7 +41,7 @@ pub(crate) struct Pair {
 
 /// Makes an end that can request a connection: address and route have been resolved. May sleep.
 pub(crate) fn resolved(
-    net: NetRef<'_>,
+    net: &Net,
     addr: &SockAddr,
     devices: &Registration,
     kept: &Arc<Kept>,
@@ -58,7 +58,7 @@ pub(crate) fn resolved(
 impl Pair {
     /// Connects a client to a server, both in this module. May sleep.
     pub(crate) fn connect(
-        net: NetRef<'_>,
+        net: &Net,
         addr: &SockAddr,
         devices: &Registration,
         kept: &Arc<Kept>,
@@ -87,7 +87,7 @@ impl Pair {
 
     /// Connects to an address without a listener. Succeeds if the connection is rejected.
     pub(crate) fn refused(
-        net: NetRef<'_>,
+        net: &Net,
         addr: &SockAddr,
         devices: &Registration,
         kept: &Arc<Kept>,

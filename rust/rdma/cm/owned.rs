@@ -9,7 +9,7 @@ use kernel::ffi::{c_int, c_void};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
-use crate::mem::{MemallocScope, NetRef, SockAddr, Storage};
+use crate::mem::{MemallocScope, Net, SockAddr, Storage};
 use crate::raw as bindings;
 use crate::rdma::device::Device;
 
@@ -44,11 +44,11 @@ impl OwnedId {
     /// `handler` may be called with an identifier whose context is `context` until this value has
     /// been dropped.
     pub(in super::super) unsafe fn new(
-        net: NetRef<'_>,
+        net: &Net,
         handler: EventHandler,
         context: *mut c_void,
     ) -> Result<Self> {
-        // SAFETY: By the invariant of `NetRef` the namespace is referenced; the identifier takes a
+        // SAFETY: By the invariant of `Net` the namespace is referenced; the identifier takes a
         // reference of its own. The name is static. The caller vouches for handler and context.
         let id = unsafe {
             bindings::__rdma_create_kernel_id(
@@ -82,14 +82,14 @@ impl OwnedId {
     }
 
     /// Returns the device, or `None` if the identifier is not bound to one.
-    pub(in super::super) fn device(&self) -> Option<Device<'_>> {
+    pub(in super::super) fn device(&self) -> Option<&Device> {
         let id = self.as_ptr();
         // SAFETY: By the type invariant the identifier is valid. The connection manager may write
         // the field at the same time, so it is read atomically; once set, it does not change.
         let device = unsafe { Atomic::from_ptr(&raw mut (*id).device) }.load(Relaxed);
         // SAFETY: The connection manager keeps a device registered as long as an identifier is
         // bound to it, and the identifier lives as long as `self`.
-        Some(unsafe { Device::new(NonNull::new(device)?) })
+        (!device.is_null()).then(|| unsafe { Device::from_raw(device) })
     }
 
     /// Returns the port of the device, or 0 if the identifier is not bound to one.

@@ -12,7 +12,7 @@ use super::queue::Refusal;
 use super::request::Request;
 use super::state::State;
 use super::Lost;
-use crate::mem::NetRef;
+use crate::mem::Net;
 use crate::raw as bindings;
 use crate::rdma::cm::OwnedId;
 
@@ -29,7 +29,7 @@ const DESTROY: c_int = 1;
 /// # Errors
 ///
 /// `ENOMEM`.
-pub(super) fn ident(state: &Arc<State>, net: NetRef<'_>) -> Result<OwnedId> {
+pub(super) fn ident(state: &Arc<State>, net: &Net) -> Result<OwnedId> {
     let context = Arc::as_ptr(state).cast_mut().cast::<c_void>();
     // SAFETY: The context is a `State` in an `Arc`, as `on_event` expects. `State::end` destroys
     // the identifier, and the listener keeps the state until then.

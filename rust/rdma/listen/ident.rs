@@ -2,21 +2,18 @@
 
 //! What a listener asks of the connection manager.
 
-use core::ptr::NonNull;
-
 use kernel::error::to_result;
 use kernel::prelude::*;
 
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 use crate::raw as bindings;
 use crate::rdma::cm::OwnedId;
 
 /// Returns the namespace of an identifier.
-pub(super) fn net(id: &OwnedId) -> Option<NetRef<'_>> {
-    // SAFETY: By the invariant of `OwnedId` the identifier is valid. The field does not change.
-    let net = unsafe { (*id.as_ptr()).route.addr.dev_addr.net };
-    // SAFETY: The identifier holds a reference to its namespace.
-    Some(unsafe { NetRef::new(NonNull::new(net)?) })
+pub(super) fn net(id: &OwnedId) -> &Net {
+    // SAFETY: By the invariant of `OwnedId` the identifier is valid. It was created for a
+    // namespace, to which it has a reference; the field does not change.
+    unsafe { Net::from_raw((*id.as_ptr()).route.addr.dev_addr.net) }
 }
 
 /// Binds an identifier to `addr`, and begins to listen. May sleep.

@@ -9,7 +9,7 @@ use kernel::workqueue::WorkItem;
 
 use super::state::{Listening, State, AT_ONCE, RETRY};
 use super::{event, ident};
-use crate::mem::NetRef;
+use crate::mem::Net;
 
 /// The time in milliseconds between two attempts to listen again.
 const RETRY_MS: u32 = 1000;
@@ -19,7 +19,7 @@ const RETRY_MS: u32 = 1000;
 /// # Errors
 ///
 /// Those of [`Listener::new`](super::Listener::new).
-pub(super) fn start(state: &Arc<State>, net: NetRef<'_>) -> Result {
+pub(super) fn start(state: &Arc<State>, net: &Net) -> Result {
     let id = event::ident(state, net)?;
     let mut listening = state.listening.lock();
     listening.id = Some(id);
@@ -71,7 +71,7 @@ fn renew(state: &Arc<State>) {
 /// `ENOMEM`; the old identifier is still there.
 fn replace(state: &Arc<State>, listening: &mut Listening) -> Option<Result> {
     listening.up = false;
-    let fresh = event::ident(state, ident::net(listening.id.as_ref()?)?);
+    let fresh = event::ident(state, ident::net(listening.id.as_ref()?));
     Some(fresh.map(|fresh| {
         // The old identifier holds the port, and keeps its device from being removed.
         drop(listening.id.replace(fresh));

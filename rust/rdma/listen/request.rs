@@ -111,7 +111,7 @@ impl Request {
     }
 
     /// Returns the device at which the request has arrived.
-    pub(crate) fn device(&self) -> Option<Device<'_>> {
+    pub(crate) fn device(&self) -> Option<&Device> {
         self.id.device()
     }
 
