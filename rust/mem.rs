@@ -14,6 +14,7 @@ use kernel::bindings;
 use kernel::page::PAGE_SIZE;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
+mod cache;
 mod net;
 mod pages;
 mod payload;
@@ -21,6 +22,7 @@ mod pool;
 mod scope;
 mod sections;
 
+pub(crate) use cache::{Cached, CachedBox, CachedVec, MemCache, NumaAlloc};
 pub(crate) use net::{Net, SockAddr, Storage};
 pub(crate) use pages::{is_shared, Page, PageRef};
 pub(crate) use payload::Payload;

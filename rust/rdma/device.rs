@@ -10,6 +10,7 @@
 //! `ib_core` notifies its clients in the reverse order of registration. The connection manager has
 //! registered before this module, so this happens before it gives up the device's connections.
 
+use kernel::alloc::NumaNode;
 use kernel::types::Opaque;
 
 use crate::raw as bindings;
@@ -139,9 +140,10 @@ impl Device {
         Name { bytes, len }
     }
 
-    /// Returns the NUMA node of the device, negative if it is not known.
-    pub(crate) fn node(&self) -> i32 {
+    /// Returns the NUMA node of the device, or `NO_NODE` if the device reports none.
+    pub(super) fn node(&self) -> NumaNode {
         // SAFETY: By the type invariant the device is registered.
-        unsafe { bindings::rr_ibdev_to_node(self.as_ptr()) }
+        let node = unsafe { bindings::rr_ibdev_to_node(self.as_ptr()) };
+        NumaNode::new(node).unwrap_or(NumaNode::NO_NODE)
     }
 }

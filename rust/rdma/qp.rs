@@ -373,11 +373,11 @@ impl<C: Completions> Inner<C> {
         config: &QpConfig,
         consumer: Arc<C>,
     ) -> Result<impl PinInit<Self> + use<'a, C>> {
-        let tags = Tags::new(pd.near(), config.tags, Self::send_done)?;
+        let tags = Tags::new(pd.allocator(), config.tags, Self::send_done)?;
         let progress = Progress::new()?;
         let recv_queue = RecvQueue::new(pd, config.receives(), &progress, Self::recv_done)?;
         let sending = Sending {
-            queue: SendQueue::new(pd.near(), config.send_wr)?,
+            queue: SendQueue::new(pd.allocator(), config.send_wr)?,
             open: true,
         };
         Ok(pin_init!(Self {

@@ -12,7 +12,7 @@ use kernel::sync::Arc;
 
 use super::buffer::Buffer;
 use super::pd::Pd;
-use super::store::StoredBox;
+use crate::mem::CachedBox;
 
 macro_rules! owned_buffer {
     ($(#[$attr:meta])* $name:ident, $direction:expr) => {
@@ -60,7 +60,7 @@ macro_rules! owned_buffer {
 ///
 /// Dropping the last object of a [`Pd`] sleeps. A caller that drops buffers in atomic context must
 /// therefore keep the `Pd` alive meanwhile, as queue pairs and region pools do.
-pub(crate) struct SendBuf(ManuallyDrop<StoredBox<Buffer>>);
+pub(crate) struct SendBuf(ManuallyDrop<CachedBox<Buffer>>);
 
 owned_buffer!(SendBuf, DataDirection::ToDevice);
 
@@ -85,7 +85,7 @@ impl SendBuf {
 
 /// Memory into which RDMA Reads place the bytes of the peer.
 #[allow(dead_code, reason = "for the sample rdma_ping")]
-pub(crate) struct ReadBuf(ManuallyDrop<StoredBox<Buffer>>);
+pub(crate) struct ReadBuf(ManuallyDrop<CachedBox<Buffer>>);
 
 owned_buffer!(
     #[allow(dead_code, reason = "for the sample rdma_ping")]
