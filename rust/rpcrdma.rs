@@ -19,7 +19,7 @@ use server::backward::callback::Callback;
 use server::config::SYSCTLS;
 use server::listener::Port;
 use server::service;
-use sunrpc::svc::registration as svc;
+use sunrpc::svc;
 use sunrpc::sysctl;
 use sunrpc::xprt::class::{self, ClassRegistration};
 
