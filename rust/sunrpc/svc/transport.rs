@@ -14,7 +14,7 @@ pub(crate) struct ListenArgs<'a, C> {
     /// The address to listen at. A wildcard address means this family only.
     pub(crate) addr: SockAddr,
     pub(crate) net: &'a Net,
-    /// The value that was given to [`register`](super::registration::register).
+    /// The value that was given to [`register`](super::register).
     pub(crate) context: &'a C,
     /// Maximum number of payload bytes that the service allows in one RPC.
     pub(crate) max_payload: u32,
@@ -135,7 +135,7 @@ pub(crate) trait Connection: Send + Sync + Sized + 'static {
     type Request: Send;
 
     /// What the connection has to know of a call until its reply is sent.
-    type Call: Send;
+    type Call: Send + 'static;
 
     /// Creates the connection.
     ///
