@@ -49,7 +49,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Fault:
-    """One change of the code."""
+    """A change of the code."""
 
     name: str
     file: str

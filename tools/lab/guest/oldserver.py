@@ -34,7 +34,7 @@ SHORT, MEMORY, EXPOSED = 200, 1 << 20, 8
 
 
 def take(data, at, *kinds):
-    """Goes over XDR items: opaque data for None, otherwise so many bytes. Returns the end."""
+    """Skips XDR items: opaque data for None, otherwise that many bytes. Returns the end."""
     for kind in kinds:
         if kind is None:
             (length,) = struct.unpack_from(">I", data, at)

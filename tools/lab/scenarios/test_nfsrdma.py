@@ -95,7 +95,7 @@ def test_doctor_of_a_healthy_client(tools: Pair) -> None:
 
 
 def test_doctor_without_the_module(tools: Pair) -> None:
-    """A module that is neither loaded nor installed is the first thing to mend."""
+    """A module that is neither loaded nor installed is the first thing to fix."""
     tools.unload()
     try:
         release = tools.client.sh("uname -r").strip()
@@ -281,7 +281,7 @@ def test_trace(tools: Pair) -> None:
     assert tools.client.sh(INSTANCES) == ""
 
 
-#: What the server tells of a call, in this order.
+#: The server's lines about a call, in this order.
 _ON_THE_SERVER = {
     "WRITE": (
         r"arrives in a message of \d+ bytes",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the doctor finds on the way to a server: ports, routes, the server's port, mounts."""
+"""The doctor's findings about the path to a server: ports, routes, its port, mounts."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ class Interrupted(Recorded):
 
 
 def test_interrupt_loses_no_rpc(capsys: pytest.CaptureFixture[str]) -> None:
-    """What was taken out of the recording is printed. The command is not waited for."""
+    """Events that were read from the recording are printed. The command is not waited for."""
     wish = command.Wish([], xid=0x996E5449)
     assert command.trace(wish, Interrupted(_events(READ, GETATTR)), command.running) == 0
     *told, last = capsys.readouterr().out.splitlines()

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from enum import Enum
 
-#: What a word of the shell may not contain without quotes.
+#: Characters that a word of the shell may not contain without quotes.
 _SPECIAL = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
 
 
@@ -68,12 +68,12 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """What is wrong."""
+        """Returns the description of the finding."""
         return self.kind.text.format(**self.values)
 
     @property
     def mend(self) -> str:
-        """What mends it: commands, one on each line, or an explanation.
+        """Returns the fix: commands, one on each line, or an explanation.
 
         What was found is quoted for the shell if that is necessary.
         """
