@@ -22,11 +22,13 @@ use crate::raw;
 mod pages;
 mod payload;
 mod pool;
+mod scope;
 mod sections;
 
 pub(crate) use pages::{is_shared, Page, PageRef};
 pub(crate) use payload::Payload;
 pub(crate) use pool::PagePool;
+pub(crate) use scope::MemallocScope;
 pub(crate) use sections::Sections;
 
 // CAST: a page is far smaller than 4 GiB.

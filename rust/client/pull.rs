@@ -236,7 +236,7 @@ fn account(conn: &Conn, qp: &QueuePair) {
             break;
         }
     }
-    credits.set_dones(conn, pulls.with(|state| state.dones.unconfirmed()));
+    credits.set_charge(conn, pulls.with(|state| state.dones.unconfirmed()));
 }
 
 /// Calls `act` with the XID of each call in flight.

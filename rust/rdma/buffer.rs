@@ -9,6 +9,7 @@ use core::ptr::NonNull;
 
 use kernel::alloc::allocator::Kmalloc;
 use kernel::alloc::Flags;
+use kernel::dma::DataDirection;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -17,25 +18,6 @@ use super::progress::Progress;
 use super::stack::Linked;
 use super::store::{Store, Stored, StoredBox, StoredVec};
 use crate::raw as bindings;
-
-/// Which side accesses the memory of a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DmaDirection {
-    /// The device reads the memory.
-    ToDevice,
-    /// The device writes the memory.
-    FromDevice,
-}
-
-impl DmaDirection {
-    /// Returns the value of `enum dma_data_direction`.
-    pub(super) fn raw(self) -> bindings::dma_data_direction {
-        match self {
-            Self::ToDevice => bindings::dma_data_direction::DMA_TO_DEVICE,
-            Self::FromDevice => bindings::dma_data_direction::DMA_FROM_DEVICE,
-        }
-    }
-}
 
 /// Kernel memory with its DMA mapping.
 ///
@@ -50,7 +32,7 @@ pub(super) struct Buffer {
     memory: NonNull<u8>,
     len: usize,
     addr: u64,
-    direction: DmaDirection,
+    direction: DataDirection,
     position: u64,
     progress: Option<Arc<Progress>>,
     next: Option<StoredBox<Buffer>>,
@@ -89,7 +71,7 @@ impl Buffer {
     pub(super) fn new(
         pd: &Arc<Pd>,
         len: usize,
-        direction: DmaDirection,
+        direction: DataDirection,
         gfp: Flags,
     ) -> Result<StoredBox<Self>> {
         if len == 0 || u32::try_from(len).is_err() {
@@ -98,7 +80,7 @@ impl Buffer {
         let mut owner: StoredVec<u8, _> = pd.near().zeroed(len, gfp)?;
         let memory = NonNull::new(owner.as_mut_ptr()).ok_or(ENOMEM)?;
         let buffer = pd.near().boxed(gfp)?;
-        let (dev, dir) = (pd.device(), direction.raw());
+        let (dev, dir) = (pd.device(), direction.into());
         // SAFETY: By the invariant of `Pd`, the device exists. `memory` points to `len` bytes of
         // kmalloc memory, which is physically contiguous as this way of mapping demands.
         let addr = unsafe { bindings::rr_ib_dma_map_single(dev, memory.as_ptr().cast(), len, dir) };
@@ -168,7 +150,7 @@ impl Buffer {
                 self.pd.device(),
                 self.addr,
                 len.min(self.len),
-                self.direction.raw(),
+                self.direction.into(),
             )
         };
     }
@@ -183,7 +165,7 @@ impl Buffer {
                 self.pd.device(),
                 self.addr,
                 len.min(self.len),
-                self.direction.raw(),
+                self.direction.into(),
             )
         };
     }
@@ -221,7 +203,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let (dev, dir) = (self.pd.device(), self.direction.raw());
+        let (dev, dir) = (self.pd.device(), self.direction.into());
         // SAFETY: By the type invariant, `addr` is the mapping of this memory, and the device
         // exists as long as the protection domain. The device does not use the buffer any more:
         // `release` defers the drop of a buffer in flight until its queue pair has been drained,

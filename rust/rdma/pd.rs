@@ -11,9 +11,9 @@ use kernel::sync::Arc;
 use kernel::task::might_sleep;
 
 use super::device::{Device, Lease, Limits, Name};
-use super::noio::NoIo;
 use super::numa::{self, Near};
 use super::store::Store;
+use crate::mem::MemallocScope;
 use crate::raw as bindings;
 use crate::work::Queue;
 
@@ -138,7 +138,7 @@ impl Pd {
 impl Drop for Pd {
     fn drop(&mut self) {
         might_sleep();
-        let _scope = NoIo::enter();
+        let _scope = MemallocScope::noio();
         // SAFETY: By the type invariant `pd` is valid. Everything that was made from it keeps this
         // value, so nothing of it is left.
         let error =

@@ -27,10 +27,10 @@ use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SpinLock};
 
 use super::cm::{CmHandler, CmId, Ident};
 use super::cq::Cq;
-use super::noio::NoIo;
 use super::pd::Pd;
 use super::progress::Progress;
 use super::recv::queue::{RecvQueue, Shape};
+use crate::mem::MemallocScope;
 use crate::raw as bindings;
 
 mod chain;
@@ -254,7 +254,7 @@ impl<C: Completions> Qp<C> {
     /// their number meanwhile; `ENOTCONN` after draining; `EINVAL` for a size that does not fit a
     /// work request; `ENOMEM`; `EIO` if the device cannot map the memory. Nothing has changed then.
     pub(crate) fn enlarge_receives(&self, size: usize) -> Result<u32> {
-        let _scope = NoIo::enter();
+        let _scope = MemallocScope::noio();
         self.recv_queue().enlarge(size)
     }
 
@@ -349,7 +349,7 @@ impl<C: Completions> Qp<C> {
 
 impl<C: Completions> Drop for Qp<C> {
     fn drop(&mut self) {
-        let _scope = NoIo::enter();
+        let _scope = MemallocScope::noio();
         let inner = self.inner();
         inner.drain();
         // The completion queue is freed before `inner` is: a driver may still report completions,

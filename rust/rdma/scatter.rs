@@ -23,11 +23,11 @@
 use core::mem::ManuallyDrop;
 
 use kernel::alloc::Flags;
+use kernel::dma::DataDirection;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::buffer::DmaDirection;
 use super::mr::MrPool;
 use super::pd::Pd;
 use super::qp::Remote;
@@ -73,7 +73,7 @@ impl Source {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
-        let list = List::new(pd, DmaDirection::ToDevice, GFP_KERNEL)?;
+        let list = List::new(pd, DataDirection::ToDevice, GFP_KERNEL)?;
         Ok(Self(ManuallyDrop::new(list)))
     }
 
@@ -185,7 +185,7 @@ impl Sink {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(pd: &Arc<Pd>, gfp: Flags) -> Result<Self> {
-        let list = List::new(pd, DmaDirection::FromDevice, gfp)?;
+        let list = List::new(pd, DataDirection::FromDevice, gfp)?;
         Ok(Self(ManuallyDrop::new(list)))
     }
 

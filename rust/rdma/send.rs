@@ -6,10 +6,11 @@
 use core::mem::ManuallyDrop;
 
 use kernel::alloc::Flags;
+use kernel::dma::DataDirection;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::buffer::{Buffer, DmaDirection};
+use super::buffer::Buffer;
 use super::pd::Pd;
 use super::store::StoredBox;
 
@@ -61,7 +62,7 @@ macro_rules! owned_buffer {
 /// therefore keep the `Pd` alive meanwhile, as queue pairs and region pools do.
 pub(crate) struct SendBuf(ManuallyDrop<StoredBox<Buffer>>);
 
-owned_buffer!(SendBuf, DmaDirection::ToDevice);
+owned_buffer!(SendBuf, DataDirection::ToDevice);
 
 impl SendBuf {
     /// Returns the length of the buffer in bytes.
@@ -89,7 +90,7 @@ pub(crate) struct ReadBuf(ManuallyDrop<StoredBox<Buffer>>);
 owned_buffer!(
     #[allow(dead_code, reason = "for the sample rdma_ping")]
     ReadBuf,
-    DmaDirection::FromDevice
+    DataDirection::FromDevice
 );
 
 #[allow(dead_code, reason = "for the sample rdma_ping")]

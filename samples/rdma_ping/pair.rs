@@ -13,7 +13,7 @@ use crate::mem::{NetRef, SockAddr};
 use crate::rdma::cm::{CmId, ConnectParams};
 use crate::rdma::device::Registration;
 use crate::rdma::listen::Listener;
-use crate::rdma::mr::{Direction, Mr};
+use crate::rdma::mr::{DataDirection, Mr};
 use crate::rdma::qp::Remote;
 use crate::rdma::send::ReadBuf;
 use crate::Kept;
@@ -118,9 +118,9 @@ impl Pair {
     fn map(&self, to_read: bool, n: u32) -> Result<Mr> {
         let client = &self.client;
         let (block, direction) = if to_read {
-            (&client.to_read, Direction::ToPeer)
+            (&client.to_read, DataDirection::ToDevice)
         } else {
-            (&client.to_write, Direction::FromPeer)
+            (&client.to_write, DataDirection::FromDevice)
         };
         let mut region = client.pool.get().ok_or(ENOSPC)?;
         let len = region.map(&mut block.pieces().peekable(), direction, n)?;

@@ -154,7 +154,7 @@ fn call_form(call: CallKind) -> u32 {
 fn reply_form(reply: ReplyKind) -> u32 {
     match reply {
         ReplyKind::Inline => form::INLINE,
-        ReplyKind::WriteChunk { .. } => form::WRITE_CHUNK,
+        ReplyKind::WriteChunk => form::WRITE_CHUNK,
         ReplyKind::ReplyChunk => form::REPLY_CHUNK,
     }
 }

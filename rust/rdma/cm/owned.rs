@@ -9,10 +9,9 @@ use kernel::ffi::{c_int, c_void};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
-use crate::mem::{NetRef, SockAddr, Storage};
+use crate::mem::{MemallocScope, NetRef, SockAddr, Storage};
 use crate::raw as bindings;
 use crate::rdma::device::Device;
-use crate::rdma::noio::NoIo;
 
 /// The connection manager's type of a handler of events.
 type EventHandler =
@@ -132,7 +131,7 @@ impl OwnedId {
 
 impl Drop for OwnedId {
     fn drop(&mut self) {
-        let _scope = NoIo::enter();
+        let _scope = MemallocScope::noio();
         // SAFETY: By the type invariant this value owns the valid identifier, and this is its last
         // use.
         unsafe { bindings::rdma_destroy_id(self.as_ptr()) };

@@ -8,8 +8,8 @@ use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Completion, Mutex};
 
 use super::Device;
+use crate::mem::MemallocScope;
 use crate::raw as bindings;
-use crate::rdma::noio::NoIo;
 use crate::work::Queue;
 
 /// The handler of a device's removal.
@@ -94,7 +94,7 @@ impl Entry {
     pub(super) fn lease(self: Arc<Self>, removal: Arc<dyn Removal>) -> Result<Lease> {
         // Connecting takes this lock, and a file system may wait for a connection, so an allocation
         // under the lock must not start I/O.
-        let _scope = NoIo::enter();
+        let _scope = MemallocScope::noio();
         let mut leases = self.leases.lock();
         if leases.removing {
             return Err(ENETUNREACH);

@@ -12,8 +12,8 @@ use kernel::types::Opaque;
 
 use super::lease::{Entry, Lease, Removal};
 use super::Device;
+use crate::mem::MemallocScope;
 use crate::raw as bindings;
-use crate::rdma::noio::NoIo;
 use crate::work::Queue;
 
 /// The module's registration as a client of `ib_core`. There is at most one.
@@ -138,7 +138,7 @@ impl Registration {
             let entry = Entry::new(device, this.completions.clone())?;
             // Connecting takes this lock, and a file system may wait for a connection, so an
             // allocation under the lock must not start I/O.
-            let _scope = NoIo::enter();
+            let _scope = MemallocScope::noio();
             this.devices.lock().push(entry, GFP_KERNEL)?;
             Ok(0)
         })

@@ -12,8 +12,8 @@ use super::queue::Requests;
 use super::request;
 use super::ListenHandler;
 use crate::mem::SockAddr;
-use crate::raw as bindings;
 use crate::rdma::cm::OwnedId;
+use crate::work;
 
 /// The work item that runs at once after an event.
 pub(super) const AT_ONCE: u64 = 0;
@@ -113,22 +113,15 @@ impl State {
     }
 
     /// Ends listening, drops the queued requests, and waits for the worker. May sleep.
-    pub(super) fn end(&self) {
+    pub(super) fn end(self: &Arc<Self>) {
         // The identifier's destruction waits for its handler, and no event follows.
         let id = self.listening.lock().id.take();
         drop(id);
         // An event of a request wakes the worker only while the request is queued.
         self.requests.drop_all();
         // Nothing queues the work items any more: the worker does not, without an identifier.
-        let work: *const Work<State, AT_ONCE> = &raw const self.work;
-        // SAFETY: The item is initialised, and is pinned in `self`.
-        unsafe { bindings::flush_work(Work::raw_get(work)) };
-        let retry = (&raw const self.retry)
-            .cast_mut()
-            .cast::<bindings::delayed_work>();
-        // SAFETY: The item is initialised, and is pinned in `self`. `DelayedWork` has the layout of
-        // `delayed_work`. An item whose delay has not passed runs at once.
-        unsafe { bindings::flush_delayed_work(retry) };
+        work::flush::<Self, AT_ONCE>(self);
+        drop(work::cancel_delayed::<Self, RETRY>(self));
     }
 }
 

@@ -11,8 +11,8 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 use super::fill::Shape;
 use super::region::{Region, State};
 use super::Mr;
+use crate::mem::MemallocScope;
 use crate::raw as bindings;
-use crate::rdma::noio::NoIo;
 use crate::rdma::pd::Pd;
 use crate::rdma::stack::Stack;
 use crate::rdma::store::StoredBox;
@@ -111,7 +111,7 @@ impl MrPool {
     ///
     /// `ENOMEM`, or another error of the driver. Regions that were made before the error stay.
     pub(crate) fn grow(&self, count: u32) -> Result {
-        let _noio = NoIo::enter();
+        let _noio = MemallocScope::noio();
         for _ in 0..count {
             let region = Region::new(&self.pd, self.shape)?;
             let mut regions = self.regions.lock();

@@ -11,9 +11,9 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::fill::{Memory, Shape};
-use super::{Direction, MrPool};
+use super::{DataDirection, MrPool};
+use crate::mem::MemallocScope;
 use crate::raw as bindings;
-use crate::rdma::noio::NoIo;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
 use crate::rdma::stack::Linked;
@@ -58,7 +58,7 @@ pub(in super::super) struct Region {
     entries: StoredVec<bindings::scatterlist, KVmalloc>,
     pub(super) shape: Shape,
     mapped: i32,
-    direction: bindings::dma_data_direction,
+    direction: DataDirection,
     pub(in super::super) state: State,
     pub(super) progress: Option<Arc<Progress>>,
     /// The pool, while the region is in use.
@@ -117,7 +117,7 @@ impl Region {
             entries,
             shape,
             mapped: 0,
-            direction: bindings::dma_data_direction::DMA_NONE,
+            direction: DataDirection::None,
             state: State::Idle,
             progress: None,
             pool: None,
@@ -168,12 +168,8 @@ impl Region {
 
     /// Returns the direction of the last mapping.
     #[inline]
-    pub(super) fn direction(&self) -> Direction {
-        if self.wr.access == ACCESS_READ {
-            Direction::ToPeer
-        } else {
-            Direction::FromPeer
-        }
+    pub(super) fn direction(&self) -> DataDirection {
+        self.direction
     }
 
     /// Returns the number of the region in resource tracking.
@@ -187,25 +183,26 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is nothing to map; `ENOMEM` if the DMA layer has no room at the moment;
-    /// `EIO` if the device cannot map these pages. After an error the region is as before, but the
-    /// part has been removed from `memory`.
+    /// `EINVAL` if there is nothing to map, or for another direction; `ENOMEM` if the DMA layer has
+    /// no room at the moment; `EIO` if the device cannot map these pages. After an error the region
+    /// is as before, but the part has been removed from `memory`.
     #[inline]
     pub(super) fn map(
         &mut self,
         memory: &mut impl Memory,
-        direction: Direction,
+        direction: DataDirection,
         iova_high: u32,
     ) -> Result<u32> {
         let (used, bytes) = memory.fill(&mut self.entries, self.shape);
         if used == 0 {
             return Err(EINVAL);
         }
-        let (dma_direction, access) = match direction {
-            Direction::ToPeer => (bindings::dma_data_direction::DMA_TO_DEVICE, ACCESS_READ),
-            Direction::FromPeer => (bindings::dma_data_direction::DMA_FROM_DEVICE, ACCESS_WRITE),
+        let access = match direction {
+            DataDirection::ToDevice => ACCESS_READ,
+            DataDirection::FromDevice => ACCESS_WRITE,
+            DataDirection::Bidirectional | DataDirection::None => return Err(EINVAL),
         };
-        self.map_entries(used, bytes, dma_direction)?;
+        self.map_entries(used, bytes, direction)?;
         self.renew(access, iova_high);
         self.state = State::Mapped;
         Ok(bytes)
@@ -218,16 +215,11 @@ impl Region {
     ///
     /// `ENOMEM` if the DMA layer has no room at the moment; `EIO` if the device cannot map these
     /// pages.
-    fn map_entries(
-        &mut self,
-        used: i32,
-        bytes: u32,
-        direction: bindings::dma_data_direction,
-    ) -> Result {
+    fn map_entries(&mut self, used: i32, bytes: u32, direction: DataDirection) -> Result {
         let (dev, entries) = (self.pd.device(), self.entries.as_mut_ptr());
         // SAFETY: By the contract of `Memory`, `fill` has set the first `used` entries to memory
         // that stays valid while it is mapped.
-        let n = unsafe { bindings::rr_ib_dma_map_sg(dev, entries, used, direction) };
+        let n = unsafe { bindings::rr_ib_dma_map_sg(dev, entries, used, direction.into()) };
         if n <= 0 {
             return Err(ENOMEM);
         }
@@ -297,7 +289,7 @@ impl Region {
                     self.pd.device(),
                     self.entries.as_mut_ptr(),
                     self.mapped,
-                    self.direction,
+                    self.direction.into(),
                 )
             };
             self.mapped = 0;
@@ -307,7 +299,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let _scope = NoIo::enter();
+        let _scope = MemallocScope::noio();
         let mr = self.mr.as_ptr();
         // SAFETY: By the type invariant `mr` is valid. No work request refers to it: a region that
         // was posted is dropped after its queue pair has been drained. When this returns, the peer

@@ -14,9 +14,9 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Full as FullOrder, Relaxed};
 
 use super::{Completions, Inner};
+use crate::mem::MemallocScope;
 use crate::raw as bindings;
 use crate::rdma::cq::DRAIN_ENTRIES;
-use crate::rdma::noio::NoIo;
 
 /// Number of work requests that draining posts on the send queue: our marker, and that of
 /// `ib_core`.
@@ -68,7 +68,7 @@ impl<C: Completions> Inner<C> {
     pub(super) fn drain(&self) {
         // Drivers allocate memory here. A file system that reclaim waits for may itself wait for a
         // task that waits for this lock, so allocations must not start I/O.
-        let _scope = NoIo::enter();
+        let _scope = MemallocScope::noio();
         let _draining = self.draining.lock();
         if self.progress.is_drained() {
             return;

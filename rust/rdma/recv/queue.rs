@@ -4,6 +4,7 @@
 
 use core::cell::UnsafeCell;
 
+use kernel::dma::DataDirection;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
@@ -11,7 +12,7 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::slots::{Group, Slot};
 use crate::raw as bindings;
-use crate::rdma::buffer::{Buffer, DmaDirection};
+use crate::rdma::buffer::Buffer;
 use crate::rdma::cq::Done;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
@@ -260,7 +261,7 @@ impl RecvQueue {
         let count = self.idle.lock().receives_below(size)?;
         let mut made = KVVec::with_capacity(count, GFP_KERNEL)?;
         for _ in 0..count {
-            let buffer = Buffer::new(&self.pd, size, DmaDirection::FromDevice, GFP_KERNEL)?;
+            let buffer = Buffer::new(&self.pd, size, DataDirection::FromDevice, GFP_KERNEL)?;
             made.push(buffer, GFP_KERNEL)?;
         }
         let mut idle = self.idle.lock();

@@ -5,11 +5,12 @@
 use core::ops::Range;
 
 use kernel::alloc::allocator::KVmalloc;
+use kernel::dma::DataDirection;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use crate::raw as bindings;
-use crate::rdma::buffer::{Buffer, DmaDirection};
+use crate::rdma::buffer::Buffer;
 use crate::rdma::cq::Done;
 use crate::rdma::pd::Pd;
 use crate::rdma::stack::Linked;
@@ -71,7 +72,7 @@ impl Group {
         let mut slots: StoredVec<_, KVmalloc> =
             pd.near().with_capacity(indices.len(), GFP_KERNEL)?;
         for index in indices {
-            let buffer = Buffer::new(pd, size, DmaDirection::FromDevice, GFP_KERNEL)?;
+            let buffer = Buffer::new(pd, size, DataDirection::FromDevice, GFP_KERNEL)?;
             slots.push(Slot::new(index, buffer, pd.lkey(), done), GFP_KERNEL)?;
         }
         // INVARIANT: `slots` is complete, so its members do not move any more.

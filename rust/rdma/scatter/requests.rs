@@ -3,11 +3,11 @@
 //! RDMA Reads and Writes of mapped memory, prepared to be posted as one chain.
 
 use kernel::alloc::Flags;
+use kernel::dma::DataDirection;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use crate::raw as bindings;
-use crate::rdma::buffer::DmaDirection;
 use crate::rdma::mr::Mr;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
@@ -37,7 +37,7 @@ pub(in super::super) struct Requests {
     pub(super) used: usize,
     pub(super) wrs: KVVec<bindings::ib_rdma_wr>,
     pub(super) regions: KVec<Mr>,
-    pub(super) direction: DmaDirection,
+    pub(super) direction: DataDirection,
     /// The flags of each RDMA Read or Write.
     pub(super) flags: i32,
     /// Whether the addresses of the device are those of the CPU, so that mapping cannot fail and
@@ -62,7 +62,7 @@ impl Requests {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(pd: &Arc<Pd>, direction: DmaDirection, gfp: Flags) -> Result<Self> {
+    pub(super) fn new(pd: &Arc<Pd>, direction: DataDirection, gfp: Flags) -> Result<Self> {
         // SAFETY: By the invariant of `Pd` the device exists.
         let (is_virtual, longest) = unsafe {
             let device = pd.device();
@@ -179,7 +179,7 @@ impl Requests {
         if self.is_virtual {
             return;
         }
-        let (device, direction) = (self.pd.device(), self.direction.raw());
+        let (device, direction) = (self.pd.device(), self.direction.into());
         for sge in self.sges.iter().take(self.used) {
             // SAFETY: By the type invariants, the entry is a mapping for this device, in this
             // direction. The caller has checked that the device does not use it.

@@ -15,8 +15,7 @@ use kernel::str::CStrExt;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use kernel::ThisModule;
 
-use super::support::ReconnectSupport;
-use super::transport::{Rpc, Transport};
+use super::transport::Transport;
 use crate::raw;
 use crate::work::Queue;
 
@@ -135,7 +134,7 @@ impl Class {
 ///
 /// # Safety
 ///
-/// `T` gives the guarantees of [`Rpc`] about memory.
+/// `T` gives the guarantees of [`Transport`], section "Memory".
 ///
 /// # Examples
 ///
@@ -145,7 +144,7 @@ impl Class {
 /// let class = unsafe { class::register::<Null>(module, refuse) }?;
 /// Ok(Self { _class: class })
 /// ```
-pub(crate) unsafe fn register<T: Rpc>(
+pub(crate) unsafe fn register<T: Transport>(
     module: &'static ThisModule,
     context: T::Context,
 ) -> Result<ClassRegistration<T>> {
@@ -188,7 +187,7 @@ pub(crate) unsafe fn register<T: Rpc>(
 
 /// Creates the queue for connecting, if transports of `T` connect.
 fn connect_queue<T: Transport>() -> Result<Option<Queue>> {
-    if !<T::Reconnect as ReconnectSupport<T>>::CONNECTS {
+    if !T::HAS_CONNECT {
         return Ok(None);
     }
     Queue::reliable(c"rpcrdma", c"connect").map(Some)
@@ -196,7 +195,7 @@ fn connect_queue<T: Transport>() -> Result<Option<Queue>> {
 
 /// Returns the netids by which mounts find the class.
 const fn netids<T: Transport>() -> [&'static CStr; 2] {
-    if <T::Reconnect as ReconnectSupport<T>>::CONNECTS {
+    if T::HAS_CONNECT {
         T::NETIDS
     } else {
         [c"", c""]
@@ -204,7 +203,7 @@ const fn netids<T: Transport>() -> [&'static CStr; 2] {
 }
 
 /// Returns the C structure for `T`.
-fn raw_class<T: Rpc>(module: &'static ThisModule) -> RawClass {
+fn raw_class<T: Transport>(module: &'static ThisModule) -> RawClass {
     let [netid4, netid6] = netids::<T>();
     let mut name = [0; 32];
     for (to, from) in name.iter_mut().zip(T::NAME.to_bytes()) {
