@@ -80,7 +80,7 @@ def as_text(result: Result) -> str:
     lines += ["", "What to do:"]
     for number, finding in enumerate(findings, 1):
         lines.append(f"{number}. {finding.severity.value}: {finding.text}")
-        lines += [f"     {line}" for line in finding.mend.splitlines()]
+        lines += [f"     {line}" for line in finding.fix.splitlines()]
     return "\n".join(lines)
 
 

@@ -118,7 +118,7 @@ def _findings(found: doctor.Result, mask: Callable[[str], str]) -> str:
         name = finding.severity.value
         parts.append(
             f"<p><span class={name}>{name}</span>: {_safe(finding.text, mask)}</p>"
-            f"<pre>{_safe(finding.mend, mask)}</pre>"
+            f"<pre>{_safe(finding.fix, mask)}</pre>"
         )
     return "".join(parts)
 
