@@ -156,7 +156,7 @@ def test_install_mount_reload_remove(stock_pair: Pair) -> None:
 
 
 def test_upgrades(upgraded_pair: Pair) -> None:
-    """After an upgrade by apt the new module is there and works; a new kernel has it, too."""
+    """After an upgrade by apt the new module works, and a new kernel has it."""
     pair, client = upgraded_pair, upgraded_pair.client
     print(client.sh("uname -r; dkms status; ls /lib/modules"))
     (version,) = {line.split(",")[0] for line in client.sh("dkms status").splitlines()}
