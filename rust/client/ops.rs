@@ -3,6 +3,8 @@
 //! The operations that SUNRPC calls.
 
 use kernel::prelude::*;
+use kernel::seq_file::SeqFile;
+use kernel::seq_print;
 use kernel::sync::Arc;
 
 use super::advice::{self, Reason};
@@ -16,29 +18,29 @@ use super::conn::{connect, role, session};
 use super::endpoint::{silence, Endpoint};
 use super::transport::{peer_of, Client, Context};
 use crate::observe::connections::Loss;
-use crate::observe::stats::write_xprt_line;
+use crate::observe::stats::XprtLine;
 use crate::observe::trace;
 use crate::proto::backward::CREDITS;
 use crate::proto::inline::Thresholds;
-use crate::sunrpc::seq_file::SeqWriter;
 use crate::sunrpc::xprt::backchannel::BackchannelReply;
 use crate::sunrpc::xprt::rqst::Rqst;
-use crate::sunrpc::xprt::transport::{
-    Backchannel, ConnectError, CreateArgs, Outage, Reconnect, Rpc, SendError, Supported, Transport,
-};
+use crate::sunrpc::xprt::transport::{ConnectError, CreateArgs, Outage, SendError, Transport};
 use crate::sunrpc::xprt::Xprt;
 
+#[vtable]
 impl Transport for Client {
     type Slot = Slot;
     type Context = Context;
-    type Reconnect = Supported;
-    type Backchannel = Supported;
 
     /// `XPRT_TRANSPORT_RDMA`.
     const IDENT: i32 = 256;
     const NAME: &'static CStr = c"rdma";
     const NETIDS: [&'static CStr; 2] = [c"rdma", c"rdma6"];
     const PROTO: &'static CStr = c"rdma";
+    const RECONNECT_MAX: u32 = connect::LONGEST;
+    const LIVENESS_INTERVAL: u32 = silence::INTERVAL;
+    const BACKCHANNEL_SLOTS: u32 = CREDITS;
+    const BACKCHANNEL_REQUESTS: u32 = 2 * CREDITS;
 
     fn slots() -> u32 {
         config::slots()
@@ -72,35 +74,16 @@ impl Transport for Client {
         self.close(xprt);
     }
 
-    fn stats(&self, xprt: &Xprt<Self>, out: &mut SeqWriter<'_>) {
+    fn stats(&self, xprt: &Xprt<Self>, out: &SeqFile) {
         let calls = SlotTable::of(xprt).counts();
-        // The writer never fails.
-        let _ = write_xprt_line(out, &xprt.counts(), (self.stats(), &calls));
+        seq_print!(out, "{}", XprtLine(&xprt.counts(), self.stats(), &calls));
     }
 
     fn inject_disconnect(&self, xprt: &Xprt<Self>) {
         trace::op_inject_dsc(peer_of(xprt));
         xprt.force_disconnect();
     }
-}
 
-/// Closes a connection that was the current one. Returns why the transport has lost it. May sleep.
-fn end(client: &Client, xprt: &Xprt<Client>, ep: Arc<Endpoint>) -> Loss {
-    trace::disconnect(peer_of(xprt), 0, 1);
-    session::lost(xprt, ep.shared(), ep.cause());
-    let loss = ep.loss();
-    if loss.is_unwanted() {
-        advice::log_unanswered(xprt, Reason::Left);
-    }
-    client.show_lost(loss);
-    ep.close();
-    fence::sweep(xprt, ep.epoch());
-    // The last reference, as a rule: buffers, regions and queues give their memory back.
-    drop(ep);
-    loss
-}
-
-impl Rpc for Client {
     fn prepare(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result {
         rqst.fill_sparse()?;
         match prepare(&rqst, self.stats()) {
@@ -131,11 +114,6 @@ impl Rpc for Client {
     fn large_buffer_allocated(&self, len: usize) {
         self.stats().hardway(len);
     }
-}
-
-impl Reconnect for Client {
-    const RECONNECT_MAX: u32 = connect::LONGEST;
-    const LIVENESS_INTERVAL: u32 = silence::INTERVAL;
 
     fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
         // The credits of the last connection are void. What the server grants counts as soon as the
@@ -202,11 +180,6 @@ impl Reconnect for Client {
     fn timeouts_changed(&self, xprt: &Xprt<Self>, connect: usize, reconnect: usize) {
         trace::op_set_cto(peer_of(xprt), connect, reconnect);
     }
-}
-
-impl Backchannel for Client {
-    const BACKCHANNEL_SLOTS: u32 = CREDITS;
-    const BACKCHANNEL_REQUESTS: u32 = 2 * CREDITS;
 
     fn backchannel_setup(&self, xprt: &Xprt<Self>, count: u32) -> Result {
         trace::cb_setup(peer_of(xprt), count);
@@ -227,4 +200,20 @@ impl Backchannel for Client {
     ) -> Result<(), SendError> {
         backchannel::send(self, xprt, &reply)
     }
+}
+
+/// Closes a connection that was the current one. Returns why the transport has lost it. May sleep.
+fn end(client: &Client, xprt: &Xprt<Client>, ep: Arc<Endpoint>) -> Loss {
+    trace::disconnect(peer_of(xprt), 0, 1);
+    session::lost(xprt, ep.shared(), ep.cause());
+    let loss = ep.loss();
+    if loss.is_unwanted() {
+        advice::log_unanswered(xprt, Reason::Left);
+    }
+    client.show_lost(loss);
+    ep.close();
+    fence::sweep(xprt, ep.epoch());
+    // The last reference, as a rule: buffers, regions and queues give their memory back.
+    drop(ep);
+    loss
 }

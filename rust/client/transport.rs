@@ -11,12 +11,11 @@ use super::endpoint::Endpoint;
 use crate::conn::owner::Owner;
 use crate::conn::peers::PeerTable;
 use crate::conn::registry::{Enrolled, Registry};
-use crate::mem::SockAddr;
+use crate::mem::{MemCache, SockAddr};
 use crate::observe::connections::{Loss, Role};
 use crate::observe::stats::Stats;
 use crate::observe::trace::{Lazy, Peer, Task};
 use crate::rdma::device::Registration;
-use crate::rdma::store::Store;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::sunrpc::xprt::{Xprt, XprtHandle};
 
@@ -42,7 +41,7 @@ pub(crate) struct Client {
     #[pin]
     endpoint: SpinLock<Option<Arc<Endpoint>>>,
     /// Memory of the last connection, for the next one.
-    store: Arc<Store>,
+    store: Arc<MemCache>,
     context: Context,
     /// The entry that shows the transport, from its first attempt to connect.
     enrolled: SetOnce<Enrolled>,
@@ -73,7 +72,7 @@ impl Client {
             stats: Stats::new(),
             attempts: Atomic::new(0),
             endpoint <- new_spinlock!(None, "rpcrdma::Client::endpoint"),
-            store: Store::new()?,
+            store: MemCache::new()?,
             context,
             enrolled: SetOnce::new(),
             serves_backward: Atomic::new(false),
@@ -116,7 +115,7 @@ impl Client {
     }
 
     /// Returns the memory that is kept from one connection for the next.
-    pub(super) fn store(&self) -> &Arc<Store> {
+    pub(super) fn store(&self) -> &Arc<MemCache> {
         &self.store
     }
 

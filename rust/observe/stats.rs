@@ -3,11 +3,11 @@
 //! Counters of one transport, and its line in `/proc/self/mountstats`.
 //!
 //! Scripts parse that line by position: 27 values follow `xprt: rdma`. Each value has the position
-//! of the C implementation; [`write_xprt_line`] has the table. Where the two implementations
+//! of the C implementation; [`XprtLine`] has the table. Where the two implementations
 //! differ, the documentation of the counter describes this one.
 
-use core::fmt::{self, Write};
-
+use kernel::fmt;
+use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 mod breach;
@@ -180,7 +180,7 @@ fn count(counter: &mut u64, n: u64) {
     *counter = counter.wrapping_add(n);
 }
 
-/// Writes a transport's line of `/proc/self/mountstats`, with its newline.
+/// A transport's line of `/proc/self/mountstats`, with its newline.
 ///
 /// | | value | | value | | value |
 /// | --- | --- | --- | --- | --- | --- |
@@ -194,53 +194,49 @@ fn count(counter: &mut u64, n: u64) {
 /// | 8 | bad_xids | 17 | fixup bytes | 26 | Send queue full |
 /// | 9 | req_u | 18 | hardway bytes | 27 | unused (0) |
 ///
-/// `generic` displays the values 1 to 10, which SUNRPC counts for every transport.
-///
-/// # Errors
-///
-/// Those of `out`.
-pub(crate) fn write_xprt_line(
-    out: &mut impl Write,
-    generic: &impl fmt::Display,
-    (stats, calls): (&Stats, &CallCounts),
-) -> fmt::Result {
-    core::write!(out, "\txprt:\trdma {generic} ")?;
-    write_own(out, stats, calls)
-}
+/// The first field displays the values 1 to 10, which SUNRPC counts for every transport. The two
+/// zeroes for memory regions are of recycled and orphaned regions, which do not exist here.
+pub(crate) struct XprtLine<'a, G>(
+    pub(crate) &'a G,
+    pub(crate) &'a Stats,
+    pub(crate) &'a CallCounts,
+);
 
-fn write_own(out: &mut impl Write, s: &Stats, calls: &CallCounts) -> fmt::Result {
-    let columns = [
-        calls.read_chunks,
-        calls.write_chunks,
-        calls.reply_chunks,
-        calls.request_bytes,
-        calls.reply_bytes,
-        calls.pullup,
-        s.fixup.get(),
-        s.hardway.get(),
-        s.failed_marshal.get(),
-        s.bad_reply.get(),
-        calls.nomsg,
-    ];
-    for counter in columns {
-        core::write!(out, "{counter} ")?;
+impl<G: fmt::Display> fmt::Display for XprtLine<'_, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &Self(generic, s, calls) = self;
+        let columns = [
+            calls.read_chunks,
+            calls.write_chunks,
+            calls.reply_chunks,
+            calls.request_bytes,
+            calls.reply_bytes,
+            calls.pullup,
+            s.fixup.get(),
+            s.hardway.get(),
+            s.failed_marshal.get(),
+            s.bad_reply.get(),
+            calls.nomsg,
+            0,
+            0,
+            s.mrs_allocated.get(),
+            calls.local_inv,
+            s.send_queue_full.get(),
+            0,
+        ];
+        f.write_fmt(fmt!("\txprt:\trdma {generic}"))?;
+        columns
+            .iter()
+            .try_for_each(|column| write!(f, " {column}"))?;
+        f.write_str("\n")
     }
-    // The two zeroes are recycled and orphaned memory regions, which do not exist here.
-    core::writeln!(
-        out,
-        "0 0 {} {} {} 0",
-        s.mrs_allocated.get(),
-        calls.local_inv,
-        s.send_queue_full.get()
-    )
 }
 
 #[cfg(RPCRDMA_KUNIT)]
 #[kernel::prelude::kunit_tests(rpcrdma_stats)]
 mod tests {
     use super::*;
-    use kernel::prelude::*;
-    use kernel::str::Formatter;
+    use crate::text::Text;
 
     /// Makes counters with different values, so that the test notices exchanged columns.
     fn counted() -> (Stats, CallCounts) {
@@ -265,37 +261,25 @@ mod tests {
 
     const GENERIC: &str = "0 2 3 4 5 6 7 8 9 10";
 
-    fn line_is(generic: &str, (s, calls): &(Stats, CallCounts), expected: &str) -> Result {
-        let mut buffer = [0u8; 512];
-        let mut out = Formatter::new(&mut buffer);
-        write_xprt_line(&mut out, &generic, (s, calls)).map_err(|_| EOVERFLOW)?;
-        let written = out.bytes_written();
-        assert_eq!(buffer.get(..written), Some(expected.as_bytes()));
-        Ok(())
+    fn line_is(generic: &str, (s, calls): &(Stats, CallCounts), expected: &str) {
+        let line = Text::<512>::new(&fmt!("{}", XprtLine(&generic, s, calls)));
+        assert_eq!(line.as_bytes(), expected.as_bytes());
     }
 
     #[test]
-    fn xprt_line_has_each_value_in_its_place() -> Result {
+    fn xprt_line_has_each_value_in_its_place() {
         line_is(
             GENERIC,
             &counted(),
             "\txprt:\trdma 0 2 3 4 5 6 7 8 9 10 11 12 13 140 150 16 17 18 19 20 21 \
              0 0 24 25 26 0\n",
-        )
+        );
     }
 
     #[test]
-    fn xprt_line_of_a_new_transport() -> Result {
+    fn xprt_line_of_a_new_transport() {
         let generic = "0 0 0 0 0 0 0 0 0 0";
         let expected = "\txprt:\trdma 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
-        line_is(generic, &(Stats::new(), CallCounts::default()), expected)
-    }
-
-    #[test]
-    fn xprt_line_says_when_there_is_no_room() {
-        let mut buffer = [0u8; 16];
-        let mut out = Formatter::new(&mut buffer);
-        let none = (&Stats::new(), &CallCounts::default());
-        assert!(write_xprt_line(&mut out, &GENERIC, none).is_err());
+        line_is(generic, &(Stats::new(), CallCounts::default()), expected);
     }
 }

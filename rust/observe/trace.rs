@@ -28,6 +28,7 @@
 //!
 //! `make check-tree` fails if one of the four is missing, or if two of them differ.
 
+use kernel::dma::DataDirection;
 use kernel::prelude::*;
 use kernel::{ffi, fmt};
 
@@ -177,24 +178,6 @@ impl WcStatus {
     }
 }
 
-/// The access of the peer to a memory region, with the values of `enum dma_data_direction`.
-#[derive(Clone, Copy)]
-#[repr(u32)]
-pub(crate) enum Access {
-    /// RDMA Read: data leaves this host (`DMA_TO_DEVICE`).
-    PeerReads = 1,
-    /// RDMA Write: data arrives at this host (`DMA_FROM_DEVICE`).
-    PeerWrites = 2,
-}
-
-// The values are compared here, and not assigned above, because it depends on bindgen whether the
-// integers of the bindings are signed.
-const _: () = {
-    use kernel::bindings::dma_data_direction as direction;
-    assert!(Access::PeerReads as i64 == direction::DMA_TO_DEVICE.0 as i64);
-    assert!(Access::PeerWrites as i64 == direction::DMA_FROM_DEVICE.0 as i64);
-};
-
 /// A registered memory region.
 #[derive(Clone, Copy)]
 pub(crate) struct Region {
@@ -204,8 +187,8 @@ pub(crate) struct Region {
     pub(crate) nents: u32,
     /// R_key, length and address.
     pub(crate) segment: Segment,
-    /// Access of the peer.
-    pub(crate) access: Access,
+    /// `ToDevice` if the peer reads the memory, `FromDevice` if it writes it.
+    pub(crate) direction: DataDirection,
 }
 
 /// A socket address in the form that events store: a `struct sockaddr_in` or `sockaddr_in6`, padded

@@ -197,9 +197,9 @@ impl<'a> XdrBuf<'a> {
     /// page.
     ///
     /// The user of the pieces guarantees that none is used after SUNRPC may have freed the memory;
-    /// for a client transport see [`Rpc`], section "Memory".
+    /// for a client transport see [`Transport`], section "Memory".
     ///
-    /// [`Rpc`]: super::xprt::transport::Rpc
+    /// [`Transport`]: super::xprt::transport::Transport
     #[inline]
     pub(crate) fn pieces(&self, offset: u32, len: u32) -> Pieces<'_> {
         Pieces::new(self.raw(), offset, len)

@@ -16,7 +16,7 @@ use super::prepare::{begin, call_shape, reply_shape, PrepareError};
 use crate::conn;
 use crate::observe::trace;
 use crate::proto::requester::plan::{CallKind, Extents, Forms, Plan, ReplyKind};
-use crate::rdma::mr::{Direction, Kind, Memory, Mr};
+use crate::rdma::mr::{DataDirection, Kind, Memory, Mr};
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::{ReadListWriter, ReadSegment, Segment};
@@ -102,7 +102,7 @@ impl Registrar<'_> {
             CallKind::PositionZero => 0,
         };
         let task = task_of(self.rqst);
-        self.chunk(call, &plan.read_chunk(), Direction::ToPeer, |m| {
+        self.chunk(call, &plan.read_chunk(), DataDirection::ToDevice, |m| {
             let entry = ReadSegment {
                 position,
                 segment: m.segment,
@@ -130,7 +130,7 @@ impl Registrar<'_> {
             ReplyKind::WriteChunk => {
                 *offer = Offered::WriteChunk;
                 let mut chunk = header.write_list()?.chunk()?;
-                self.chunk(reply, &plan.write_chunk(), Direction::FromPeer, |m| {
+                self.chunk(reply, &plan.write_chunk(), DataDirection::FromDevice, |m| {
                     trace::chunk_write(task, &m.segment, m.nents, m.last);
                     note(m.segment)?;
                     chunk.segment(m.segment).map_err(|_| EMSGSIZE)
@@ -140,7 +140,7 @@ impl Registrar<'_> {
             ReplyKind::ReplyChunk => {
                 *offer = Offered::ReplyChunk;
                 let mut chunk = header.write_list()?.reply_chunk()?.chunk()?;
-                self.chunk(reply, &plan.reply_chunk(), Direction::FromPeer, |m| {
+                self.chunk(reply, &plan.reply_chunk(), DataDirection::FromDevice, |m| {
                     trace::chunk_reply(task, &m.segment, m.nents, m.last);
                     note(m.segment)?;
                     chunk.segment(m.segment).map_err(|_| EMSGSIZE)
@@ -161,7 +161,7 @@ impl Registrar<'_> {
         &mut self,
         buf: &XdrBuf<'_>,
         chunk: &Extents,
-        direction: Direction,
+        direction: DataDirection,
         encode: impl FnMut(Mapped) -> Result,
     ) -> Result<(), RegisterError> {
         if chunk.is_payload() {
@@ -177,7 +177,7 @@ impl Registrar<'_> {
         &mut self,
         mut memory: impl Memory,
         kind: Kind,
-        direction: Direction,
+        direction: DataDirection,
         mut encode: impl FnMut(Mapped) -> Result,
     ) -> Result<(), RegisterError> {
         for _ in 0..MAX_SEGMENTS {

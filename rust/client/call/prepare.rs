@@ -26,12 +26,12 @@ use super::chunks::{self, RegisterError};
 use super::contents::Contents;
 use super::slot::{Locked, Slot};
 use crate::conn;
+use crate::mem::MemallocScope;
 use crate::observe::stats::Stats;
 use crate::observe::trace::{self, Lazy};
 use crate::proto::requester::plan::{
     CallKind, CallShape, Extents, Forms, ReplyKind, ReplyShape, Rooms,
 };
-use crate::rdma;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
@@ -124,10 +124,10 @@ fn prepare_unlocked(
         return Ok(());
     };
     drop(locked);
-    let done = rdma::without_io(|| {
-        contents.reset();
-        marshal(ep, rqst, &mut contents, stats)
-    });
+    let noio = MemallocScope::noio();
+    contents.reset();
+    let done = marshal(ep, rqst, &mut contents, stats);
+    drop(noio);
     slot.end_preparing(contents, done.is_ok());
     done
 }

@@ -13,7 +13,7 @@ use super::contents::{Contents, Offered};
 use super::slot::{Locked, Slot, FOREVER};
 use crate::observe::connections::Calls;
 use crate::observe::stats::CallCounts;
-use crate::rdma::mr::Direction;
+use crate::rdma::mr::DataDirection;
 use crate::rdma::pd::Pd;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::xprt::Xprt;
@@ -204,7 +204,7 @@ impl<'a> SlotTable<'a> {
 /// Adds a call that was sent.
 fn count_form(calls: &mut Calls, contents: &Contents) {
     let mut regions = contents.regions.iter();
-    let read = regions.any(|region| region.direction() == Direction::ToPeer);
+    let read = regions.any(|region| region.direction() == DataDirection::ToDevice);
     calls.read += u32::from(read);
     match contents.offer {
         Offered::WriteChunk => calls.write += 1,

@@ -66,9 +66,9 @@ pub(in crate::client) fn connect(
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
     let limits = device.limits();
     let settings = quirks::Settings::new(&limits);
-    let Sizes { mr_depth, queues } = fit(xprt, config, (&device, &limits), settings.send_wr())?;
+    let Sizes { mr_depth, queues } = fit(xprt, config, (device, &limits), settings.send_wr())?;
     let reads = (limits.max_qp_rd_atom, settings.reads());
-    let lease = removal::lease(client.devices(), &device, xprt.handle(), &lifecycle);
+    let lease = removal::lease(client.devices(), device, xprt.handle(), &lifecycle);
     let lease = lease.map_err(local(xprt, "device"))?;
     let cm = resolve_route(cm, &lease, &lifecycle, xprt, config)?;
     let pd = Pd::new(lease, Some(client.store().clone()));
@@ -269,7 +269,7 @@ fn shake_hands(
 fn fit(
     xprt: &Xprt<Client>,
     config: &Config,
-    (device, limits): (&Device<'_>, &Limits),
+    (device, limits): (&Device, &Limits),
     more_send_wr: u32,
 ) -> Result<Sizes, ConnectError> {
     Sizes::new(config, limits, more_send_wr).map_err(|unfit| {

@@ -14,7 +14,7 @@ events! {
         handle: region.segment.handle,
         length: region.segment.length,
         offset: region.segment.offset,
-        dir: region.access as u32,
+        dir: region.direction as u32,
     }
 
     /// Traces that a registration is being posted, so that the peer can access the memory.
@@ -26,7 +26,7 @@ events! {
         handle: region.segment.handle,
         length: region.segment.length,
         offset: region.segment.offset,
-        dir: region.access as u32,
+        dir: region.direction as u32,
     }
 
     /// Traces that a LOCAL_INV is being posted.
@@ -38,7 +38,7 @@ events! {
         handle: region.segment.handle,
         length: region.segment.length,
         offset: region.segment.offset,
-        dir: region.access as u32,
+        dir: region.direction as u32,
     }
 
     /// Traces that the peer has invalidated the region with its reply.
@@ -50,7 +50,7 @@ events! {
         handle: region.segment.handle,
         length: region.segment.length,
         offset: region.segment.offset,
-        dir: region.access as u32,
+        dir: region.direction as u32,
     }
 
     /// Traces that the memory was unmapped: neither peer nor device can access it any more.
@@ -60,7 +60,7 @@ events! {
         handle: region.segment.handle,
         length: region.segment.length,
         offset: region.segment.offset,
-        dir: region.access as u32,
+        dir: region.direction as u32,
     }
 
     /// Traces that an RPC has ended without a reply, or will be sent again, while its regions were

@@ -11,6 +11,7 @@
 
 use kernel::bindings as k;
 use kernel::fmt;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::str::CStrExt;
 use kernel::sync::atomic::{Atomic, Release};
@@ -154,7 +155,7 @@ impl<T: Transport> Xprt<T> {
             let strings = &raw mut (*self.as_raw()).address_strings;
             let entry = strings
                 .cast::<*const kernel::ffi::c_char>()
-                .add(format as usize);
+                .add(u32_as_usize(format));
             Atomic::from_ptr(entry).store(text, Release);
         }
     }

@@ -32,6 +32,7 @@ use core::pin::Pin;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
+use kernel::num::casts::u32_as_usize;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
@@ -39,11 +40,9 @@ use kernel::sync::SetOnce;
 use kernel::types::Opaque;
 
 use super::super::xdr_buf::XdrBuf;
-use super::buffer::Memory;
 use super::handle::{State, Xprt};
-use super::ops;
-use super::support::{BackchannelSupport, Supported};
-use super::transport::{Backchannel, SendError};
+use super::slot::Memory;
+use super::transport::Transport;
 use crate::raw;
 
 /// Maximum length of a call, in bytes.
@@ -76,14 +75,10 @@ pub(crate) struct BackchannelState {
     pool: SetOnce<Pool>,
 }
 
-impl<T: Backchannel> BackchannelSupport<T> for Supported {
-    type State = BackchannelState;
-
-    const OPS: raw::rpc_xprt_ops = ops::backchannel::table::<T>();
-    const SUPPORTED: bool = true;
-
-    fn new_state() -> impl PinInit<BackchannelState, Error> {
-        try_pin_init!(BackchannelState {
+impl BackchannelState {
+    /// Creates the state of a new transport of `T`.
+    pub(super) fn new<T: Transport>() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
             put_work <- Opaque::ffi_init(|work| {
                 // SAFETY: `work` is part of the pinned memory that is being initialised.
                 unsafe { raw::rr_init_put_work(work, Some(put_worker::<T>)) }
@@ -92,16 +87,13 @@ impl<T: Backchannel> BackchannelSupport<T> for Supported {
             pool: SetOnce::new(),
         }? Error)
     }
+}
 
-    #[inline]
-    fn send_reply(xprt: &Xprt<T>, reply: BackchannelReply<'_>) -> Result<(), SendError> {
-        xprt.transport().send_backchannel_reply(xprt, reply)
-    }
-
-    fn cancel(xprt: &Xprt<T>) {
-        // SAFETY: By the type invariants of `BackchannelState` the work is initialised.
-        unsafe { k::cancel_work_sync(xprt.state().backchannel.put_work.get()) };
-    }
+/// Waits for the worker that puts references. Called by the teardown when nothing can queue it any
+/// more. Sleeps.
+pub(super) fn cancel<T: Transport>(xprt: &Xprt<T>) {
+    // SAFETY: By the type invariants of `BackchannelState` the work is initialised.
+    unsafe { k::cancel_work_sync(xprt.state().backchannel.put_work.get()) };
 }
 
 /// Preallocated request of a backchannel call, in use from the arrival of the call until SUNRPC
@@ -213,8 +205,7 @@ struct Pool(KVec<Pin<KBox<Request>>>);
 impl Pool {
     /// Allocates `count` requests. May sleep.
     fn new(count: u32) -> Result<Self> {
-        // CAST: `usize` has at least 32 bits.
-        let mut requests = KVec::with_capacity(count as usize, GFP_KERNEL)?;
+        let mut requests = KVec::with_capacity(u32_as_usize(count), GFP_KERNEL)?;
         for _ in 0..count {
             requests.push(Request::new()?, GFP_KERNEL)?;
         }
@@ -304,7 +295,7 @@ impl BackchannelReply<'_> {
     }
 }
 
-impl<T: Backchannel> Xprt<T> {
+impl<T: Transport> Xprt<T> {
     /// Implements `bc_setup`: allocates the pool, if that has not been done, and prepares the
     /// transport. Process context, may sleep.
     ///
@@ -317,7 +308,7 @@ impl<T: Backchannel> Xprt<T> {
             // If another thread has populated it meanwhile, this pool is dropped.
             pool.populate(Pool::new(T::BACKCHANNEL_REQUESTS)?);
         }
-        self.transport().backchannel_setup(self, count)
+        self.data().backchannel_setup(self, count)
     }
 
     /// Passes a call from the peer to the callback service. [`BackchannelReply::connection`]
@@ -378,9 +369,9 @@ impl<T: Backchannel> Xprt<T> {
 }
 
 /// A reference to a transport, which [`put_worker`] puts.
-struct Reference<'a, T: Backchannel>(&'a Xprt<T>);
+struct Reference<'a, T: Transport>(&'a Xprt<T>);
 
-impl<T: Backchannel> Drop for Reference<'_, T> {
+impl<T: Transport> Drop for Reference<'_, T> {
     fn drop(&mut self) {
         let state = self.0.state();
         state.backchannel.pending_puts.add(1, Relaxed);
@@ -401,7 +392,7 @@ impl<T: Backchannel> Drop for Reference<'_, T> {
 /// # Safety
 ///
 /// `work` is the `BackchannelState::put_work` of a live transport of `T`.
-unsafe extern "C" fn put_worker<T: Backchannel>(work: *mut k::work_struct) {
+unsafe extern "C" fn put_worker<T: Transport>(work: *mut k::work_struct) {
     let offset = offset_of!(State<T>, backchannel) + offset_of!(BackchannelState, put_work);
     // SAFETY: By the safety requirements `work` is at this offset in the state of a live transport.
     let xprt = unsafe { Xprt::<T>::from_work(work, offset) };

@@ -14,6 +14,7 @@
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
+use kernel::num::casts::u32_as_usize;
 
 use super::handle::Xprt;
 use super::rqst::Rqst;
@@ -24,8 +25,8 @@ use crate::raw;
 /// Converts credits to units of the congestion window.
 #[inline]
 fn scaled(credits: u32) -> usize {
-    // CAST: `usize` has at least 32 bits; the number of credits is far below 2^24.
-    (credits as usize) << raw::RPC_CWNDSHIFT
+    // The number of credits is far below 2^24.
+    u32_as_usize(credits) << raw::RPC_CWNDSHIFT
 }
 
 impl<T: Transport> Xprt<T> {

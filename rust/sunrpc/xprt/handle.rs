@@ -11,19 +11,21 @@ use core::pin::Pin;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::{Completion, SpinLock};
 use kernel::types::Opaque;
 use kernel::workqueue::Queue;
 
-use super::super::time::HZ;
+use super::super::time::secs;
 use super::address_strings::AddressStrings;
+use super::backchannel::BackchannelState;
 use super::class::Class;
+use super::connect::ConnectState;
 use super::slot::Slot;
-use super::support::{BackchannelSupport, ReconnectSupport};
-use super::transport::{Reconnect, Rpc, Transport};
-use crate::mem::{NetRef, SockAddr, Storage};
+use super::transport::Transport;
+use crate::mem::{Net, SockAddr, Storage};
 use crate::raw;
 
 /// One transport.
@@ -68,12 +70,12 @@ pub(super) struct State<T: Transport> {
     /// Runs `setup::destroy_worker`.
     #[pin]
     pub(super) destroy_work: Opaque<k::work_struct>,
-    /// State of the connect protocol; of size 0 for a transport that does not connect.
+    /// Unused by a transport that does not connect.
     #[pin]
-    pub(super) reconnect: <T::Reconnect as ReconnectSupport<T>>::State,
-    /// State of the backchannel; of size 0 for a transport without one.
+    pub(super) connect: ConnectState,
+    /// Unused by a transport without a backchannel.
     #[pin]
-    pub(super) backchannel: <T::Backchannel as BackchannelSupport<T>>::State,
+    pub(super) backchannel: BackchannelState,
     /// Number of the connection, for credits.
     pub(super) epoch: Cell<u32>,
     /// The target of `rpc_xprt.timeout`.
@@ -99,7 +101,7 @@ unsafe impl<T: Transport> Send for Xprt<T> {}
 // invariants say.
 unsafe impl<T: Transport> Sync for Xprt<T> {}
 
-impl<T: Rpc> State<T> {
+impl<T: Transport> State<T> {
     /// Creates the state of a new transport. May sleep.
     pub(super) fn new(class: &'static Class, slots: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
@@ -108,8 +110,8 @@ impl<T: Rpc> State<T> {
                 // SAFETY: `work` is part of the pinned memory that is being initialised.
                 unsafe { raw::rr_init_destroy_work(work, Some(super::setup::destroy_worker::<T>)) }
             }),
-            reconnect <- <T::Reconnect as ReconnectSupport<T>>::new_state(),
-            backchannel <- <T::Backchannel as BackchannelSupport<T>>::new_state(),
+            connect <- ConnectState::new::<T>(),
+            backchannel <- BackchannelState::new::<T>(),
             epoch: Cell::new(1),
             timeout: UnsafeCell::new(default_timeout()),
             address_strings <- AddressStrings::new(),
@@ -125,33 +127,31 @@ impl<T: Rpc> State<T> {
 /// it.
 pub(super) fn default_timeout() -> raw::rpc_timeout {
     raw::rpc_timeout {
-        to_initval: 60 * HZ,
-        to_maxval: 60 * HZ,
+        to_initval: secs(60),
+        to_maxval: secs(60),
         ..Default::default()
     }
 }
 
 /// Creates the `count` slots of a transport. May sleep.
-fn make_slots<T: Rpc>(count: u32) -> Result<KVVec<Pin<KBox<Slot<T>>>>> {
-    // CAST: `usize` has at least 32 bits.
-    let mut slots = KVVec::with_capacity(count as usize, GFP_KERNEL)?;
+fn make_slots<T: Transport>(count: u32) -> Result<KVVec<Pin<KBox<Slot<T>>>>> {
+    let mut slots = KVVec::with_capacity(u32_as_usize(count), GFP_KERNEL)?;
     for index in 0..count {
         slots.push(Slot::new(index)?, GFP_KERNEL)?;
     }
     Ok(slots)
 }
 
-impl<T: Reconnect> Xprt<T> {
+impl<T: Transport> Xprt<T> {
     /// Returns the queue for the transport's own work. The queue has a rescuer. Unloading the
     /// module waits until all work that was queued there has returned.
     pub(crate) fn queue(&self) -> &Queue {
+        const { assert!(T::HAS_CONNECT) };
         // SAFETY: The class of a transport that connects has this queue, which lives as long as the
         // class, and the class outlives its transports.
         unsafe { Queue::from_raw(self.state.class.connect_queue()) }
     }
-}
 
-impl<T: Transport> Xprt<T> {
     /// Returns the transport whose first field is `xprt`.
     ///
     /// # Safety
@@ -192,11 +192,6 @@ impl<T: Transport> Xprt<T> {
     /// Returns the transport's implementation.
     #[inline]
     pub(crate) fn data(&self) -> &T {
-        self.transport()
-    }
-
-    #[inline]
-    pub(super) fn transport(&self) -> &T {
         // SAFETY: By the type invariants `data` changes only while there is no other reference.
         match unsafe { &*self.state.data.get() } {
             Some(data) => data,
@@ -223,9 +218,9 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Returns the network namespace of the mount. The transport holds a reference to it.
-    pub(crate) fn net(&self) -> NetRef<'_> {
+    pub(crate) fn net(&self) -> &Net {
         // SAFETY: The transport holds a reference to its namespace, which is never null.
-        unsafe { NetRef::new(NonNull::new_unchecked((*self.as_raw()).xprt_net)) }
+        unsafe { Net::from_raw((*self.as_raw()).xprt_net) }
     }
 
     /// Returns whether this is the first transport of a mount. SUNRPC may add more (`nconnect=`,
@@ -356,8 +351,10 @@ impl<T: Transport> Xprt<T> {
     /// Returns slot number `index`.
     #[inline]
     pub(crate) fn slot(&self, index: u32) -> Option<&Slot<T>> {
-        // CAST: `usize` has at least 32 bits.
-        self.state.slots.get(index as usize).map(|slot| &**slot)
+        self.state
+            .slots
+            .get(u32_as_usize(index))
+            .map(|slot| &**slot)
     }
 
     /// Waits until all handles have been dropped. The caller guarantees that no new one can be

@@ -39,7 +39,7 @@ _PHASE = re.compile(r"\bPhase::\w+")
 
 @dataclass(frozen=True)
 class Shape:
-    """What is measured of a folder with Rust sources."""
+    """The measurements of a folder with Rust sources."""
 
     boxes: int
     files: int

@@ -13,7 +13,7 @@ from .errors import LabError
 
 @dataclass(frozen=True)
 class Case:
-    """One case of a scenario, as pytest has collected it."""
+    """A case of a scenario, as pytest collects it."""
 
     #: Name of the file without `test_` and `.py`.
     file: str

@@ -49,7 +49,7 @@ MOUNT = f"mount -t nfs -o vers=3,nolock,proto=rdma,port=20049,retry=0 server:/ex
 
 
 class Old:
-    """What the old server has said and counted."""
+    """The output and the counts of the old server."""
 
     def __init__(self) -> None:
         """Knows nothing yet."""
