@@ -27,8 +27,8 @@ use crate::conn::live::Capabilities;
 use crate::conn::role::{ConnOf, QpOf, Role};
 use crate::observe::trace::{self, Lazy, Task};
 use crate::proto::inline::Thresholds;
+use crate::proto::legacy::round_up;
 use crate::proto::requester::reply::{Offer, Outcome, Violation};
-use crate::proto::requester::rounded;
 use crate::rdma::device::Limits;
 use crate::rdma::qp::Tag;
 use crate::rdma::send::SendBuf;
@@ -239,7 +239,7 @@ impl Quirks {
         offer: &Offer<'_>,
     ) -> Result<Outcome, Violation> {
         if self.may_be_old.load(Relaxed) {
-            rounded::check_rounded_up(body, offer)
+            round_up::check_rounded_up(body, offer)
         } else {
             Err(Violation::SegmentLength)
         }

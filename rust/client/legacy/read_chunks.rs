@@ -20,7 +20,7 @@ use crate::mem::{Page, PagePool};
 use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::legacy::done::{Dones, Stamp};
-use crate::proto::requester::pulled::{check_pulled, parts};
+use crate::proto::legacy::read_chunks::{check_pulled, parts};
 use crate::proto::requester::reply::Violation;
 use crate::proto::responder::placement::{Part, Source};
 use crate::rdma::qp::{Remote, Tag};
@@ -36,7 +36,10 @@ pub(super) const WORK_REQUESTS: u32 = 2 * (MAX_PAYLOAD_PAGES + READS);
 /// The most read segments of a reply.
 const READS: u32 = 64;
 /// The most chunks of a message where replies may have read chunks.
-const LIMITS: Limits = Limits::requester(1, MAX_SEGMENTS).with_reads(READS);
+const LIMITS: Limits = Limits {
+    read_segments: READS,
+    ..Limits::requester(1, MAX_SEGMENTS)
+};
 /// Free pages that a connection keeps.
 const FREE_PAGES: usize = 32;
 
