@@ -30,18 +30,16 @@ use crate::proto::inline::Thresholds;
 use crate::proto::legacy::round_up;
 use crate::proto::requester::reply::{Offer, Outcome, Violation};
 use crate::rdma::device::Limits;
-use crate::rdma::qp::Tag;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::sysctl::{Entry, Knob};
 use crate::wire::message::Body;
-use crate::wire::Message;
 
 mod align;
 mod conf;
 mod read_chunks;
 
 pub(super) use align::{align, write_aligned, Place};
-pub(super) use read_chunks::{Fetched, MOST as TAGS};
+pub(super) use read_chunks::MOST as TAGS;
 
 /// Whether a server is asked by the Connection Configuration Protocol.
 static CONF: Knob = Knob::new(c"rdma_conf", 0, 0, 1);
@@ -104,8 +102,9 @@ pub(super) struct Quirks {
     may_be_old: AtomicFlag,
     #[pin]
     conf: conf::Conf,
+    /// The replies with read chunks.
     #[pin]
-    reads: read_chunks::ReadReplies,
+    pub(super) reads: read_chunks::ReadReplies,
 }
 
 impl Quirks {
@@ -157,73 +156,6 @@ impl Quirks {
     /// awaited here. Completion worker.
     pub(super) fn received_early<R: Role>(&self, conn: &ConnOf<R>, bytes: &[u8]) -> bool {
         self.conf.received(conn, bytes)
-    }
-
-    /// Decodes a message, and returns it if it is a reply with read chunks. Completion worker.
-    pub(super) fn announced<'m, R: Role>(
-        &self,
-        link: Link<'_, R>,
-        bytes: &'m [u8],
-        calls: &Calls<'_>,
-    ) -> Option<Message<'m>> {
-        self.reads.announced(link, bytes, calls)
-    }
-
-    /// Notes a reply with read chunks for which no RPC waits. The reply is not read, and the server
-    /// may have its memory back.
-    pub(super) fn decline(&self, xid: u32) {
-        self.reads.decline(xid);
-    }
-
-    /// Returns whether the reply with this XID is being read.
-    pub(super) fn is_reading(&self, xid: u32) -> bool {
-        self.reads.is_reading(xid)
-    }
-
-    /// Begins to read a reply, which is in the message of these `bytes`. `max` is the longest RPC
-    /// message that fits the RPC.
-    ///
-    /// # Errors
-    ///
-    /// The first [`Violation`] found; none if there is no memory for the reply, or the RDMA Reads
-    /// cannot be posted.
-    pub(super) fn read<R: Role>(
-        &self,
-        link: (&ConnOf<R>, &QpOf<R>),
-        reply: &Message<'_>,
-        bytes: &[u8],
-        max: u32,
-    ) -> Result<(), Option<Violation>> {
-        self.reads.read(link, reply, bytes, max)
-    }
-
-    /// Returns whether replies may have read chunks.
-    #[inline]
-    pub(super) fn reads(&self) -> bool {
-        self.reads.is_enabled()
-    }
-
-    /// Handles the end of a work request with this tag. Returns the reply that it has read, if any.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; `EPROTO` if the reply is not acceptable.
-    pub(super) fn fetched<R: Role>(&self, conn: &ConnOf<R>, tag: Tag) -> Result<Option<Fetched>> {
-        self.reads.fetched(conn, tag)
-    }
-
-    /// Posts the RDMA Reads of the replies that wait, while there is space for them.
-    ///
-    /// # Errors
-    ///
-    /// Those of posting.
-    pub(super) fn go_on<R: Role>(&self, qp: &QpOf<R>) -> Result {
-        self.reads.start(qp)
-    }
-
-    /// Sends the RDMA_DONEs for which there is a credit, and charges them to the credits.
-    pub(super) fn account<R: Role>(&self, link: Link<'_, R>, calls: &Calls<'_>) {
-        self.reads.account(link, calls);
     }
 
     /// Compares a reply with a write chunk that is longer than `offer` once more: the server may

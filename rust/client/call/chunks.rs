@@ -21,16 +21,8 @@ use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::{ReadListWriter, ReadSegment, Segment};
 
-/// Why memory could not be registered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RegisterError {
-    /// No memory region is idle. Regions come back as RPCs complete.
-    NoRegions,
-    /// The memory is so scattered that a chunk would take more than [`MAX_SEGMENTS`] segments.
-    TooManySegments,
-    /// The memory could not be mapped for DMA. `ENOMEM` means that it may succeed later.
-    Map(Error),
-}
+/// The memory is so scattered that a chunk would take more than [`MAX_SEGMENTS`] segments.
+const TOO_MANY_SEGMENTS: PrepareError = PrepareError::Impossible(EMSGSIZE);
 
 /// A segment whose memory is mapped, for header and trace.
 struct Mapped {
@@ -108,9 +100,8 @@ impl Registrar<'_> {
                 segment: m.segment,
             };
             trace::chunk_read(task, &entry, m.nents, m.last);
-            header.segment(position, m.segment).map_err(|_| EMSGSIZE)
-        })?;
-        Ok(())
+            Ok(header.segment(position, m.segment)?)
+        })
     }
 
     /// Registers the memory that the responder writes, and writes the rest of the header. Returns
@@ -124,7 +115,10 @@ impl Registrar<'_> {
         (offer, offered): (&mut Offered, &mut KVec<Segment>),
     ) -> Result<usize, PrepareError> {
         let task = task_of(self.rqst);
-        let mut note = |segment| offered.push_within_capacity(segment).map_err(|_| EMSGSIZE);
+        let mut note = |segment| {
+            let noted = offered.push_within_capacity(segment);
+            noted.map_err(|_| PrepareError::Impossible(EMSGSIZE))
+        };
         match plan.reply() {
             ReplyKind::Inline => Ok(header.finish()?),
             ReplyKind::WriteChunk => {
@@ -133,7 +127,7 @@ impl Registrar<'_> {
                 self.chunk(reply, &plan.write_chunk(), DataDirection::FromDevice, |m| {
                     trace::chunk_write(task, &m.segment, m.nents, m.last);
                     note(m.segment)?;
-                    chunk.segment(m.segment).map_err(|_| EMSGSIZE)
+                    Ok(chunk.segment(m.segment)?)
                 })?;
                 Ok(chunk.end().finish()?)
             }
@@ -143,7 +137,7 @@ impl Registrar<'_> {
                 self.chunk(reply, &plan.reply_chunk(), DataDirection::FromDevice, |m| {
                     trace::chunk_reply(task, &m.segment, m.nents, m.last);
                     note(m.segment)?;
-                    chunk.segment(m.segment).map_err(|_| EMSGSIZE)
+                    Ok(chunk.segment(m.segment)?)
                 })?;
                 Ok(chunk.finish())
             }
@@ -155,15 +149,15 @@ impl Registrar<'_> {
     ///
     /// # Errors
     ///
-    /// See [`RegisterError`]. An error of `encode` becomes [`RegisterError::Map`].
+    /// See [`PrepareError`].
     #[inline(always)]
     fn chunk(
         &mut self,
         buf: &XdrBuf<'_>,
         chunk: &Extents,
         direction: DataDirection,
-        encode: impl FnMut(Mapped) -> Result,
-    ) -> Result<(), RegisterError> {
+        encode: impl FnMut(Mapped) -> Result<(), PrepareError>,
+    ) -> Result<(), PrepareError> {
         if chunk.is_payload() {
             self.map(buf.payload(), Kind::Plain, direction, encode)
         } else {
@@ -178,13 +172,13 @@ impl Registrar<'_> {
         mut memory: impl Memory,
         kind: Kind,
         direction: DataDirection,
-        mut encode: impl FnMut(Mapped) -> Result,
-    ) -> Result<(), RegisterError> {
+        mut encode: impl FnMut(Mapped) -> Result<(), PrepareError>,
+    ) -> Result<(), PrepareError> {
         for _ in 0..MAX_SEGMENTS {
             let spare = self.spare.take(kind).or_else(|| self.pools.get(kind));
-            let mut region = spare.ok_or(RegisterError::NoRegions)?;
+            let mut region = spare.ok_or(PrepareError::NoRegions)?;
             let done = region.map(&mut memory, direction, self.rqst.xid());
-            let done = done.map_err(RegisterError::Map).inspect(|_| {
+            let done = done.inspect(|_| {
                 trace::mr_map(task_of(self.rqst), conn::traced::region(&region));
             });
             let mapped = Mapped {
@@ -193,14 +187,14 @@ impl Registrar<'_> {
                 last: memory.is_empty(),
             };
             let kept = self.regions.push_within_capacity(region);
-            kept.map_err(|_| RegisterError::TooManySegments)?;
-            done?;
+            kept.map_err(|_| TOO_MANY_SEGMENTS)?;
+            done.map_err(PrepareError::of_mapping)?;
             let last = mapped.last;
-            encode(mapped).map_err(RegisterError::Map)?;
+            encode(mapped)?;
             if last {
                 return Ok(());
             }
         }
-        Err(RegisterError::TooManySegments)
+        Err(TOO_MANY_SEGMENTS)
     }
 }

@@ -33,7 +33,7 @@ pub(super) enum Offered {
 /// # Invariants
 ///
 /// The contents of `regions`, `spare` and `out` belong to the connection of the slot.
-pub(in crate::client) struct Contents {
+pub(super) struct Contents {
     /// The XID of the call that was prepared last.
     pub(super) xid: u32,
     /// The terms that the call was prepared under.

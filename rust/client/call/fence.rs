@@ -32,7 +32,7 @@ use crate::sunrpc::xprt::Xprt;
 
 /// How an RPC ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::client) enum Status {
+pub(super) enum Status {
     /// With a reply of this length in bytes, chunks included.
     Length(u32),
     /// With `EIO`: the responder could not process the call, or its reply was not acceptable.

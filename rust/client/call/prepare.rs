@@ -22,7 +22,7 @@ use kernel::sync::{Arc, SpinLockGuard};
 use super::super::endpoint::Endpoint;
 use super::super::quirks;
 use super::super::transport::{task_of, Client};
-use super::chunks::{self, RegisterError};
+use super::chunks;
 use super::contents::Contents;
 use super::slot::{Locked, Slot};
 use crate::conn;
@@ -64,15 +64,12 @@ impl PrepareError {
         }
         .to_errno()
     }
-}
 
-impl From<RegisterError> for PrepareError {
-    fn from(error: RegisterError) -> Self {
+    /// Translates the error of mapping memory for DMA.
+    pub(super) fn of_mapping(error: Error) -> Self {
         match error {
-            RegisterError::NoRegions => Self::NoRegions,
-            RegisterError::TooManySegments => Self::Impossible(EMSGSIZE),
-            RegisterError::Map(ENOMEM) => Self::NoMapping,
-            RegisterError::Map(error) => Self::Impossible(error),
+            ENOMEM => Self::NoMapping,
+            error => Self::Impossible(error),
         }
     }
 }

@@ -62,39 +62,106 @@ impl<'a, 'm> Arrived<'a, 'm> {
     }
 }
 
-/// Handles a reply or an error. `grant`: its credits count. Completion worker; does not sleep.
-#[inline(always)]
+/// Handles a reply or an error in any form. `grant`: its credits count. Completion worker; does not
+/// sleep.
 pub(in crate::client) fn handle(
     conn: &Conn,
     qp: &QueuePair,
     msg: &Incoming<'_>,
-    reply: &impl Reply,
+    header: &Message<'_>,
     grant: bool,
 ) {
-    let (credits, xid) = (&conn.role().credits, reply.xid());
-    // The grant counts although no RPC may wait for the reply: it is the peer's latest one, and the
-    // peer could send the same grant in any other reply.
-    if grant {
-        credits.granted(conn, xid, reply.credits());
+    let granted = grant.then_some(header.credits());
+    receive(conn, qp, msg, (header.xid(), granted), |contents, rqst| {
+        check(conn, header, contents, rqst)
+    });
+}
+
+/// Handles a reply without chunks, or with a write chunk of one segment. Completion worker; does
+/// not sleep.
+#[inline(always)]
+pub(in crate::client) fn handle_brief(
+    conn: &Conn,
+    qp: &QueuePair,
+    msg: &Incoming<'_>,
+    reply: &Brief<'_>,
+) {
+    receive(
+        conn,
+        qp,
+        msg,
+        (reply.xid, Some(reply.credits)),
+        |contents, rqst| {
+            let Ok(chunk) = reply::check_brief(reply.segment.as_ref(), &contents.offer()) else {
+                return check_again(conn, msg, contents, rqst);
+            };
+            if let Some(segment) = &reply.segment {
+                trace::decode_seg(segment);
+            }
+            contents.counts.reply_bytes(chunk.unwrap_or(0));
+            Finding::Inline {
+                message: reply.payload,
+                chunk,
+            }
+        },
+    );
+}
+
+/// Handles a reply in a reply chunk of one segment. Completion worker; does not sleep.
+pub(in crate::client) fn handle_long(
+    conn: &Conn,
+    qp: &QueuePair,
+    msg: &Incoming<'_>,
+    reply: &BriefLong,
+) {
+    receive(
+        conn,
+        qp,
+        msg,
+        (reply.xid, Some(reply.credits)),
+        |contents, rqst| {
+            let Ok(len) = reply::check_brief_long(&reply.segment, &contents.offer()) else {
+                return check_again(conn, msg, contents, rqst);
+            };
+            trace::decode_seg(&reply.segment);
+            contents.counts.reply_bytes(len);
+            Finding::Done(Status::Length(len))
+        },
+    );
+}
+
+/// Takes the credits that a reply grants, and finishes the RPC that the reply answers. `check`
+/// compares the reply with what its call has offered.
+#[inline(always)]
+fn receive<'m>(
+    conn: &Conn,
+    qp: &QueuePair,
+    msg: &Incoming<'_>,
+    (xid, granted): (u32, Option<u32>),
+    check: impl FnOnce(&mut Contents, &Pinned<'_, Client>) -> Finding<'m>,
+) {
+    let credits = &conn.role().credits;
+    // The grant counts although no RPC may wait for the reply: it is the peer's latest grant, and
+    // the peer could send the same grant in any other reply.
+    if let Some(granted) = granted {
+        credits.granted(conn, xid, granted);
     }
     let arrived = Arrived::Message(msg);
     let Some(rqst) = conn.owner().find(xid) else {
         return unmatched(conn, xid, arrived);
     };
     trace::reply(task_of(&rqst), xid, Lazy(|| credits.grant()));
-    finish(conn, qp, arrived, rqst, |contents, rqst| {
-        reply.check(conn, msg, contents, rqst)
-    });
+    finish(conn, qp, arrived, rqst, check);
 }
 
 /// Handles a message of a server whose replies may have read chunks. Returns `false` if the message
 /// has none. Completion worker; does not sleep.
 #[cold]
 pub(in crate::client) fn handle_announced(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) -> bool {
-    let (quirks, credits) = (&conn.role().quirks, &conn.role().credits);
+    let (reads, credits) = (&conn.role().quirks.reads, &conn.role().credits);
     let arrived = Arrived::Message(msg);
     let calls = calls(conn);
-    let Some(reply) = quirks.announced((conn, qp, credits), msg.bytes(), &calls) else {
+    let Some(reply) = reads.announced((conn, qp, credits), msg.bytes(), &calls) else {
         return false;
     };
     let xid = reply.xid();
@@ -102,18 +169,18 @@ pub(in crate::client) fn handle_announced(conn: &Conn, qp: &QueuePair, msg: &Inc
     // Nothing of ours may be invalidated: such a server knows nothing of remote invalidation.
     check_unmatched_rkey(conn, xid, arrived);
     let Some(rqst) = conn.owner().find(xid) else {
-        quirks.decline(xid);
+        reads.decline(xid);
         unmatched(conn, xid, arrived);
-        quirks.account((conn, qp, credits), &calls);
+        reads.account((conn, qp, credits), &calls);
         return true;
     };
-    if quirks.is_reading(xid) {
+    if reads.is_reading(xid) {
         conn.breach(Breach::ReplyClaim);
         disown(conn, rqst, arrived);
         return true;
     }
     // The RPC stays pending while its reply is read.
-    match quirks.read((conn, qp), &reply, msg.bytes(), rqst.recv_buf().buflen()) {
+    match reads.read((conn, qp), &reply, msg.bytes(), rqst.recv_buf().buflen()) {
         Ok(()) => {}
         Err(Some(violation)) => {
             report_violation(conn, &rqst, violation);
@@ -129,8 +196,8 @@ pub(in crate::client) fn handle_announced(conn: &Conn, qp: &QueuePair, msg: &Inc
 /// not sleep.
 #[cold]
 pub(in crate::client) fn handle_fetched(conn: &Conn, qp: &QueuePair, tag: Tag) {
-    let (quirks, credits) = (&conn.role().quirks, &conn.role().credits);
-    match quirks.fetched(conn, tag) {
+    let (reads, credits) = (&conn.role().quirks.reads, &conn.role().credits);
+    match reads.fetched(conn, tag) {
         Ok(Some((xid, header, message))) => {
             let arrived = Arrived::Read(&header);
             match conn.owner().find(xid) {
@@ -141,10 +208,10 @@ pub(in crate::client) fn handle_fetched(conn: &Conn, qp: &QueuePair, tag: Tag) {
         Ok(None) => {}
         Err(_) => conn.force_close(),
     }
-    if quirks.go_on(qp).is_err() {
+    if reads.start(qp).is_err() {
         conn.force_close();
     }
-    quirks.account((conn, qp, credits), &calls(conn));
+    reads.account((conn, qp, credits), &calls(conn));
 }
 
 /// Returns a function that calls its argument with the XID of each call in flight.
@@ -256,7 +323,7 @@ fn answered_late(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) -> bool {
 }
 
 /// What the check of a reply has found.
-pub(in crate::client) enum Finding<'m> {
+enum Finding<'m> {
     /// The RPC ends with this status; its reply is in place, if it has one.
     Done(Status),
     /// The RPC message, or the part of it that did not come through the write chunk, has to be
@@ -272,12 +339,12 @@ pub(in crate::client) enum Finding<'m> {
 
 /// Finishes the RPC that a message answers: notes the R_key that the peer has invalidated, calls
 /// `check` for the message, and completes the RPC as soon as the peer cannot reach its memory.
-fn finish<'a, 'm>(
-    conn: &'a Conn,
+fn finish<'m>(
+    conn: &Conn,
     qp: &QueuePair,
     arrived: Arrived<'_, '_>,
-    mut rqst: Pinned<'a, Client>,
-    check: impl FnOnce(&mut Contents, &Pinned<'a, Client>) -> Finding<'m>,
+    mut rqst: Pinned<'_, Client>,
+    check: impl FnOnce(&mut Contents, &Pinned<'_, Client>) -> Finding<'m>,
 ) {
     let slot: &Slot = rqst.slot().data();
     let mut locked = slot.lock();
@@ -383,105 +450,6 @@ fn mark_invalidated(
 pub(in crate::client) fn report_foreign_rkey(conn: &Conn, xid: u32, rkey: u32) {
     trace::reminv_foreign(conn::traced::peer(conn.owner()), xid, rkey);
     conn.breach(Breach::ForeignRkey);
-}
-
-/// A reply, as far as it is decoded.
-pub(in crate::client) trait Reply {
-    /// Returns the XID.
-    fn xid(&self) -> u32;
-
-    /// Returns the credits that it grants, as sent.
-    fn credits(&self) -> u32;
-
-    /// Compares it with what its call has offered. `msg` is the message that it was decoded from.
-    fn check<'m>(
-        &'m self,
-        conn: &Conn,
-        msg: &'m Incoming<'_>,
-        contents: &mut Contents,
-        rqst: &Pinned<'_, Client>,
-    ) -> Finding<'m>;
-}
-
-impl Reply for Message<'_> {
-    fn xid(&self) -> u32 {
-        self.xid()
-    }
-
-    fn credits(&self) -> u32 {
-        self.credits()
-    }
-
-    fn check<'m>(
-        &'m self,
-        conn: &Conn,
-        _msg: &'m Incoming<'_>,
-        contents: &mut Contents,
-        rqst: &Pinned<'_, Client>,
-    ) -> Finding<'m> {
-        check(conn, self, contents, rqst)
-    }
-}
-
-impl Reply for Brief<'_> {
-    #[inline]
-    fn xid(&self) -> u32 {
-        self.xid
-    }
-
-    #[inline]
-    fn credits(&self) -> u32 {
-        self.credits
-    }
-
-    #[inline]
-    fn check<'m>(
-        &'m self,
-        conn: &Conn,
-        msg: &'m Incoming<'_>,
-        contents: &mut Contents,
-        rqst: &Pinned<'_, Client>,
-    ) -> Finding<'m> {
-        let Ok(chunk) = reply::check_brief(self.segment.as_ref(), &contents.offer()) else {
-            return check_again(conn, msg, contents, rqst);
-        };
-        if let Some(segment) = &self.segment {
-            trace::decode_seg(segment);
-        }
-        contents.counts.reply_bytes(chunk.unwrap_or(0));
-        Finding::Inline {
-            message: self.payload,
-            chunk,
-        }
-    }
-}
-
-impl Reply for BriefLong {
-    #[inline]
-    fn xid(&self) -> u32 {
-        self.xid
-    }
-
-    #[inline]
-    fn credits(&self) -> u32 {
-        self.credits
-    }
-
-    #[inline]
-    fn check<'m>(
-        &'m self,
-        conn: &Conn,
-        msg: &'m Incoming<'_>,
-        contents: &mut Contents,
-        rqst: &Pinned<'_, Client>,
-    ) -> Finding<'m> {
-        let Ok(len) = reply::check_brief_long(&self.segment, &contents.offer()) else {
-            return check_again(conn, msg, contents, rqst);
-        };
-        trace::decode_seg(&self.segment);
-        contents.counts.reply_bytes(len);
-        Finding::Done(Status::Length(len))
-    }
 }
 
 /// Compares a reply of a common form with what its call has offered, after it was found not to fit.

@@ -49,7 +49,7 @@ impl Role for Requester {
             (Ok(()), Some(slot)) => fence::invalidated(conn, qp, slot),
             // A Send is signalled only so that the send queue knows how far the device has come.
             (Ok(()), None) => {
-                if conn.role().quirks.reads() {
+                if conn.role().quirks.reads.is_enabled() {
                     reply::handle_fetched(conn, qp, tag);
                 }
             }
@@ -63,9 +63,9 @@ impl Role for Requester {
 
     fn control_sent(conn: &Conn, qp: &QueuePair) {
         let role = conn.role();
-        if role.quirks.reads() {
-            role.quirks
-                .account((conn, qp, &role.credits), &reply::calls(conn));
+        if role.quirks.reads.is_enabled() {
+            let link = (conn, qp, &role.credits);
+            role.quirks.reads.account(link, &reply::calls(conn));
         }
     }
 
@@ -91,7 +91,7 @@ fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, now: Now) {
         None => return session::received(conn, qp, msg),
     };
     match brief {
-        Some(brief) if !is_rpc_call(brief.payload) => reply::handle(conn, qp, msg, &brief, true),
+        Some(brief) if !is_rpc_call(brief.payload) => reply::handle_brief(conn, qp, msg, &brief),
         // In version two the header of a call says so.
         Some(_) if now.version() == Version::Two => session::received(conn, qp, msg),
         Some(brief) => {
@@ -107,7 +107,7 @@ fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, now: Now) {
 fn receive_long(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
     let version = conn.version();
     match (BriefLong::of(version, msg.bytes()), version) {
-        (Some(long), _) => reply::handle(conn, qp, msg, &long, true),
+        (Some(long), _) => reply::handle_long(conn, qp, msg, &long),
         (None, Version::One) => receive_any(conn, qp, msg),
         (None, Version::Two) => session::received(conn, qp, msg),
     }

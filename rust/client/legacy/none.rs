@@ -29,7 +29,7 @@ pub(super) type Place = Infallible;
 pub(super) type Link<'a, R> = (&'a ConnOf<R>, &'a QpOf<R>, &'a CallCredits);
 pub(super) type Calls<'a> = dyn Fn(&mut dyn FnMut(u32)) + 'a;
 
-pub(super) type Fetched = (u32, KVVec<u8>, KVVec<u8>);
+type Fetched = (u32, KVVec<u8>, KVVec<u8>);
 
 #[derive(Clone, Copy)]
 pub(super) struct Settings;
@@ -49,11 +49,15 @@ impl Settings {
 }
 
 #[pin_data]
-pub(super) struct Quirks {}
+pub(super) struct Quirks {
+    pub(super) reads: ReadReplies,
+}
+
+pub(super) struct ReadReplies;
 
 impl Quirks {
     pub(super) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {})
+        pin_init!(Self { reads: ReadReplies })
     }
 
     pub(super) fn note_peer(&self, _has_private_data: bool) {}
@@ -73,6 +77,16 @@ impl Quirks {
         false
     }
 
+    pub(super) fn check_segments(
+        &self,
+        _body: &Body<'_>,
+        _offer: &Offer<'_>,
+    ) -> Result<Outcome, Violation> {
+        Err(Violation::SegmentLength)
+    }
+}
+
+impl ReadReplies {
     pub(super) fn announced<'m, R: Role>(
         &self,
         _link: Link<'_, R>,
@@ -98,7 +112,7 @@ impl Quirks {
         Ok(())
     }
 
-    pub(super) fn reads(&self) -> bool {
+    pub(super) fn is_enabled(&self) -> bool {
         false
     }
 
@@ -106,19 +120,11 @@ impl Quirks {
         Ok(None)
     }
 
-    pub(super) fn go_on<R: Role>(&self, _qp: &QpOf<R>) -> Result {
+    pub(super) fn start<R: Role>(&self, _qp: &QpOf<R>) -> Result {
         Ok(())
     }
 
     pub(super) fn account<R: Role>(&self, _link: Link<'_, R>, _calls: &Calls<'_>) {}
-
-    pub(super) fn check_segments(
-        &self,
-        _body: &Body<'_>,
-        _offer: &Offer<'_>,
-    ) -> Result<Outcome, Violation> {
-        Err(Violation::SegmentLength)
-    }
 }
 
 pub(super) fn align(

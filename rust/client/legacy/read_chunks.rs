@@ -60,7 +60,7 @@ struct ReadReply {
 
 /// The replies of one connection that are being read.
 #[pin_data]
-pub(super) struct ReadReplies {
+pub(in crate::client) struct ReadReplies {
     enabled: AtomicFlag,
     #[pin]
     state: SpinLock<Queue>,
@@ -119,12 +119,12 @@ impl ReadReplies {
     }
 
     /// Returns whether replies may have read chunks.
-    pub(super) fn is_enabled(&self) -> bool {
+    pub(in crate::client) fn is_enabled(&self) -> bool {
         self.enabled.load(Relaxed)
     }
 
-    /// Decodes a message, and returns it if it is a reply with read chunks.
-    pub(super) fn announced<'m, R: Role>(
+    /// Decodes a message, and returns it if it is a reply with read chunks. Completion worker.
+    pub(in crate::client) fn announced<'m, R: Role>(
         &self,
         link: Link<'_, R>,
         bytes: &'m [u8],
@@ -139,23 +139,25 @@ impl ReadReplies {
         (any.unwrap_or(0) != 0).then_some(header)
     }
 
-    /// Notes a reply that is not read: an RDMA_DONE is due.
-    pub(super) fn decline(&self, xid: u32) {
+    /// Notes a reply for which no RPC waits. The reply is not read, and the server may have its
+    /// memory back.
+    pub(in crate::client) fn decline(&self, xid: u32) {
         self.state.lock().owe(xid);
     }
 
     /// Returns whether the reply with this XID is being read.
-    pub(super) fn is_reading(&self, xid: u32) -> bool {
+    pub(in crate::client) fn is_reading(&self, xid: u32) -> bool {
         self.state.lock().has(xid)
     }
 
-    /// Checks a reply, and begins to read it.
+    /// Checks a reply, which is in the message of these `bytes`, and begins to read it. `max` is
+    /// the longest RPC message that fits the RPC.
     ///
     /// # Errors
     ///
     /// The first [`Violation`] found; none if there is no memory for the reply, or the RDMA Reads
     /// cannot be posted.
-    pub(super) fn read<R: Role>(
+    pub(in crate::client) fn read<R: Role>(
         &self,
         (conn, qp): (&ConnOf<R>, &QpOf<R>),
         header: &Message<'_>,
@@ -176,7 +178,7 @@ impl ReadReplies {
     /// # Errors
     ///
     /// Those of posting.
-    pub(super) fn start<R: Role>(&self, qp: &QpOf<R>) -> Result {
+    pub(in crate::client) fn start<R: Role>(&self, qp: &QpOf<R>) -> Result {
         let post = |tag, sink: &mut Sink| qp.post_reads(tag, sink).map(drop).map_err(Error::from);
         while self.state.lock().start(post)? {}
         Ok(())
@@ -187,7 +189,11 @@ impl ReadReplies {
     /// # Errors
     ///
     /// `ENOMEM`; `EINVAL`; `EPROTO` if the RPC message is not the reply to the call.
-    pub(super) fn fetched<R: Role>(&self, conn: &ConnOf<R>, tag: Tag) -> Result<Option<Fetched>> {
+    pub(in crate::client) fn fetched<R: Role>(
+        &self,
+        conn: &ConnOf<R>,
+        tag: Tag,
+    ) -> Result<Option<Fetched>> {
         let Some(mut reply) = self.state.lock().finish(tag) else {
             return Ok(None);
         };
@@ -203,7 +209,11 @@ impl ReadReplies {
     }
 
     /// Sends the RDMA_DONEs for which there is a credit, and charges them to the credits.
-    pub(super) fn account<R: Role>(&self, (conn, qp, credits): Link<'_, R>, calls: &Calls<'_>) {
+    pub(in crate::client) fn account<R: Role>(
+        &self,
+        (conn, qp, credits): Link<'_, R>,
+        calls: &Calls<'_>,
+    ) {
         loop {
             let limit = credits.left();
             let mut state = self.state.lock();
