@@ -171,7 +171,7 @@ impl Sizes {
     ///
     /// # Errors
     ///
-    /// [`Unfit`] says what the device lacks.
+    /// [`Unfit`] names the deficiency of the device.
     pub(super) fn new(config: &Config, limits: &Limits, more_send_wr: u32) -> Result<Self, Unfit> {
         if !limits.mem_mgt_extensions {
             return Err(Unfit::NoFastRegistration);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A requester's connection: the objects of `conn`, memory regions, and what the completion worker
-//! and the watch know.
+//! A requester's connection: the objects of `conn`, the memory regions, and the state that
+//! completion worker and watch share.
 
 use core::ops::Deref;
 
@@ -32,7 +32,7 @@ pub(super) struct Requester {
     pub(super) credits: CallCredits,
     /// The server's silence.
     pub(super) silence: Silence,
-    /// The sizes that the session was told last. Only the transport's watch changes them.
+    /// The sizes that the session has applied. Only the transport's watch changes them.
     pub(super) sizes: AppliedSizes,
     /// The forms of messages that only some servers use.
     #[pin]
@@ -104,7 +104,6 @@ kernel::impl_has_work! {
 impl Deref for Endpoint {
     type Target = Connection<Requester>;
 
-    #[inline]
     fn deref(&self) -> &Connection<Requester> {
         &self.conn
     }
@@ -132,7 +131,6 @@ impl Endpoint {
     }
 
     /// Returns the requester's part of the connection.
-    #[inline]
     pub(super) fn requester(&self) -> &Requester {
         self.shared().role()
     }

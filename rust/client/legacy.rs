@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RFC 5666: what is different with servers that know nothing younger.
+//! RFC 5666: the differences of servers that implement no later specification.
 //!
 //! This file is the door: the other files of the client use nothing else of this folder. They call
 //! it `quirks`. With `RPCRDMA_LEGACY=n` the build takes `legacy/none.rs` in its place, and
@@ -41,9 +41,9 @@ mod read_chunks;
 pub(super) use align::{align, write_aligned, Place};
 pub(super) use read_chunks::MOST as TAGS;
 
-/// Whether a server is asked by the Connection Configuration Protocol.
+/// 1: a server is asked by the Connection Configuration Protocol.
 static CONF: Knob = Knob::new(c"rdma_conf", 0, 0, 1);
-/// Whether replies of a server that sends no private data may have read chunks.
+/// 1: replies of a server that sends no private data may have read chunks.
 static READ_CHUNKS: Knob = Knob::new(c"rdma_read_chunks", 0, 0, 1);
 
 /// The tunables of this folder.
@@ -95,7 +95,7 @@ pub(super) type Link<'a, R> = (&'a ConnOf<R>, &'a QpOf<R>, &'a CallCredits);
 /// Calls its argument with the XID of each call in flight.
 pub(super) type Calls<'a> = dyn Fn(&mut dyn FnMut(u32)) + 'a;
 
-/// What a connection knows of a server that may be one of RFC 5666.
+/// The state of a connection to a server that may implement RFC 5666.
 #[pin_data]
 pub(super) struct Quirks {
     /// The server has sent no private data.

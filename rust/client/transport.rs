@@ -30,7 +30,7 @@ pub(crate) struct Context {
     pub(crate) connections: Arc<Registry>,
 }
 
-/// One RDMA transport of SUNRPC. It has one connection at a time at most.
+/// An RDMA transport of SUNRPC. The transport has at most one connection at a time.
 #[pin_data]
 pub(crate) struct Client {
     config: Config,
@@ -51,7 +51,7 @@ pub(crate) struct Client {
     backward_max: Atomic<u32>,
     /// A device, the server's or ours, does not carry out probes. Stays set.
     unprobed: Atomic<bool>,
-    /// What the log says last about a mount that fails, as a number; zero for nothing.
+    /// The number of the latest log line about a mount that fails; zero for none.
     complaint: Atomic<u32>,
 }
 
@@ -83,7 +83,6 @@ impl Client {
     }
 
     /// Returns the connection, if there is one.
-    #[inline]
     pub(super) fn endpoint(&self) -> Option<Arc<Endpoint>> {
         self.endpoint.lock().clone()
     }
@@ -98,13 +97,12 @@ impl Client {
         self.endpoint.lock().take()
     }
 
-    /// Returns what was fixed when the transport was made.
+    /// Returns the settings that were read when the transport was made.
     pub(super) fn config(&self) -> &Config {
         &self.config
     }
 
     /// Returns the counters of this transport.
-    #[inline]
     pub(super) fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -147,7 +145,7 @@ impl Client {
         }
     }
 
-    /// Returns what is known of servers from earlier connections.
+    /// Returns the table of servers from earlier connections.
     pub(super) fn peers(&self) -> &PeerTable {
         &self.context.peers
     }
@@ -162,8 +160,8 @@ impl Client {
         self.unprobed.store(true, Relaxed);
     }
 
-    /// Notes what the log is to say about a mount that fails. Returns whether it has not just said
-    /// so. `complaint` is not zero.
+    /// Sets the number of the latest log line about a mount that fails, which is not zero. Returns
+    /// whether the previous line had another number.
     pub(super) fn is_new_complaint(&self, complaint: u32) -> bool {
         self.complaint.xchg(complaint, Full) != complaint
     }

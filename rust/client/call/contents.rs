@@ -143,7 +143,6 @@ impl Contents {
     }
 
     /// Returns the chunks that the call offers for its reply.
-    #[inline]
     pub(super) fn offer(&self) -> Offer<'_> {
         let segments = Some(&self.offered[..]);
         match self.offer {
@@ -165,7 +164,6 @@ impl Contents {
     }
 
     /// Returns whether the peer can reach a region.
-    #[inline]
     pub(super) fn is_exposed(&self) -> bool {
         self.regions.iter().any(Mr::is_live)
     }
@@ -185,7 +183,6 @@ impl Contents {
     }
 
     /// Gives the regions back, which no peer can reach.
-    #[inline]
     pub(super) fn reset(&mut self) {
         trace::mr_unmaps(|| self.regions.iter().map(traced::region));
         self.keep_spare();
@@ -198,7 +195,6 @@ impl Contents {
     }
 
     /// Keeps the last region for the next call, if it is idle and there is none of its kind.
-    #[inline]
     fn keep_spare(&mut self) {
         let idle = self.regions.last().filter(|region| region.is_idle());
         if let Some(place) = idle.and_then(|region| self.spare.vacant(region.kind())) {

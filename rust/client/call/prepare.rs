@@ -202,7 +202,6 @@ fn choose(rqst: &Rqst<'_, Client>, rooms: &Rooms) -> Result<Forms, PrepareError>
 }
 
 /// Returns the lengths of a call as it was encoded.
-#[inline]
 pub(super) fn call_shape(buf: &XdrBuf<'_>) -> CallShape {
     CallShape {
         head_len: buf.head_len(),
@@ -213,7 +212,6 @@ pub(super) fn call_shape(buf: &XdrBuf<'_>) -> CallShape {
 }
 
 /// Returns the lengths of the buffer for a reply.
-#[inline]
 pub(super) fn reply_shape(buf: &XdrBuf<'_>) -> ReplyShape {
     ReplyShape {
         head_len: buf.head_len(),

@@ -2,10 +2,10 @@
 
 //! From a received message to a completed RPC.
 //!
-//! No value in a message is used before it was compared with what the call offered. A message that
-//! belongs to no RPC is dropped. A message that breaks the protocol fails its RPC with `EIO`. A
-//! message that has invalidated memory of another call ends the connection. In every case the
-//! Receive goes back to the ring when the caller drops the message.
+//! No value in a message is used before it was compared with the chunks that the call offered. A
+//! message that belongs to no RPC is dropped. A message that breaks the protocol fails its RPC with
+//! `EIO`. A message that has invalidated memory of another call ends the connection. In every case
+//! the Receive goes back to the ring when the caller drops the message.
 
 use kernel::prelude::*;
 use kernel::sync::SpinLockGuard;
@@ -322,7 +322,7 @@ fn answered_late(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) -> bool {
     })
 }
 
-/// What the check of a reply has found.
+/// The result of checking a reply.
 enum Finding<'m> {
     /// The RPC ends with this status; its reply is in place, if it has one.
     Done(Status),
@@ -524,8 +524,7 @@ fn report_violation(conn: &Conn, rqst: &Pinned<'_, Client>, violation: Violation
     conn.breach(Breach::ReplyClaim);
 }
 
-/// Traces the error that the responder has answered with, and tells a mount of a version that is
-/// not served.
+/// Traces an error of the responder, and logs for a mount that its version is not served.
 #[cold]
 fn report_error(conn: &Conn, rqst: &Pinned<'_, Client>, error: ErrorBody) {
     let (task, xid) = (task_of(rqst), rqst.xid());

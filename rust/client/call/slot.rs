@@ -72,8 +72,8 @@ enum Phase {
 pub(crate) struct Slot {
     /// The number of the slot.
     index: u32,
-    /// Whether the slot may be in a phase other than Idle, for readers without the lock. The flag
-    /// changes under the lock. It is set whenever the slot is not idle, and cleared when a reply
+    /// The slot may be in a phase other than Idle: for readers without the lock. The flag changes
+    /// under the lock. It is set whenever the slot is not idle, and cleared when a reply
     /// completes the RPC.
     in_use: Atomic<bool>,
     #[pin]
@@ -127,26 +127,22 @@ impl Slot {
 
     /// Takes the slot's lock. Of SUNRPC's locks, only the send lock may be held, which is no
     /// spinlock.
-    #[inline]
     pub(super) fn lock(&self) -> SpinLockGuard<'_, Locked> {
         self.locked.lock()
     }
 
     /// Returns whether the slot may be in a phase other than Idle. The task of the RPC calls this
     /// when no other context works on the RPC any more.
-    #[inline]
     pub(super) fn is_in_use(&self) -> bool {
         self.in_use.read_once()
     }
 
     /// Notes that the slot leaves phase Idle. The slot's lock is held.
-    #[inline]
     pub(super) fn begin_use(&self) {
         self.in_use.write_once(true);
     }
 
     /// Makes the slot idle: a reply completes its RPC, and the peer reaches none of its memory.
-    #[inline]
     pub(super) fn end_use(&self, locked: &mut Locked) {
         locked.reset();
         self.in_use.write_once(false);
@@ -289,7 +285,6 @@ impl Locked {
 
     /// Returns whether the call was sent over connection number `epoch`, and its memory is not
     /// being invalidated.
-    #[inline]
     pub(super) fn is_sent(&self, epoch: u32) -> bool {
         self.phase == Phase::Sent && self.epoch == epoch
     }
@@ -414,7 +409,6 @@ impl Locked {
     }
 
     /// Gives the regions back, which no peer can reach, and makes the slot idle.
-    #[inline]
     pub(super) fn reset(&mut self) {
         self.contents.reset();
         self.answered = false;

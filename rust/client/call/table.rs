@@ -32,6 +32,14 @@ impl<'a> SlotTable<'a> {
         self.0.slots().map(|slot| slot.data())
     }
 
+    /// Returns the slots that may not be idle.
+    ///
+    /// ORDERING: the flag is set before a call is posted. Whoever handles a message of the server
+    /// sees it for the call that the message answers, since the device orders the two.
+    fn used(self) -> impl Iterator<Item = &'a Slot> {
+        self.slots().filter(|slot| slot.is_in_use())
+    }
+
     /// Gives every slot a send buffer of `len` bytes for connection number `epoch`. The slots were
     /// swept after the last connection. May sleep.
     ///
@@ -58,7 +66,7 @@ impl<'a> SlotTable<'a> {
     /// Calls `act` with the XID of each call that was sent over connection number `epoch` and is
     /// not answered.
     pub(in crate::client) fn each_unanswered(self, epoch: u32, act: &mut dyn FnMut(u32)) {
-        for slot in self.slots() {
+        for slot in self.used() {
             let locked = slot.lock();
             if locked.is_unanswered(epoch) {
                 act(locked.contents.xid);
@@ -76,7 +84,7 @@ impl<'a> SlotTable<'a> {
     /// Returns whether a call that waits for its reply over connection number `epoch` has exposed
     /// memory under this R_key.
     pub(super) fn exposes(self, epoch: u32, rkey: u32) -> bool {
-        self.slots().any(|slot| {
+        self.used().any(|slot| {
             let locked = slot.lock();
             locked.is_sent(epoch) && locked.contents.live().any(|region| region.rkey() == rkey)
         })
@@ -85,7 +93,7 @@ impl<'a> SlotTable<'a> {
     /// Marks the call with this XID as answered, for which SUNRPC no longer waits, and calls `act`
     /// with its contents. Returns whether there is such a call, or one that was answered before.
     pub(super) fn mark_answered(self, epoch: u32, xid: u32, act: impl Fn(&mut Contents)) -> bool {
-        self.slots().any(|slot| {
+        self.used().any(|slot| {
             let mut locked = slot.lock();
             if locked.contents.xid != xid || !locked.has_epoch(epoch) {
                 return false;
@@ -107,7 +115,7 @@ impl<'a> SlotTable<'a> {
         xid: u32,
         send: impl Fn(&[u8]) -> bool,
     ) -> bool {
-        self.slots().any(|slot| {
+        self.used().any(|slot| {
             let mut locked = slot.lock();
             let found = locked.is_sent(epoch) && locked.contents.xid == xid;
             found && locked.contents.message().is_some_and(&send)
@@ -159,7 +167,7 @@ impl<'a> SlotTable<'a> {
     /// Counts the calls of connection number `epoch` by form, and those without a reply.
     pub(in crate::client) fn calls(self, epoch: u32) -> (Calls, u32) {
         let (mut calls, mut unanswered) = (Calls::default(), 0);
-        for slot in self.slots() {
+        for slot in self.used() {
             let locked = slot.lock();
             if locked.fencing(epoch).is_some() {
                 calls.fencing += 1;

@@ -46,7 +46,8 @@ type ClientLifecycle = Lifecycle<XprtHandle<Client>>;
 /// The cm_id of a client's connection.
 type ClientCmId = CmId<ClientLifecycle>;
 
-/// Makes connection number `epoch` to the transport's address. The caller makes it the current one.
+/// Makes connection number `epoch` to the transport's address. The caller makes that connection the
+/// current one.
 ///
 /// # Errors
 ///
@@ -130,8 +131,8 @@ fn local<'a>(xprt: &'a Xprt<Client>, what: &'a str) -> impl Fn(Error) -> Connect
     }
 }
 
-/// Translates a failure to begin the session. A server whose answer to CONF_RDMA is not accepted
-/// counts as one that refuses, so that it is asked again later each time.
+/// Translates a failure to begin the session. A server whose answer about its configuration is not
+/// accepted counts as one that refuses, so that each later attempt asks it again.
 fn no_session(xprt: &Xprt<Client>, error: Error) -> ConnectError {
     if error != EPROTO {
         return local(xprt, "session")(error);
@@ -149,7 +150,7 @@ fn unexpected(error: Error, xprt: &Xprt<Client>) -> ConnectError {
     }
 }
 
-/// Finds the device that leads to the peer.
+/// Resolves the address of the peer, which selects the device.
 fn resolve_addr(
     cm: &ClientCmId,
     lifecycle: &ClientLifecycle,
@@ -170,7 +171,7 @@ fn resolve_addr(
 
 /// Resolves the route to the peer.
 ///
-/// The function takes the identifier, and borrows the lease, so that a device's removal waits for
+/// The function takes the cm_id, and borrows the lease, so that a device's removal waits for
 /// the end of the resolution; and if there is no route, for the end of the cm_id. The connection
 /// manager learns of the removal after us. It would cancel the resolution of a cm_id that is being
 /// destroyed, and read its device.
@@ -197,7 +198,7 @@ fn search_time(config: &Config) -> Jiffies {
 /// Translates the failure of an attempt for the RPCs that wait for the connection, and logs it for
 /// a mount.
 fn why(failure: Failure, xprt: &Xprt<Client>) -> ConnectError {
-    tell(xprt, reason(failure));
+    log_unless_worked(xprt, reason(failure));
     match failure {
         Failure::Refused => ConnectError::Refused,
         // A mount in a network namespace takes ENETUNREACH as the end of its network. A server that
@@ -214,7 +215,7 @@ fn why(failure: Failure, xprt: &Xprt<Client>) -> ConnectError {
 
 /// Logs why a mount cannot connect. A mount that has worked waits, and nothing is logged then; nor
 /// if nobody waits for the connection any more.
-fn tell(xprt: &Xprt<Client>, reason: Reason) {
+fn log_unless_worked(xprt: &Xprt<Client>, reason: Reason) {
     if !has_worked(xprt) && !xprt.is_abandoned() {
         advice::log(xprt, reason);
     }
@@ -233,13 +234,13 @@ const fn reason(failure: Failure) -> Reason {
 
 /// Logs that no route leads to the address, for a mount, and returns the error for RPCs.
 fn unreachable(xprt: &Xprt<Client>) -> ConnectError {
-    tell(xprt, Reason::Unreachable);
+    log_unless_worked(xprt, Reason::Unreachable);
     ConnectError::Unreachable
 }
 
-/// Logs that there is no way to the host, for a mount, and returns the error for RPCs.
+/// Logs that the host cannot be reached, for a mount, and returns the error for RPCs.
 fn host_unreachable(xprt: &Xprt<Client>) -> ConnectError {
-    tell(xprt, Reason::HostUnreachable);
+    log_unless_worked(xprt, Reason::HostUnreachable);
     ConnectError::HostUnreachable
 }
 

@@ -47,7 +47,7 @@ impl Role for Requester {
         let fenced = tags::invalidated_by(tag).and_then(|index| slot(conn, index));
         match (outcome, fenced) {
             (Ok(()), Some(slot)) => fence::invalidated(conn, qp, slot),
-            // A Send is signalled only so that the send queue knows how far the device has come.
+            // A Send is signalled only so that the send queue learns of the device's progress.
             (Ok(()), None) => {
                 if conn.role().quirks.reads.is_enabled() {
                     reply::handle_fetched(conn, qp, tag);
@@ -82,7 +82,7 @@ impl Role for Requester {
 }
 
 /// Handles a message. The common replies of both versions are handled in one place, so that the
-/// compiler puts all of it into this function.
+/// compiler inlines their handling here.
 #[inline(always)]
 fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, now: Now) {
     let brief = match now.plain_version() {
@@ -102,7 +102,7 @@ fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, now: Now) {
     }
 }
 
-/// Handles a message that is no inline reply.
+/// Handles a message that is not an inline reply.
 #[inline(never)]
 fn receive_long(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
     let version = conn.version();

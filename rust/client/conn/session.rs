@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The session of a requester's connection: the messages that concern it, and what it decides.
+//! The session of a requester's connection: the messages that concern it, and its decisions.
 //!
 //! In version one, only the messages up to the first reply concern the session. In version two,
 //! operations without an RPC do as well, and messages that cannot be decoded.
@@ -129,7 +129,6 @@ fn is_control(header: &Message<'_>) -> bool {
 }
 
 /// Decodes a common reply of version two. Returns `None` for any other message.
-#[inline]
 pub(super) fn brief<'a>(conn: &Conn, now: Now, bytes: &'a [u8]) -> Option<Brief<'a>> {
     let brief = Brief::of(Version::Two, bytes)?;
     note_length(conn, now, bytes.len());
@@ -137,7 +136,6 @@ pub(super) fn brief<'a>(conn: &Conn, now: Now, bytes: &'a [u8]) -> Option<Brief<
 }
 
 /// Tells the session of a reply that shows that the server knows the size of our Receives.
-#[inline]
 fn note_length(conn: &Conn, now: Now, len: usize) {
     // CAST: `usize` has at least 32 bits.
     if len > now.thresholds().server_to_client as usize {
@@ -171,7 +169,7 @@ fn deliver(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>
     }
 }
 
-/// Traces what the session has done with a message, and counts what is wrong with it.
+/// Traces the session's verdict on a message, and counts a breach.
 fn report(conn: &Conn, bytes: &[u8], header: Option<&Message<'_>>, verdict: &Verdict) {
     conn.trace_arrival(bytes, header, verdict);
     if verdict.breach.is_some() {
@@ -179,7 +177,7 @@ fn report(conn: &Conn, bytes: &[u8], header: Option<&Message<'_>>, verdict: &Ver
     }
 }
 
-/// Carries out what the session has decided.
+/// Carries out the session's decision.
 pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
     match output {
         Output::Remember(memory) => {
@@ -199,21 +197,21 @@ pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
     }
 }
 
-/// Keeps a credit free for an operation, and tells the session if it may be sent now.
+/// Keeps a credit free for an operation, and tells the session if the operation may be sent now.
 fn keep_credit(conn: &Conn) {
     if conn.role().credits.keep_one(conn, || in_flight(conn)) {
         conn.with_session(|session, _| session.on_room());
     }
 }
 
-/// Returns the most calls that are in flight: those that were sent and are not answered, and one
-/// that may be on its way to the send queue.
+/// Returns the most calls that are in flight: the calls that were sent and are not answered, and a
+/// call that may be on its way to the send queue.
 fn in_flight(conn: &Conn) -> u32 {
     1 + SlotTable::of(conn.owner()).unanswered(conn.epoch())
 }
 
-/// Tells NFS how long messages in the backward direction may be. It asks when it makes a session,
-/// long after the first reply.
+/// Sets the longest message of the backward direction for NFS, which reads the length when it makes
+/// a session, long after the first reply.
 pub(in crate::client) fn set_backward_max(conn: &Conn) {
     let max = backchannel::max_message(&conn.thresholds());
     conn.owner().data().set_backward_max(max);
@@ -317,7 +315,7 @@ impl WorkItem<GROW> for Endpoint {
     }
 }
 
-/// Notes that the connection is lost, and what that means for the next one.
+/// Notes that the connection is lost, and keeps what the next connection has to know of the server.
 pub(in crate::client) fn lost(xprt: &Xprt<Client>, conn: &Conn, cause: Cause) {
     let memory = conn.with_session(|session, _| session.on_lost(cause));
     if let Some(memory) = memory.flatten() {

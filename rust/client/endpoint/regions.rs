@@ -62,13 +62,11 @@ impl Regions {
     }
 
     /// Returns whether mapping a region may take long, or sleep.
-    #[inline]
     pub(in crate::client) fn are_slow(&self) -> bool {
         self.slow
     }
 
     /// Returns the kind of region that maps the most: with gaps, if the device has such regions.
-    #[inline]
     pub(in crate::client) fn widest(&self) -> Kind {
         if Arc::ptr_eq(&self.plain, &self.gapped) {
             Kind::Plain
@@ -79,7 +77,6 @@ impl Regions {
 
     /// Takes an idle region of this kind, or a gapped one in place of a plain one; `None` if there
     /// is none. Allocates no memory.
-    #[inline]
     pub(in crate::client) fn get(&self, kind: Kind) -> Option<Mr> {
         if kind == Kind::Plain {
             if let Some(region) = self.plain.get() {
