@@ -11,6 +11,7 @@
 use core::ptr::NonNull;
 
 use kernel::bindings;
+use kernel::num::casts::u32_as_usize;
 use kernel::page::PAGE_SIZE;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
@@ -64,8 +65,7 @@ impl Piece {
     ///   them if they are mapped for writing.
     #[inline]
     pub(crate) unsafe fn new(page: NonNull<bindings::page>, offset: u32, len: u32) -> Self {
-        // CAST: `usize` has at least 32 bits.
-        let pages = (offset / PAGE) as usize;
+        let pages = u32_as_usize(offset / PAGE);
         // INVARIANT: `offset` is reduced to less than a page; the caller promises the rest.
         Self {
             // SAFETY: The caller promises that the `struct page`s of all the bytes are contiguous,

@@ -2,6 +2,8 @@
 
 //! A payload in pages, with the bytes before and behind it.
 
+use kernel::num::casts::u32_as_usize;
+
 use super::{Payload, Piece, PAGE};
 
 /// Bytes in three sections, any of which may be empty: a piece, pages, and another piece. They are
@@ -33,8 +35,7 @@ impl<'a> Sections<'a> {
     #[inline]
     pub(crate) fn pages(&self) -> usize {
         let ends = pages_of(&self.before).saturating_add(pages_of(&self.behind));
-        // CAST: `usize` has at least 32 bits.
-        self.pages.pages().saturating_add(ends as usize)
+        self.pages.pages().saturating_add(u32_as_usize(ends))
     }
 
     /// Returns the length in bytes of the longer piece.

@@ -8,7 +8,7 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::buffer::Buffer;
 use super::mr::region::Region;
-use super::scatter::list::List;
+use super::scatter::requests::List;
 use super::stack::{Linked, Stack};
 use crate::mem::{Page, PageRef};
 use crate::work::Once;

@@ -24,6 +24,7 @@ use core::mem::ManuallyDrop;
 
 use kernel::alloc::Flags;
 use kernel::dma::DataDirection;
+use kernel::num::casts::u32_as_usize;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -34,12 +35,9 @@ use crate::mem::{Page, PageRef, Piece};
 use crate::raw as bindings;
 
 mod gather;
-pub(super) mod list;
-mod posting;
-mod regions;
 pub(super) mod requests;
 
-use list::List;
+use requests::List;
 
 /// Memory of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,8 +303,7 @@ impl Drop for Sink {
 
 /// Describes `len` bytes from byte `at` of `pages` on. Returns `None` if there are fewer.
 fn pieces(pages: &[Page], at: usize, len: u32) -> Option<impl Iterator<Item = Piece> + '_> {
-    // CAST: `usize` has at least 32 bits.
-    let end = at.checked_add(len as usize)?;
+    let end = at.checked_add(u32_as_usize(len))?;
     if end > pages.len().checked_mul(PAGE_SIZE)? {
         return None;
     }

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use kernel::error::to_result;
 use kernel::ffi::c_int;
-use kernel::num::casts::FromSafeCast;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::{new_mutex, Arc, ArcBorrow, Mutex};
@@ -85,7 +85,7 @@ impl State {
             addr: *addr,
             backlog: i32::try_from(backlog).map_err(|_| EINVAL)?,
         };
-        let requests = Requests::new(usize::from_safe_cast(backlog))?;
+        let requests = Requests::new(u32_as_usize(backlog))?;
         Arc::pin_init(
             pin_init!(Self {
                 listening <- new_mutex!(listening, "rdma::State::listening"),

@@ -5,6 +5,8 @@
 use core::iter::Peekable;
 use core::ptr::NonNull;
 
+use kernel::num::casts::u32_as_usize;
+
 use super::pack::Packer;
 use crate::mem::{Payload, Piece, Sections};
 use crate::raw as bindings;
@@ -125,8 +127,7 @@ unsafe impl Memory for Sections<'_> {
 
     #[inline]
     fn fits(&self, shape: Shape) -> bool {
-        // CAST: `usize` has at least 32 bits.
-        let enough = self.pages() <= shape.depth as usize;
+        let enough = self.pages() <= u32_as_usize(shape.depth);
         enough && self.longest_piece() <= shape.longest && (shape.gaps || self.is_single())
     }
 }
@@ -153,8 +154,7 @@ fn fill_sections(
         if n == 0 {
             return (0, 0);
         }
-        // CAST: a region has fewer than 2^31 pages, and `usize` has at least 32 bits.
-        used += n as usize;
+        used += u32_as_usize(n.unsigned_abs());
         bytes += len;
     }
     if let (Some(piece), Some(entry)) = (behind, entries.get_mut(used)) {
@@ -186,8 +186,7 @@ unsafe impl Memory for Payload<'_> {
 
     #[inline]
     fn fits(&self, shape: Shape) -> bool {
-        // CAST: `usize` has at least 32 bits.
-        self.pages() <= shape.depth as usize
+        self.pages() <= u32_as_usize(shape.depth)
     }
 }
 

@@ -7,6 +7,7 @@
 //! page. On such a device, a run that starts within a page may only continue the run before it, and
 //! after a run that ends within a page only its continuation may follow.
 
+use kernel::num::casts::u32_as_usize;
 use kernel::page::PAGE_SIZE;
 
 // CAST: a page is far smaller than 4 GiB.
@@ -63,8 +64,7 @@ impl Packer {
         if n > 0 {
             let end = offset + n;
             self.pages = pages - end.div_ceil(PAGE);
-            // CAST: `usize` has at least 32 bits.
-            let last = page + ((end - 1) / PAGE) as usize;
+            let last = page + u32_as_usize((end - 1) / PAGE);
             self.end = Some((last, (end - 1) % PAGE + 1));
         }
         n

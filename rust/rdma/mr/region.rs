@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 
 use kernel::alloc::allocator::KVmalloc;
 use kernel::error::from_err_ptr;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -94,8 +95,9 @@ impl Region {
     /// `ENOMEM`, or another error of the driver.
     pub(super) fn new(pd: &Arc<Pd>, shape: Shape) -> Result<CachedBox<Self>> {
         let region = pd.allocator().boxed(GFP_KERNEL)?;
-        // CAST: `usize` has at least 32 bits.
-        let mut entries = pd.allocator().zeroed(shape.depth as usize, GFP_KERNEL)?;
+        let mut entries = pd
+            .allocator()
+            .zeroed(u32_as_usize(shape.depth), GFP_KERNEL)?;
         // SAFETY: The vector has `shape.depth` entries, all of which may be written.
         unsafe { bindings::sg_init_table(entries.as_mut_ptr(), shape.depth) };
         let kind = if shape.gaps {

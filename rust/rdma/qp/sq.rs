@@ -12,6 +12,7 @@
 //! noted, and passed on when those before it have arrived: memory is given back by position.
 
 use kernel::alloc::allocator::KVmalloc;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 
 use crate::mem::{CachedVec, NumaAlloc};
@@ -114,10 +115,9 @@ impl SendQueue {
             wanted: false,
             early: false,
         };
-        // CAST: `usize` has at least 32 bits.
         let mut signals: CachedVec<_, KVmalloc> =
-            alloc.with_capacity(depth as usize, GFP_KERNEL)?;
-        signals.extend_with(depth as usize, none, GFP_KERNEL)?;
+            alloc.with_capacity(u32_as_usize(depth), GFP_KERNEL)?;
+        signals.extend_with(u32_as_usize(depth), none, GFP_KERNEL)?;
         Ok(Self {
             depth,
             longest_run: longest_run(depth),

@@ -3,6 +3,7 @@
 //! Tags: small numbers by which the owners of work requests recognise their completions.
 
 use kernel::alloc::allocator::KVmalloc;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 
 use super::PostError;
@@ -63,9 +64,8 @@ impl Tags {
     ///
     /// `ENOMEM`.
     pub(super) fn new(alloc: NumaAlloc<'_>, count: u32, done: Done) -> Result<Self> {
-        // CAST: `usize` has at least 32 bits.
         let mut entries: CachedVec<_, KVmalloc> =
-            alloc.with_capacity(count as usize, GFP_KERNEL)?;
+            alloc.with_capacity(u32_as_usize(count), GFP_KERNEL)?;
         for n in 0..count {
             let cqe = bindings::ib_cqe { done: Some(done) };
             entries.push(Entry { cqe, tag: Tag(n) }, GFP_KERNEL)?;
@@ -80,8 +80,7 @@ impl Tags {
     /// [`PostError::Invalid`] if there is no such tag.
     #[inline]
     pub(super) fn entry(&self, tag: Tag) -> Result<*mut bindings::ib_cqe, PostError> {
-        // CAST: `usize` has at least 32 bits.
-        let entry = self.0.get(tag.0 as usize).ok_or(PostError::Invalid)?;
+        let entry = self.0.get(u32_as_usize(tag.0)).ok_or(PostError::Invalid)?;
         Ok((&raw const entry.cqe).cast_mut())
     }
 }

@@ -6,6 +6,7 @@ use core::cell::UnsafeCell;
 
 use kernel::dma::DataDirection;
 use kernel::error::to_result;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
@@ -242,8 +243,7 @@ impl RecvQueue {
     fn forgo(&self, idle: &mut Idle, n: u32, size: usize) {
         idle.total -= n;
         if size != idle.size {
-            // CAST: `usize` has at least 32 bits.
-            let left = idle.larger.len().saturating_sub(n as usize);
+            let left = idle.larger.len().saturating_sub(u32_as_usize(n));
             idle.larger.truncate(left);
             self.count_smaller(idle);
         }
@@ -467,8 +467,7 @@ impl Idle {
         match (self.open, self.larger.is_empty()) {
             (false, _) => Err(ENOTCONN),
             (true, false) => Err(EBUSY),
-            // CAST: `usize` has at least 32 bits.
-            (true, true) if self.size < size => Ok(self.total as usize),
+            (true, true) if self.size < size => Ok(u32_as_usize(self.total)),
             (true, true) => Ok(0),
         }
     }

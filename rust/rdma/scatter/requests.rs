@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RDMA Reads and Writes of mapped memory, prepared to be posted as one chain.
+//! The inside of a page list: pages, and the RDMA Reads or Writes of their mapped memory, which are
+//! posted as one chain.
 
 use kernel::alloc::Flags;
 use kernel::dma::DataDirection;
@@ -8,10 +9,13 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use crate::raw as bindings;
+use crate::rdma::mr::region::State;
 use crate::rdma::mr::Mr;
 use crate::rdma::pd::Pd;
-use crate::rdma::progress::Progress;
+use crate::rdma::progress::{Deferrable, Progress};
+use crate::rdma::qp::{Chain, PostError};
 use crate::rdma::scatter::Remote;
+use crate::rdma::stack::Linked;
 
 /// Number of scatter/gather entries and of work requests that a new list has room for.
 const SGES: usize = 4;
@@ -19,6 +23,56 @@ const WRS: usize = 2;
 
 /// Largest message of a device (InfiniBand Architecture, 9.7.2; RFC 5040 allows as much).
 pub(super) const MAX_MESSAGE: u32 = 1 << 31;
+
+/// Number of pages that a new list has room for.
+const PAGES: usize = 4;
+
+/// Pages of one kind, and work requests that refer to them.
+///
+/// Fields are dropped in this order: the memory is unmapped before the pages are freed.
+pub(in super::super) struct List<P> {
+    pub(in super::super) requests: Requests,
+    pub(super) pages: KVec<P>,
+    next: Option<KBox<List<P>>>,
+}
+
+impl<P> Linked for List<P> {
+    type Boxed = KBox<Self>;
+
+    fn link(&mut self) -> &mut Option<KBox<Self>> {
+        &mut self.next
+    }
+}
+
+impl<P> List<P> {
+    /// Makes an empty list. May sleep if `gfp` allows it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(pd: &Arc<Pd>, direction: DataDirection, gfp: Flags) -> Result<KBox<Self>> {
+        let list = Self {
+            requests: Requests::new(pd, direction, gfp)?,
+            pages: KVec::with_capacity(PAGES, gfp)?,
+            next: None,
+        };
+        Ok(KBox::new(list, gfp)?)
+    }
+
+    /// Frees the list now or, if the device may be using it, when its queue pair is drained.
+    pub(super) fn release(mut this: KBox<Self>)
+    where
+        Self: Deferrable<Boxed = KBox<Self>>,
+    {
+        if this.requests.in_flight() {
+            // The list gives up its reference, or the two would keep each other alive.
+            if let Some(progress) = this.requests.take_progress() {
+                // If the queue pair was drained meanwhile, the list comes back, and is freed here.
+                drop(progress.defer::<Self>(this));
+            }
+        }
+    }
+}
 
 /// RDMA Reads or Writes of one page list.
 ///
@@ -99,6 +153,77 @@ impl Requests {
     pub(in super::super) fn count(&self) -> u32 {
         // CAST: both are limited by the memory that they take.
         (self.wrs.len() + self.regions.len()) as u32
+    }
+
+    /// Adds all work requests to `chain`, with the completion entry `cqe`. Each registration is
+    /// before the RDMA Read that needs it. The caller borrows the list exclusively while the chain
+    /// is used.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError::Invalid`] if the list was posted and not cleared, or is not one of `pd`.
+    #[inline(always)]
+    pub(in super::super) fn add_to(
+        &mut self,
+        chain: &mut Chain,
+        pd: &Arc<Pd>,
+        cqe: *mut bindings::ib_cqe,
+        progress: &Arc<Progress>,
+    ) -> Result<(), PostError> {
+        if self.position != 0 || !Arc::ptr_eq(&self.pd, pd) {
+            return Err(PostError::Invalid);
+        }
+        let (mut sge, flags) = (self.sges.as_mut_ptr(), self.flags);
+        let mut regions = self.regions.iter_mut();
+        for wr in self.wrs.iter_mut() {
+            if let Some(region) = regions.next() {
+                let region = region.region();
+                region.set_posted(progress);
+                region.wr.wr.__bindgen_anon_1.wr_cqe = cqe;
+                region.wr.wr.send_flags = 0;
+                chain.add(&raw mut region.wr.wr);
+            }
+            wr.wr.sg_list = sge;
+            // By the type invariant the entries of the next work request follow. The last pointer
+            // may be behind the last entry; it is not used.
+            // CAST: not negative.
+            sge = sge.wrapping_add(wr.wr.num_sge as usize);
+            wr.wr.__bindgen_anon_1.wr_cqe = cqe;
+            wr.wr.send_flags = flags;
+            chain.add(&raw mut wr.wr);
+        }
+        Ok(())
+    }
+
+    /// Notes the result of posting a chain on the queue pair of `progress`: the position of a work
+    /// request behind which none of these is outstanding.
+    #[inline(always)]
+    pub(in super::super) fn note(
+        &mut self,
+        posted: Result<u64, PostError>,
+        progress: &Arc<Progress>,
+    ) {
+        let state = match posted {
+            Err(PostError::Full | PostError::Invalid) => State::Mapped,
+            // A part may have been posted: only draining ends it.
+            Err(PostError::Broken(_)) => self.set_posted(progress, u64::MAX),
+            Ok(position) => self.set_posted(progress, position),
+        };
+        for region in self.regions.iter_mut() {
+            region.region().state = state;
+        }
+    }
+
+    /// Notes that the requests are outstanding up to `position`. Returns the state of their
+    /// regions, each of which is invalidated by its RDMA Read.
+    #[inline(always)]
+    fn set_posted(&mut self, progress: &Arc<Progress>, position: u64) -> State {
+        let same = |p: &Arc<Progress>| Arc::ptr_eq(p, progress);
+        if !self.progress.as_ref().is_some_and(same) {
+            self.progress = Some(progress.clone());
+        }
+        self.position = position;
+        State::Invalidating(position)
     }
 
     /// Makes room for one more scatter/gather entry. May sleep if `gfp` allows it.
