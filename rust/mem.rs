@@ -40,7 +40,7 @@ const PAGE: u32 = PAGE_SIZE as u32;
 ///
 /// - `offset` is less than [`PAGE_SIZE`], and `offset + len` does not overflow.
 /// - `len` bytes from `offset` of `page` on are physically contiguous lowmem, and the `struct
-///   page`s of their pages are contiguous, too.
+///   page`s of their pages are contiguous as well.
 /// - The bytes stay valid and are not moved while a memory region that maps them is live;
 ///   [`Piece::new`] has the details.
 #[derive(Clone, Copy, Debug)]

@@ -45,7 +45,7 @@ impl<'a> Payload<'a> {
     /// - The pages stay allocated, and a peer may access the bytes, as [`Piece::new`] demands.
     #[inline]
     pub(crate) unsafe fn new(slots: &'a [*mut k::page], offset: u32, len: u32) -> Self {
-        // INVARIANT: The caller promises it.
+        // INVARIANT: The caller promises the bounds, the entries and the pages.
         Self { slots, offset, len }
     }
 
@@ -61,7 +61,7 @@ impl<'a> Payload<'a> {
         self.len
     }
 
-    /// Returns the number of pages in which the bytes are.
+    /// Returns the number of pages that the bytes occupy.
     #[inline]
     pub(crate) fn pages(&self) -> usize {
         self.slots.len()
@@ -166,7 +166,7 @@ pub(crate) struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    /// Returns whether the iterator has come to the last page.
+    /// Returns whether the iterator has returned the last page.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
         self.slots.is_empty()

@@ -31,7 +31,7 @@ impl<'a> Sections<'a> {
         self.before.is_none() && self.pages.is_empty() && self.behind.is_none()
     }
 
-    /// Returns the most pages in which the bytes are.
+    /// Returns the largest number of pages that the bytes may occupy.
     #[inline]
     pub(crate) fn pages(&self) -> usize {
         let ends = pages_of(&self.before).saturating_add(pages_of(&self.behind));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages that have arrived.
+//! Received messages.
 //!
 //! A Receive buffer belongs to the device from posting to completion, and nothing can read it then.
 //! After completion it belongs to a [`Received`], which lends the bytes out and returns the buffer
@@ -27,20 +27,20 @@ use slots::Slot;
 ///
 /// # Invariants
 ///
-/// `slot` is a slot of a receive queue that exists as long as this value is used. It has completed,
+/// `slot` is a slot of a receive queue that exists while this value is used. It has completed,
 /// and belongs to this value.
-struct Filled {
+struct FilledSlot {
     slot: NonNull<Slot>,
     len: usize,
     invalidated: Option<u32>,
 }
 
-impl Filled {
+impl FilledSlot {
     /// Takes the message out of a completion.
     ///
     /// # Safety
     ///
-    /// `wc` is a successful completion of a Receive of a [`RecvQueue`], which exists as long as the
+    /// `wc` is a successful completion of a Receive of a [`RecvQueue`], which exists while the
     /// value is used. Nothing else uses the slot.
     #[inline]
     unsafe fn new(wc: &bindings::ib_wc) -> Self {
@@ -62,7 +62,8 @@ impl Filled {
         } else {
             None
         };
-        // INVARIANT: The caller promises it.
+        // INVARIANT: The caller promises that the Receive has completed, and that nothing else uses
+        // its slot.
         Self {
             slot,
             len,
@@ -114,7 +115,7 @@ impl Filled {
     }
 }
 
-/// A message that has arrived, in its Receive buffer. Dropping it returns the buffer to the receive
+/// A received message in its Receive buffer. Dropping it returns the buffer to the receive
 /// queue, which posts it again.
 ///
 /// # Examples
@@ -141,11 +142,11 @@ impl Filled {
 ///   `qp` from the handler, and is not `Send`.
 pub(crate) struct Received<'a, C: Completions> {
     qp: &'a Qp<C>,
-    filled: Filled,
+    filled: FilledSlot,
 }
 
 impl<'a, C: Completions> Received<'a, C> {
-    /// Takes ownership of the Receive that has completed.
+    /// Takes ownership of a completed Receive.
     ///
     /// # Safety
     ///
@@ -159,7 +160,7 @@ impl<'a, C: Completions> Received<'a, C> {
             qp,
             // SAFETY: The Receive has completed, so the device does not use the slot, and as this
             // is called once, nothing else does. The queue pair is borrowed and keeps the queue.
-            filled: unsafe { Filled::new(wc) },
+            filled: unsafe { FilledSlot::new(wc) },
         }
     }
 
@@ -181,13 +182,13 @@ impl<'a, C: Completions> Received<'a, C> {
         self.filled.index()
     }
 
-    /// Keeps the message longer than the handler of its completion runs. The Receive is not posted
+    /// Keeps the message beyond the handler of its completion. The Receive is not posted
     /// again before the result is dropped. The consumer sets [`Completions::HOLDS`].
     #[inline]
     pub(crate) fn hold(self) -> Held {
         // The slot is handed over, so it must not be given back here.
         let this = ManuallyDrop::new(self);
-        let filled = Filled { ..this.filled };
+        let filled = FilledSlot { ..this.filled };
         // INVARIANT: By the type invariant the slot is one of this queue.
         Held {
             queue: this.qp.recv_queue().clone(),
@@ -218,13 +219,13 @@ impl<C: Completions> Drop for Received<'_, C> {
     }
 }
 
-/// A message that has arrived, in its Receive buffer, which its owner may keep and pass to another
-/// thread. Dropping it posts the Receive again. It may outlive the queue pair; dropping it then
-/// frees the buffer.
+/// A received message in its Receive buffer, which its owner may keep and pass to another thread.
+/// Dropping it posts the Receive again. It may outlive the queue pair; dropping it then frees the
+/// buffer.
 ///
 /// # Examples
 ///
-/// A handler keeps messages as long as there is room for them:
+/// A handler keeps messages while there is room for them:
 ///
 /// ```
 /// if h.held.len() < h.held.capacity() {
@@ -244,7 +245,7 @@ impl<C: Completions> Drop for Received<'_, C> {
 /// The slot of `filled` is one of `queue`.
 pub(crate) struct Held {
     queue: Arc<RecvQueue>,
-    filled: Filled,
+    filled: FilledSlot,
 }
 
 // SAFETY: A held message owns its slot and a reference to the queue, both of which any task may
@@ -261,8 +262,8 @@ impl Held {
     }
 
     /// Returns the R_key that the message has invalidated, if it came by Send With Invalidate.
-    #[inline]
     #[allow(dead_code, reason = "for the sample rdma_ping")]
+    #[inline]
     pub(crate) fn invalidated(&self) -> Option<u32> {
         self.filled.invalidated
     }

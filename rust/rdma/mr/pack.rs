@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packing runs of bytes into a memory region: how much of the next run fits.
+//! Packing runs of bytes into a memory region.
 //!
 //! A region maps a number of pages, which the peer addresses as one contiguous range. A device that
 //! cannot map gaps maps whole pages, except that the first may start and the last may end within a

@@ -17,7 +17,7 @@ use crate::rdma::cq::Done;
 pub(crate) struct Tag(u32);
 
 impl Tag {
-    /// Makes the tag with number `n`.
+    /// Returns the tag with number `n`.
     #[inline]
     pub(crate) const fn new(n: u32) -> Self {
         Self(n)
@@ -36,12 +36,12 @@ impl Tag {
 ///
 /// `cqe` is the first field, so that a pointer to it is a pointer to the entry.
 #[repr(C)]
-pub(super) struct Entry {
+pub(super) struct TagEntry {
     cqe: bindings::ib_cqe,
     tag: Tag,
 }
 
-impl Entry {
+impl TagEntry {
     /// Returns the tag.
     #[inline]
     pub(super) fn tag(&self) -> Tag {
@@ -53,9 +53,9 @@ impl Entry {
 ///
 /// # Invariants
 ///
-/// The entries neither move nor change, so a work request may refer to them as long as this value
+/// The entries neither move nor change, so a work request may refer to them while this value
 /// exists.
-pub(super) struct Tags(CachedVec<Entry, KVmalloc>);
+pub(super) struct Tags(CachedVec<TagEntry, KVmalloc>);
 
 impl Tags {
     /// Makes `count` entries, at least one, whose completions are passed to `done`. May sleep.
@@ -68,7 +68,7 @@ impl Tags {
             alloc.with_capacity(u32_as_usize(count), GFP_KERNEL)?;
         for n in 0..count {
             let cqe = bindings::ib_cqe { done: Some(done) };
-            entries.push(Entry { cqe, tag: Tag(n) }, GFP_KERNEL)?;
+            entries.push(TagEntry { cqe, tag: Tag(n) }, GFP_KERNEL)?;
         }
         Ok(Self(entries))
     }

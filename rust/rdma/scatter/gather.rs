@@ -37,7 +37,7 @@ impl Requests {
         if most == 0 || !self.regions.is_empty() {
             return self.fail(EINVAL);
         }
-        if self.position != 0 {
+        if !self.last_use.is_clear() {
             return Err(EBUSY);
         }
         let mut open = Open {
@@ -79,7 +79,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Maps a piece for the work request that is being made, and makes it if it is full.
+    /// Maps a piece for the open work request, and closes that if it is full.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl Requests {
         Ok(bindings::ib_sge { addr, length, lkey })
     }
 
-    /// Makes a work request of the entries that none has, and begins the next one.
+    /// Creates a work request with the entries of `open`, and opens the next one.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl Requests {
         pool: &Arc<MrPool>,
         gfp: Flags,
     ) -> Result {
-        if self.position != 0 {
+        if !self.last_use.is_clear() {
             return Err(EBUSY);
         }
         if self.regions.len() != self.wrs.len() {
@@ -219,7 +219,7 @@ impl Requests {
     }
 }
 
-/// A work request that is being made.
+/// A work request to which entries are added.
 struct Open {
     remote: Remote,
     /// The index of its first entry.

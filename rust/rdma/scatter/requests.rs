@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The inside of a page list: pages, and the RDMA Reads or Writes of their mapped memory, which are
-//! posted as one chain.
+//! The objects of a page list: pages, and the RDMA Reads or Writes of their mapped memory, which
+//! are posted as one chain.
 
 use kernel::alloc::Flags;
 use kernel::dma::DataDirection;
@@ -9,10 +9,10 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use crate::raw as bindings;
-use crate::rdma::mr::region::State;
+use crate::rdma::mr::region::MrState;
 use crate::rdma::mr::Mr;
 use crate::rdma::pd::Pd;
-use crate::rdma::progress::{Deferrable, Progress};
+use crate::rdma::progress::{Deferrable, LastUse, Progress};
 use crate::rdma::qp::{Chain, PostError};
 use crate::rdma::scatter::Remote;
 use crate::rdma::stack::Linked;
@@ -45,7 +45,7 @@ impl<P> Linked for List<P> {
 }
 
 impl<P> List<P> {
-    /// Makes an empty list. May sleep if `gfp` allows it.
+    /// Creates an empty list. May sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
@@ -64,12 +64,10 @@ impl<P> List<P> {
     where
         Self: Deferrable<Boxed = KBox<Self>>,
     {
-        if this.requests.in_flight() {
-            // The list gives up its reference, or the two would keep each other alive.
-            if let Some(progress) = this.requests.take_progress() {
-                // If the queue pair was drained meanwhile, the list comes back, and is freed here.
-                drop(progress.defer::<Self>(this));
-            }
+        // The list drops its reference, or the two would keep each other alive.
+        if let Some(progress) = this.requests.last_use.take_progress() {
+            // If the queue pair was drained meanwhile, the list comes back, and is freed here.
+            drop(progress.defer::<Self>(this));
         }
     }
 }
@@ -82,9 +80,8 @@ impl<P> List<P> {
 /// - If `regions` is empty, each of these entries is a mapping for the device of `pd`, in
 ///   `direction`. Otherwise each is the memory of the region with the same index, and `regions` and
 ///   `wrs` have `used` entries.
-/// - If `position` is 0, the requests were not posted. Otherwise the device may use `sges`'s memory
-///   until the work request at `position` has completed, or the queue pair of `progress` has been
-///   drained.
+/// - `last_use` is clear until the requests are posted. The device uses the memory of `sges` until
+///   it has ended.
 pub(in super::super) struct Requests {
     /// Scatter/gather entries. The vector has as many as were ever needed.
     pub(super) sges: KVVec<bindings::ib_sge>,
@@ -99,8 +96,7 @@ pub(in super::super) struct Requests {
     pub(super) is_virtual: bool,
     /// Length in bytes of the longest piece that the device can map.
     pub(super) longest: u32,
-    pub(super) position: u64,
-    pub(super) progress: Option<Arc<Progress>>,
+    pub(super) last_use: LastUse,
     pub(super) pd: Arc<Pd>,
 }
 
@@ -111,7 +107,7 @@ unsafe impl Send for Requests {}
 unsafe impl Sync for Requests {}
 
 impl Requests {
-    /// Makes an empty list. May sleep if `gfp` allows it.
+    /// Creates an empty list. May sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
@@ -135,17 +131,9 @@ impl Requests {
             flags: 0,
             is_virtual,
             longest: longest.min(MAX_MESSAGE),
-            position: 0,
-            progress: None,
+            last_use: LastUse::default(),
             pd: pd.clone(),
         })
-    }
-
-    /// Returns whether the device may be using the memory.
-    #[inline]
-    pub(super) fn in_flight(&self) -> bool {
-        let outstanding = |p: &Arc<Progress>| p.retired() < self.position && !p.is_drained();
-        self.position != 0 && self.progress.as_ref().is_some_and(outstanding)
     }
 
     /// Returns the number of work requests, registrations included.
@@ -170,7 +158,7 @@ impl Requests {
         cqe: *mut bindings::ib_cqe,
         progress: &Arc<Progress>,
     ) -> Result<(), PostError> {
-        if self.position != 0 || !Arc::ptr_eq(&self.pd, pd) {
+        if !self.last_use.is_clear() || !Arc::ptr_eq(&self.pd, pd) {
             return Err(PostError::Invalid);
         }
         let (mut sge, flags) = (self.sges.as_mut_ptr(), self.flags);
@@ -195,35 +183,29 @@ impl Requests {
         Ok(())
     }
 
-    /// Notes the result of posting a chain on the queue pair of `progress`: the position of a work
-    /// request behind which none of these is outstanding.
+    /// Records the result of posting a chain on the queue pair of `progress`: the position of a
+    /// work request behind which none of these is outstanding.
     #[inline(always)]
     pub(in super::super) fn note(
         &mut self,
         posted: Result<u64, PostError>,
         progress: &Arc<Progress>,
     ) {
-        let state = match posted {
-            Err(PostError::Full | PostError::Invalid) => State::Mapped,
+        let position = match posted {
+            Err(PostError::Full | PostError::Invalid) => 0,
             // A part may have been posted: only draining ends it.
-            Err(PostError::Broken(_)) => self.set_posted(progress, u64::MAX),
-            Ok(position) => self.set_posted(progress, position),
+            Err(PostError::Broken(_)) => u64::MAX,
+            Ok(position) => position,
         };
+        let mut state = MrState::Mapped;
+        if position != 0 {
+            self.last_use.set(progress, position);
+            // Each region is invalidated by its RDMA Read.
+            state = MrState::Invalidating(position);
+        }
         for region in self.regions.iter_mut() {
             region.region().state = state;
         }
-    }
-
-    /// Notes that the requests are outstanding up to `position`. Returns the state of their
-    /// regions, each of which is invalidated by its RDMA Read.
-    #[inline(always)]
-    fn set_posted(&mut self, progress: &Arc<Progress>, position: u64) -> State {
-        let same = |p: &Arc<Progress>| Arc::ptr_eq(p, progress);
-        if !self.progress.as_ref().is_some_and(same) {
-            self.progress = Some(progress.clone());
-        }
-        self.position = position;
-        State::Invalidating(position)
     }
 
     /// Makes room for one more scatter/gather entry. May sleep if `gfp` allows it.
@@ -255,7 +237,7 @@ impl Requests {
         Ok(self.sges.resize(more, pin_init::zeroed(), gfp)?)
     }
 
-    /// Unmaps the memory, and forgets the work requests. Returns false, and does nothing, while the
+    /// Unmaps the memory, and drops the work requests. Returns false, and does nothing, while the
     /// device may be using them.
     #[inline]
     pub(super) fn clear(&mut self) -> bool {
@@ -265,7 +247,7 @@ impl Requests {
 
     /// Implements [`Self::clear`] for a list that is not empty.
     fn clear_all(&mut self) -> bool {
-        if self.in_flight() {
+        if self.last_use.in_flight() {
             return false;
         }
         if self.regions.is_empty() {
@@ -275,7 +257,7 @@ impl Requests {
         self.regions.clear();
         self.wrs.clear();
         self.used = 0;
-        self.position = 0;
+        self.last_use.clear();
         true
     }
 
@@ -286,7 +268,7 @@ impl Requests {
     /// `error`, or `EBUSY` if the list was posted and not cleared.
     #[cold]
     pub(super) fn fail(&mut self, error: Error) -> Result {
-        if self.position != 0 {
+        if !self.last_use.is_clear() {
             return Err(EBUSY);
         }
         self.clear();
@@ -307,11 +289,6 @@ impl Requests {
             }
         }
     }
-
-    /// Returns the progress of the queue pair on which the requests were posted last.
-    pub(super) fn take_progress(&mut self) -> Option<Arc<Progress>> {
-        self.progress.take()
-    }
 }
 
 impl Drop for Requests {
@@ -323,7 +300,7 @@ impl Drop for Requests {
     }
 }
 
-/// Makes a work request without scatter/gather entries.
+/// Returns a work request without scatter/gather entries.
 #[inline]
 pub(super) fn request(opcode: bindings::ib_wr_opcode, remote: Remote) -> bindings::ib_rdma_wr {
     let mut wr = bindings::ib_rdma_wr {
