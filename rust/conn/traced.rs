@@ -4,9 +4,11 @@
 //!
 //! A function that returns a [`Lazy`] value looks nothing up unless the event is enabled.
 
+use kernel::dma::DataDirection;
+
 use super::owner::Owner;
 use crate::observe::trace::server::SendQueue;
-use crate::observe::trace::{Access, Cid, Lazy, Peer, Region, WcStatus};
+use crate::observe::trace::{Cid, Lazy, Peer, Region, WcStatus};
 use crate::rdma::mr::{Direction, Mr};
 use crate::rdma::qp::{Completions, Qp, WcError};
 use crate::wire::Segment;
@@ -49,8 +51,8 @@ pub(crate) fn region(region: &Mr) -> Lazy<impl FnOnce() -> Region + Copy + use<'
         nents: region.nents(),
         segment: segment(region),
         access: match region.direction() {
-            Direction::ToPeer => Access::PeerReads,
-            Direction::FromPeer => Access::PeerWrites,
+            Direction::ToPeer => DataDirection::ToDevice,
+            Direction::FromPeer => DataDirection::FromDevice,
         },
     })
 }

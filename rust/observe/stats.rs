@@ -11,10 +11,10 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 mod breach;
-mod requester;
+pub(crate) mod requester;
 
-pub(crate) use breach::{breach, Breach, BreachCounts};
-pub(crate) use requester::{requester_breach, RequesterBreach, RequesterBreachCounts};
+pub(crate) use breach::{breach, Breach, BREACHES};
+pub(crate) use requester::{requester_breach, RequesterBreach, REQUESTER_BREACHES};
 
 /// A counter.
 ///
@@ -33,6 +33,39 @@ impl Counter {
 
     fn get(&self) -> u64 {
         self.0.load(Relaxed)
+    }
+}
+
+/// Counters of the kinds of a breach, for the whole module.
+///
+/// Breaches are rare, so they are not counted for each transport. If a counter is not zero, the
+/// trace event that belongs to it shows the peer.
+pub(crate) struct BreachCounters<const N: usize> {
+    names: [&'static str; N],
+    counters: [Counter; N],
+}
+
+impl<const N: usize> BreachCounters<N> {
+    const fn new(names: [&'static str; N]) -> Self {
+        Self {
+            names,
+            counters: [const { Counter::new() }; N],
+        }
+    }
+
+    /// Counts a breach of the kind with this index.
+    fn count(&self, kind: usize) {
+        if let Some(counter) = self.counters.get(kind) {
+            counter.add(1);
+        }
+    }
+}
+
+/// One line `name count` for each kind of breach.
+impl<const N: usize> fmt::Display for BreachCounters<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = self.names.iter().zip(&self.counters);
+        lines.try_for_each(|(name, counter)| f.write_fmt(fmt!("{name} {}\n", counter.get())))
     }
 }
 

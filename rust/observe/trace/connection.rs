@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of connections.
+//! Events of connections, and of the calls that a server makes over them.
 
 use kernel::fmt;
 use kernel::prelude::*;
 
-use super::{Peer, SockAddrBytes, Text};
+use super::{count, Peer, SockAddrBytes, Text};
+use crate::proto::backward::Refusal;
 use crate::proto::conn::{Event, State};
 use crate::proto::inline::Thresholds;
 use crate::wire::cm_private::Settings;
@@ -56,7 +57,7 @@ events! {
     fn probe(peer: Peer, owed: usize) => xprtrdma_probe {
         addr: peer.addr,
         port: peer.port,
-        owed: super::count(owed),
+        owed: count(owed),
     }
 
     /// Traces that an event has changed the state of a connection.
@@ -126,5 +127,47 @@ fn event_name(event: Event) -> &'static CStr {
         Event::DeviceRemoval => c"device removal",
         Event::AddrChange => c"address change",
         Event::Close => c"close",
+    }
+}
+
+events! {
+    /// Traces that SUNRPC has requested a backchannel, for `reqs` calls at a time.
+    fn cb_setup(peer: Peer, reqs: u32) => xprtrdma_cb_setup {
+        addr: peer.addr,
+        port: peer.port,
+        reqs: reqs,
+    }
+
+    /// Traces that a call of the server has arrived.
+    fn cb_call(peer: Peer, xid: u32) => xprtrdma_cb_call {
+        addr: peer.addr,
+        port: peer.port,
+        xid: xid,
+    }
+
+    /// Traces that the reply to a call of the server was posted.
+    fn cb_reply(peer: Peer, xid: u32) => xprtrdma_cb_reply {
+        addr: peer.addr,
+        port: peer.port,
+        xid: xid,
+    }
+
+    /// Traces that a call of the server was dropped.
+    fn cb_refused(peer: Peer, xid: u32, refusal: Refusal) => xprtrdma_cb_refused {
+        addr: peer.addr,
+        port: peer.port,
+        xid: xid,
+        reason: refusal_name(refusal),
+    }
+}
+
+fn refusal_name(refusal: Refusal) -> &'static CStr {
+    match refusal {
+        Refusal::Form => c"not RDMA_MSG",
+        Refusal::Chunks => c"chunks",
+        Refusal::Xid => c"two XIDs",
+        Refusal::TooLong => c"too long",
+        Refusal::Overflow => c"more calls than granted",
+        Refusal::NotServed => c"nobody serves it",
     }
 }

@@ -1,10 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of replies.
+//! Events of replies, of completions, and breaches of the protocol by a peer.
 
-use super::{Peer, Task};
+use kernel::prelude::*;
+
+use super::{count, Cid, Peer, Task, Text, WcStatus};
 use crate::proto::requester::plan::ReplyShape;
-use crate::wire::{Lists, Prefix, Segment};
+use crate::proto::requester::reply::Violation;
+use crate::wire::{DecodeError, Lists, Prefix, Segment};
+
+events! {
+    /// Traces the completion of a Receive of `received` bytes.
+    fn wc_receive(cid: Cid, received: usize, wc: WcStatus) => xprtrdma_wc_receive {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        received: count(received),
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces the failure of a Send or a registration.
+    fn wc_send(cid: Cid, wc: WcStatus) => xprtrdma_wc_send {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces the completion of a probe of the peer.
+    fn wc_probe(cid: Cid, wc: WcStatus) => xprtrdma_wc_probe {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces the failure of a LOCAL_INV.
+    fn wc_li(cid: Cid, wc: WcStatus) => xprtrdma_wc_li {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces the completion of the last LOCAL_INV of an RPC, for which a task is waiting.
+    fn wc_li_wake(cid: Cid, wc: WcStatus) => xprtrdma_wc_li_wake {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces the completion of the last LOCAL_INV of an RPC, which completes the RPC.
+    fn wc_li_done(cid: Cid, wc: WcStatus) => xprtrdma_wc_li_done {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+}
 
 events! {
     /// Traces that a call is given up after it was sent. `waited` says whether its reply was
@@ -56,7 +110,7 @@ events! {
     }
 
     /// Traces that a reply's header could not be decoded, so that the RPC with its XID, if there is
-    /// one, fails. The event [`malformed_hdr`](super::malformed_hdr) has the reason.
+    /// one, fails. The event [`malformed_hdr`] has the reason.
     fn reply_hdr_err(prefix: Prefix, peer: Peer) => xprtrdma_reply_hdr_err {
         xid: prefix.xid,
         version: prefix.version,
@@ -115,4 +169,66 @@ pub(crate) fn decode_segs(lists: &Lists<'_>) {
     }
     #[cfg(not(CONFIG_TRACEPOINTS))]
     let _ = lists;
+}
+
+events! {
+    /// Traces that a header of `length` bytes was refused. `xid` is zero if the message was too
+    /// short for one.
+    fn malformed_hdr(peer: Peer, xid: u32, error: &'a DecodeError, length: usize)
+        => xprtrdma_malformed_hdr {
+        addr: peer.addr,
+        port: peer.port,
+        xid: xid,
+        what: Text::new(&error.what),
+        offset: count(error.offset),
+        length: count(length),
+    }
+
+    /// Traces that a reply used chunks in a way that its call had not offered.
+    fn reply_violation(task: Task, xid: u32, violation: Violation) => xprtrdma_reply_violation {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        xid: xid,
+        what: violation_name(violation),
+    }
+
+    /// Traces that the peer invalidated an R_key that the answered call had not given to it, or
+    /// invalidated one although it was not allowed to.
+    fn reminv_foreign(peer: Peer, xid: u32, handle: u32) => xprtrdma_reminv_foreign {
+        addr: peer.addr,
+        port: peer.port,
+        xid: xid,
+        handle: handle,
+    }
+
+    /// Traces that a Receive was consumed by another operation than a Send. `opcode` is that of the
+    /// completion (`enum ib_wc_opcode`).
+    fn not_a_send(peer: Peer, opcode: u32) => xprtrdma_not_a_send {
+        addr: peer.addr,
+        port: peer.port,
+        opcode: opcode,
+    }
+
+    /// Traces that a reply granted no credit, and that the grant counts as `used` instead.
+    fn bad_credits(peer: Peer, xid: u32, granted: u32, used: u32) => xprtrdma_bad_credits {
+        addr: peer.addr,
+        port: peer.port,
+        xid: xid,
+        granted: granted,
+        used: used,
+    }
+}
+
+fn violation_name(violation: Violation) -> &'static CStr {
+    match violation {
+        Violation::MessageType => c"message type",
+        Violation::ReadList => c"read list in a reply",
+        Violation::ExtraWriteChunk => c"write chunk not offered",
+        Violation::ExtraReplyChunk => c"reply chunk not offered",
+        Violation::NoMessage => c"no message",
+        Violation::SegmentCount => c"segment count",
+        Violation::SegmentLength => c"segment longer than offered",
+        Violation::Gap => c"gap",
+        Violation::Overflow => c"length overflow",
+    }
 }
