@@ -26,7 +26,6 @@ impl Counter {
         Self(Atomic::new(0))
     }
 
-    #[inline]
     fn add(&self, n: u64) {
         self.0.add(n, Relaxed);
     }
@@ -96,7 +95,6 @@ impl Stats {
     }
 
     /// Counts `bytes` of a reply that were copied into the receiver's pages.
-    #[inline]
     pub(crate) fn fixup(&self, bytes: usize) {
         if bytes != 0 {
             self.fixup.add(bytes as u64);
@@ -105,31 +103,26 @@ impl Stats {
 
     /// Counts a buffer of `bytes` that was allocated because a request did not fit into its
     /// persistent one.
-    #[inline]
     pub(crate) fn hardway(&self, bytes: usize) {
         self.hardway.add(bytes as u64);
     }
 
     /// Counts a call that could not be prepared, or has to be prepared again.
-    #[inline]
     pub(crate) fn failed_marshal(&self) {
         self.failed_marshal.add(1);
     }
 
     /// Counts a reply that was refused, or that reports that the call was refused.
-    #[inline]
     pub(crate) fn bad_reply(&self) {
         self.bad_reply.add(1);
     }
 
     /// Counts `count` memory regions that were allocated.
-    #[inline]
     pub(crate) fn mrs_allocated(&self, count: u32) {
         self.mrs_allocated.add(count.into());
     }
 
     /// Counts a call that has to wait because the send queue has no room.
-    #[inline]
     pub(crate) fn send_queue_full(&self) {
         self.send_queue_full.add(1);
     }
@@ -163,52 +156,44 @@ impl CallCounts {
     }
 
     /// Counts `segments` read segments that were put into a call's header.
-    #[inline]
     pub(crate) fn read_chunk(&mut self, segments: usize) {
         count(&mut self.read_chunks, segments as u64);
     }
 
     /// Counts `segments` segments for `bytes` that were put into a call's write list.
-    #[inline]
     pub(crate) fn write_chunk(&mut self, segments: usize, bytes: u32) {
         count(&mut self.write_chunks, segments as u64);
         count(&mut self.request_bytes, bytes.into());
     }
 
     /// Counts `segments` segments for `bytes` that were put into a call's reply chunk.
-    #[inline]
     pub(crate) fn reply_chunk(&mut self, segments: usize, bytes: u32) {
         count(&mut self.reply_chunks, segments as u64);
         count(&mut self.request_bytes, bytes.into());
     }
 
     /// Counts a call that is sent as a position-zero read chunk (RDMA_NOMSG).
-    #[inline]
     pub(crate) fn nomsg_call(&mut self) {
         count(&mut self.nomsg, 1);
     }
 
     /// Counts `bytes` that a reply had in its write chunk or reply chunk.
-    #[inline]
     pub(crate) fn reply_bytes(&mut self, bytes: u32) {
         count(&mut self.reply_bytes, bytes.into());
     }
 
     /// Counts `bytes` of a call that were copied into the send buffer.
-    #[inline]
     pub(crate) fn pullup(&mut self, bytes: usize) {
         count(&mut self.pullup, bytes as u64);
     }
 
     /// Counts `regions` memory regions that are invalidated by LOCAL_INV.
-    #[inline]
     pub(crate) fn local_inv(&mut self, regions: usize) {
         count(&mut self.local_inv, regions as u64);
     }
 }
 
 /// Adds to a counter, which wraps around.
-#[inline]
 fn count(counter: &mut u64, n: u64) {
     *counter = counter.wrapping_add(n);
 }

@@ -218,7 +218,6 @@ unsafe extern "C" fn has_wspace<C: Connection>(xprt: *mut raw::svc_xprt) -> c_in
 /// # Safety
 ///
 /// `xprt` is a complete connection of `C` that is alive during `'a`.
-#[inline]
 unsafe fn connection<'a, C: Connection>(
     xprt: *mut raw::svc_xprt,
 ) -> (&'a SvcXprt<Connected>, &'a C) {

@@ -122,7 +122,6 @@ impl<'a, X> Incoming<'a, X> {
     ///
     /// `rqst` is not null, no other value of this type exists for it, and the caller upholds the
     /// type invariants.
-    #[inline]
     pub(super) unsafe fn new(rqst: *mut raw::svc_rqst) -> Self {
         // SAFETY: By the safety requirements the pointer is valid, and no other code accesses the
         // request. Without a call, nothing of an earlier one is to be released.
@@ -146,7 +145,6 @@ impl<'a, X> Incoming<'a, X> {
     /// transport have left is found when the thread comes from there.
     ///
     /// [`Reply::new`]: super::reply::Reply::new
-    #[inline]
     pub(super) fn owns_reply_pages(&self) -> bool {
         // SAFETY: By the type invariants no other code accesses the request.
         let before = unsafe { core::mem::replace(&mut (*self.rqst.as_ptr()).rq_prot, PROTOCOL) };
@@ -164,7 +162,6 @@ impl<'a, X> Incoming<'a, X> {
     /// Notes that no call is left (`XPT_DATA` is cleared). The caller holds the lock of its queue
     /// of calls, under which it has found the queue empty or has removed the last entry. Does not
     /// sleep.
-    #[inline]
     pub(crate) fn mark_empty(&self) {
         // SAFETY: By the type invariants the transport is alive.
         unsafe {
@@ -175,7 +172,6 @@ impl<'a, X> Incoming<'a, X> {
 
     /// Ends the busy state: from now on another thread may receive. To be called as soon as the
     /// call is out of its queue. Does not sleep.
-    #[inline]
     pub(crate) fn received(self) -> Arriving<'a, X> {
         // SAFETY: By the type invariants the transport is busy, and referenced by the request.
         unsafe { raw::svc_xprt_received((*self.rqst.as_ptr()).rq_xprt) };
@@ -416,7 +412,6 @@ pub(crate) struct Receipt<'a> {
 
 impl Receipt<'_> {
     /// Returns the length of the call, or 0.
-    #[inline]
     pub(super) fn len(&self) -> c_int {
         self.len
     }

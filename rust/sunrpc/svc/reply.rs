@@ -44,7 +44,6 @@ impl<X> Reply<'_, X> {
     ///
     /// `rqst` is not null, its context is null or that of a call of the type `X`, and the caller
     /// upholds the type invariants.
-    #[inline]
     pub(super) unsafe fn new(rqst: *mut raw::svc_rqst) -> Option<Self> {
         // SAFETY: By the safety requirements.
         let (slots, rqst, call) = unsafe {
@@ -71,7 +70,6 @@ impl<X> Reply<'_, X> {
     }
 
     /// Returns what [`Arriving::call`](super::receive::Arriving::call) was given for the call.
-    #[inline]
     #[allow(dead_code, reason = "for the sample svc_null")]
     pub(crate) fn call(&mut self) -> &mut X {
         // SAFETY: By the type invariants only this thread accesses the context.
@@ -79,7 +77,6 @@ impl<X> Reply<'_, X> {
     }
 
     /// Returns the message.
-    #[inline]
     #[allow(dead_code, reason = "for the sample svc_null")]
     pub(crate) fn message(&self) -> XdrBuf<'_> {
         // SAFETY: The reply is encoded and does not change any more. SUNRPC encodes replies in
@@ -88,7 +85,6 @@ impl<X> Reply<'_, X> {
     }
 
     /// Returns the message together with what [`Self::call`] returns.
-    #[inline]
     pub(crate) fn parts(&mut self) -> (XdrBuf<'_>, &mut X) {
         // SAFETY: The reply is encoded and does not change any more. SUNRPC encodes replies in
         // pages of the direct map, and its pages stay while `self` is borrowed. By the type
@@ -100,7 +96,6 @@ impl<X> Reply<'_, X> {
     }
 
     /// Returns the number of slots that the reply uses.
-    #[inline]
     pub(crate) fn page_count(&self) -> usize {
         // SAFETY: By the type invariants the pointers are those of one array, in this order.
         let count = unsafe {
@@ -174,7 +169,6 @@ impl ReplySlots<'_> {
     ///
     /// `rqst` is the calling thread's `svc_rqst`, whose slots `svc_alloc_arg()` has filled, and no
     /// other code accesses it while the value exists.
-    #[inline]
     pub(super) unsafe fn behind_reply(rqst: *mut raw::svc_rqst) -> Self {
         // INVARIANT: By the safety requirements.
         Self(rqst, PhantomData)
@@ -182,7 +176,6 @@ impl ReplySlots<'_> {
 
     /// Returns whether the page behind the reply is not the thread's own. A service that takes data
     /// out of a reply leaves its pages from there on.
-    #[inline]
     pub(super) fn first_is_shared(&self) -> bool {
         // SAFETY: By the type invariants, and there is a slot before `rq_page_end`.
         unsafe {
@@ -220,7 +213,6 @@ impl ReplySlots<'_> {
 /// # Safety
 ///
 /// `page` is null, or the slot's reference to a page.
-#[inline]
 unsafe fn is_shared(page: *mut k::page) -> bool {
     // SAFETY: By the safety requirements the page is not freed.
     NonNull::new(page).is_some_and(|page| unsafe { mem::is_shared(page) })

@@ -158,27 +158,23 @@ impl<K> SvcXprt<K> {
         })
     }
 
-    #[inline]
     pub(super) fn as_raw(&self) -> *mut raw::svc_xprt {
         self.base.get()
     }
 
     /// Sets a bit of `xpt_flags`.
-    #[inline]
     pub(super) fn set(&self, bit: u32) {
         // SAFETY: The transport is alive, and the flags are changed by atomic operations.
         unsafe { k::set_bit(bit as usize, &raw mut (*self.as_raw()).xpt_flags) };
     }
 
     /// Clears a bit of `xpt_flags`.
-    #[inline]
     pub(super) fn clear(&self, bit: u32) {
         // SAFETY: The transport is alive, and the flags are changed by atomic operations.
         unsafe { k::clear_bit(bit as usize, &raw mut (*self.as_raw()).xpt_flags) };
     }
 
     /// Makes a thread of the service look at the transport, if there is something to do.
-    #[inline]
     fn enqueue(&self) {
         // SAFETY: The transport is alive. A transport that SUNRPC has given up is busy for ever, so
         // its service is used only as long as it exists.
@@ -186,7 +182,6 @@ impl<K> SvcXprt<K> {
     }
 
     /// Returns whether SUNRPC closes the transport or has closed it. Any context.
-    #[inline]
     pub(crate) fn is_closing(&self) -> bool {
         // SAFETY: The transport is alive.
         unsafe { raw::rr_svc_xprt_is_dead(self.as_raw()) }
@@ -266,7 +261,6 @@ impl SvcXprt<Listening> {
 impl SvcXprt<Connected> {
     /// Announces that [`Connection::receive`](super::transport::Connection::receive) will find a
     /// call. Does not sleep; process or softirq context.
-    #[inline]
     pub(crate) fn data_arrived(&self) {
         self.set(raw::XPT_DATA);
         self.enqueue();
@@ -274,7 +268,6 @@ impl SvcXprt<Connected> {
 
     /// Announces that [`Connection::has_room`](super::transport::Connection::has_room) returns true
     /// again. Does not sleep; process or softirq context.
-    #[inline]
     pub(crate) fn room_regained(&self) {
         // ORDERING: pairs with the barrier in `finds_room`. The caller has stored what `has_room`
         // reads; either a context that finds no room sees that, or this sees the flags that it has
@@ -286,7 +279,6 @@ impl SvcXprt<Connected> {
 
 /// Returns whether a connection has room, where SUNRPC asks after it has set `XPT_DATA` or cleared
 /// `XPT_BUSY`. No barrier of SUNRPC orders that before the look.
-#[inline]
 pub(super) fn finds_room(has_room: impl Fn() -> bool) -> bool {
     // ORDERING: pairs with the barrier in `room_regained`. Either the second look finds the room,
     // or that context finds the flags changed, and enqueues the transport.
@@ -325,7 +317,6 @@ unsafe impl<K> Sync for Handle<K> {}
 impl<K> Deref for Handle<K> {
     type Target = SvcXprt<K>;
 
-    #[inline]
     fn deref(&self) -> &SvcXprt<K> {
         // SAFETY: By the type invariants the transport is alive.
         unsafe { self.0.as_ref() }
@@ -362,14 +353,12 @@ impl<T: Implementation> Xprt<T> {
     /// # Safety
     ///
     /// `xprt` is a transport that [`New`] has completed for `T`, and it is alive during `'a`.
-    #[inline]
     pub(super) unsafe fn from_raw<'a>(xprt: *mut raw::svc_xprt) -> &'a Self {
         const { assert!(offset_of!(Self, base) == 0 && offset_of!(SvcXprt<T::Kind>, base) == 0) };
         // SAFETY: By the safety requirements and the type invariants.
         unsafe { &*xprt.cast() }
     }
 
-    #[inline]
     pub(super) fn base(&self) -> &SvcXprt<T::Kind> {
         &self.base
     }
@@ -379,7 +368,6 @@ impl<T: Implementation> Xprt<T> {
     /// # Safety
     ///
     /// The transport is complete.
-    #[inline]
     pub(super) unsafe fn data(&self) -> &T {
         // SAFETY: By the safety requirements and the type invariants the implementation exists; it
         // is only shared until it is dropped.

@@ -341,7 +341,6 @@ impl Drop for Scope {
 
 impl<T: Transport> Xprt<T> {
     /// Returns the state of the connect protocol.
-    #[inline]
     pub(super) fn connect_state(&self) -> &ConnectState {
         &self.state().connect
     }
@@ -429,7 +428,6 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Ends the outage because a reply was received: the next attempt to connect need not wait.
-    #[inline]
     pub(super) fn reset_backoff(&self) {
         // SAFETY: The transport is alive. The member is written without a lock, as socket
         // transports do: a race with `begin_outage` can only make one wait longer or shorter.

@@ -23,7 +23,6 @@ use super::transport::Transport;
 use crate::raw;
 
 /// Converts credits to units of the congestion window.
-#[inline]
 fn scaled(credits: u32) -> usize {
     // The number of credits is far below 2^24.
     u32_as_usize(credits) << raw::RPC_CWNDSHIFT
@@ -31,7 +30,6 @@ fn scaled(credits: u32) -> usize {
 
 impl<T: Transport> Xprt<T> {
     /// Runs `f` with `transport_lock` held.
-    #[inline]
     fn with_transport_lock<R>(&self, f: impl FnOnce(*mut raw::rpc_xprt) -> R) -> R {
         let xprt = self.as_raw();
         // SAFETY: The transport is alive. All users of the lock run in process context, and no
@@ -67,7 +65,6 @@ impl<T: Transport> Xprt<T> {
     /// grant has grown.
     ///
     /// Process context; does not sleep. Takes `transport_lock` if the number has changed.
-    #[inline]
     pub(crate) fn set_credits(&self, credits: u32) {
         let cwnd = scaled(credits.max(1));
         // SAFETY: The transport is alive. A stale value does no harm: either it differs and is
@@ -97,7 +94,6 @@ impl<T: Transport> Xprt<T> {
     /// [`SendError::NoCredit`](super::transport::SendError::NoCredit).
     ///
     /// Send lock held. Takes `transport_lock` if there is a credit to take.
-    #[inline]
     //= 5666-3.3-3 unanswered calls do not exceed granted
     //= 8166-3.3.1-2 calls do not exceed latest grant
     pub(crate) fn take_credit(&self, rqst: &Rqst<'_, T>) -> bool {

@@ -158,7 +158,6 @@ impl<T: Transport> Xprt<T> {
     ///
     /// - `setup` created `xprt` for `T`, and the type invariants hold.
     /// - It outlives `'a`.
-    #[inline]
     pub(super) unsafe fn from_raw<'a>(xprt: *mut raw::rpc_xprt) -> &'a Self {
         // SAFETY: By the safety requirements there is a transport, and by the type invariants it
         // starts at its `rpc_xprt`.
@@ -179,18 +178,15 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Returns the C structure.
-    #[inline]
     pub(super) fn as_raw(&self) -> *mut raw::rpc_xprt {
         self.base.get()
     }
 
-    #[inline]
     pub(super) fn state(&self) -> &State<T> {
         &self.state
     }
 
     /// Returns the transport's implementation.
-    #[inline]
     pub(crate) fn data(&self) -> &T {
         // SAFETY: By the type invariants `data` changes only while there is no other reference.
         match unsafe { &*self.state.data.get() } {
@@ -231,7 +227,6 @@ impl<T: Transport> Xprt<T> {
         unsafe { (*self.as_raw()).main }
     }
 
-    #[inline]
     fn test(&self, bit: u32) -> bool {
         // SAFETY: The transport is alive. As `test_bit()` of C does, this reads the member once.
         let state = unsafe { (&raw const (*self.as_raw()).state).read_volatile() };
@@ -240,7 +235,6 @@ impl<T: Transport> Xprt<T> {
 
     /// Clears a bit of the state. Returns whether it was set. The caller guarantees that no other
     /// thread sets it meanwhile.
-    #[inline]
     pub(super) fn test_and_clear(&self, bit: u32) -> bool {
         let was = self.test(bit);
         if was {
@@ -251,20 +245,17 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Sets a bit of the state.
-    #[inline]
     pub(super) fn set(&self, bit: u32) {
         // SAFETY: The transport is alive.
         unsafe { k::set_bit(bit as usize, &raw mut (*self.as_raw()).state) };
     }
 
     /// Returns whether SUNRPC regards the transport as connected.
-    #[inline]
     pub(crate) fn is_connected(&self) -> bool {
         self.test(raw::XPRT_CONNECTED)
     }
 
     /// Returns whether the last reference was put. Teardown then waits for the send lock.
-    #[inline]
     pub(crate) fn is_abandoned(&self) -> bool {
         // SAFETY: The transport is alive.
         unsafe { raw::rr_xprt_abandoned(self.as_raw()) }
@@ -289,7 +280,6 @@ impl<T: Transport> Xprt<T> {
     /// Stops sending until [`Self::wake_write_space`] is called. The caller must check once more
     /// whether the resource is still exhausted, because a wake-up may have come just before this
     /// call. Does not sleep.
-    #[inline]
     pub(crate) fn wait_for_buffer_space(&self) {
         // SAFETY: The transport is alive.
         unsafe { raw::xprt_wait_for_buffer_space(self.as_raw()) };
@@ -297,7 +287,6 @@ impl<T: Transport> Xprt<T> {
 
     /// Announces that the resource for which [`Self::wait_for_buffer_space`] was called is
     /// available. Does not sleep. Takes `transport_lock` if a task waits.
-    #[inline]
     pub(crate) fn wake_write_space(&self) {
         // SAFETY: The transport is alive.
         unsafe { raw::xprt_write_space(self.as_raw()) };
@@ -311,7 +300,6 @@ impl<T: Transport> Xprt<T> {
     /// # Errors
     ///
     /// Those of `post`.
-    #[inline]
     pub(crate) fn post_or_wait<R, E: PartialEq>(
         &self,
         full: &E,
@@ -343,13 +331,11 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Returns all slots, in the order of their numbers.
-    #[inline]
     pub(crate) fn slots(&self) -> impl ExactSizeIterator<Item = &Slot<T>> {
         self.state.slots.iter().map(|slot| &**slot)
     }
 
     /// Returns slot number `index`.
-    #[inline]
     pub(crate) fn slot(&self, index: u32) -> Option<&Slot<T>> {
         self.state
             .slots
@@ -382,7 +368,6 @@ unsafe impl<T: Transport> Sync for XprtHandle<T> {}
 impl<T: Transport> Deref for XprtHandle<T> {
     type Target = Xprt<T>;
 
-    #[inline]
     fn deref(&self) -> &Xprt<T> {
         // SAFETY: By the type invariants the transport is alive.
         unsafe { self.0.as_ref() }

@@ -94,7 +94,6 @@ impl<T: Transport> Table<T> {
 /// # Safety
 ///
 /// `rqst` is a live request of a transport that `setup` created for `T`.
-#[inline]
 unsafe fn is_backchannel<T: Transport>(rqst: *const raw::rpc_rqst) -> bool {
     T::HAS_SEND_BACKCHANNEL_REPLY
         // SAFETY: By the safety requirements the request is alive; the bit is constant during its
@@ -108,7 +107,6 @@ unsafe fn is_backchannel<T: Transport>(rqst: *const raw::rpc_rqst) -> bool {
 ///
 /// - `rqst` is a live request, embedded in a slot of a transport that `setup` created for `T`.
 /// - Both stay alive for `'a`.
-#[inline]
 pub(super) unsafe fn parts<'a, T: Transport>(
     rqst: *mut raw::rpc_rqst,
 ) -> (&'a Xprt<T>, Rqst<'a, T>) {

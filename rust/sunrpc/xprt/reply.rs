@@ -43,7 +43,6 @@ impl<T: Transport> Xprt<T> {
     ///     pending.complete(placed.len);
     /// }
     /// ```
-    #[inline]
     pub(crate) fn find(&self, xid: u32) -> Option<Pinned<'_, T>> {
         let xprt = self.as_raw();
         let _guard = QueueLock::new(self);
@@ -76,7 +75,6 @@ struct QueueLock(*mut k::spinlock_t);
 
 impl QueueLock {
     /// Takes the lock. The transport must outlive the value.
-    #[inline]
     fn new<T: Transport>(xprt: &Xprt<T>) -> Self {
         // SAFETY: The transport is alive, and its lock initialised. All users of the lock run in
         // process context. No function of this module that creates a `QueueLock` holds another one.
@@ -89,7 +87,6 @@ impl QueueLock {
 }
 
 impl Drop for QueueLock {
-    #[inline]
     fn drop(&mut self) {
         // SAFETY: `new` took the lock; every user of this type borrows the transport for as long.
         unsafe { k::spin_unlock(self.0) };
@@ -177,7 +174,6 @@ impl<'a, T: Transport> Pinned<'a, T> {
     }
 
     /// Keeps the pin without borrowing the transport.
-    #[inline]
     pub(crate) fn park(self) -> Parked<T> {
         let this = ManuallyDrop::new(self);
         // INVARIANT: `this` is not dropped, so the pin and the claim pass to the new value.
@@ -192,7 +188,6 @@ impl<'a, T: Transport> Pinned<'a, T> {
 impl<'a, T: Transport> Deref for Pinned<'a, T> {
     type Target = Rqst<'a, T>;
 
-    #[inline]
     fn deref(&self) -> &Rqst<'a, T> {
         &self.rqst
     }
@@ -227,7 +222,6 @@ unsafe impl<T: Transport> Sync for Parked<T> {}
 impl<T: Transport> Parked<T> {
     /// Returns the pinned request. `xprt` is the transport it belongs to; it must outlive the pin,
     /// because its lock is released after the request was unpinned.
-    #[inline]
     pub(crate) fn resume(self, xprt: &Xprt<T>) -> Pinned<'_, T> {
         // PANIC: Only if a transport confuses its requests with those of another transport.
         assert!(core::ptr::eq(self.xprt.as_ptr(), xprt));
