@@ -2,10 +2,16 @@
 
 //! The files in `/sys/kernel/debug/rpcrdma`. `breaches` and `requester_breaches` show the module's
 //! counters of protocol breaches: those of servers, and those of clients. `connections` shows the
-//! connections of both roles. `peers` shows what is known of servers from earlier connections;
-//! writing anything to it makes the module forget that.
+//! connections of both roles. `peers` shows the module's memory of servers from earlier
+//! connections, which any write clears.
 //!
-//! While a process has one of the files open, the module is in use and cannot be unloaded.
+//! debugfs reads a file's operations once more when the file is closed, long after the file may
+//! have been removed. The operations are part of the module, so a process with an open file must
+//! keep the module loaded. Operations with an owner do that: debugfs takes a reference to the owner
+//! when the file is opened, and releases it after it has read them for the last time. The files of
+//! `kernel::debugfs` have no owner.
+//!
+//! C header: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h)
 
 use core::marker::PhantomData;
 
@@ -37,7 +43,7 @@ pub(crate) trait Table: Listing {
 /// Without `CONFIG_DEBUG_FS`, or if debugfs refuses to create a file, the file is missing; that is
 /// no error.
 pub(crate) struct Debugfs<P: Table, C: Listing> {
-    // Dropped first: the files show the other fields.
+    // Dropped first, because the files show the other fields.
     _dir: Dir,
     _peers: Arc<P>,
     _connections: Arc<C>,
@@ -46,8 +52,8 @@ pub(crate) struct Debugfs<P: Table, C: Listing> {
 impl<P: Table, C: Listing> Debugfs<P, C> {
     /// Creates the directory and its files. Process context, may sleep.
     ///
-    /// A module does this last in its initialisation. If that fails, the module is unloaded
-    /// without regard to files that are open.
+    /// A module does this last in its initialisation: if that failed later, the module would be
+    /// freed although files may be open.
     pub(crate) fn new(peers: Arc<P>, connections: Arc<C>) -> Self {
         let dir = Dir::new(c"rpcrdma");
         // SAFETY: The counters are statics, and the fields below keep the tables until the
@@ -90,24 +96,24 @@ unsafe impl Send for Dir {}
 unsafe impl Sync for Dir {}
 
 impl Dir {
-    /// Makes a directory in the root of debugfs. If debugfs refuses, no file is made either. May
-    /// sleep.
+    /// Creates a directory in the root of debugfs. If debugfs refuses, no file is created either.
+    /// May sleep.
     fn new(name: &CStr) -> Self {
         let none = core::ptr::null_mut();
-        // SAFETY: The name ends in a NUL, and is copied. Without a parent the root is meant.
+        // SAFETY: The name ends in a NUL, and is copied. A null parent stands for the root.
         #[cfg(CONFIG_DEBUG_FS)]
         let made = unsafe { bindings::debugfs_create_dir(name.as_char_ptr(), none) };
         #[cfg(not(CONFIG_DEBUG_FS))]
         let (made, _) = (none, name);
-        // INVARIANT: What is no error is a directory, and no other code knows it.
+        // INVARIANT: A pointer that is no error is that of a new directory.
         Self(from_err_ptr(made).unwrap_or(none))
     }
 
-    /// Makes a file that shows `data`. May sleep.
+    /// Creates a file that shows `data`. May sleep.
     ///
     /// # Safety
     ///
-    /// `data` is alive until `self` has been dropped.
+    /// `data` is alive until `self` is dropped.
     unsafe fn file<T>(
         &self,
         name: &CStr,
@@ -116,7 +122,7 @@ impl Dir {
         operations: &'static Operations<T>,
     ) {
         if self.0.is_null() {
-            // The root of debugfs is no place for the file.
+            // A null parent would stand for the root.
             return;
         }
         // SAFETY: The name ends in a NUL, and is copied. By the type invariant `self.0` is a
@@ -153,7 +159,7 @@ impl Drop for Dir {
 struct Operations<T>(bindings::file_operations, PhantomData<T>);
 
 impl<T: Listing> Operations<T> {
-    /// Those of a file that shows the `T`.
+    /// Operations of a file that shows the `T`.
     const SHOW: Self = Self(
         bindings::file_operations {
             owner: <crate::LocalModule as ModuleMetadata>::THIS_MODULE.as_ptr(),
@@ -168,7 +174,7 @@ impl<T: Listing> Operations<T> {
 }
 
 impl<T: Table> Operations<T> {
-    /// Those of a file that shows the `T`, and clears it when it is written to.
+    /// Operations of a file that shows the `T`, and clears it when it is written to.
     const SHOW_AND_CLEAR: Self = Self(
         bindings::file_operations {
             write: Some(clear::<T>),
@@ -178,7 +184,7 @@ impl<T: Table> Operations<T> {
     );
 }
 
-/// A value as `Display` has it.
+/// Displays a listing.
 struct Text<'a, T>(&'a T);
 
 impl<T: Listing> fmt::Display for Text<'_, T> {
@@ -191,13 +197,13 @@ impl<T: Listing> fmt::Display for Text<'_, T> {
 ///
 /// # Safety
 ///
-/// Called by debugfs for a file that [`Dir::file`] has made with a `T`.
+/// Called by debugfs for a file that [`Dir::file`] created with a `T`.
 unsafe extern "C" fn open<T: Listing>(
     inode: *mut bindings::inode,
     file: *mut bindings::file,
 ) -> c_int {
-    // SAFETY: debugfs passes a valid inode, and a file that is being opened. `show` is called as
-    // long as the directory exists, with the private data.
+    // SAFETY: debugfs passes a valid inode, and a file that is being opened. `show` is called with
+    // the private data, and only while the directory exists.
     unsafe { bindings::single_open(file, Some(show::<T>), (*inode).i_private) }
 }
 
@@ -205,7 +211,7 @@ unsafe extern "C" fn open<T: Listing>(
 ///
 /// # Safety
 ///
-/// Called by `seq_read` for a file that [`open`] has opened.
+/// Called by `seq_read` for a file that [`open`] opened.
 unsafe extern "C" fn show<T: Listing>(seq: *mut bindings::seq_file, _: *mut c_void) -> c_int {
     // SAFETY: The file is being read, so its directory exists, and the data is alive.
     let (data, seq) = unsafe { (&*(*seq).private.cast::<T>(), SeqFile::from_raw(seq)) };
@@ -213,18 +219,18 @@ unsafe extern "C" fn show<T: Listing>(seq: *mut bindings::seq_file, _: *mut c_vo
     0
 }
 
-/// Clears a table, whatever is written.
+/// Clears a table, whatever the text.
 ///
 /// # Safety
 ///
-/// Called by debugfs for a file that [`open`] has opened.
+/// Called by debugfs for a file that [`open`] opened.
 unsafe extern "C" fn clear<T: Table>(
     file: *mut bindings::file,
     _: *const c_char,
     len: usize,
     _: *mut bindings::loff_t,
 ) -> isize {
-    // SAFETY: `single_open` has stored the `seq_file`, which has the inode's private data. The file
+    // SAFETY: `single_open` stored the `seq_file`, which has the inode's private data. The file
     // is being written, so its directory exists, and the data is alive.
     let data = unsafe {
         &*(*(*file).private_data.cast::<bindings::seq_file>())

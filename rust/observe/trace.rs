@@ -120,7 +120,7 @@ impl Peer {
         }
     }
 
-    /// Returns address and port in one, as the events of the server have them.
+    /// Returns address and port in one string, as the events of the server have them.
     fn endpoint(&self) -> Text {
         Text::new(&fmt!("{}", *self))
     }
@@ -208,7 +208,7 @@ trait Field {
     /// The parameter's type in C.
     type C;
 
-    /// Returns the value as C takes it. A pointer is valid as long as `self` is borrowed.
+    /// Returns the value in the form that C takes. A pointer is valid while `self` is borrowed.
     fn to_c(&self) -> Self::C;
 }
 

@@ -16,7 +16,7 @@ use crate::wire::message::Mismatch;
 /// Defines the breaches, each with the name of its counter and a description.
 macro_rules! breaches {
     ($($(#[$doc:meta])* $variant:ident = ($name:literal, $what:literal),)*) => {
-        /// What a requester did wrong.
+        /// A breach of the protocol by a requester.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum RequesterBreach {
             $($(#[$doc])* $variant,)*
@@ -33,7 +33,7 @@ macro_rules! breaches {
                 }
             }
 
-            /// Returns what has happened.
+            /// Returns a description.
             pub(crate) const fn what(self) -> &'static str {
                 match self {
                     $(Self::$variant => $what,)*
@@ -70,11 +70,11 @@ breaches! {
     Credits = ("credits", "more calls than granted"),
     /// A message is longer than the Receive. The device closes the connection.
     TooLong = ("too_long", "message longer than the Receive"),
-    /// The requester's device has refused an RDMA Read or Write. The connection is closed.
+    /// The requester's device refused an RDMA Read or Write. The connection is closed.
     Rkey = ("rkey", "R_key refused"),
-    /// A Send has found no Receive at the requester. The connection is closed.
+    /// A Send found no Receive at the requester. The connection is closed.
     NoReceive = ("no_receive", "no Receive posted"),
-    /// A message has invalidated an R_key of this host. The connection is closed.
+    /// A message invalidated an R_key of this host. The connection is closed.
     Invalidate = ("invalidate", "R_key of the server invalidated"),
     /// A reply answers no call of this host.
     BackwardXid = ("backward_xid", "reply to no call"),
@@ -85,22 +85,22 @@ breaches! {
     /// Replies have waited too long, because the requester does not receive or is not read from.
     /// The connection is closed.
     Slow = ("slow", "replies have waited too long"),
-    /// A connection has ended while RDMA Reads or Writes were outstanding.
+    /// A connection ended while RDMA Reads or Writes were outstanding.
     TransferLost = ("transfer_lost", "connection lost during RDMA Reads or Writes"),
     /// A message broke the rules by which the peers agree on version and characteristics.
     Session = ("session", "message that breaks the rules of version two"),
     /// A connection request was refused because too many are waiting.
     Backlog = ("backlog", "too many connection requests"),
-    /// The padding of a call cannot be taken out: [`Reason::Padding`].
+    /// The padding of a call cannot be removed: [`Reason::Padding`].
     Padding = ("padding", "padding that cannot be taken out"),
     /// An RDMA_DONE belongs to no reply.
     Done = ("done", "RDMA_DONE for no reply"),
-    /// The RDMA_DONE for a reply has not come. The connection is closed.
+    /// The RDMA_DONE for a reply did not arrive. The connection is closed.
     NoDone = ("no_done", "no RDMA_DONE for a reply"),
 }
 
 impl RequesterBreach {
-    /// Returns the breach that a refused message is.
+    /// Returns the kind of breach for which a message was refused.
     pub(crate) const fn of(reason: &Reason) -> Self {
         match reason {
             Reason::Short => Self::Short,
@@ -119,7 +119,7 @@ impl RequesterBreach {
         }
     }
 
-    /// Returns the breach that the failure of an RDMA Read or Write is.
+    /// Returns the kind of breach that made an RDMA Read or Write fail.
     pub(crate) const fn of_transfer(wc: WcStatus) -> Self {
         match wc.status {
             raw::ib_wc_status_IB_WC_REM_ACCESS_ERR
@@ -129,8 +129,8 @@ impl RequesterBreach {
         }
     }
 
-    /// Returns the breach that the failure of a Send is. `None` means that the requester need not
-    /// have done anything wrong.
+    /// Returns the kind of breach that made a Send fail; `None` if the requester need not be at
+    /// fault.
     pub(crate) const fn of_send(wc: WcStatus) -> Option<Self> {
         match wc.status {
             raw::ib_wc_status_IB_WC_RNR_RETRY_EXC_ERR => Some(Self::NoReceive),
@@ -138,8 +138,8 @@ impl RequesterBreach {
         }
     }
 
-    /// Returns the breach that the failure of a Receive is. `None` means that the requester need
-    /// not have done anything wrong.
+    /// Returns the kind of breach that made a Receive fail; `None` if the requester need not be at
+    /// fault.
     pub(crate) const fn of_receive(wc: WcStatus) -> Option<Self> {
         match wc.status {
             raw::ib_wc_status_IB_WC_LOC_LEN_ERR => Some(Self::TooLong),
@@ -199,7 +199,7 @@ fn xid(bytes: &[u8]) -> u32 {
     bytes.first_chunk().copied().map_or(0, u32::from_be_bytes)
 }
 
-/// The details of a refusal, for people.
+/// The description of a refusal.
 struct Detail<'a>(&'a Reason);
 
 impl fmt::Display for Detail<'_> {

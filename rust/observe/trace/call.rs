@@ -196,7 +196,7 @@ events! {
         dir: region.access as u32,
     }
 
-    /// Traces that the peer has invalidated the region with its reply.
+    /// Traces that the peer invalidated the region with its reply.
     fn mr_reminv(task: Task, region: Region) => xprtrdma_mr_reminv {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -208,7 +208,7 @@ events! {
         dir: region.access as u32,
     }
 
-    /// Traces that the memory was unmapped: neither peer nor device can access it any more.
+    /// Traces that the memory was unmapped, after which neither peer nor device can access it.
     fn mr_unmap(region: Region) => xprtrdma_mr_unmap {
         mr_id: region.mr_id,
         nents: region.nents as i32,
@@ -218,7 +218,7 @@ events! {
         dir: region.access as u32,
     }
 
-    /// Traces that an RPC has ended without a reply, or will be sent again, while its regions were
+    /// Traces that an RPC ended without a reply, or will be sent again, while its regions were
     /// registered.
     fn mrs_zap(task: Task) => xprtrdma_mrs_zap {
         task_id: task.task_id,

@@ -61,8 +61,8 @@ events! {
 }
 
 events! {
-    /// Traces that a call is given up after it was sent. `waited` says whether its reply was
-    /// awaited, because its memory was registered; `answered`, whether the reply has arrived
+    /// Traces that a call is aborted after it was sent. `waited` is true if the abort waited for
+    /// the reply, because the call's memory was registered; `answered`, if the reply arrived
     /// meanwhile.
     fn given_up(task: Task, xid: u32, waited: bool, answered: bool) => xprtrdma_given_up {
         task_id: task.task_id,
@@ -119,7 +119,7 @@ events! {
         port: peer.port,
     }
 
-    /// Traces that the responder has answered ERR_VERS: it supports the versions `low` to `high`.
+    /// Traces that the responder answered ERR_VERS: it supports the versions `low` to `high`.
     fn err_vers(task: Task, xid: u32, low: u32, high: u32) => xprtrdma_err_vers {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -128,7 +128,7 @@ events! {
         high: high,
     }
 
-    /// Traces that the responder has answered ERR_CHUNK.
+    /// Traces that the responder answered ERR_CHUNK.
     fn err_chunk(task: Task, xid: u32) => xprtrdma_err_chunk {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -146,8 +146,8 @@ events! {
         taillen: buffer.tail_len as usize,
     }
 
-    /// Traces a segment that was decoded from a reply, whose length is what the responder has
-    /// written. [`decode_segs`] calls this for all segments of a reply.
+    /// Traces a segment that was decoded from a reply. Its length is the number of bytes that the
+    /// responder wrote. [`decode_segs`] calls this for all segments of a reply.
     fn decode_seg(segment: &'a Segment) => xprtrdma_decode_seg {
         handle: segment.handle,
         length: segment.length,
@@ -184,7 +184,7 @@ events! {
         length: count(length),
     }
 
-    /// Traces that a reply used chunks in a way that its call had not offered.
+    /// Traces that a reply used chunks that its call had not offered.
     fn reply_violation(task: Task, xid: u32, violation: Violation) => xprtrdma_reply_violation {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -192,8 +192,8 @@ events! {
         what: violation_name(violation),
     }
 
-    /// Traces that the peer invalidated an R_key that the answered call had not given to it, or
-    /// invalidated one although it was not allowed to.
+    /// Traces that the peer invalidated an R_key that the answered call had not given to it, or any
+    /// R_key although remote invalidation was not agreed.
     fn reminv_foreign(peer: Peer, xid: u32, handle: u32) => xprtrdma_reminv_foreign {
         addr: peer.addr,
         port: peer.port,
@@ -201,7 +201,7 @@ events! {
         handle: handle,
     }
 
-    /// Traces that a Receive was consumed by another operation than a Send. `opcode` is that of the
+    /// Traces that an operation other than a Send consumed a Receive. `opcode` is that of the
     /// completion (`enum ib_wc_opcode`).
     fn not_a_send(peer: Peer, opcode: u32) => xprtrdma_not_a_send {
         addr: peer.addr,

@@ -166,7 +166,7 @@ unsafe extern "C" fn accept<L: Listener>(xprt: *mut raw::svc_xprt) -> *mut raw::
         let origin = Origin::new((*xprt).xpt_net, (*xprt).xpt_class, (*xprt).xpt_server);
         (Xprt::<Port<L>>::from_raw(xprt), origin)
     };
-    // Before the look into the queue, so that a request that arrives after it sets the bit again.
+    // Cleared before the queue is read, so that a request that arrives later sets the bit again.
     listener.base().clear(raw::XPT_CONN);
     // SAFETY: The listener is complete.
     let Some(request) = unsafe { listener.data() }.listener.next() else {
@@ -221,7 +221,7 @@ unsafe extern "C" fn has_wspace<C: Connection>(xprt: *mut raw::svc_xprt) -> c_in
 unsafe fn connection<'a, C: Connection>(
     xprt: *mut raw::svc_xprt,
 ) -> (&'a SvcXprt<Connected>, &'a C) {
-    // SAFETY: By the safety requirements.
+    // SAFETY: By the safety requirements `xprt` is a complete connection of `C` that is alive.
     unsafe {
         let xprt = Xprt::<Link<C>>::from_raw(xprt);
         (xprt.base(), &xprt.data().connection)
@@ -307,14 +307,14 @@ unsafe extern "C" fn no_context(_xprt: *mut raw::svc_xprt, _context: *mut c_void
 /// # Safety
 ///
 /// SUNRPC calls this with a complete connection of `C`, and with null or a context that a call of
-/// it has given to SUNRPC.
+/// it passed to SUNRPC.
 unsafe extern "C" fn release_ctxt<C: Connection>(xprt: *mut raw::svc_xprt, context: *mut c_void) {
-    // SUNRPC also releases the context of a receive that has found nothing.
+    // SUNRPC also releases the context of a receive that found nothing.
     if context.is_null() {
         return;
     }
-    // SAFETY: SUNRPC passes a complete connection. The context is a box that
-    // `Arriving::call` has given to SUNRPC, which returns it once.
+    // SAFETY: SUNRPC passes a complete connection. The context is the foreign form of a
+    // box that `Arriving::call` passed to SUNRPC, which returns it once.
     let (connection, call) = unsafe {
         let (_, connection) = connection::<C>(xprt);
         (connection, KBox::<C::Call>::from_foreign(context))

@@ -66,7 +66,7 @@ fn piece(vec: &raw::kvec, skip: u32, len: u32) -> Option<Piece> {
     // CAST: Below the size of a page.
     let offset = (start.addr() % PAGE_SIZE) as u32;
     // SAFETY: The direct map is linear, so the range is physically contiguous from `offset` in
-    // `page` on. The user of the pieces uses none after the memory may have been freed.
+    // `page` on. The user of the pieces does not use them after SUNRPC may have freed the memory.
     Some(unsafe { Piece::new(NonNull::new(page)?, offset, len) })
 }
 
@@ -95,7 +95,7 @@ pub(super) fn payload(buf: &raw::xdr_buf, skip: u32, len: u32) -> Payload<'_> {
     );
     // SAFETY: The buffer is well-formed: its array has room for `page_base + page_len` bytes, of
     // which these are a part, its entries are pages or null, and it does not change. The user of
-    // the pieces uses none after the memory may have been freed.
+    // the pieces does not use them after SUNRPC may have freed the memory.
     unsafe {
         let slots = core::slice::from_raw_parts(buf.pages.add(index), count);
         Payload::new(slots, offset, len)

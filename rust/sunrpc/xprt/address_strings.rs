@@ -3,9 +3,9 @@
 //! `rpc_xprt.address_strings`: a transport's address in the forms that SUNRPC displays.
 //!
 //! SUNRPC reads the strings under RCU and frees none of them, with one exception: a write to
-//! `dstaddr` in sysfs replaces the string at `RPC_DISPLAY_ADDR` and frees the old one with
-//! `kfree()`. That string is therefore allocated with `kmalloc()`. The others are part of the
-//! transport itself, which is freed after a grace period.
+//! `dstaddr` in sysfs replaces the string at `RPC_DISPLAY_ADDR` and frees the old string with
+//! `kfree()`. That string is therefore allocated with `kmalloc()`. The other strings are part of
+//! the transport itself, which is freed after a grace period.
 //!
 //! This module's own readers get copies, made under a lock ([`Xprt::shown`]).
 
@@ -125,7 +125,7 @@ impl<T: Transport> Xprt<T> {
         strings.hex_addr = AddrText::new(&fmt!("{}", Hex(host(&addr))));
         let hex_addr = strings.hex_addr.as_char_ptr();
         // SAFETY: The copy at `shown` is freed with the transport, and `hex_addr` is a part of the
-        // transport's pinned state; the others are static. All end in a NUL.
+        // transport's pinned state; the other strings are static. All end in a NUL.
         unsafe {
             self.publish(raw::rpc_display_format_t_RPC_DISPLAY_ADDR, shown);
             self.publish(raw::rpc_display_format_t_RPC_DISPLAY_HEX_ADDR, hex_addr);

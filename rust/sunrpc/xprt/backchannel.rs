@@ -109,7 +109,7 @@ pub(super) fn cancel<T: Transport>(xprt: &Xprt<T>) {
 struct Request {
     rqst: Opaque<raw::rpc_rqst>,
     busy: Atomic<bool>,
-    /// The connection over which the call arrived, as [`Xprt::deliver`] was told.
+    /// Number of the connection over which the call arrived.
     connection: Atomic<u32>,
     call: Memory,
     reply: Memory,
@@ -190,7 +190,7 @@ impl Request {
 ///
 /// The caller has exclusive access to `buf`.
 unsafe fn init_buf(buf: *mut raw::xdr_buf, start: NonNull<u8>, len: usize) {
-    // SAFETY: By the safety requirements.
+    // SAFETY: The caller has exclusive access to `buf`.
     unsafe {
         (*buf).head[0].iov_base = start.as_ptr().cast();
         (*buf).head[0].iov_len = len;
@@ -229,7 +229,7 @@ impl Pool {
 ///
 /// # Safety
 ///
-/// [`Xprt::deliver`] passed `rqst` to SUNRPC, which does not use it any more.
+/// [`Xprt::deliver`] passed `rqst` to SUNRPC, which has finished with it.
 pub(super) unsafe fn free(rqst: NonNull<raw::rpc_rqst>) {
     // SAFETY: By the safety requirements the request is embedded in a `Request`, which is not
     // accessed after `busy` is cleared. The transport and its pool live until the last reference is
@@ -272,7 +272,8 @@ impl BackchannelReply<'_> {
         u32::from_be(unsafe { (*self.rqst.as_ptr()).rq_xid })
     }
 
-    /// Returns the connection over which the call arrived, as [`Xprt::deliver`] was told.
+    /// Returns the number of the connection over which the call arrived, as the caller of
+    /// [`Xprt::deliver`] gave it.
     pub(crate) fn connection(&self) -> u32 {
         // SAFETY: By the type invariants `deliver` took the request from a pool, so it is embedded
         // in a `Request`.

@@ -144,7 +144,8 @@ pub(super) fn cancel<T: Transport>(xprt: &Xprt<T>) {
 /// `task` is alive and holds the send lock of `xprt`.
 pub(super) unsafe fn begin<T: Transport>(xprt: &Xprt<T>, task: NonNull<raw::rpc_task>) {
     let raw_xprt = xprt.as_raw();
-    // SAFETY: By the safety requirements. No task has the transport's address as its cookie.
+    // SAFETY: The task is alive and holds the send lock. No task has the transport's address as its
+    // cookie.
     if !unsafe { raw::xprt_lock_connect(raw_xprt, task.as_ptr(), raw_xprt.cast()) } {
         kernel::pr_warn_once!("connect without the send lock\n");
         // SAFETY: The transport is alive, and no other thread connects while this bit is set.
@@ -166,7 +167,7 @@ pub(super) unsafe fn begin<T: Transport>(xprt: &Xprt<T>, task: NonNull<raw::rpc_
     plan(xprt);
 }
 
-/// Tells the transport when the next attempt begins, and queues the worker.
+/// Announces the next attempt to the transport, and queues the worker.
 fn plan<T: Transport>(xprt: &Xprt<T>) {
     let delay = until(xprt.connect_state().next_attempt.load(Relaxed));
     xprt.data().attempt_planned(xprt, millis(0, delay));
@@ -209,8 +210,8 @@ unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) {
         return schedule(xprt);
     }
     // There is no connection. A close that was requested since the last one was closed (by a task
-    // that learns late of a failed attempt, or by the removal of a device) must not close the new
-    // one. If a request arrives between this test and the clearing, there is still no newer
+    // that finds out late about a failed attempt, or by the removal of a device) must not close the
+    // new one. If a request arrives between this test and the clearing, there is still no newer
     // connection.
     xprt.test_and_clear(raw::XPRT_CLOSE_WAIT);
     let scope = Scope::new(xprt);
@@ -242,8 +243,8 @@ fn retry_unreported<T: Transport>(xprt: &Xprt<T>, error: ConnectError) -> bool {
     true
 }
 
-/// Checks the connection, and queues itself again as long as there is one. Connecting queues it the
-/// first time. Process context, may sleep.
+/// Checks the connection for the loss of a peer that no event reports, and queues itself again
+/// while there is a connection. Connecting queues it the first time. Process context, may sleep.
 ///
 /// # Safety
 ///
@@ -288,7 +289,7 @@ fn finish<T: Transport>(xprt: &Xprt<T>, result: Result<(), ConnectError>) {
     }
 }
 
-/// Counts an attempt, and a new connection. The connect cookie changes after a failed attempt, too:
+/// Counts an attempt, and a new connection. The connect cookie also changes after a failed attempt:
 /// tasks that waited for it request a close of the connection with the old cookie, which must not
 /// match the next connection.
 fn account<T: Transport>(xprt: &Xprt<T>, connected: bool) {

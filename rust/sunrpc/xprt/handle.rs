@@ -28,7 +28,7 @@ use super::transport::Transport;
 use crate::mem::{NetRef, SockAddr, Storage};
 use crate::raw;
 
-/// One transport.
+/// A client transport.
 ///
 /// # Invariants
 ///
@@ -89,7 +89,7 @@ pub(super) struct State<T: Transport> {
     unused: Completion,
     /// With 16,384 slots the pointers alone need more memory than `kmalloc()` should be asked for.
     pub(super) slots: KVVec<Pin<KBox<Slot<T>>>>,
-    /// The transport's implementation; `None` before it has been created.
+    /// The transport's implementation; `None` until it is created.
     pub(super) data: UnsafeCell<Option<Pin<KBox<T>>>>,
 }
 
@@ -278,8 +278,8 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Stops sending until [`Self::wake_write_space`] is called. The caller must check once more
-    /// whether the resource is still exhausted, because a wake-up may have come just before this
-    /// call. Does not sleep.
+    /// whether the resource is still exhausted, because a wake-up may have preceded this call. Does
+    /// not sleep.
     pub(crate) fn wait_for_buffer_space(&self) {
         // SAFETY: The transport is alive.
         unsafe { raw::xprt_wait_for_buffer_space(self.as_raw()) };
@@ -307,7 +307,7 @@ impl<T: Transport> Xprt<T> {
         mut post: impl FnMut() -> Result<R, E>,
     ) -> Result<R, E> {
         let mut noted = Some(noted);
-        // One call of `post` for both attempts, so that it is inlined.
+        // A single call of `post` serves both attempts, so that it is inlined.
         loop {
             let posted = post();
             if posted.as_ref().err() == Some(full) {
@@ -324,7 +324,7 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Reports that the connection was closed, and wakes all tasks that wait for it. The caller of
-    /// [`Transport::close`] does this; it is harmless at other times. Takes `transport_lock`.
+    /// [`Transport::close`] does this; harmless at other times. Takes `transport_lock`.
     pub(crate) fn disconnect_done(&self) {
         // SAFETY: The transport is alive.
         unsafe { raw::xprt_disconnect_done(self.as_raw()) };
@@ -343,8 +343,8 @@ impl<T: Transport> Xprt<T> {
             .map(|slot| &**slot)
     }
 
-    /// Waits until all handles have been dropped. The caller guarantees that no new one can be
-    /// made. Sleeps.
+    /// Waits until all handles are dropped. The caller guarantees that no handle is made any more.
+    /// Sleeps.
     pub(super) fn wait_unused(&self) {
         if self.state.handles.fetch_sub(1, Full) != 1 {
             self.state.unused.wait_for_completion();
@@ -352,8 +352,8 @@ impl<T: Transport> Xprt<T> {
     }
 }
 
-/// A counted pointer to a transport. After [`Transport::destroy`] the teardown waits until all of
-/// them have been dropped, and only then drops the transport.
+/// A counted pointer to a transport. After [`Transport::destroy`] the teardown waits until all
+/// handles are dropped, and only then drops the transport.
 ///
 /// # Invariants
 ///

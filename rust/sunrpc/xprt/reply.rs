@@ -77,7 +77,7 @@ impl QueueLock {
     /// Takes the lock. The transport must outlive the value.
     fn new<T: Transport>(xprt: &Xprt<T>) -> Self {
         // SAFETY: The transport is alive, and its lock initialised. All users of the lock run in
-        // process context. No function of this module that creates a `QueueLock` holds another one.
+        // process context. No function of this module that creates a `QueueLock` holds another.
         unsafe {
             let lock = &raw mut (*xprt.as_raw()).queue_lock;
             k::spin_lock(lock);
@@ -133,12 +133,12 @@ impl<'a, T: Transport> Pinned<'a, T> {
         }
     }
 
-    /// Fails the RPC with `error`: its reply is not acceptable, and there will be no other one.
+    /// Fails the RPC with `error`: its reply is not acceptable, and there will be no other reply.
     /// Does not sleep. Takes `queue_lock`.
     #[cold]
     pub(crate) fn fail(self, error: Error) {
-        // SAFETY: The request is pinned, so its task is alive. SUNRPC sets the status from any
-        // thread, too, if it is 0 (`rpc_task_set_rpc_status()`, which is not exported). The task
+        // SAFETY: The request is pinned, so its task is alive. SUNRPC, from any thread, sets the
+        // status if it is 0 as well (`rpc_task_set_rpc_status()`, which is not exported). The task
         // ends with it at its next step. `tk_status` would be overwritten unless the task waits for
         // a reply already.
         let status =
@@ -148,7 +148,7 @@ impl<'a, T: Transport> Pinned<'a, T> {
     }
 
     /// Leaves the request pending, because the message is not a reply to it, and counts the message
-    /// like one that matches no call. Does not sleep. Takes `queue_lock`.
+    /// like a message that matches no call. Does not sleep. Takes `queue_lock`.
     pub(crate) fn disown(self) {
         {
             let _guard = QueueLock::new(self.xprt);

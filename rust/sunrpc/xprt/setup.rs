@@ -10,7 +10,7 @@
 //!
 //! SUNRPC's sysfs can add a transport to those of a client, and then passes the connection of an
 //! existing transport, which may have been freed. A connection has one callback transport at most,
-//! so [`setup`] refuses this before it looks at the connection: sysfs passes no source address.
+//! so [`setup`] refuses this before it accesses the connection: sysfs passes no source address.
 //!
 //! [`svc::callback`]: super::super::svc::callback
 //!
@@ -136,7 +136,7 @@ unsafe fn create<T: Transport>(args: &raw::xprt_create) -> Result<*mut raw::rpc_
 ///
 /// `dstaddr` points to `addrlen` bytes.
 unsafe fn destination(args: &raw::xprt_create) -> Result<SockAddr> {
-    // SAFETY: By the safety requirements.
+    // SAFETY: By the safety requirements `dstaddr` points to `addrlen` bytes.
     let bytes = unsafe { core::slice::from_raw_parts(args.dstaddr.cast::<u8>(), args.addrlen) };
     let dst = SockAddr::from_bytes(bytes).map_err(|_| EBADF)?;
     // Sizes of `sockaddr_in` and `sockaddr_in6`.
@@ -272,7 +272,7 @@ pub(super) unsafe extern "C" fn destroy_worker<T: Transport>(work: *mut k::work_
     unsafe { k::flush_work(&raw mut (*this.as_raw()).task_cleanup) };
     connect::cancel(this);
     this.data().destroy(this);
-    // SAFETY: SUNRPC has no reference left, and no worker of the transport runs any more.
+    // SAFETY: SUNRPC has no reference left, and all workers of the transport are cancelled.
     unsafe { dismantle(xprt) };
     // SAFETY: `create` took the reference.
     unsafe { k::module_put(module) };
@@ -284,7 +284,8 @@ pub(super) unsafe extern "C" fn destroy_worker<T: Transport>(work: *mut k::work_
 ///
 /// `state` is initialised, and only holders of handles have access to the transport.
 unsafe fn dismantle<T: Transport>(xprt: NonNull<Xprt<T>>) {
-    // SAFETY: By the safety requirements; the reference ends before `state` is dropped.
+    // SAFETY: By the safety requirements `state` is initialised, and only holders of handles access
+    // the transport. The reference ends before `state` is dropped.
     let this = unsafe { xprt.as_ref() };
     let raw_xprt = this.as_raw();
     this.wait_unused();

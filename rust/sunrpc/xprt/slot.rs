@@ -113,7 +113,7 @@ impl<T: Transport> Slot<T> {
     /// Assigns the slot to the next RPC in the backlog, or puts it on the free list. Process
     /// context.
     ///
-    /// Called when SUNRPC does not use the slot any more, and once for a new slot.
+    /// Called when SUNRPC has finished with the slot, and once for a new slot.
     pub(super) fn free(&self, xprt: &Xprt<T>) {
         // SAFETY: Slot and transport are alive and belong together. No task uses the request; the
         // call clears it or passes it on under `reserve_lock`.
@@ -216,7 +216,7 @@ impl Buffers {
     /// # Safety
     ///
     /// The caller runs in the task that owns the slot's request, and neither a device nor another
-    /// thread uses the buffers any more.
+    /// thread uses the buffers.
     pub(super) unsafe fn free_large(&self) {
         // SAFETY: By the safety requirements and the type invariants no other task has access.
         unsafe { *self.large.get() = None };
@@ -292,7 +292,8 @@ unsafe fn allocate_large<T: Transport>(
 /// - The caller runs in the task that owns the request.
 /// - `start` points to more than `call` bytes.
 unsafe fn set_buffers(rqst: *mut raw::rpc_rqst, start: NonNull<u8>, call: usize) {
-    // SAFETY: By the safety requirements the task owns the request, and `start` has so many bytes.
+    // SAFETY: By the safety requirements the task owns the request, and `start` points to more than
+    // `call` bytes.
     unsafe {
         (*rqst).rq_buffer = start.as_ptr().cast();
         (*rqst).rq_rbuffer = start.add(call).as_ptr().cast();

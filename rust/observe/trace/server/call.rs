@@ -22,14 +22,14 @@ events! {
         status: status,
     }
 
-    /// Traces that a message of `received` bytes has arrived.
+    /// Traces that a message of `received` bytes arrived.
     fn wc_recv(cid: Cid, received: usize) => svcrdma_wc_recv {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
         received: count(received),
     }
 
-    /// Traces that a Receive was flushed, because the connection has ended.
+    /// Traces that a Receive was flushed, because the connection ended.
     fn wc_recv_flush(cid: Cid, wc: WcStatus) => svcrdma_wc_recv_flush {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -37,7 +37,7 @@ events! {
         vendor_err: wc.vendor_err,
     }
 
-    /// Traces that a Receive has failed.
+    /// Traces that a Receive failed.
     fn wc_recv_err(cid: Cid, wc: WcStatus) => svcrdma_wc_recv_err {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -230,15 +230,15 @@ impl Posted {
 }
 
 events! {
-    /// Traces that the RDMA Reads of a call were posted: so many work requests.
+    /// Traces that the RDMA Reads of a call were posted, with `work_requests` work requests.
     fn post_read_chunk(cid: Cid, work_requests: u32) => svcrdma_post_read_chunk {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
         sqecount: work_requests as i32,
     }
 
-    /// Traces that the RDMA Reads of a call, which were `posted` then, have completed. They have
-    /// read `bytes`.
+    /// Traces that the RDMA Reads of a call, which were `posted` then, completed with `bytes`
+    /// bytes.
     fn wc_read(cid: Cid, bytes: u32, posted: Posted) => svcrdma_wc_read {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -246,7 +246,7 @@ events! {
         totalbytes: bytes,
     }
 
-    /// Traces that an RDMA Read was flushed, because the connection has ended.
+    /// Traces that an RDMA Read was flushed, because the connection ended.
     fn wc_read_flush(cid: Cid, wc: WcStatus) => svcrdma_wc_read_flush {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -254,7 +254,7 @@ events! {
         vendor_err: wc.vendor_err,
     }
 
-    /// Traces that an RDMA Read has failed.
+    /// Traces that an RDMA Read failed.
     fn wc_read_err(cid: Cid, wc: WcStatus) => svcrdma_wc_read_err {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -262,13 +262,13 @@ events! {
         vendor_err: wc.vendor_err,
     }
 
-    /// Traces that a thread of nfsd has taken a call whose RDMA Reads have completed.
+    /// Traces that a thread of nfsd took a call whose RDMA Reads are complete.
     fn read_finished(cid: Cid) => svcrdma_read_finished {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
     }
 
-    /// Traces that the `nents` pieces of local memory for a segment of the requester could not be
+    /// Traces that the `nents` ranges of local memory for a segment of the requester could not be
     /// mapped. `status` is the negative errno.
     fn dma_map_rw_err(cq_id: u32, segment: &'a Segment, nents: u32, status: i32)
         => svcrdma_dma_map_rw_err {

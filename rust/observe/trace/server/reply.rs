@@ -28,28 +28,30 @@ events! {
         num_segs: segments,
     }
 
-    /// Traces that the RDMA Writes to a reply's write chunks were posted: so many work requests.
+    /// Traces that the RDMA Writes to a reply's write chunks were posted, with `work_requests` work
+    /// requests.
     fn post_write_chunk(cid: Cid, work_requests: u32) => svcrdma_post_write_chunk {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
         sqecount: work_requests as i32,
     }
 
-    /// Traces that the RDMA Writes to a reply chunk were posted: so many work requests.
+    /// Traces that the RDMA Writes to a reply chunk were posted, with `work_requests` work
+    /// requests.
     fn post_reply_chunk(cid: Cid, work_requests: u32) => svcrdma_post_reply_chunk {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
         sqecount: work_requests as i32,
     }
 
-    /// Traces that the RDMA Reads or Writes of an RPC need their memory no longer.
+    /// Traces that the memory of the RDMA Reads or Writes of an RPC is released.
     fn cc_release(cid: Cid, work_requests: u32) => svcrdma_cc_release {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
         sqecount: work_requests as i32,
     }
 
-    /// Traces that an RDMA Write was flushed, because the connection has ended.
+    /// Traces that an RDMA Write was flushed, because the connection ended.
     fn wc_write_flush(cid: Cid, wc: WcStatus) => svcrdma_wc_write_flush {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -57,7 +59,7 @@ events! {
         vendor_err: wc.vendor_err,
     }
 
-    /// Traces that an RDMA Write has failed.
+    /// Traces that an RDMA Write failed.
     fn wc_write_err(cid: Cid, wc: WcStatus) => svcrdma_wc_write_err {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -146,7 +148,7 @@ events! {
         completion_id: cid.completion_id as i32,
     }
 
-    /// Traces that a Send was flushed, because the connection has ended.
+    /// Traces that a Send was flushed, because the connection ended.
     fn wc_send_flush(cid: Cid, wc: WcStatus) => svcrdma_wc_send_flush {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -154,7 +156,7 @@ events! {
         vendor_err: wc.vendor_err,
     }
 
-    /// Traces that a Send has failed.
+    /// Traces that a Send failed.
     fn wc_send_err(cid: Cid, wc: WcStatus) => svcrdma_wc_send_err {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -171,7 +173,7 @@ events! {
         depth: queue.depth as i32,
     }
 
-    /// Traces that the send queue has room for what was waiting.
+    /// Traces that the send queue has room for the replies that were waiting.
     fn sq_retry(cid: Cid, queue: SendQueue) => svcrdma_sq_retry {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
