@@ -38,7 +38,7 @@
 //!
 //! All functions run in process context: in SUNRPC's workqueues and callers, the completion worker
 //! (`IB_POLL_WORKQUEUE`), and the connection manager's worker. Documentation/locking.rst lists the
-//! locks. No file imports another one that imports it in turn; `tools/checks` holds this.
+//! locks.
 #![forbid(unsafe_code)]
 
 pub(crate) mod config;

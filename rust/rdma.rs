@@ -14,10 +14,9 @@
 //! | [`send`], [`recv`] | buffers of the send queue; messages that have arrived |
 //! | [`scatter`] | page lists, with the RDMA Reads and Writes that move them |
 //! | [`mr`] | memory regions (FRWR): memory that a peer may read or write |
-//! | [`store`] | memory that outlives the objects of a connection |
 //!
 //! Private modules have what these share: `buffer` (memory mapped for a device), `progress` (which
-//! work requests have completed), `numa`, `noio` and `stack`.
+//! work requests have completed) and `stack`.
 //!
 //! # Lifetimes
 //!
@@ -72,20 +71,10 @@ pub(crate) mod qp;
 pub(crate) mod recv;
 pub(crate) mod scatter;
 pub(crate) mod send;
-pub(crate) mod store;
 
 mod buffer;
-mod noio;
-pub(crate) mod numa;
 mod progress;
 mod stack;
-
-/// Calls `act`, in which allocations of this task start no I/O. Whatever waits for `act` to end may
-/// then itself be what I/O waits for.
-pub(crate) fn without_io<T>(act: impl FnOnce() -> T) -> T {
-    let _scope = noio::NoIo::enter();
-    act()
-}
 
 /// Returns the module's name, which resource tracking shows (`rdma resource show`).
 fn caller() -> *const kernel::ffi::c_char {

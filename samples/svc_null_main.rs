@@ -157,7 +157,7 @@ struct Step {
     page: Option<Page>,
 }
 
-/// What is kept for a call until its reply was sent.
+/// The context of a call until its reply has been sent.
 struct Context {
     number: u32,
 }

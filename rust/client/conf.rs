@@ -9,12 +9,14 @@ use kernel::prelude::*;
 
 use super::asked::Outcome;
 use super::requester::{Conn, Incoming, QueuePair};
-use super::{reply, tags};
+use super::{config, reply, tags};
+use crate::conn::live::Capabilities;
 use crate::conn::owner::Owner as _;
 use crate::conn::traced::peer;
 use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
+use crate::proto::legacy::conf::Configuration;
 use crate::proto::legacy::request::call;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::random;
@@ -60,7 +62,7 @@ pub(super) fn ask(
         Some(Outcome::Rejected) => Err(EPROTO),
         Some(Outcome::Unserved) => Ok(one),
         Some(Outcome::Agreed(agreed)) => {
-            legacy.configure(&agreed);
+            configure(conn, &agreed);
             Ok(Thresholds {
                 client_to_server: agreed.max_call,
                 server_to_client: agreed.max_reply,
@@ -90,4 +92,18 @@ fn write(conn: &Conn, out: &mut [u8], xid: u32, request: &Request) -> Result<usi
     let len = at + call.len();
     out.get_mut(at..len).ok_or(EMSGSIZE)?.copy_from_slice(&call);
     Ok(len)
+}
+
+/// Takes over what the server has answered, apart from the thresholds, before the session begins.
+fn configure(conn: &Conn, agreed: &Configuration) {
+    if !agreed.may_offer_read_chunks() {
+        conn.add_capabilities(Capabilities::NO_READ_CHUNKS);
+    }
+    let padding = agreed.padding.filter(|padding| {
+        // The administrator bounds the padding.
+        padding.align() <= config::padding()
+    });
+    if let Some(padding) = padding {
+        conn.add_capabilities(Capabilities::aligned(padding.align()));
+    }
 }

@@ -7,24 +7,16 @@
 //! Configuration Protocol.
 
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, AtomicFlag, Relaxed};
+use kernel::sync::atomic::{AtomicFlag, Relaxed};
 
 use super::asked::Conf;
-use super::config;
 use super::pulls::Pulls;
-use crate::proto::legacy::conf::Configuration;
-use crate::proto::legacy::padding::Padding;
-use crate::work::Once;
 
 /// What a connection knows of a server that may be one of RFC 5666.
 #[pin_data]
 pub(super) struct Legacy {
     /// The server has sent no private data.
     may_be_old: AtomicFlag,
-    /// The server has said that there can be no RDMA Reads.
-    no_reads: Atomic<bool>,
-    /// The alignment that the server wants for the data of a call; zero for none.
-    align: Atomic<u32>,
     #[pin]
     pub(super) conf: Conf,
     #[pin]
@@ -36,8 +28,6 @@ impl Legacy {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             may_be_old: AtomicFlag::new(false),
-            no_reads: Atomic::new(false),
-            align: Atomic::new(0),
             conf <- Conf::new(),
             pulls <- Pulls::new(),
         })
@@ -51,29 +41,5 @@ impl Legacy {
     /// Notes whether the server has sent private data.
     pub(super) fn note_private_data(&self, any: bool) {
         self.may_be_old.store(!any, Relaxed);
-    }
-
-    /// Takes over what the server has answered, apart from the thresholds.
-    pub(super) fn configure(&self, agreed: &Configuration) {
-        self.no_reads
-            .store(!agreed.may_offer_read_chunks(), Relaxed);
-        let padding = agreed.padding.filter(|padding| {
-            // The administrator bounds the padding.
-            padding.align() <= config::padding()
-        });
-        self.align
-            .store(padding.map_or(0, |padding| padding.align()), Relaxed);
-    }
-
-    /// Returns whether calls may have read chunks.
-    #[inline]
-    pub(super) fn may_offer_read_chunks(&self) -> bool {
-        !self.no_reads.read_once()
-    }
-
-    /// Returns the padding that the server has asked for, if any.
-    pub(super) fn padding(&self) -> Option<Padding> {
-        let align = self.align.load(Relaxed);
-        Padding::new(align, align).ok()
     }
 }

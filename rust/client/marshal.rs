@@ -18,7 +18,7 @@ use crate::conn;
 use crate::observe::stats::Stats;
 use crate::observe::trace;
 use crate::proto::requester::plan::{CallKind, Forms, Plan, ReplyKind, Rooms};
-use crate::rdma::mr::Direction;
+use crate::rdma::mr::DataDirection;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::{ReadListWriter, ReadSegment, Segment};
@@ -125,7 +125,7 @@ fn marshal_inline(
         reply: ReplyKind::Inline,
     };
     let call = rqst.send_buf();
-    let header = match padded::place(ep, rqst, state) {
+    let header = match padded::place(rqst, state) {
         None => {
             let header = begin(ep, rqst, forms, state.terms.version(), &mut state.out)?.finish()?;
             copy_inline(forms.call, &call, header, state)?;
@@ -180,14 +180,13 @@ fn encode(
         spare,
     };
     let mut header = begin(ep, rqst, plan.forms(), terms.version(), out)?;
-    encode_read_chunk(ep, &mut registrar, plan, call, &mut header)?;
+    encode_read_chunk(&mut registrar, plan, call, &mut header)?;
     encode_reply_room(&mut registrar, plan, reply, header, (offer, offered))
 }
 
 /// Registers the memory that the responder reads, and writes the read list.
 #[inline(always)]
 fn encode_read_chunk(
-    ep: &Endpoint,
     registrar: &mut Registrar<'_>,
     plan: &Plan,
     call: &XdrBuf<'_>,
@@ -196,11 +195,8 @@ fn encode_read_chunk(
     let Some(position) = read_position(plan) else {
         return Ok(());
     };
-    if !ep.requester().legacy.may_offer_read_chunks() {
-        return Err(MarshalError::Impossible(EMSGSIZE));
-    }
     let task = traced::task(registrar.rqst);
-    registrar.chunk(call, &plan.read_chunk(), Direction::ToPeer, |m| {
+    registrar.chunk(call, &plan.read_chunk(), DataDirection::ToDevice, |m| {
         let entry = ReadSegment {
             position,
             segment: m.segment,
@@ -228,7 +224,7 @@ fn encode_reply_room(
         ReplyKind::WriteChunk { .. } => {
             *offer = Offered::WriteChunk;
             let mut chunk = header.write_list()?.chunk()?;
-            registrar.chunk(reply, &plan.write_chunk(), Direction::FromPeer, |m| {
+            registrar.chunk(reply, &plan.write_chunk(), DataDirection::FromDevice, |m| {
                 trace::chunk_write(task, &m.segment, m.region.nents(), m.last);
                 note(m.segment)?;
                 chunk.segment(m.segment).map_err(|_| EMSGSIZE)
@@ -238,7 +234,7 @@ fn encode_reply_room(
         ReplyKind::ReplyChunk => {
             *offer = Offered::ReplyChunk;
             let mut chunk = header.write_list()?.reply_chunk()?.chunk()?;
-            registrar.chunk(reply, &plan.reply_chunk(), Direction::FromPeer, |m| {
+            registrar.chunk(reply, &plan.reply_chunk(), DataDirection::FromDevice, |m| {
                 trace::chunk_reply(task, &m.segment, m.region.nents(), m.last);
                 note(m.segment)?;
                 chunk.segment(m.segment).map_err(|_| EMSGSIZE)

@@ -13,23 +13,27 @@ use super::traced;
 use super::transport::Client;
 use crate::observe::trace;
 use crate::proto::legacy::padded::{room, Room};
+use crate::proto::legacy::padding::Padding;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::v1::begin_padded;
 
 /// Returns the padding of a call without chunks, if it gets any.
 #[inline(always)]
-pub(super) fn place(ep: &Endpoint, rqst: &Rqst<'_, Client>, state: &State) -> Option<Room> {
-    if rqst.send_buf().page_len() == 0 {
-        return None;
+pub(super) fn place(rqst: &Rqst<'_, Client>, state: &State) -> Option<Room> {
+    match state.rooms.align() {
+        0 => None,
+        align => find(rqst, state, align),
     }
-    find(ep, rqst, state)
 }
 
 #[cold]
-fn find(ep: &Endpoint, rqst: &Rqst<'_, Client>, state: &State) -> Option<Room> {
-    let padding = ep.requester().legacy.padding()?;
+fn find(rqst: &Rqst<'_, Client>, state: &State, align: u32) -> Option<Room> {
+    let padding = Padding::new(align, align).ok()?;
     let call = rqst.send_buf();
+    if call.page_len() == 0 {
+        return None;
+    }
     let lens = (call.head_len(), call.page_len(), call.tail_len());
     if rqst.data_touch() || !call.may_write() || !begins_payload(&call) {
         return None;

@@ -17,8 +17,8 @@ use super::endpoint::Endpoint;
 use super::marshal;
 use super::request::{Locked, Phase, Request, State};
 use super::transport::Client;
+use crate::mem::MemallocScope;
 use crate::observe::stats::Stats;
-use crate::rdma;
 use crate::sunrpc::xprt::rqst::Rqst;
 
 /// Prepares a call for the connection of its slot, if there is one. A call that is under way is
@@ -37,7 +37,9 @@ pub(super) fn prepare(
     let Some((ep, mut state)) = begin(request, locked) else {
         return Ok(());
     };
-    let done = rdma::without_io(|| marshal::prepare(&ep, rqst, &mut state, stats));
+    let noio = MemallocScope::noio();
+    let done = marshal::prepare(&ep, rqst, &mut state, stats);
+    drop(noio);
     let left = core::mem::replace(&mut request.lock().state, state);
     // The sweep may be waiting.
     request.wake();

@@ -12,7 +12,7 @@ use super::transport::Client;
 use crate::conn;
 use crate::observe::trace;
 use crate::proto::requester::plan::Extents;
-use crate::rdma::mr::{Direction, Kind, Memory, Mr, Parts};
+use crate::rdma::mr::{DataDirection, Kind, Memory, Mr, Parts};
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::Segment;
@@ -60,7 +60,7 @@ impl Registrar<'_> {
         &mut self,
         buf: &XdrBuf<'_>,
         chunk: &Extents,
-        direction: Direction,
+        direction: DataDirection,
         encode: impl FnMut(Mapped<'_>) -> Result,
     ) -> Result<(), RegisterError> {
         let (memory, kind) = if chunk.is_payload() {
@@ -83,7 +83,7 @@ impl Registrar<'_> {
         &mut self,
         mut memory: impl Memory,
         kind: Kind,
-        direction: Direction,
+        direction: DataDirection,
         mut encode: impl FnMut(Mapped<'_>) -> Result,
     ) -> Result<(), RegisterError> {
         for _ in 0..MAX_SEGMENTS {

@@ -36,7 +36,7 @@ use crate::conn::traced;
 use crate::observe::stats::CallCounts;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
-use crate::proto::requester::plan::Rooms;
+use crate::proto::requester::plan::{CallOptions, Rooms};
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::Tag;
 use crate::rdma::send::SendBuf;
@@ -336,7 +336,7 @@ impl State {
             epoch: 0,
             xid: 0,
             terms: Now::NEVER,
-            rooms: Rooms::new(&Thresholds::DEFAULT, MAX_SEGMENTS, false),
+            rooms: Rooms::new(&Thresholds::DEFAULT, MAX_SEGMENTS, CallOptions::DEFAULT),
             answered: false,
             out: None,
             out_len: 0,
@@ -394,7 +394,7 @@ impl State {
         self.terms = now;
         let measured = self.thresholds();
         match measured {
-            Some(thresholds) => self.rooms = Rooms::new(&thresholds, MAX_SEGMENTS, false),
+            Some(thresholds) => self.rooms = Rooms::new(&thresholds, MAX_SEGMENTS, now.options()),
             None => self.terms = Now::NEVER,
         }
         measured.map(drop)

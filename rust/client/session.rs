@@ -17,7 +17,7 @@ use super::requester::{Conn, Incoming, QueuePair};
 use super::transport::Client;
 use super::{backward, conf, pull, reply, tags, traced};
 use crate::conn::agreement::BUFFER;
-use crate::conn::live::Now;
+use crate::conn::live::{Capabilities, Now};
 use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::backward::{is_call, is_torn};
@@ -57,7 +57,7 @@ pub(super) fn begin(
         legacy
             .pulls
             .enable(config.slots, tags::count(config.slots))?;
-        conn.set_old();
+        conn.add_capabilities(Capabilities::DONES);
     }
     let config = session::Config {
         side: Side::Client,
@@ -83,7 +83,7 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
     if conn.role().legacy.conf.is_waiting() {
         return conf::received(conn, msg);
     }
-    if conn.is_old() && pull::received(conn, qp, msg) {
+    if conn.now().has_dones() && pull::received(conn, qp, msg) {
         return;
     }
     let (bytes, now) = (msg.bytes(), conn.now());

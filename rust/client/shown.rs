@@ -10,7 +10,7 @@ use super::traced;
 use super::transport::Client;
 use crate::conn::registry::Shown;
 use crate::observe::connections::{Calls, Counts, Credits, Up};
-use crate::rdma::mr::Direction;
+use crate::rdma::mr::DataDirection;
 use crate::sunrpc::xprt::transport::ConnectError;
 use crate::sunrpc::xprt::Xprt;
 use kernel::sync::Arc;
@@ -80,7 +80,7 @@ fn add(calls: &mut Calls, locked: &Locked) {
     let read = state
         .regions
         .iter()
-        .any(|region| region.direction() == Direction::ToPeer);
+        .any(|region| region.direction() == DataDirection::ToDevice);
     calls.read += u32::from(read);
     match state.offer {
         Offered::WriteChunk => calls.write += 1,

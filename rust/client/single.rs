@@ -15,7 +15,7 @@ use super::transport::Client;
 use crate::conn;
 use crate::observe::trace;
 use crate::proto::requester::plan::{Forms, SingleChunk};
-use crate::rdma::mr::{Direction, Kind, Memory, Mr};
+use crate::rdma::mr::{DataDirection, Kind, Memory, Mr};
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::{ReadSegment, Segment};
 
@@ -80,11 +80,8 @@ fn map(
     state: &mut State,
 ) -> Result<Option<(Segment, u32)>, MarshalError> {
     let (memory, direction) = match chunk {
-        SingleChunk::Read { .. } if !ep.requester().legacy.may_offer_read_chunks() => {
-            return Ok(None)
-        }
-        SingleChunk::Read { .. } => (rqst.send_buf(), Direction::ToPeer),
-        SingleChunk::Write => (rqst.recv_buf(), Direction::FromPeer),
+        SingleChunk::Read { .. } => (rqst.send_buf(), DataDirection::ToDevice),
+        SingleChunk::Write => (rqst.recv_buf(), DataDirection::FromDevice),
     };
     map_memory(ep, rqst, (memory.payload(), Kind::Plain), direction, state)
 }
@@ -97,7 +94,7 @@ pub(super) fn map_memory(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,
     (mut memory, kind): (impl Memory, Kind),
-    direction: Direction,
+    direction: DataDirection,
     state: &mut State,
 ) -> Result<Option<(Segment, u32)>, MarshalError> {
     let Some(mut region) = take(ep, state, &memory, kind) else {

@@ -12,7 +12,7 @@ use super::traced;
 use super::transport::Client;
 use crate::observe::trace;
 use crate::proto::requester::plan::{Forms, WholeMessage};
-use crate::rdma::mr::{Direction, Kind};
+use crate::rdma::mr::{DataDirection, Kind};
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::{ReadSegment, Segment};
 
@@ -73,9 +73,8 @@ fn map(
     state: &mut State,
 ) -> Result<Option<(Segment, u32)>, MarshalError> {
     let (buf, direction) = match message {
-        WholeMessage::Call if !ep.requester().legacy.may_offer_read_chunks() => return Ok(None),
-        WholeMessage::Call => (rqst.send_buf(), Direction::ToPeer),
-        WholeMessage::Reply => (rqst.recv_buf(), Direction::FromPeer),
+        WholeMessage::Call => (rqst.send_buf(), DataDirection::ToDevice),
+        WholeMessage::Reply => (rqst.recv_buf(), DataDirection::FromDevice),
     };
     let (memory, kind) = (buf.sections(), ep.pools.widest());
     if kind == Kind::Plain && !memory.is_single() {

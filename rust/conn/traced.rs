@@ -4,12 +4,10 @@
 //!
 //! A function that returns a [`Lazy`] value looks nothing up unless the event is enabled.
 
-use kernel::dma::DataDirection;
-
 use super::owner::Owner;
 use crate::observe::trace::server::SendQueue;
 use crate::observe::trace::{Cid, Lazy, Peer, Region, WcStatus};
-use crate::rdma::mr::{Direction, Mr};
+use crate::rdma::mr::Mr;
 use crate::rdma::qp::{Completions, Qp, WcError};
 use crate::wire::Segment;
 
@@ -50,10 +48,7 @@ pub(crate) fn region(region: &Mr) -> Lazy<impl FnOnce() -> Region + Copy + use<'
         mr_id: region.id(),
         nents: region.nents(),
         segment: segment(region),
-        access: match region.direction() {
-            Direction::ToPeer => DataDirection::ToDevice,
-            Direction::FromPeer => DataDirection::FromDevice,
-        },
+        direction: region.direction(),
     })
 }
 

@@ -40,6 +40,7 @@ mod event;
 
 mod call;
 mod connection;
+#[cfg(RPCRDMA_LEGACY)]
 mod legacy;
 mod reply;
 mod session;
@@ -48,6 +49,7 @@ pub(crate) mod server;
 
 pub(crate) use call::*;
 pub(crate) use connection::*;
+#[cfg(RPCRDMA_LEGACY)]
 pub(crate) use legacy::*;
 pub(crate) use reply::*;
 pub(crate) use session::*;
@@ -179,8 +181,8 @@ pub(crate) struct Region {
     pub(crate) nents: u32,
     /// R_key, length and address.
     pub(crate) segment: Segment,
-    /// Access of the peer: an RDMA Read (to the device) or Write.
-    pub(crate) access: DataDirection,
+    /// `ToDevice` if the peer reads the memory, `FromDevice` if it writes it.
+    pub(crate) direction: DataDirection,
 }
 
 /// A socket address in the form that events store: a `struct sockaddr_in` or `sockaddr_in6`, padded

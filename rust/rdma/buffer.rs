@@ -2,40 +2,22 @@
 
 //! Buffers: kernel memory that stays mapped for one device as long as it exists.
 //!
-//! The memory may outlive the buffer, in the [`Store`] of its protection domain. The mapping does
-//! not: the destructor of the buffer ends it before the memory goes back.
+//! The memory may outlive the buffer, in the [`MemCache`] of its protection domain. The mapping
+//! does not: the destructor of the buffer ends it before the memory goes back.
 
 use core::ptr::NonNull;
 
 use kernel::alloc::allocator::Kmalloc;
 use kernel::alloc::Flags;
+use kernel::dma::DataDirection;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::pd::Pd;
 use super::progress::Progress;
 use super::stack::Linked;
-use super::store::{Store, Stored, StoredBox, StoredVec};
+use crate::mem::{Cached, CachedBox, CachedVec, MemCache};
 use crate::raw as bindings;
-
-/// Which side accesses the memory of a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DmaDirection {
-    /// The device reads the memory.
-    ToDevice,
-    /// The device writes the memory.
-    FromDevice,
-}
-
-impl DmaDirection {
-    /// Returns the value of `enum dma_data_direction`.
-    pub(super) fn raw(self) -> bindings::dma_data_direction {
-        match self {
-            Self::ToDevice => bindings::dma_data_direction::DMA_TO_DEVICE,
-            Self::FromDevice => bindings::dma_data_direction::DMA_FROM_DEVICE,
-        }
-    }
-}
 
 /// Kernel memory with its DMA mapping.
 ///
@@ -50,11 +32,11 @@ pub(super) struct Buffer {
     memory: NonNull<u8>,
     len: usize,
     addr: u64,
-    direction: DmaDirection,
+    direction: DataDirection,
     position: u64,
     progress: Option<Arc<Progress>>,
-    next: Option<StoredBox<Buffer>>,
-    owner: StoredVec<u8, Kmalloc>,
+    next: Option<CachedBox<Buffer>>,
+    owner: CachedVec<u8, Kmalloc>,
     pd: Arc<Pd>,
 }
 
@@ -65,22 +47,22 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Linked for Buffer {
-    type Boxed = StoredBox<Self>;
+    type Boxed = CachedBox<Self>;
 
-    fn link(&mut self) -> &mut Option<StoredBox<Self>> {
+    fn link(&mut self) -> &mut Option<CachedBox<Self>> {
         &mut self.next
     }
 }
 
-impl Stored for Buffer {
-    fn store(&self) -> Option<&Arc<Store>> {
-        self.owner.store()
+impl Cached for Buffer {
+    fn cache(&self) -> Option<&Arc<MemCache>> {
+        self.owner.cache()
     }
 }
 
 impl Buffer {
-    /// Takes `len` zeroed bytes near the device ([`Pd::near`]), and maps them for the device. May
-    /// sleep if `gfp` allows it.
+    /// Takes `len` zeroed bytes near the device ([`Pd::allocator`]), and maps them for the device.
+    /// May sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
@@ -89,16 +71,16 @@ impl Buffer {
     pub(super) fn new(
         pd: &Arc<Pd>,
         len: usize,
-        direction: DmaDirection,
+        direction: DataDirection,
         gfp: Flags,
-    ) -> Result<StoredBox<Self>> {
+    ) -> Result<CachedBox<Self>> {
         if len == 0 || u32::try_from(len).is_err() {
             return Err(EINVAL);
         }
-        let mut owner: StoredVec<u8, _> = pd.near().zeroed(len, gfp)?;
+        let mut owner: CachedVec<u8, _> = pd.allocator().zeroed(len, gfp)?;
         let memory = NonNull::new(owner.as_mut_ptr()).ok_or(ENOMEM)?;
-        let buffer = pd.near().boxed(gfp)?;
-        let (dev, dir) = (pd.device(), direction.raw());
+        let buffer = pd.allocator().boxed(gfp)?;
+        let (dev, dir) = (pd.device(), direction.into());
         // SAFETY: By the invariant of `Pd`, the device exists. `memory` points to `len` bytes of
         // kmalloc memory, which is physically contiguous as this way of mapping demands.
         let addr = unsafe { bindings::rr_ib_dma_map_single(dev, memory.as_ptr().cast(), len, dir) };
@@ -145,7 +127,7 @@ impl Buffer {
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: By the type invariant, `memory` points to `len` initialised bytes. Nothing
         // writes them while `self` is borrowed: the CPU needs an exclusive borrow for it, and the
-        // callers, `Received` and `ReadBuf`, call this only after the device has finished.
+        // caller, `Received`, calls this only after the device has finished.
         unsafe { core::slice::from_raw_parts(self.memory.as_ptr(), self.len) }
     }
 
@@ -168,7 +150,7 @@ impl Buffer {
                 self.pd.device(),
                 self.addr,
                 len.min(self.len),
-                self.direction.raw(),
+                self.direction.into(),
             )
         };
     }
@@ -183,7 +165,7 @@ impl Buffer {
                 self.pd.device(),
                 self.addr,
                 len.min(self.len),
-                self.direction.raw(),
+                self.direction.into(),
             )
         };
     }
@@ -207,7 +189,7 @@ impl Buffer {
     }
 
     /// Frees the buffer now or, if the device may be using it, when its queue pair is drained.
-    pub(super) fn release(mut this: StoredBox<Self>) {
+    pub(super) fn release(mut this: CachedBox<Self>) {
         if this.in_flight() {
             // The buffer gives up its reference, or the two would keep each other alive.
             if let Some(progress) = this.progress.take() {
@@ -221,7 +203,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let (dev, dir) = (self.pd.device(), self.direction.raw());
+        let (dev, dir) = (self.pd.device(), self.direction.into());
         // SAFETY: By the type invariant, `addr` is the mapping of this memory, and the device
         // exists as long as the protection domain. The device does not use the buffer any more:
         // `release` defers the drop of a buffer in flight until its queue pair has been drained,

@@ -28,7 +28,7 @@ use super::pd::Pd;
 use super::progress::Progress;
 use super::qp::Completions;
 use super::recv::Received;
-use super::store::StoredBox;
+use crate::mem::CachedBox;
 
 mod fill;
 mod pack;
@@ -36,19 +36,11 @@ mod pool;
 pub(super) mod region;
 
 pub(crate) use fill::{Memory, Parts};
+pub(crate) use kernel::dma::DataDirection;
 pub(crate) use pool::Census;
 pub(crate) use pool::{Kind, MrPool};
 
 use region::{Region, State};
-
-/// The access of the peer to a region's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// The peer reads the memory.
-    ToPeer,
-    /// The peer writes the memory.
-    FromPeer,
-}
 
 /// A memory region, in one of the states of the module's diagram. The value is one pointer in size.
 ///
@@ -76,13 +68,14 @@ pub(crate) enum Direction {
 ///
 /// `region.pool` is the pool that the region belongs to.
 pub(crate) struct Mr {
-    region: ManuallyDrop<StoredBox<Region>>,
+    region: ManuallyDrop<CachedBox<Region>>,
 }
 
 impl Mr {
-    /// Maps the first part of `memory` for the peer to read or write, and removes that part from
-    /// `memory`. It ends where the pages exceed the pool's depth, or before a gap that the device
-    /// cannot map. A piece may be split. Returns the number of bytes.
+    /// Maps the first part of `memory` for the peer to read (`ToDevice`) or to write
+    /// (`FromDevice`), and removes that part from `memory`. It ends where the pages exceed the
+    /// pool's depth, or before a gap that the device cannot map. A piece may be split. Returns the
+    /// number of bytes.
     ///
     /// The R_key changes with each mapping, so that a peer cannot use an earlier one. The addresses
     /// that the peer uses start at [`Self::iova`], whose upper half is `iova_high` without its
@@ -94,13 +87,14 @@ impl Mr {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the region is not idle; `EINVAL` if there is nothing to map; `ENOMEM` if the DMA
-    /// layer has no room at the moment; `EIO` if the device cannot map these pages.
+    /// `EBUSY` if the region is not idle; `EINVAL` if there is nothing to map, or for another
+    /// direction; `ENOMEM` if the DMA layer has no room at the moment; `EIO` if the device cannot
+    /// map these pages.
     #[inline]
     pub(crate) fn map(
         &mut self,
         memory: &mut impl Memory,
-        direction: Direction,
+        direction: DataDirection,
         iova_high: u32,
     ) -> Result<u32> {
         let region = &mut **self.region;
@@ -148,7 +142,7 @@ impl Mr {
 
     /// Returns the direction of the last mapping.
     #[inline]
-    pub(crate) fn direction(&self) -> Direction {
+    pub(crate) fn direction(&self) -> DataDirection {
         self.region.direction()
     }
 

@@ -23,14 +23,13 @@
 use core::mem::ManuallyDrop;
 
 use kernel::alloc::Flags;
+use kernel::dma::DataDirection;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::buffer::DmaDirection;
 use super::mr::MrPool;
 use super::pd::Pd;
-use super::qp::Remote;
 use crate::mem::{Page, PageRef, Piece};
 use crate::raw as bindings;
 
@@ -41,6 +40,15 @@ mod regions;
 pub(super) mod requests;
 
 use list::List;
+
+/// Memory of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Remote {
+    /// Address of the first byte, as the peer sent it.
+    pub(crate) addr: u64,
+    /// R_key, as the peer sent it.
+    pub(crate) rkey: u32,
+}
 
 /// Pages of a reply, and the RDMA Writes that move them to the requester.
 ///
@@ -73,7 +81,7 @@ impl Source {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
-        let list = List::new(pd, DmaDirection::ToDevice, GFP_KERNEL)?;
+        let list = List::new(pd, DataDirection::ToDevice, GFP_KERNEL)?;
         Ok(Self(ManuallyDrop::new(list)))
     }
 
@@ -185,7 +193,7 @@ impl Sink {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(pd: &Arc<Pd>, gfp: Flags) -> Result<Self> {
-        let list = List::new(pd, DmaDirection::FromDevice, gfp)?;
+        let list = List::new(pd, DataDirection::FromDevice, gfp)?;
         Ok(Self(ManuallyDrop::new(list)))
     }
 

@@ -20,12 +20,12 @@ use super::{refuse, session};
 use crate::conn::traced;
 use crate::observe::trace;
 use crate::proto::responder::reply::Cannot;
-use crate::rdma::mr::{Direction, Memory, Mr, MrPool};
+use crate::rdma::mr::{DataDirection, Memory, Mr, MrPool};
 use crate::rdma::scatter::Source;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::xdr_buf::XdrBuf;
-use crate::wire::{Direction as MessageDirection, ListProc};
+use crate::wire::{Direction, ListProc};
 
 /// Sends a reply that cannot be sent otherwise, as `why` says, as a read chunk; or answers the call
 /// with an error. `credits` are those for its header. May sleep.
@@ -81,7 +81,7 @@ fn map(pool: &Arc<MrPool>, message: &XdrBuf<'_>, xid: u32) -> Result<KVec<Mr>> {
     let mut pieces = message.pieces(0, message.len()).peekable();
     while !Memory::is_empty(&mut pieces) {
         let mut region = pool.get().ok_or(ENOBUFS)?;
-        region.map(&mut pieces, Direction::ToPeer, xid)?;
+        region.map(&mut pieces, DataDirection::ToDevice, xid)?;
         regions.push_within_capacity(region).map_err(|_| EMSGSIZE)?;
     }
     Ok(regions)
@@ -93,7 +93,7 @@ fn write(ep: &Endpoint, call: &Call, regions: &[Mr], credits: u32) -> Result<(Se
     let version = call.version();
     let bytes = buf.as_mut_slice();
     let kind = ListProc::Nomsg;
-    let header = version.begin(bytes, call.xid(), credits, MessageDirection::Reply, kind);
+    let header = version.begin(bytes, call.xid(), credits, Direction::Reply, kind);
     let mut header = header.map_err(|_| EMSGSIZE)?;
     for region in regions {
         let segment = traced::segment(region);

@@ -256,7 +256,7 @@ class Tree:
 
 
 def holes(wanted: list[Requirement], tree: Tree, witnesses: Witnesses) -> list[str]:
-    """What is missing, or too much."""
+    """Returns the missing and the superfluous marks."""
     found = list(tree.wrong)
     known = collections.Counter(r.id for r in wanted)
     found += [f"{i}: listed {n} times" for i, n in known.items() if n > 1]
@@ -312,7 +312,7 @@ def gaps(known: collections.Counter[str]) -> list[str]:
 
 
 class Witnesses:
-    """What may show a requirement: the scenarios, and the cases of the hostile requester."""
+    """The things that may show a requirement: scenarios, and cases of the hostile requester."""
 
     def __init__(self, root: Path) -> None:
         """Reads the names of the scenarios and the numbers of the cases."""
@@ -322,7 +322,7 @@ class Witnesses:
         self.cases = {int(n) for text in texts for n in re.findall(r"\bCase\(\s*(\d+),", text)}
 
     def wrong(self, r: Requirement) -> list[str]:
-        """What is wrong with the note of what shows a requirement."""
+        """Returns the defect of a note about the scenario that shows a requirement."""
         match = re.fullmatch(r"(unused|outside|not met|scenario (\w+)): .+", r.shown)
         if not match:
             return [f"{r.id}: shown by nothing that is known: {r.shown}"]
@@ -345,7 +345,7 @@ def numbers(shown: str) -> list[int]:
 
 
 def table(rows: list[Requirement], tree: Tree) -> list[str]:
-    """One document's requirements as a list-table."""
+    """Returns one document's requirements as a list-table."""
     out = [
         ".. list-table::",
         "   :header-rows: 1",
@@ -379,7 +379,7 @@ def render(wanted: list[Requirement], tree: Tree) -> str:
 
 
 def kind(r: Requirement) -> str:
-    """What shows a requirement."""
+    """Returns the scenario that shows a requirement."""
     scenario = re.match(r"scenario (\w+)", r.shown)
     if not scenario:
         return r.shown.split(":")[0] or f"by {UNIT}"

@@ -33,7 +33,7 @@ LIST = Path(__file__).resolve().parent / "faults.toml"
 SETTINGS = ("ONLY", "FULL", "CLIENT", "SERVER", "LINK", "KERNEL", "KEEP", "GDB", "LIST", "ACCEL")
 #: A suite that takes this many seconds does not end.
 LIMIT = 1800
-#: What suites print about a failure: behind a time, or what ends a program.
+#: The lines of suites about a failure: behind a time, or the last line of a program.
 FAILURE = re.compile(
     r"^(?:\[ *[\d.]+s\] )?((?:FAIL |violation: |hang: |leak: |E  |FAILED ).*)"
     r"|^((?:harness|lab): .*)",

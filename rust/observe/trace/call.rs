@@ -154,7 +154,7 @@ fn call_form(call: CallKind) -> u32 {
 fn reply_form(reply: ReplyKind) -> u32 {
     match reply {
         ReplyKind::Inline => form::INLINE,
-        ReplyKind::WriteChunk { .. } => form::WRITE_CHUNK,
+        ReplyKind::WriteChunk => form::WRITE_CHUNK,
         ReplyKind::ReplyChunk => form::REPLY_CHUNK,
     }
 }
@@ -169,7 +169,7 @@ events! {
         handle: region.segment.handle,
         length: region.segment.length,
         offset: region.segment.offset,
-        dir: region.access as u32,
+        dir: region.direction as u32,
     }
 
     /// Traces that a registration is being posted, so that the peer can access the memory.
@@ -181,7 +181,7 @@ events! {
         handle: region.segment.handle,
         length: region.segment.length,
         offset: region.segment.offset,
-        dir: region.access as u32,
+        dir: region.direction as u32,
     }
 
     /// Traces that a LOCAL_INV is being posted.
@@ -193,7 +193,7 @@ events! {
         handle: region.segment.handle,
         length: region.segment.length,
         offset: region.segment.offset,
-        dir: region.access as u32,
+        dir: region.direction as u32,
     }
 
     /// Traces that the peer invalidated the region with its reply.
@@ -205,7 +205,7 @@ events! {
         handle: region.segment.handle,
         length: region.segment.length,
         offset: region.segment.offset,
-        dir: region.access as u32,
+        dir: region.direction as u32,
     }
 
     /// Traces that the memory was unmapped, after which neither peer nor device can access it.
@@ -215,7 +215,7 @@ events! {
         handle: region.segment.handle,
         length: region.segment.length,
         offset: region.segment.offset,
-        dir: region.access as u32,
+        dir: region.direction as u32,
     }
 
     /// Traces that an RPC ended without a reply, or will be sent again, while its regions were

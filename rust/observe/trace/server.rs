@@ -6,11 +6,13 @@
 
 mod call;
 mod connection;
+#[cfg(RPCRDMA_LEGACY)]
 mod legacy;
 mod reply;
 
 pub(crate) use call::*;
 pub(crate) use connection::*;
+#[cfg(RPCRDMA_LEGACY)]
 pub(crate) use legacy::*;
 pub(crate) use reply::*;
 

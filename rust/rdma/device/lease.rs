@@ -8,8 +8,8 @@ use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Completion, Mutex};
 
 use super::Device;
+use crate::mem::MemallocScope;
 use crate::raw as bindings;
-use crate::rdma::noio::NoIo;
 use crate::work::Queue;
 
 /// The handler of a device's removal.
@@ -94,7 +94,7 @@ impl Entry {
     pub(super) fn lease(self: Arc<Self>, removal: Arc<dyn Removal>) -> Result<Lease> {
         // Connecting takes this lock, and a file system may wait for a connection, so an allocation
         // under the lock must not start I/O.
-        let _scope = NoIo::enter();
+        let _scope = MemallocScope::noio();
         let mut leases = self.leases.lock();
         if leases.removing {
             return Err(ENETUNREACH);
@@ -156,10 +156,10 @@ pub(crate) struct Lease {
 impl Lease {
     /// Returns the device, which exists as long as the lease.
     #[inline]
-    pub(crate) fn device(&self) -> Device<'_> {
+    pub(crate) fn device(&self) -> &Device {
         // SAFETY: By the type invariant the removal of the device waits for this value, which is
         // borrowed for as long as the result.
-        unsafe { Device::new(self.entry.device) }
+        unsafe { Device::from_raw(self.entry.device.as_ptr()) }
     }
 
     /// Returns the workqueue for completions, which exists as long as the lease, or `None` if it is

@@ -12,8 +12,8 @@ use kernel::types::Opaque;
 
 use super::lease::{Entry, Lease, Removal};
 use super::Device;
+use crate::mem::MemallocScope;
 use crate::raw as bindings;
-use crate::rdma::noio::NoIo;
 use crate::work::Queue;
 
 /// The module's registration as a client of `ib_core`. There is at most one.
@@ -116,9 +116,11 @@ impl Registration {
     /// # Errors
     ///
     /// `ENETUNREACH` if the device is being removed already; `ENOMEM`.
-    pub(crate) fn lease(&self, device: &Device<'_>, removal: Arc<dyn Removal>) -> Result<Lease> {
+    pub(crate) fn lease(&self, device: &Device, removal: Arc<dyn Removal>) -> Result<Lease> {
         let devices = self.devices.lock();
-        let entry = devices.iter().find(|e| e.device == device.device);
+        let entry = devices
+            .iter()
+            .find(|e| e.device.as_ptr() == device.as_ptr());
         let entry = entry.ok_or(ENETUNREACH)?.clone();
         drop(devices);
         entry.lease(removal)
@@ -138,7 +140,7 @@ impl Registration {
             let entry = Entry::new(device, this.completions.clone())?;
             // Connecting takes this lock, and a file system may wait for a connection, so an
             // allocation under the lock must not start I/O.
-            let _scope = NoIo::enter();
+            let _scope = MemallocScope::noio();
             this.devices.lock().push(entry, GFP_KERNEL)?;
             Ok(0)
         })

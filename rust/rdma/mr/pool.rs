@@ -11,11 +11,10 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 use super::fill::Shape;
 use super::region::{Region, State};
 use super::Mr;
+use crate::mem::{CachedBox, MemallocScope};
 use crate::raw as bindings;
-use crate::rdma::noio::NoIo;
 use crate::rdma::pd::Pd;
 use crate::rdma::stack::Stack;
-use crate::rdma::store::StoredBox;
 
 // CAST: a page is far smaller than 4 GiB.
 const PAGE: u32 = PAGE_SIZE as u32;
@@ -111,7 +110,7 @@ impl MrPool {
     ///
     /// `ENOMEM`, or another error of the driver. Regions that were made before the error stay.
     pub(crate) fn grow(&self, count: u32) -> Result {
-        let _noio = NoIo::enter();
+        let _noio = MemallocScope::noio();
         for _ in 0..count {
             let region = Region::new(&self.pd, self.shape)?;
             let mut regions = self.regions.lock();
@@ -167,7 +166,7 @@ impl MrPool {
 
     /// Returns a region to the pool.
     #[inline]
-    pub(super) fn put(&self, region: StoredBox<Region>) {
+    pub(super) fn put(&self, region: CachedBox<Region>) {
         let mut regions = self.regions.lock();
         if region.state == State::Idle {
             regions.idle.push(region);

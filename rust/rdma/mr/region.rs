@@ -11,13 +11,12 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::fill::{Memory, Shape};
-use super::{Direction, MrPool};
+use super::{DataDirection, MrPool};
+use crate::mem::{Cached, CachedBox, CachedVec, MemCache, MemallocScope};
 use crate::raw as bindings;
-use crate::rdma::noio::NoIo;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
 use crate::rdma::stack::Linked;
-use crate::rdma::store::{Store, Stored, StoredBox, StoredVec};
 
 // CAST: small constants.
 const ACCESS_READ: i32 = bindings::ib_access_flags_IB_ACCESS_REMOTE_READ as i32;
@@ -55,15 +54,15 @@ pub(in super::super) struct Region {
     mr: NonNull<bindings::ib_mr>,
     /// The scatterlist. Only the CPU reads it, so it need not be physically contiguous; for a
     /// payload of 1 MiB it is longer than two pages.
-    entries: StoredVec<bindings::scatterlist, KVmalloc>,
+    entries: CachedVec<bindings::scatterlist, KVmalloc>,
     pub(super) shape: Shape,
     mapped: i32,
-    direction: bindings::dma_data_direction,
+    direction: DataDirection,
     pub(in super::super) state: State,
     pub(super) progress: Option<Arc<Progress>>,
     /// The pool, while the region is in use.
     pub(super) pool: Option<Arc<MrPool>>,
-    next: Option<StoredBox<Region>>,
+    next: Option<CachedBox<Region>>,
     pub(super) pd: Arc<Pd>,
 }
 
@@ -74,16 +73,16 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Linked for Region {
-    type Boxed = StoredBox<Self>;
+    type Boxed = CachedBox<Self>;
 
-    fn link(&mut self) -> &mut Option<StoredBox<Self>> {
+    fn link(&mut self) -> &mut Option<CachedBox<Self>> {
         &mut self.next
     }
 }
 
-impl Stored for Region {
-    fn store(&self) -> Option<&Arc<Store>> {
-        self.entries.store()
+impl Cached for Region {
+    fn cache(&self) -> Option<&Arc<MemCache>> {
+        self.entries.cache()
     }
 }
 
@@ -93,10 +92,10 @@ impl Region {
     /// # Errors
     ///
     /// `ENOMEM`, or another error of the driver.
-    pub(super) fn new(pd: &Arc<Pd>, shape: Shape) -> Result<StoredBox<Self>> {
-        let region = pd.near().boxed(GFP_KERNEL)?;
+    pub(super) fn new(pd: &Arc<Pd>, shape: Shape) -> Result<CachedBox<Self>> {
+        let region = pd.allocator().boxed(GFP_KERNEL)?;
         // CAST: `usize` has at least 32 bits.
-        let mut entries = pd.near().zeroed(shape.depth as usize, GFP_KERNEL)?;
+        let mut entries = pd.allocator().zeroed(shape.depth as usize, GFP_KERNEL)?;
         // SAFETY: The vector has `shape.depth` entries, all of which may be written.
         unsafe { bindings::sg_init_table(entries.as_mut_ptr(), shape.depth) };
         let kind = if shape.gaps {
@@ -117,7 +116,7 @@ impl Region {
             entries,
             shape,
             mapped: 0,
-            direction: bindings::dma_data_direction::DMA_NONE,
+            direction: DataDirection::None,
             state: State::Idle,
             progress: None,
             pool: None,
@@ -168,12 +167,8 @@ impl Region {
 
     /// Returns the direction of the last mapping.
     #[inline]
-    pub(super) fn direction(&self) -> Direction {
-        if self.wr.access == ACCESS_READ {
-            Direction::ToPeer
-        } else {
-            Direction::FromPeer
-        }
+    pub(super) fn direction(&self) -> DataDirection {
+        self.direction
     }
 
     /// Returns the number of the region in resource tracking.
@@ -187,25 +182,26 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is nothing to map; `ENOMEM` if the DMA layer has no room at the moment;
-    /// `EIO` if the device cannot map these pages. After an error the region is as before, but the
-    /// part has been removed from `memory`.
+    /// `EINVAL` if there is nothing to map, or for another direction; `ENOMEM` if the DMA layer has
+    /// no room at the moment; `EIO` if the device cannot map these pages. After an error the region
+    /// is as before, but the part has been removed from `memory`.
     #[inline]
     pub(super) fn map(
         &mut self,
         memory: &mut impl Memory,
-        direction: Direction,
+        direction: DataDirection,
         iova_high: u32,
     ) -> Result<u32> {
         let (used, bytes) = memory.fill(&mut self.entries, self.shape);
         if used == 0 {
             return Err(EINVAL);
         }
-        let (dma_direction, access) = match direction {
-            Direction::ToPeer => (bindings::dma_data_direction::DMA_TO_DEVICE, ACCESS_READ),
-            Direction::FromPeer => (bindings::dma_data_direction::DMA_FROM_DEVICE, ACCESS_WRITE),
+        let access = match direction {
+            DataDirection::ToDevice => ACCESS_READ,
+            DataDirection::FromDevice => ACCESS_WRITE,
+            DataDirection::Bidirectional | DataDirection::None => return Err(EINVAL),
         };
-        self.map_entries(used, bytes, dma_direction)?;
+        self.map_entries(used, bytes, direction)?;
         self.renew(access, iova_high);
         self.state = State::Mapped;
         Ok(bytes)
@@ -218,16 +214,11 @@ impl Region {
     ///
     /// `ENOMEM` if the DMA layer has no room at the moment; `EIO` if the device cannot map these
     /// pages.
-    fn map_entries(
-        &mut self,
-        used: i32,
-        bytes: u32,
-        direction: bindings::dma_data_direction,
-    ) -> Result {
+    fn map_entries(&mut self, used: i32, bytes: u32, direction: DataDirection) -> Result {
         let (dev, entries) = (self.pd.device(), self.entries.as_mut_ptr());
         // SAFETY: By the contract of `Memory`, `fill` has set the first `used` entries to memory
         // that stays valid while it is mapped.
-        let n = unsafe { bindings::rr_ib_dma_map_sg(dev, entries, used, direction) };
+        let n = unsafe { bindings::rr_ib_dma_map_sg(dev, entries, used, direction.into()) };
         if n <= 0 {
             return Err(ENOMEM);
         }
@@ -297,7 +288,7 @@ impl Region {
                     self.pd.device(),
                     self.entries.as_mut_ptr(),
                     self.mapped,
-                    self.direction,
+                    self.direction.into(),
                 )
             };
             self.mapped = 0;
@@ -307,7 +298,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let _scope = NoIo::enter();
+        let _scope = MemallocScope::noio();
         let mr = self.mr.as_ptr();
         // SAFETY: By the type invariant `mr` is valid. No work request refers to it: a region that
         // was posted is dropped after its queue pair has been drained. When this returns, the peer

@@ -4,19 +4,20 @@
 
 use core::cell::UnsafeCell;
 
+use kernel::dma::DataDirection;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::slots::{Group, Slot};
+use crate::mem::CachedBox;
 use crate::raw as bindings;
-use crate::rdma::buffer::{Buffer, DmaDirection};
+use crate::rdma::buffer::Buffer;
 use crate::rdma::cq::Done;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
 use crate::rdma::stack::Stack;
-use crate::rdma::store::StoredBox;
 use crate::work::Once;
 
 /// The number and the size of the Receives of a queue pair.
@@ -106,7 +107,7 @@ struct Idle {
     size: usize,
     /// Buffers of `size` bytes, one for each Receive that has a smaller one, or is being made with
     /// a smaller one.
-    larger: KVVec<StoredBox<Buffer>>,
+    larger: KVVec<CachedBox<Buffer>>,
     /// Whether Receives may be posted.
     open: bool,
     qp: *mut bindings::ib_qp,
@@ -227,7 +228,7 @@ impl RecvQueue {
     }
 
     /// Adds the slots of a new group, with larger buffers if theirs are too small by now.
-    fn adopt(&self, idle: &mut Idle, mut group: StoredBox<Group>) {
+    fn adopt(&self, idle: &mut Idle, mut group: CachedBox<Group>) {
         if !idle.larger.is_empty() {
             for slot in group.slots() {
                 self.exchange(idle, slot);
@@ -260,7 +261,7 @@ impl RecvQueue {
         let count = self.idle.lock().receives_below(size)?;
         let mut made = KVVec::with_capacity(count, GFP_KERNEL)?;
         for _ in 0..count {
-            let buffer = Buffer::new(&self.pd, size, DmaDirection::FromDevice, GFP_KERNEL)?;
+            let buffer = Buffer::new(&self.pd, size, DataDirection::FromDevice, GFP_KERNEL)?;
             made.push(buffer, GFP_KERNEL)?;
         }
         let mut idle = self.idle.lock();
@@ -434,7 +435,7 @@ impl Idle {
     }
 
     /// Adds all slots of a new group.
-    fn adopt(&mut self, mut group: StoredBox<Group>) {
+    fn adopt(&mut self, mut group: CachedBox<Group>) {
         for slot in group.slots() {
             self.add(slot);
         }

@@ -8,7 +8,7 @@ use kernel::prelude::*;
 use super::requests::{request, Requests, MAX_MESSAGE};
 use crate::mem::Piece;
 use crate::raw as bindings;
-use crate::rdma::qp::Remote;
+use crate::rdma::scatter::Remote;
 
 impl Requests {
     /// Maps `pieces`, and adds work requests that move them from or to `remote`.
@@ -108,7 +108,7 @@ impl Requests {
     /// `EIO`.
     #[inline(always)]
     fn map(&self, piece: &Piece) -> Result<bindings::ib_sge> {
-        let (device, direction) = (self.pd.device(), self.direction.raw());
+        let (device, direction) = (self.pd.device(), self.direction.into());
         let (page, offset, length) = (piece.page().as_ptr(), piece.offset(), piece.len());
         // SAFETY: By the invariant of `Pd` the device exists. By the invariant of `Piece` its
         // bytes are contiguous, and stay while the list has them. `addr` is the result of mapping.

@@ -3,11 +3,11 @@
 //! The inside of a page list: pages, and work requests that refer to them.
 
 use kernel::alloc::Flags;
+use kernel::dma::DataDirection;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::requests::Requests;
-use crate::rdma::buffer::DmaDirection;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Deferrable;
 use crate::rdma::stack::Linked;
@@ -38,7 +38,7 @@ impl<P> List<P> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(pd: &Arc<Pd>, direction: DmaDirection, gfp: Flags) -> Result<KBox<Self>> {
+    pub(super) fn new(pd: &Arc<Pd>, direction: DataDirection, gfp: Flags) -> Result<KBox<Self>> {
         let list = Self {
             requests: Requests::new(pd, direction, gfp)?,
             pages: KVec::with_capacity(PAGES, gfp)?,

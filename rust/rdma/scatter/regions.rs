@@ -11,8 +11,8 @@ use kernel::sync::Arc;
 use super::requests::{request, Requests};
 use crate::mem::Piece;
 use crate::raw as bindings;
-use crate::rdma::mr::{Direction, Memory, MrPool};
-use crate::rdma::qp::Remote;
+use crate::rdma::mr::{DataDirection, Memory, MrPool};
+use crate::rdma::scatter::Remote;
 
 impl Requests {
     /// Registers `pieces` with regions of `pool`, and adds RDMA Reads from `remote` that invalidate
@@ -62,7 +62,7 @@ impl Requests {
         if !region.is_of(&self.pd) {
             return Err(EINVAL);
         }
-        let bytes = region.map(pieces, Direction::FromPeer, 0)?;
+        let bytes = region.map(pieces, DataDirection::FromDevice, 0)?;
         let mut wr = request(bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV, remote);
         wr.wr.num_sge = 1;
         wr.wr.ex.invalidate_rkey = region.lkey();

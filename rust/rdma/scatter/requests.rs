@@ -3,15 +3,15 @@
 //! RDMA Reads and Writes of mapped memory, prepared to be posted as one chain.
 
 use kernel::alloc::Flags;
+use kernel::dma::DataDirection;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use crate::raw as bindings;
-use crate::rdma::buffer::DmaDirection;
 use crate::rdma::mr::Mr;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
-use crate::rdma::qp::Remote;
+use crate::rdma::scatter::Remote;
 
 /// Number of scatter/gather entries and of work requests that a new list has room for.
 const SGES: usize = 4;
@@ -37,7 +37,7 @@ pub(in super::super) struct Requests {
     pub(super) used: usize,
     pub(super) wrs: KVVec<bindings::ib_rdma_wr>,
     pub(super) regions: KVec<Mr>,
-    pub(super) direction: DmaDirection,
+    pub(super) direction: DataDirection,
     /// The flags of each RDMA Read or Write.
     pub(super) flags: i32,
     /// Whether the addresses of the device are those of the CPU, so that mapping cannot fail and
@@ -62,7 +62,7 @@ impl Requests {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(pd: &Arc<Pd>, direction: DmaDirection, gfp: Flags) -> Result<Self> {
+    pub(super) fn new(pd: &Arc<Pd>, direction: DataDirection, gfp: Flags) -> Result<Self> {
         // SAFETY: By the invariant of `Pd` the device exists.
         let (is_virtual, longest) = unsafe {
             let device = pd.device();
@@ -99,12 +99,6 @@ impl Requests {
     pub(in super::super) fn count(&self) -> u32 {
         // CAST: both are limited by the memory that they take.
         (self.wrs.len() + self.regions.len()) as u32
-    }
-
-    /// Returns whether the requests may be posted on a queue pair of `pd`.
-    #[inline]
-    pub(in super::super) fn is_ready(&self, pd: &Arc<Pd>) -> bool {
-        self.position == 0 && Arc::ptr_eq(&self.pd, pd)
     }
 
     /// Makes room for one more scatter/gather entry. May sleep if `gfp` allows it.
@@ -179,7 +173,7 @@ impl Requests {
         if self.is_virtual {
             return;
         }
-        let (device, direction) = (self.pd.device(), self.direction.raw());
+        let (device, direction) = (self.pd.device(), self.direction.into());
         for sge in self.sges.iter().take(self.used) {
             // SAFETY: By the type invariants, the entry is a mapping for this device, in this
             // direction. The caller has checked that the device does not use it.

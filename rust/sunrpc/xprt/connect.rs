@@ -44,6 +44,7 @@ use super::super::random;
 use super::super::time::{is_before, millis, now, secs, until};
 use super::handle::{State, Xprt};
 use super::transport::{ConnectError, Outage, Transport};
+use crate::mem::MemallocScope;
 use crate::raw;
 
 /// Maximum time to wait for rpcbind, in seconds.
@@ -214,7 +215,7 @@ unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) {
     // new one. If a request arrives between this test and the clearing, there is still no newer
     // connection.
     xprt.test_and_clear(raw::XPRT_CLOSE_WAIT);
-    let scope = Scope::new(xprt);
+    let scopes = scopes(xprt);
     xprt.connect_state().attempt.store(now(), Relaxed);
     xprt.update_shown_addr();
     let result = xprt.data().connect(xprt);
@@ -225,7 +226,7 @@ unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) {
         }
     }
     finish(xprt, result);
-    drop(scope);
+    drop(scopes);
 }
 
 /// Schedules a retry of an attempt that failed with `error` if the transport wants one before the
@@ -306,38 +307,13 @@ fn account<T: Transport>(xprt: &Xprt<T>, connected: bool) {
     }
 }
 
-/// Allocation scope of the worker: no recursion into a file system, and access to the memory
-/// reserves for a transport that carries swap.
-struct Scope {
-    nofs: u32,
-    noreclaim: Option<u32>,
-}
-
-impl Scope {
-    /// Enters the scope. The value must be dropped by the same thread.
-    fn new<T: Transport>(xprt: &Xprt<T>) -> Self {
-        // SAFETY: The transport is alive. `drop` restores the saved flags in reverse order, in the
-        // same thread: the only `Scope` is a local variable of `worker`.
-        unsafe {
-            let swapping = (&raw const (*xprt.as_raw()).swapper.counter).read_volatile() != 0;
-            Self {
-                nofs: raw::rr_nofs_save(),
-                noreclaim: swapping.then(|| raw::rr_noreclaim_save()),
-            }
-        }
-    }
-}
-
-impl Drop for Scope {
-    fn drop(&mut self) {
-        // SAFETY: `new` saved these flags in this thread; they are restored in reverse order.
-        unsafe {
-            if let Some(flags) = self.noreclaim {
-                raw::rr_noreclaim_restore(flags);
-            }
-            raw::rr_nofs_restore(self.nofs);
-        }
-    }
+/// Enters the allocation scopes of the worker: no recursion into a file system, and access to the
+/// memory reserves for a transport that carries swap.
+fn scopes<T: Transport>(xprt: &Xprt<T>) -> (MemallocScope, Option<MemallocScope>) {
+    // SAFETY: The transport is alive. The counter is read once.
+    let swapping = unsafe { (&raw const (*xprt.as_raw()).swapper.counter).read_volatile() != 0 };
+    let nofs = MemallocScope::nofs();
+    (nofs, swapping.then(MemallocScope::noreclaim))
 }
 
 impl<T: Transport> Xprt<T> {

@@ -27,7 +27,7 @@ import time
 
 CHILDREN, BLOCK, REST = 8, 65536, 1.0
 #: With `rsize=8192` one read of it makes 24 calls: fewer than a server grants, since a client whose
-#: given-up calls occupy all credits has to connect anew.
+#: aborted calls occupy all credits has to reconnect.
 SIZE = 24 * 8192
 
 

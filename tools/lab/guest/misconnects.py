@@ -97,7 +97,7 @@ def after_many(link, count, limit):
 
 
 def no_receives(link):
-    """Takes no reply at all, and makes the server's device retry for ever."""
+    """Accepts no reply at all, and makes the server's device retry endlessly."""
     # The handles are known from an honest connection.
     handle = link.handle()
     link.close()

@@ -253,7 +253,7 @@ def limited_reads(link):
 
 
 def exposed_reply(link, size):
-    """Asks for so many bytes without a chunk; returns how that ended, the XID and the segments."""
+    """Reads this number of bytes without a chunk; returns the outcome, XID and segments."""
     handle = link.handle()
     xid = link.xid()
     link.post(header(xid) + lists() + nfs_calls.read(xid, handle, 0, size))

@@ -224,7 +224,7 @@ def first_message_of_others(link):
     yield "INIT", f"operation {answer.opttype} with {same} XID"
 
 
-#: What clients say about calls in the backward direction.
+#: The announcements of clients about calls in the backward direction.
 LEVELS = {"unsaid": (), "unknown": (0,), "none": (1,), "limited": (2,), "general": (3,)}
 
 

@@ -19,7 +19,7 @@ from requester import ANSWERED, CHUNK, CLOSED, Case, Link, pattern
 SMALL = [(4096, 1000), (4095, 1000), (4093, 1000), (65536, 1000), (65533, 3000), (8192, 2), (4, 1)]
 #: Bytes of the header of an RPC call of nfs_calls.py.
 RPC_HEADER = 64
-#: What another client's WRITE leaves in the server's memory.
+#: The data that another client's WRITE leaves in the server's memory.
 MARK = b"<not yours>"
 
 
@@ -62,7 +62,7 @@ def long_listing(link):
 
 
 def long_attributes(link):
-    """Asks for so many attributes that the reply fills several pages."""
+    """Requests enough attributes to fill several pages of the reply."""
     region = memory(link)
     path = nfs_calls.path4(b"export", b"hostile", b"data")
     attributes = words(nfs_calls.V4_GETATTR, 2, 0xFFF, 0x3A)
@@ -107,7 +107,7 @@ def small_read4(link, size, room, *behind, minor=0):
 
 
 def small_read41(link, session, number, size, room):
-    """The same in a session of NFSv4.1."""
+    """Makes the case's calls in a session of NFSv4.1."""
     region = memory(link)
     path = nfs_calls.path4(b"export", b"hostile", b"data")
     xid = link.xid()

@@ -70,7 +70,7 @@ _BLOCKS = [bytes(i ^ mask for i in range(256)) for mask in range(256)]
 
 
 def pattern(offset, length):
-    """Returns what exposed memory holds at first, which is what the file `data` holds, too."""
+    """Returns the initial contents of exposed memory, which the file `data` also holds."""
     first, last = offset >> 8, (offset + length + 255) >> 8
     blocks = b"".join(_BLOCKS[(i ^ i >> 8) & 255] for i in range(first, last))
     return blocks[offset & 255 : (offset & 255) + length]
@@ -91,7 +91,7 @@ class Reply:
 
 
 class Link:
-    """One connection at a time, which is made again when the server has closed it."""
+    """A connection, which is made again when the server has closed it."""
 
     def __init__(self, **parameters):
         self.peer = Requester()
@@ -278,10 +278,10 @@ def outcome_of(reply):
 
 
 class Case:
-    """One case. `act(link)` yields (what was done, outcome).
+    """A case. `act(link)` yields (step, outcome).
 
     `ours`, `stock`: the outcomes that each server may have: one, a tuple of several, or a dict of
-    these by the first word of what was done, with the rest under "". `stock` is that of `ours` by
+    these by the first word of the step, with the rest under "". `stock` is that of `ours` by
     default.
     """
 

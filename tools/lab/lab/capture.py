@@ -166,7 +166,7 @@ class Frame:
     handshake: int | None = None
     #: The size of Receives in private data, if it holds in version two as well.
     receive: int | None = None
-    #: What the dissector of version two objects to.
+    #: The objections of the dissector of version two.
     objection: str = ""
 
 

@@ -40,7 +40,7 @@ def build() -> Path:
 
 @dataclass(frozen=True)
 class Deed:
-    """One breach that the peer has committed, and the counter and events it must cause."""
+    """A breach by the peer, with the counter and the events that it must cause."""
 
     counter: str
     times: int

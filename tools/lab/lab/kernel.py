@@ -53,7 +53,7 @@ class Kernel:
 
     @property
     def vmlinux(self) -> Path:
-        """The same kernel with its symbols, for gdb."""
+        """The kernel with its symbols, for gdb."""
         return self.obj / "vmlinux"
 
     @property

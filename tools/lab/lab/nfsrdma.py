@@ -37,4 +37,4 @@ def doctor(guest: Guest, server: str = "", prefix: str = "") -> dict[str, str]:
     told = json.loads(done.stdout)
     wrong = any(finding["severity"] != "note" for finding in told["findings"])
     assert done.status == (3 if wrong else 0)
-    return {finding["finding"]: finding["mend"] for finding in told["findings"]}
+    return {finding["finding"]: finding["fix"] for finding in told["findings"]}

@@ -29,7 +29,7 @@ from .progress import say, step
 #: The releases, each with the other one, and their names.
 OTHER = {"bookworm": "trixie", "trixie": "bookworm"}
 NAMES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
-#: What the README asks of a machine, beside essential packages.
+#: The packages that the README requires of a machine, beside essential ones.
 FRESH = ("make", "git", "ca-certificates")
 #: The parts of check-fast that the short form leaves out depend on the kernel's compilers, not on
 #: the release: check-harness, check-clippy, lab-modules.

@@ -106,7 +106,7 @@ def free(pair: Pair) -> int:
 
 
 class Play:
-    """One case while it is played."""
+    """A case that is being played."""
 
     def __init__(self, pair: Pair, name: str) -> None:
         """Starts the requester on the client's guest."""

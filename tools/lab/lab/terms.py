@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the peers of a connection have agreed on, as its messages show it.
+"""The terms of a connection, as its messages show them.
 
 Follows draft-cel-nfsv4-rpcrdma-version-two-01 (order of the first messages, section 5) and
 draft-dnoveck-nfsv4-rpcrdma-xcharext-01 (sizes of Receives and other characteristics). On a
@@ -28,7 +28,7 @@ DEFAULT_RECEIVE = 4096
 
 @dataclass
 class Peer:
-    """What one peer has announced, and what it has asked the other for."""
+    """The announcements and the requests of one peer."""
 
     receive: int = DEFAULT_RECEIVE
     invalidation: bool = False

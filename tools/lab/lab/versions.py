@@ -15,7 +15,7 @@ from .capture import Message
 from .fixtures import Tunables
 from .pair import CLIENT_ADDRESSES, Guest, Pair
 
-#: What the client's module knows about servers; a write of anything clears it.
+#: The client's record of the versions of servers; any write clears it.
 PEERS = "/sys/kernel/debug/rpcrdma/peers"
 #: The highest version that a server of ours serves.
 MAX_VERSION = "svc_rdma/max_version"
@@ -37,7 +37,7 @@ def limit(server: Tunables, highest: int) -> None:
 
 @dataclass(frozen=True)
 class Known:
-    """What the client's module knows about one server."""
+    """The client's record of one server."""
 
     address: str
     port: int

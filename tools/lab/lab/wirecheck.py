@@ -210,7 +210,7 @@ class Checker:
         return self.summary
 
     def _on_accept(self, queue: int, number: int) -> None:
-        """Begins a connection: a device that was removed and added counts queue pairs anew."""
+        """Begins a connection: a device that was removed and added numbers queue pairs afresh."""
         if (queue, number) in self._accepted:
             return
         self._accepted.add((queue, number))

@@ -94,7 +94,7 @@ CASES = {
 
 
 def _mount(pair: Pair, address: str, port: int = 20049, limit: float = 30) -> Exit:
-    """Tries to mount, for so many seconds at most."""
+    """Tries to mount, for at most this number of seconds."""
     words = f"vers=4.2,proto=rdma,port={port},retry=0 {address}:/export {MOUNT_POINT}"
     command = f"mkdir -p {MOUNT_POINT}; timeout -s KILL {limit} mount -t nfs -o {words}"
     done = pair.client.run(command, timeout=limit + 30)

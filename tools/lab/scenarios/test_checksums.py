@@ -43,7 +43,7 @@ LONG = {("3", suite) for suite in SUITES[1:]}
 LONG |= {("4.2", suite) for suite in ("append", "offsets", "names", "big", "mmap")}
 #: Suites of the short run on the debug kernel, which is ten times as slow.
 DEBUG = ("sizes", "direct", "xattrs")
-#: The same for the runs with our server.
+#: Suites of the short run with our server, by version.
 SERVER = (("3", "sizes"), ("4.2", "sizes"), ("4.2", "direct"))
 
 

@@ -20,7 +20,7 @@ from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, Pair
 VERIFY = "python3 /lab/verify.py"
 LIMIT = 400
 #: SUNRPC does not clear the memory of a new flavour and only sets bits in its flags: in memory that
-#: held krb5p, krb5 may forbid data chunks, too. `init_on_alloc` clears the memory.
+#: held krb5p, krb5 may also forbid data chunks. `init_on_alloc` clears the memory.
 REALM = Options(realm=True, cmdline="init_on_alloc=1")
 CASES = [
     ("3", "krb5p"),

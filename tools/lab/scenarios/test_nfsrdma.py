@@ -95,12 +95,12 @@ def test_doctor_of_a_healthy_client(tools: Pair) -> None:
 
 
 def test_doctor_without_the_module(tools: Pair) -> None:
-    """A module that is neither loaded nor installed is the first thing to mend."""
+    """A module that is neither loaded nor installed is the first thing to fix."""
     tools.unload()
     try:
         release = tools.client.sh("uname -r").strip()
-        mend = f"apt install rpcrdma-dkms linux-headers-{release}"
-        assert doctor(tools.client)["module-not-installed"] == mend
+        fix = f"apt install rpcrdma-dkms linux-headers-{release}"
+        assert doctor(tools.client)["module-not-installed"] == fix
     finally:
         tools.load()
 
@@ -112,8 +112,8 @@ def test_doctor_on_the_way_to_a_server(tools: Pair) -> None:
     try:
         assert "name-unknown" in doctor(tools.client, "nonsense.invalid")
         assert "address-local" in doctor(tools.client, "127.0.0.1")
-        mend = doctor(tools.client, "192.0.2.7")["route-not-rdma"]
-        assert re.fullmatch(r"ip route replace 192\.0\.2\.7 dev \w+", mend)
+        fix = doctor(tools.client, "192.0.2.7")["route-not-rdma"]
+        assert re.fullmatch(r"ip route replace 192\.0\.2\.7 dev \w+", fix)
         tools.client.sh("ip route add unreachable 198.51.100.0/24")
         assert "no-route" in doctor(tools.client, "198.51.100.1")
         # The neighbour is tried, and does not answer.
@@ -157,11 +157,11 @@ def test_doctor_sees_a_link_that_is_down(tools: Pair) -> None:
     netdev = tools.client.sh(f"ip -o -4 address | grep -w {CLIENT_ADDRESS}").split()[1]
     addresses = tools.client.sh(f"ip -6 -o address show dev {netdev} scope global").split("inet6 ")
     tools.client.sh(f"ip link set {netdev} down")
-    mend = doctor(tools.client).get("link-down", "")
-    tools.client.sh(mend or f"ip link set {netdev} up")
+    fix = doctor(tools.client).get("link-down", "")
+    tools.client.sh(fix or f"ip link set {netdev} up")
     for address in addresses[1:]:
         tools.client.run(f"ip address add {address.split()[0]} dev {netdev}")
-    assert mend == f"ip link set {netdev} up"
+    assert fix == f"ip link set {netdev} up"
     assert "link-down" not in doctor(tools.client)
 
 
@@ -191,12 +191,12 @@ def test_doctor_sees_a_server_that_refuses(tools: Pair) -> None:
     # Over iWARP work requests fail before the end of the connection is reported.
     assert re.search(r"down, \d+ failed.* (peer|failed)\n", told)
     assert "no-listener" not in doctor(tools.server)
-    mend = doctor(tools.server)["tcp-only"]
+    fix = doctor(tools.server)["tcp-only"]
     tools.server.sh("nfsconf --set nfsd rdma y")
     wanted = doctor(tools.server)["no-listener"]
     tools.server.sh("nfsconf --unset nfsd rdma")
-    assert mend.splitlines()[0] == wanted.splitlines()[0]
-    tools.server.sh(mend.splitlines()[0])
+    assert fix.splitlines()[0] == wanted.splitlines()[0]
+    tools.server.sh(fix.splitlines()[0])
     # The lab's usual server has the stock module.
     assert set(doctor(tools.server)) <= {"module-stock"}
     tools.client.sh(f"ls {MOUNT_POINT}", timeout=60)
@@ -218,8 +218,8 @@ def test_doctor_names_the_command_that_adds_a_listener(tools: Pair) -> None:
         f"timeout 40 sh -c 'until grep -q error=-111 {CONNECTIONS}; do sleep 0.5; done'"
     )
     # The second line is the doctor of the server.
-    mend = doctor(tools.client)["refused"].splitlines()[0]
-    tools.server.sh(mend)
+    fix = doctor(tools.client)["refused"].splitlines()[0]
+    tools.server.sh(fix)
     assert "rdma 20049" in tools.server.read("/proc/fs/nfsd/portlist")
     tools.client.sh(f"ls {MOUNT_POINT}", timeout=60)
     assert doctor(tools.client, "server") == {}
@@ -281,7 +281,7 @@ def test_trace(tools: Pair) -> None:
     assert tools.client.sh(INSTANCES) == ""
 
 
-#: What the server tells of a call, in this order.
+#: The server's lines about a call, in this order.
 _ON_THE_SERVER = {
     "WRITE": (
         r"arrives in a message of \d+ bytes",

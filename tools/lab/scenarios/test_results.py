@@ -29,7 +29,7 @@ def _play(pair: Pair, name: str) -> None:
 
 @contextlib.contextmanager
 def _export(pair: Pair, *, threads: int, splice: bool, read_only: bool) -> Iterator[None]:
-    """Has nfsd serve with so many threads, with or without splice, perhaps for reading only."""
+    """Makes nfsd serve with this number of threads, with or without splice, perhaps read-only."""
 
     def apply(threads: int, splice: bool, mode: str) -> None:
         pair.server.sh(f"echo {int(not splice)} > {SPLICE}")

@@ -225,7 +225,7 @@ FEW, MANY = (3, 10) if DEBUG else (4, 40)
 
 
 def _allowed(cycles: int) -> int:
-    """Returns the kilobytes that so many cycles may take: slabs, and KASAN's quarantine."""
+    """Returns the kilobytes that this number of cycles may take: slabs, KASAN's quarantine."""
     return 6000 if DEBUG else 2000 + 60 * cycles
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the command reads of the machine: files, directories, the output of other programs.
+"""The machine as the command reads it: files, directories, the output of other programs.
 
 Everything goes through `Host`, so that tests give the command a machine that does not exist.
 """

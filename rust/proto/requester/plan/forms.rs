@@ -83,7 +83,7 @@ impl Forms {
             (CallKind::ReadChunk { position }, ReplyKind::Inline) => {
                 Some(SingleChunk::Read { position })
             }
-            (CallKind::Inline, ReplyKind::WriteChunk { pad: false }) => Some(SingleChunk::Write),
+            (CallKind::Inline, ReplyKind::WriteChunk) => Some(SingleChunk::Write),
             _ => None,
         }
     }
@@ -113,10 +113,9 @@ fn reply_form(
     if rooms.reply.takes(total.max(s.buflen.into())) {
         return Ok(ReplyKind::Inline);
     }
-    let pad = rooms.pad_write_chunks && pad_of(s.page_len) != 0;
     let may = s.payload_in_pages && s.page_len != 0 && !data_touch();
-    if may && rooms.written(pad).takes(sum(s.head_len, s.tail_len)) {
-        return Ok(ReplyKind::WriteChunk { pad });
+    if may && rooms.written.takes(sum(s.head_len, s.tail_len)) {
+        return Ok(ReplyKind::WriteChunk);
     }
     Ok(ReplyKind::ReplyChunk)
 }
@@ -138,7 +137,7 @@ fn call_form(
         return Ok(CallKind::Inline);
     }
     if !room.read.takes(0) {
-        return Err(PlanError::HeaderTooLong);
+        return Err(PlanError::NoReadChunk);
     }
     let may = s.payload_in_pages && s.page_len != 0 && s.head_len % 4 == 0 && !data_touch();
     let rest = s.tail_len.saturating_sub(pad_of(s.page_len));

@@ -53,7 +53,7 @@ fn conditions() -> impl Strategy<Value = Conditions> {
     let kilo = || (1..=256u32).prop_map(|k| k * 1024);
     let segs = prop_oneof![6 => 1..=16u32, 1 => any::<u32>()];
     (kilo(), kilo(), any::<bool>(), segs, any::<(bool, bool)>()).prop_map(
-        |(client_to_server, server_to_client, data_touch, max_segs, (pad_write_chunks, two))| {
+        |(client_to_server, server_to_client, data_touch, max_segs, (read_chunks, two))| {
             Conditions {
                 thresholds: Thresholds {
                     client_to_server,
@@ -63,7 +63,7 @@ fn conditions() -> impl Strategy<Value = Conditions> {
                 },
                 data_touch,
                 max_segs,
-                pad_write_chunks,
+                read_chunks,
             }
         },
     )
@@ -78,7 +78,7 @@ fn header_len(plan: &Plan, segs: usize, version: Version) -> usize {
     };
     let n = match plan.reply() {
         ReplyKind::Inline => len::header(reads, None, None),
-        ReplyKind::WriteChunk { pad } => len::header(reads, Some(segs + usize::from(pad)), None),
+        ReplyKind::WriteChunk => len::header(reads, Some(segs), None),
         ReplyKind::ReplyChunk => len::header(reads, None, Some(segs)),
     };
     match version {
@@ -98,8 +98,8 @@ proptest! {
         let total = u64::from(call.head_len) + u64::from(call.page_len) + u64::from(call.tail_len);
         let plan = match cond.plan(&call, &reply) {
             Ok(plan) => plan,
-            Err(PlanError::HeaderTooLong) => {
-                prop_assert!(cond.max_segs > 16);
+            Err(PlanError::NoReadChunk) => {
+                prop_assert!(cond.max_segs > 16 || !cond.read_chunks);
                 return Ok(());
             }
             Err(PlanError::MessageTooLong) => return Ok(()),
@@ -131,10 +131,10 @@ proptest! {
             prop_assert!(call.payload_in_pages && call.page_len > 0 && !cond.data_touch);
             prop_assert!(position == call.head_len && position % 4 == 0);
         }
-        if let ReplyKind::WriteChunk { pad } = plan.reply() {
+        if plan.reply() == ReplyKind::WriteChunk {
             prop_assert!(reply.payload_in_pages && reply.page_len > 0 && !cond.data_touch);
-            prop_assert_eq!(pad, cond.pad_write_chunks && reply.page_len % 4 != 0);
         }
+        prop_assert!(cond.read_chunks || plan.call() == CallKind::Inline);
         prop_assert!(plan.write_chunk().len() == 0 || plan.reply_chunk().len() == 0);
         // A reply that fits inline has no chunk.
         let total = u64::from(reply.head_len) + u64::from(reply.page_len)
@@ -164,16 +164,14 @@ proptest! {
                 prop_assert_eq!(plan.call(), CallKind::Inline);
                 prop_assert!(write.is_payload() && write.len() == reply.page_len);
                 prop_assert!(read.len() == 0 && plan.reply_chunk().len() == 0);
-                prop_assert!(!cond.pad_write_chunks || reply.page_len % 4 == 0);
             }
             None => {
-                let padded = plan.reply() == ReplyKind::WriteChunk { pad: true };
                 let chunks = [read, write, plan.reply_chunk()];
                 let payloads = chunks.iter().filter(|chunk| chunk.is_payload()).count();
                 let others = chunks.iter().filter(|chunk| chunk.len() != 0).count() - payloads;
                 let reply = plan.reply() == ReplyKind::ReplyChunk;
                 let long = plan.call() == CallKind::PositionZero;
-                prop_assert!(payloads != 1 || others != 0 || padded || reply || long);
+                prop_assert!(payloads != 1 || others != 0 || reply || long);
             }
         }
     }

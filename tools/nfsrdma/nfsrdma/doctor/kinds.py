@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from enum import Enum
 
-#: What a word of the shell may not contain without quotes.
+#: Characters that a word of the shell may not contain without quotes.
 _SPECIAL = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
 
 
@@ -51,7 +51,7 @@ class Kind:
     name: str
     severity: Severity
     text: str
-    mend: str
+    fix: str
 
 
 @dataclass(frozen=True)
@@ -68,17 +68,17 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """What is wrong."""
+        """Returns the description of the finding."""
         return self.kind.text.format(**self.values)
 
     @property
-    def mend(self) -> str:
-        """What mends it: commands, one on each line, or an explanation.
+    def fix(self) -> str:
+        """Returns the fix: commands, one on each line, or an explanation.
 
         What was found is quoted for the shell if that is necessary.
         """
         quoted = {name: _quote(str(value)) for name, value in self.values.items()}
-        return self.kind.mend.format(**quoted)
+        return self.kind.fix.format(**quoted)
 
     def as_json(self) -> dict[str, str]:
         """Returns what ``--json`` prints."""
@@ -86,15 +86,15 @@ class Finding:
             "finding": self.kind.name,
             "severity": self.severity.value,
             "text": self.text,
-            "mend": self.mend,
+            "fix": self.fix,
         }
 
 
 KINDS: dict[str, Kind] = {}
 
 
-def _kind(severity: Severity, name: str, text: str, mend: str) -> None:
-    KINDS[name] = Kind(name, severity, text, mend)
+def _kind(severity: Severity, name: str, text: str, fix: str) -> None:
+    KINDS[name] = Kind(name, severity, text, fix)
 
 
 def finding(name: str, /, **values: object) -> Finding:

@@ -10,7 +10,7 @@ from ..host import MISSING
 from .kinds import Finding, finding
 from .view import Fact, View
 
-#: What the letters of a module's taint mean (Documentation/admin-guide/tainted-kernels.rst).
+#: Meanings of the letters of a taint (Documentation/admin-guide/tainted-kernels.rst).
 _TAINTS = {
     "P": "its licence is not free",
     "F": "it was loaded by force",

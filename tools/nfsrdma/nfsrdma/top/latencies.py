@@ -24,7 +24,7 @@ EVENTS = (
 MOST = 4000
 #: Events in a second below which more tasks are looked at.
 _FEW = MOST // 4
-#: At least one task in so many is looked at.
+#: The sample is at least one task in this number.
 _RAREST = 1024
 #: Calls whose end was not seen before they are forgotten.
 _OPEN = 10_000
@@ -63,7 +63,7 @@ class Latencies:
         self._open: dict[str, Rpc] = {}
         self._forms: dict[str, Form] = {}
         self._events = 0
-        #: One task in so many is looked at.
+        #: The sample is one task in this number.
         self.one_in = 1
 
     def feed(self, events: Iterable[Event]) -> None:

@@ -52,7 +52,7 @@ _REQUEST = re.compile(r"(\w+?)v(\d+) (\S+) \((a?)sync\)")
 
 @dataclass
 class Rpc:
-    """What is known of an RPC."""
+    """The known facts of an RPC."""
 
     task: str
     events: list[Event] = field(default_factory=list)

@@ -94,7 +94,7 @@ class Costs:
         with mounted(pair, self._version, "actimeo=0"):
             for verb in VERBS:
                 cost = self._difference(pair, verb)
-                # The client of NFSv3 looks at the directories above a file, too.
+                # The client of NFSv3 also looks at the directories above a file.
                 if cost.operations < 0.9 * (verb.many - verb.few):
                     count = f"{cost.operations} on the wire for {verb.many - verb.few}"
                     raise GuestError(f"{verb.title}: {count}")
