@@ -24,16 +24,10 @@ use kernel::str::CStrExt;
 use kernel::sync::Arc;
 use kernel::{fmt, seq_print, ModuleMetadata};
 
-use super::stats::{BreachCounters, BREACHES, REQUESTER_BREACHES};
-
-/// A table that the administrator can read.
-pub(crate) trait Listing: Send + Sync + 'static {
-    /// Writes one line for each entry. May sleep.
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
-}
+use super::stats::{BREACHES, REQUESTER_BREACHES};
 
 /// A table that the administrator can read and clear.
-pub(crate) trait Table: Listing {
+pub(crate) trait Table: fmt::Display + Send + Sync + 'static {
     /// Removes all entries. May sleep.
     fn clear(&self);
 }
@@ -42,14 +36,14 @@ pub(crate) trait Table: Listing {
 ///
 /// Without `CONFIG_DEBUG_FS`, or if debugfs refuses to create a file, the file is missing; that is
 /// no error.
-pub(crate) struct Debugfs<P: Table, C: Listing> {
+pub(crate) struct Debugfs<P, C> {
     // Dropped first, because the files show the other fields.
     _dir: Dir,
     _peers: Arc<P>,
     _connections: Arc<C>,
 }
 
-impl<P: Table, C: Listing> Debugfs<P, C> {
+impl<P: Table, C: fmt::Display + Send + Sync + 'static> Debugfs<P, C> {
     /// Creates the directory and its files. Process context, may sleep.
     ///
     /// A module does this last in its initialisation: if that failed later, the module would be
@@ -74,12 +68,6 @@ impl<P: Table, C: Listing> Debugfs<P, C> {
             _peers: peers,
             _connections: connections,
         }
-    }
-}
-
-impl<const N: usize> Listing for BreachCounters<N> {
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 
@@ -158,7 +146,7 @@ impl Drop for Dir {
 /// The operations of a file whose private data is a `T`.
 struct Operations<T>(bindings::file_operations, PhantomData<T>);
 
-impl<T: Listing> Operations<T> {
+impl<T: fmt::Display> Operations<T> {
     /// Operations of a file that shows the `T`.
     const SHOW: Self = Self(
         bindings::file_operations {
@@ -184,21 +172,12 @@ impl<T: Table> Operations<T> {
     );
 }
 
-/// Displays a listing.
-struct Text<'a, T>(&'a T);
-
-impl<T: Listing> fmt::Display for Text<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.write(f)
-    }
-}
-
 /// Opens a file.
 ///
 /// # Safety
 ///
 /// Called by debugfs for a file that [`Dir::file`] created with a `T`.
-unsafe extern "C" fn open<T: Listing>(
+unsafe extern "C" fn open<T: fmt::Display>(
     inode: *mut bindings::inode,
     file: *mut bindings::file,
 ) -> c_int {
@@ -212,10 +191,10 @@ unsafe extern "C" fn open<T: Listing>(
 /// # Safety
 ///
 /// Called by `seq_read` for a file that [`open`] opened.
-unsafe extern "C" fn show<T: Listing>(seq: *mut bindings::seq_file, _: *mut c_void) -> c_int {
+unsafe extern "C" fn show<T: fmt::Display>(seq: *mut bindings::seq_file, _: *mut c_void) -> c_int {
     // SAFETY: The file is being read, so its directory exists, and the data is alive.
     let (data, seq) = unsafe { (&*(*seq).private.cast::<T>(), SeqFile::from_raw(seq)) };
-    seq_print!(seq, "{}", Text(data));
+    seq_print!(seq, "{}", data);
     0
 }
 

@@ -232,25 +232,19 @@ pub(crate) fn mr_fastregs<I: Iterator<Item: Source<Region>>>(
     task: impl Source<Task> + Copy,
     regions: impl FnOnce() -> I,
 ) {
-    #[cfg(CONFIG_TRACEPOINTS)]
     if event_enabled!(crate::raw::__tracepoint_xprtrdma_mr_fastreg) {
         for region in regions() {
             mr_fastreg(task, region);
         }
     }
-    #[cfg(not(CONFIG_TRACEPOINTS))]
-    let _ = (task, regions);
 }
 
 /// Traces with [`mr_unmap`] that the memory of `regions` was, or is being, unmapped.
 #[inline(always)]
 pub(crate) fn mr_unmaps<I: Iterator<Item: Source<Region>>>(regions: impl FnOnce() -> I) {
-    #[cfg(CONFIG_TRACEPOINTS)]
     if event_enabled!(crate::raw::__tracepoint_xprtrdma_mr_unmap) {
         for region in regions() {
             mr_unmap(region);
         }
     }
-    #[cfg(not(CONFIG_TRACEPOINTS))]
-    let _ = regions;
 }

@@ -158,7 +158,6 @@ events! {
 /// Traces every segment of a reply's lists with [`decode_seg`].
 #[inline(always)]
 pub(crate) fn decode_segs(lists: &Lists<'_>) {
-    #[cfg(CONFIG_TRACEPOINTS)]
     if event_enabled!(crate::raw::__tracepoint_xprtrdma_decode_seg) {
         for segment in lists.write_list().flat_map(|chunk| chunk.segments()) {
             decode_seg(&segment);
@@ -167,8 +166,6 @@ pub(crate) fn decode_segs(lists: &Lists<'_>) {
             decode_seg(&segment);
         }
     }
-    #[cfg(not(CONFIG_TRACEPOINTS))]
-    let _ = lists;
 }
 
 events! {

@@ -121,7 +121,7 @@ impl<T: Transport> Xprt<T> {
         } else {
             netid4
         };
-        let mut strings = self.state().address_strings.lock();
+        let mut strings = self.state.address_strings.lock();
         strings.hex_addr = AddrText::new(&fmt!("{}", Hex(host(&addr))));
         let hex_addr = strings.hex_addr.as_char_ptr();
         // SAFETY: The copy at `shown` is freed with the transport, and `hex_addr` is a part of the
@@ -162,18 +162,18 @@ impl<T: Transport> Xprt<T> {
 
     /// Returns the server's address as it is displayed. Any context but interrupts.
     pub(crate) fn shown(&self) -> Shown {
-        self.state().address_strings.lock().shown
+        self.state.address_strings.lock().shown
     }
 
     /// Formats the transport's current address. Send lock held, or during setup.
     pub(super) fn update_shown_addr(&self) {
         let text = ntop(&self.addr());
-        self.state().address_strings.lock().shown.addr = text;
+        self.state.address_strings.lock().shown.addr = text;
     }
 
     /// Formats a new port.
     fn update_port(&self, port: u16) {
-        let mut strings = self.state().address_strings.lock();
+        let mut strings = self.state.address_strings.lock();
         strings.shown.port = port;
         let port_text = strings.port.set(fmt!("{}", port)).as_char_ptr();
         let hex_port = strings.hex_port.set(fmt!("{:4x}", port)).as_char_ptr();

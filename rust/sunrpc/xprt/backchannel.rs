@@ -93,7 +93,7 @@ impl BackchannelState {
 /// more. Sleeps.
 pub(super) fn cancel<T: Transport>(xprt: &Xprt<T>) {
     // SAFETY: By the type invariants of `BackchannelState` the work is initialised.
-    unsafe { k::cancel_work_sync(xprt.state().backchannel.put_work.get()) };
+    unsafe { k::cancel_work_sync(xprt.state.backchannel.put_work.get()) };
 }
 
 /// Preallocated request of a backchannel call, in use from the arrival of the call until SUNRPC
@@ -304,7 +304,7 @@ impl<T: Transport> Xprt<T> {
     ///
     /// `ENOMEM`, and those of the transport.
     pub(super) fn set_up_backchannel(&self, count: u32) -> Result {
-        let pool = &self.state().backchannel.pool;
+        let pool = &self.state.backchannel.pool;
         if pool.as_ref().is_none() {
             // If another thread has populated it meanwhile, this pool is dropped.
             pool.populate(Pool::new(T::BACKCHANNEL_REQUESTS)?);
@@ -328,7 +328,7 @@ impl<T: Transport> Xprt<T> {
         message: &[u8],
         connection: u32,
     ) -> Result<(), Undelivered> {
-        let pool = self.state().backchannel.pool.as_ref();
+        let pool = self.state.backchannel.pool.as_ref();
         let pool = pool.ok_or(Undelivered::NotServed)?;
         if message.len() > MAX_CALL {
             return Err(Undelivered::TooLong);
@@ -374,7 +374,7 @@ struct Reference<'a, T: Transport>(&'a Xprt<T>);
 
 impl<T: Transport> Drop for Reference<'_, T> {
     fn drop(&mut self) {
-        let state = self.0.state();
+        let state = &self.0.state;
         state.backchannel.pending_puts.add(1, Relaxed);
         // SAFETY: By the type invariants of `BackchannelState` the work is initialised. Teardown
         // waits for the caller of `deliver`, then for this work, and only then frees the transport.
@@ -397,7 +397,7 @@ unsafe extern "C" fn put_worker<T: Transport>(work: *mut k::work_struct) {
     let offset = offset_of!(State<T>, backchannel) + offset_of!(BackchannelState, put_work);
     // SAFETY: By the safety requirements `work` is at this offset in the state of a live transport.
     let xprt = unsafe { Xprt::<T>::from_work(work, offset) };
-    let count = xprt.state().backchannel.pending_puts.xchg(0, Full);
+    let count = xprt.state.backchannel.pending_puts.xchg(0, Full);
     for _ in 0..count {
         // SAFETY: Each count stands for one reference taken by `get_if_served`. Teardown cancels
         // this work synchronously, so the transport outlives this function.

@@ -185,7 +185,7 @@ fn schedule<T: Transport>(xprt: &Xprt<T>) {
     unsafe {
         k::queue_delayed_work_on(
             k::wq_misc_consts_WORK_CPU_UNBOUND as i32,
-            xprt.state().class.connect_queue(),
+            xprt.state.class.connect_queue(),
             state.connect_work.get(),
             delay,
         )
@@ -319,7 +319,7 @@ fn scopes<T: Transport>(xprt: &Xprt<T>) -> (MemallocScope, Option<MemallocScope>
 impl<T: Transport> Xprt<T> {
     /// Returns the state of the connect protocol.
     pub(super) fn connect_state(&self) -> &ConnectState {
-        &self.state().connect
+        &self.state.connect
     }
 
     /// Records that there is no connection. Returns whether this is the first attempt since the
@@ -373,7 +373,7 @@ impl<T: Transport> Xprt<T> {
             k::spin_lock(&raw mut (*raw_xprt).transport_lock);
             if connect < (*raw_xprt).connect_timeout {
                 let initval = connect.max(secs(T::TIMEOUT_MIN));
-                let timeout = self.state().timeout.get();
+                let timeout = self.state.timeout.get();
                 (*timeout).to_initval = initval;
                 (*timeout).to_maxval = initval;
                 (*raw_xprt).connect_timeout = connect;
@@ -397,7 +397,7 @@ impl<T: Transport> Xprt<T> {
         unsafe {
             k::queue_delayed_work_on(
                 k::wq_misc_consts_WORK_CPU_UNBOUND as i32,
-                self.state().class.connect_queue(),
+                self.state.class.connect_queue(),
                 self.connect_state().liveness_work.get(),
                 k::round_jiffies_relative(secs(T::LIVENESS_INTERVAL)),
             )

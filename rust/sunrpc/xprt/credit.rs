@@ -49,8 +49,8 @@ impl<T: Transport> Xprt<T> {
     pub(crate) fn reset_congestion(&self) {
         self.with_transport_lock(|xprt| {
             // The epoch changes only here, and connections are made one at a time.
-            let epoch = self.state().epoch.get();
-            self.state().epoch.set(epoch.wrapping_add(1));
+            let epoch = self.state.epoch.get();
+            self.state.epoch.set(epoch.wrapping_add(1));
             // SAFETY: The transport is alive; `transport_lock` protects both members and is held.
             unsafe {
                 (*xprt).cong = 0;
@@ -98,7 +98,7 @@ impl<T: Transport> Xprt<T> {
     //= 8166-3.3.1-2 calls do not exceed latest grant
     pub(crate) fn take_credit(&self, rqst: &Rqst<'_, T>) -> bool {
         let (slot, raw_rqst) = (rqst.slot(), rqst.as_raw());
-        let epoch = self.state().epoch.get();
+        let epoch = self.state.epoch.get();
         // SAFETY: The request is live. Its `rq_cong` changes under the send lock, which the caller
         // holds, or when the RPC ends, which cannot happen while it is being sent.
         unsafe {
@@ -128,7 +128,7 @@ impl<T: Transport> Xprt<T> {
             let rqst = (*task.as_ptr()).tk_rqstp;
             (rqst, Slot::<T>::from_rqst(NonNull::new_unchecked(rqst)))
         };
-        if slot.credit_epoch.get() != self.state().epoch.get() {
+        if slot.credit_epoch.get() != self.state.epoch.get() {
             // SAFETY: The request has left all queues, so only its task accesses it.
             unsafe { (*rqst).rq_cong = 0 };
             return;
@@ -168,7 +168,7 @@ impl<T: Transport> Xprt<T> {
             // task accesses it. A credit of the current epoch is part of `cong`.
             unsafe {
                 let slot = Slot::<T>::from_rqst(NonNull::new_unchecked(rqst));
-                if slot.credit_epoch.get() == self.state().epoch.get() {
+                if slot.credit_epoch.get() == self.state.epoch.get() {
                     raw::xprt_release_rqst_cong(task.as_ptr());
                 } else {
                     (*rqst).rq_cong = 0;

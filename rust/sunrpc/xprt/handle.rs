@@ -182,10 +182,6 @@ impl<T: Transport> Xprt<T> {
         self.base.get()
     }
 
-    pub(super) fn state(&self) -> &State<T> {
-        &self.state
-    }
-
     /// Returns the transport's implementation.
     pub(crate) fn data(&self) -> &T {
         // SAFETY: By the type invariants `data` changes only while there is no other reference.
@@ -382,7 +378,7 @@ impl<T: Transport> Clone for XprtHandle<T> {
 
 impl<T: Transport> Drop for XprtHandle<T> {
     fn drop(&mut self) {
-        let state = self.state();
+        let state = &self.state;
         if state.handles.fetch_sub(1, Full) == 1 {
             // Teardown has subtracted its own count and waits: the transport stays until this call
             // has completed.

@@ -163,7 +163,7 @@ unsafe fn init_raw<T: Transport>(
     raw_xprt.xprt_class = class.as_raw();
     raw_xprt.prot = SIDE_PROTOCOL;
     raw_xprt.max_payload = T::max_payload();
-    raw_xprt.timeout = xprt.state().timeout.get();
+    raw_xprt.timeout = xprt.state.timeout.get();
     connect::init_raw::<T>(raw_xprt);
     raw_xprt.addrlen = dst.bytes().len();
     // SAFETY: A `SockAddr` is at most as long as the C structure's storage for an address.
@@ -194,10 +194,10 @@ unsafe fn init_raw<T: Transport>(
 /// `init_raw` has initialised the transport; no other thread has access to it.
 unsafe fn install<T: Transport>(xprt: &Xprt<T>, slots: u32) -> Result {
     // SAFETY: The class was found by the ident of `T`, so it was registered for `T`.
-    let context = unsafe { xprt.state().class.context::<T>() };
+    let context = unsafe { xprt.state.class.context::<T>() };
     let data = KBox::try_pin_init(T::new(&CreateArgs { slots }, context), GFP_KERNEL)?;
     // SAFETY: By the safety requirements this is the only access.
-    unsafe { *xprt.state().data.get() = Some(data) };
+    unsafe { *xprt.state.data.get() = Some(data) };
     Ok(())
 }
 
@@ -242,7 +242,7 @@ unsafe fn attach<T: Transport>(xprt: &Xprt<T>, args: &raw::xprt_create) -> Resul
 
 /// Implements the `destroy` operation. Runs on a system queue; does not sleep.
 pub(super) fn begin_destroy<T: Transport>(xprt: &Xprt<T>) {
-    let state = xprt.state();
+    let state = &xprt.state;
     // SAFETY: By the type invariants of `State` the work is initialised. The queue outlives every
     // transport of the class.
     unsafe {
@@ -267,7 +267,7 @@ pub(super) unsafe extern "C" fn destroy_worker<T: Transport>(work: *mut k::work_
         let xprt = NonNull::new_unchecked(work.byte_sub(offset).cast::<Xprt<T>>());
         (xprt, xprt.as_ref())
     };
-    let module = this.state().class.module();
+    let module = this.state.class.module();
     // SAFETY: SUNRPC initialised this work and has queued it. It is running or has run.
     unsafe { k::flush_work(&raw mut (*this.as_raw()).task_cleanup) };
     connect::cancel(this);
@@ -292,7 +292,7 @@ unsafe fn dismantle<T: Transport>(xprt: NonNull<Xprt<T>>) {
     backchannel::cancel(this);
     // SAFETY: No handle is left, so no other thread has access. While the implementation is dropped
     // it may use `this`, but not `data`.
-    drop(unsafe { (*this.state().data.get()).take() });
+    drop(unsafe { (*this.state.data.get()).take() });
     this.free_strings();
     // SAFETY: No other thread has access. The slots are freed with `state`, so they are removed
     // from SUNRPC's list first, by making its head an empty list. `state` is not used after it is

@@ -143,25 +143,16 @@ events! {
 pub(crate) fn decode_call(cid: impl Source<Cid> + Copy, bytes: &[u8], call: &Call<'_>) {
     let header = bytes.len().saturating_sub(call.inline().len());
     decode_rqst(cid, Lazy(|| prefix(bytes)), header);
-    decode_lists(cid, call.lists());
-}
-
-/// Traces every segment of a call's lists, with [`decode_rseg`] and [`decode_wseg`].
-#[inline(always)]
-fn decode_lists(cid: impl Source<Cid> + Copy, lists: &Lists<'_>) {
-    #[cfg(CONFIG_TRACEPOINTS)]
     if event_enabled!(crate::raw::__tracepoint_svcrdma_decode_rseg)
         || event_enabled!(crate::raw::__tracepoint_svcrdma_decode_wseg)
     {
-        trace_lists(cid.get(), lists);
+        decode_lists(cid.get(), call.lists());
     }
-    #[cfg(not(CONFIG_TRACEPOINTS))]
-    let _ = (cid, lists);
 }
 
-#[cfg(CONFIG_TRACEPOINTS)]
+/// Traces every segment of a call's lists, with [`decode_rseg`] and [`decode_wseg`].
 #[cold]
-fn trace_lists(cid: Cid, lists: &Lists<'_>) {
+fn decode_lists(cid: Cid, lists: &Lists<'_>) {
     let (mut position, mut segno) = (None, 0);
     for segment in lists.read_list() {
         segno = match position {
@@ -216,7 +207,6 @@ impl Posted {
     /// Returns the current time.
     #[inline(always)]
     pub(crate) fn now() -> Self {
-        #[cfg(CONFIG_TRACEPOINTS)]
         if event_enabled!(crate::raw::__tracepoint_svcrdma_wc_read) {
             return Self(Some(Instant::now()));
         }

@@ -98,15 +98,11 @@ events! {
 /// Traces every segment in a reply's header, which has these `bytes`, with [`encode_wseg`].
 #[inline(always)]
 pub(crate) fn encode_lists(cid: impl Source<Cid>, bytes: &[u8], limits: &Limits) {
-    #[cfg(CONFIG_TRACEPOINTS)]
     if event_enabled!(crate::raw::__tracepoint_svcrdma_encode_wseg) {
         trace_segments(cid.get(), bytes, limits);
     }
-    #[cfg(not(CONFIG_TRACEPOINTS))]
-    let _ = (cid, bytes, limits);
 }
 
-#[cfg(CONFIG_TRACEPOINTS)]
 #[cold]
 fn trace_segments(cid: Cid, bytes: &[u8], limits: &Limits) {
     let Ok(message) = Message::decode(bytes, &limits.wire()) else {
