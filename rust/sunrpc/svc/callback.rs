@@ -29,7 +29,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full};
 
 use super::class;
-use super::ops::Link;
+use super::ops::ConnectionData;
 use super::transport::Connection;
 use super::xprt::{Connected, SvcXprt};
 use crate::raw;
@@ -37,7 +37,7 @@ use crate::raw;
 impl SvcXprt<Connected> {
     /// Returns the implementation, if it is a complete `C`.
     pub(crate) fn connection<C: Connection>(&self) -> Option<&C> {
-        let xprt = self.implemented_by::<Link<C>>()?;
+        let xprt = self.implemented_by::<ConnectionData<C>>()?;
         // SAFETY: The transport is complete.
         Some(unsafe { &xprt.data().connection })
     }

@@ -55,7 +55,7 @@ impl UnlockedText {
 
 /// The address of a transport, for messages and trace events.
 #[derive(Clone, Copy)]
-pub(crate) struct Shown {
+pub(crate) struct DisplayAddr {
     /// The address without the port, as of the latest attempt to connect.
     pub(crate) addr: AddrText,
     /// The port.
@@ -64,7 +64,7 @@ pub(crate) struct Shown {
 
 /// The strings of a transport.
 pub(super) struct AddressStrings {
-    shown: Shown,
+    shown: DisplayAddr,
     port: UnlockedText,
     hex_port: UnlockedText,
     /// Constant after setup.
@@ -78,7 +78,7 @@ impl AddressStrings {
     /// and no other lock is taken under it.
     pub(super) fn new() -> impl PinInit<SpinLock<Self>> {
         let strings = Self {
-            shown: Shown {
+            shown: DisplayAddr {
                 addr: AddrText::EMPTY,
                 port: 0,
             },
@@ -161,7 +161,7 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Returns the server's address as it is displayed. Any context but interrupts.
-    pub(crate) fn shown(&self) -> Shown {
+    pub(crate) fn shown(&self) -> DisplayAddr {
         self.state.address_strings.lock().shown
     }
 

@@ -42,7 +42,7 @@ use kernel::types::Opaque;
 
 use super::super::random;
 use super::super::time::{is_before, millis, now, secs, until};
-use super::handle::{State, Xprt};
+use super::handle::{Xprt, XprtState};
 use super::transport::{ConnectError, Outage, Transport};
 use crate::mem::MemallocScope;
 use crate::raw;
@@ -198,7 +198,7 @@ fn schedule<T: Transport>(xprt: &Xprt<T>) {
 ///
 /// `work` is the `work` of `ConnectState::connect_work` of a live transport of `T`.
 unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) {
-    let offset = offset_of!(State<T>, connect)
+    let offset = offset_of!(XprtState<T>, connect)
         + offset_of!(ConnectState, connect_work)
         + offset_of!(k::delayed_work, work);
     // SAFETY: By the safety requirements `work` is at this offset in the state of a live transport.
@@ -251,7 +251,7 @@ fn retry_unreported<T: Transport>(xprt: &Xprt<T>, error: ConnectError) -> bool {
 ///
 /// `work` is the `work` of `ConnectState::liveness_work` of a live transport of `T`.
 pub(super) unsafe extern "C" fn liveness_worker<T: Transport>(work: *mut k::work_struct) {
-    let offset = offset_of!(State<T>, connect)
+    let offset = offset_of!(XprtState<T>, connect)
         + offset_of!(ConnectState, liveness_work)
         + offset_of!(k::delayed_work, work);
     // SAFETY: By the safety requirements `work` is at this offset in the state of a live transport.
@@ -368,7 +368,7 @@ impl<T: Transport> Xprt<T> {
     pub(super) fn set_connect_timeout(&self, connect: usize, reconnect: usize) {
         let raw_xprt = self.as_raw();
         // SAFETY: The transport is alive. `transport_lock` protects these members and
-        // `State::timeout`.
+        // `XprtState::timeout`.
         unsafe {
             k::spin_lock(&raw mut (*raw_xprt).transport_lock);
             if connect < (*raw_xprt).connect_timeout {

@@ -52,7 +52,7 @@ use crate::raw;
 #[repr(C)]
 pub(crate) struct Xprt<T: Transport> {
     base: Opaque<raw::rpc_xprt>,
-    pub(super) state: State<T>,
+    pub(super) state: XprtState<T>,
 }
 
 /// This module's part of a transport.
@@ -65,7 +65,7 @@ pub(crate) struct Xprt<T: Transport> {
 /// - `timeout` is written under `transport_lock`.
 /// - `data` is written only while no other thread has access to the transport.
 #[pin_data]
-pub(super) struct State<T: Transport> {
+pub(super) struct XprtState<T: Transport> {
     pub(super) class: &'static Class,
     /// Runs `setup::destroy_worker`.
     #[pin]
@@ -93,15 +93,15 @@ pub(super) struct State<T: Transport> {
     pub(super) data: UnsafeCell<Option<Pin<KBox<T>>>>,
 }
 
-// SAFETY: SUNRPC uses an `rpc_xprt` from any thread. The members of `State` are atomics, work
+// SAFETY: SUNRPC uses an `rpc_xprt` from any thread. The members of `XprtState` are atomics, work
 // items, `Send` values, or written only as the type invariants say.
 unsafe impl<T: Transport> Send for Xprt<T> {}
 // SAFETY: Shared references reach `base` only through raw pointers, under SUNRPC's rules. The
-// members of `State` are atomics, work items, `Sync` values, or accessed only as the type
+// members of `XprtState` are atomics, work items, `Sync` values, or accessed only as the type
 // invariants say.
 unsafe impl<T: Transport> Sync for Xprt<T> {}
 
-impl<T: Transport> State<T> {
+impl<T: Transport> XprtState<T> {
     /// Creates the state of a new transport. May sleep.
     pub(super) fn new(class: &'static Class, slots: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
@@ -168,7 +168,7 @@ impl<T: Transport> Xprt<T> {
     ///
     /// # Safety
     ///
-    /// - `work` lies `offset` bytes into the `State<T>` of a transport that `setup` created for
+    /// - `work` lies `offset` bytes into the `XprtState<T>` of a transport that `setup` created for
     ///   `T`, and the type invariants hold.
     /// - The transport outlives `'a`.
     pub(super) unsafe fn from_work<'a>(work: *mut k::work_struct, offset: usize) -> &'a Self {

@@ -51,7 +51,7 @@ use kernel::types::ScopeGuard;
 
 use super::super::svc::xprt::SvcXprt;
 use super::class::Class;
-use super::handle::{State, Xprt};
+use super::handle::{Xprt, XprtState};
 use super::transport::{CreateArgs, Transport};
 use super::{backchannel, connect, ops};
 use crate::mem::SockAddr;
@@ -105,8 +105,8 @@ unsafe fn create<T: Transport>(args: &raw::xprt_create) -> Result<*mut raw::rpc_
     // SAFETY: The memory is large enough for an `Xprt<T>`, zeroed, aligned (`register` checks that)
     // and stays in place. No other thread knows of it.
     let done = unsafe {
-        let state = xprt.byte_add(offset).cast::<State<T>>().as_ptr();
-        pin_init::raw_try_init(state, State::<T>::new(class, slots))
+        let state = xprt.byte_add(offset).cast::<XprtState<T>>().as_ptr();
+        pin_init::raw_try_init(state, XprtState::<T>::new(class, slots))
     };
     if let Err(error) = done {
         // SAFETY: `xprt_alloc` returned the transport, and it has no slots.
@@ -243,8 +243,8 @@ unsafe fn attach<T: Transport>(xprt: &Xprt<T>, args: &raw::xprt_create) -> Resul
 /// Implements the `destroy` operation. Runs on a system queue; does not sleep.
 pub(super) fn begin_destroy<T: Transport>(xprt: &Xprt<T>) {
     let state = &xprt.state;
-    // SAFETY: By the type invariants of `State` the work is initialised. The queue outlives every
-    // transport of the class.
+    // SAFETY: By the type invariants of `XprtState` the work is initialised. The queue outlives
+    // every transport of the class.
     unsafe {
         k::queue_work_on(
             k::wq_misc_consts_WORK_CPU_UNBOUND as i32,
@@ -258,9 +258,9 @@ pub(super) fn begin_destroy<T: Transport>(xprt: &Xprt<T>) {
 ///
 /// # Safety
 ///
-/// `work` is the `State<T>::destroy_work` of a transport to which no reference is left.
+/// `work` is the `XprtState<T>::destroy_work` of a transport to which no reference is left.
 pub(super) unsafe extern "C" fn destroy_worker<T: Transport>(work: *mut k::work_struct) {
-    let offset = offset_of!(Xprt<T>, state) + offset_of!(State<T>, destroy_work);
+    let offset = offset_of!(Xprt<T>, state) + offset_of!(XprtState<T>, destroy_work);
     // SAFETY: By the safety requirements `work` lies at this offset in a transport. The reference
     // is not used after `dismantle`.
     let (xprt, this) = unsafe {
@@ -303,7 +303,7 @@ unsafe fn dismantle<T: Transport>(xprt: NonNull<Xprt<T>>) {
         (*free).prev = free;
         core::ptr::drop_in_place(
             xprt.byte_add(offset_of!(Xprt<T>, state))
-                .cast::<State<T>>()
+                .cast::<XprtState<T>>()
                 .as_ptr(),
         );
         raw::xprt_free(raw_xprt);
