@@ -1,11 +1,60 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of the headers of calls.
+//! Events of calls: Receives, headers, RDMA Reads.
 
-use crate::observe::trace::{count, Cid, Lazy, Source};
+use kernel::time::{Instant, Monotonic};
+
+use crate::observe::trace::{count, Cid, Lazy, Peer, Source, WcStatus};
 use crate::proto::responder::call::Call;
 use crate::proto::responder::intake::Reason;
 use crate::wire::{Lists, Prefix, Proc, ReadSegment, Segment, What};
+
+events! {
+    /// Traces that a Receive was posted.
+    fn post_recv(cid: Cid) => svcrdma_post_recv {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+    }
+
+    /// Traces that Receives could not be posted. `status` is the negative errno.
+    fn rq_post_err(peer: Peer, status: i32) => svcrdma_rq_post_err {
+        addr: peer.endpoint(),
+        status: status,
+    }
+
+    /// Traces that a message of `received` bytes arrived.
+    fn wc_recv(cid: Cid, received: usize) => svcrdma_wc_recv {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        received: count(received),
+    }
+
+    /// Traces that a Receive was flushed, because the connection ended.
+    fn wc_recv_flush(cid: Cid, wc: WcStatus) => svcrdma_wc_recv_flush {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces that a Receive failed.
+    fn wc_recv_err(cid: Cid, wc: WcStatus) => svcrdma_wc_recv_err {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+}
+
+/// Traces the failure of a Receive, with [`wc_recv_flush`] or [`wc_recv_err`].
+#[cold]
+pub(crate) fn recv_failed(cid: impl Source<Cid>, wc: WcStatus) {
+    if wc.is_flush() {
+        wc_recv_flush(cid, wc);
+    } else {
+        wc_recv_err(cid, wc);
+    }
+}
 
 events! {
     /// Traces a call that is accepted. Its transport header has `hdr_len` bytes.
@@ -94,25 +143,16 @@ events! {
 pub(crate) fn decode_call(cid: impl Source<Cid> + Copy, bytes: &[u8], call: &Call<'_>) {
     let header = bytes.len().saturating_sub(call.inline().len());
     decode_rqst(cid, Lazy(|| prefix(bytes)), header);
-    decode_lists(cid, call.lists());
-}
-
-/// Traces every segment of a call's lists, with [`decode_rseg`] and [`decode_wseg`].
-#[inline(always)]
-fn decode_lists(cid: impl Source<Cid> + Copy, lists: &Lists<'_>) {
-    #[cfg(CONFIG_TRACEPOINTS)]
     if event_enabled!(crate::raw::__tracepoint_svcrdma_decode_rseg)
         || event_enabled!(crate::raw::__tracepoint_svcrdma_decode_wseg)
     {
-        trace_segments(cid.get(), lists);
+        decode_lists(cid.get(), call.lists());
     }
-    #[cfg(not(CONFIG_TRACEPOINTS))]
-    let _ = (cid, lists);
 }
 
-#[cfg(CONFIG_TRACEPOINTS)]
+/// Traces every segment of a call's lists, with [`decode_rseg`] and [`decode_wseg`].
 #[cold]
-fn trace_segments(cid: Cid, lists: &Lists<'_>) {
+fn decode_lists(cid: Cid, lists: &Lists<'_>) {
     let (mut position, mut segno) = (None, 0);
     for segment in lists.read_list() {
         segno = match position {
@@ -154,4 +194,88 @@ fn prefix(bytes: &[u8]) -> Prefix {
         *to = *from;
     }
     Prefix::from_bytes(&words)
+}
+
+/// The time at which RDMA Reads were posted. It is not read while [`wc_read`] is disabled.
+#[derive(Clone, Copy)]
+pub(crate) struct Posted(Option<Instant<Monotonic>>);
+
+impl Posted {
+    /// No time: nothing was posted.
+    pub(crate) const NEVER: Self = Self(None);
+
+    /// Returns the current time.
+    #[inline(always)]
+    pub(crate) fn now() -> Self {
+        if event_enabled!(crate::raw::__tracepoint_svcrdma_wc_read) {
+            return Self(Some(Instant::now()));
+        }
+        Self(None)
+    }
+
+    /// Returns the microseconds since then; zero if the event was disabled then.
+    fn elapsed_us(&self) -> i64 {
+        self.0.map_or(0, |then| then.elapsed().as_micros_ceil())
+    }
+}
+
+events! {
+    /// Traces that the RDMA Reads of a call were posted, with `work_requests` work requests.
+    fn post_read_chunk(cid: Cid, work_requests: u32) => svcrdma_post_read_chunk {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        sqecount: work_requests as i32,
+    }
+
+    /// Traces that the RDMA Reads of a call, which were `posted` then, completed with `bytes`
+    /// bytes.
+    fn wc_read(cid: Cid, bytes: u32, posted: Posted) => svcrdma_wc_read {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        read_latency: posted.elapsed_us(),
+        totalbytes: bytes,
+    }
+
+    /// Traces that an RDMA Read was flushed, because the connection ended.
+    fn wc_read_flush(cid: Cid, wc: WcStatus) => svcrdma_wc_read_flush {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces that an RDMA Read failed.
+    fn wc_read_err(cid: Cid, wc: WcStatus) => svcrdma_wc_read_err {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces that a thread of nfsd took a call whose RDMA Reads are complete.
+    fn read_finished(cid: Cid) => svcrdma_read_finished {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+    }
+
+    /// Traces that the `nents` ranges of local memory for a segment of the requester could not be
+    /// mapped. `status` is the negative errno.
+    fn dma_map_rw_err(cq_id: u32, segment: &'a Segment, nents: u32, status: i32)
+        => svcrdma_dma_map_rw_err {
+        cq_id: cq_id,
+        handle: segment.handle,
+        offset: segment.offset,
+        nents: nents,
+        status: status,
+    }
+}
+
+/// Traces the failure of an RDMA Read, with [`wc_read_flush`] or [`wc_read_err`].
+#[cold]
+pub(crate) fn read_failed(cid: impl Source<Cid>, wc: WcStatus) {
+    if wc.is_flush() {
+        wc_read_flush(cid, wc);
+    } else {
+        wc_read_err(cid, wc);
+    }
 }
