@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""The requirements map: what the protocol documents demand, where it is done, what shows it.
+"""The requirements map: the demands of the protocol documents, their places and their tests.
 
 tools/host/requirements.tsv lists the requirements. A mark `//= ID words` in a room stands at the
 place that carries a requirement; `//~ ID words` stands at a test of it. A mark names one
@@ -201,7 +201,7 @@ def item_after(lines: list[str], number: int) -> str:
 
 
 class Tree:
-    """Marks of a tree: `places` and `tests` of each id, and what is wrong with the marks."""
+    """Marks of a tree: `places` and `tests` of each id, and the defects of the marks."""
 
     def __init__(self, root: Path) -> None:
         """Read all marks."""
