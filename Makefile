@@ -12,7 +12,8 @@ JOBS ?= $(shell nproc)
 
 KBUILD = $(MAKE) -C '$(KDIR)' M='$(CURDIR)' -j$(JOBS) \
 	$(if $(LLVM),LLVM=$(LLVM)) RUSTC='$(RUSTC)' BINDGEN='$(BINDGEN)' \
-	$(if $(SAMPLES),SAMPLES=$(SAMPLES)) $(if $(RPCRDMA_KUNIT),RPCRDMA_KUNIT=$(RPCRDMA_KUNIT))
+	$(if $(SAMPLES),SAMPLES=$(SAMPLES)) $(if $(RPCRDMA_KUNIT),RPCRDMA_KUNIT=$(RPCRDMA_KUNIT)) \
+	$(if $(RPCRDMA_LEGACY),RPCRDMA_LEGACY=$(RPCRDMA_LEGACY))
 
 .DEFAULT_GOAL := modules
 .PHONY: modules modules_install check check-fast clean help preflight
@@ -64,6 +65,7 @@ help:
 #: BINDGEN= bindgen, in place of the one that tools/toolchain.sh finds
 #: JOBS= number of parallel jobs; default: number of processors
 #: SAMPLES=y also build the modules under samples/
+#: RPCRDMA_LEGACY=n build the module, and that of the lab's guests, without RFC 5666
 #: RPCRDMA_KUNIT=y compile the KUnit suites into the module
 #: INSTALL_MOD_PATH= root for modules_install and modules_uninstall, as for the kernel
 

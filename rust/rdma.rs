@@ -14,7 +14,6 @@
 //! | [`send`], [`recv`] | buffers of the send queue; messages that have arrived |
 //! | [`scatter`] | page lists, with the RDMA Reads and Writes that move them |
 //! | [`mr`] | memory regions (FRWR): memory that a peer may read or write |
-//! | [`store`] | memory that outlives the objects of a connection |
 //!
 //! Private modules have what these share: `buffer` (memory mapped for a device), `progress` (which
 //! work requests have completed) and `stack`.
@@ -72,10 +71,8 @@ pub(crate) mod qp;
 pub(crate) mod recv;
 pub(crate) mod scatter;
 pub(crate) mod send;
-pub(crate) mod store;
 
 mod buffer;
-pub(crate) mod numa;
 mod progress;
 mod stack;
 

@@ -19,7 +19,7 @@ use server::backward::callback::Callback;
 use server::config::SYSCTLS;
 use server::listener::Port;
 use server::service;
-use sunrpc::svc::registration as svc;
+use sunrpc::svc;
 use sunrpc::sysctl;
 use sunrpc::xprt::class::{self, ClassRegistration};
 
@@ -42,7 +42,8 @@ mod kunit;
 /// What the module has registered. Field order is the order of unregistration: when the classes are
 /// gone no transport is left, and with them went every use of a device.
 struct Module {
-    _server: svc::ClassRegistration<Port>,
+    /// `None` if another module had the name when mounts existed already.
+    _server: Option<svc::ClassRegistration<Port>>,
     _service: service::Owned,
     _callback: ClassRegistration<Callback>,
     _class: ClassRegistration<Client>,
@@ -78,18 +79,22 @@ impl kernel::Module for Module {
             peers: peers.clone(),
             connections: connections.clone(),
         };
+        // SAFETY: The callback client copies calls and their replies, and keeps no piece of them
+        // (`server::backward`). Nothing uses the class before there are listeners.
+        let callback = unsafe { class::register::<Callback>(module, ()) }?;
         // From now on there may be mounts. SAFETY: The client maps pieces as it gets them, and
         // keeps none (`client::register`). It lets an RPC be completed or released only when none
         // of the regions that map its memory is live (`client::fence`, `client::release`);
         // `rdma::mr` says which are, whatever the client believes.
         let class = unsafe { class::register::<Client>(module, context) }?;
-        // SAFETY: The callback client copies calls and their replies, and keeps no piece of them
-        // (`server::backward`).
-        let callback = unsafe { class::register::<Callback>(module, ()) }?;
         // From now on there may be listeners. SAFETY: The server maps the pieces of a reply before
         // it takes the reply's pages (`server::reply`), and owns these until the device has
         // finished with them (`rdma::scatter`).
-        let server = unsafe { svc::register::<Port>(module, service.service()) }?;
+        let (class, server) = match unsafe { svc::register::<Port>(module, service.service()) } {
+            Ok(server) => (class, Some(server)),
+            // The kernel would free the module whatever mounts exist.
+            Err(error) => (class.retract().ok_or(error)?, None),
+        };
         // After the classes, which say more clearly that the stock module is loaded. Nothing may
         // fail any more, so without sysctls the defaults hold. (If it did, the module would go
         // although a process may have opened a file of debugfs.)

@@ -3,8 +3,8 @@
 //! Whether a reply claims no more than its call has offered.
 
 use super::requester::Conn;
+use crate::proto::legacy::round_up;
 use crate::proto::requester::reply::{self, Offer, Outcome, Violation};
-use crate::proto::requester::rounded;
 use crate::wire::message::Body;
 
 /// Compares a reply with what its call has offered.
@@ -25,7 +25,7 @@ pub(super) fn check(conn: &Conn, body: &Body<'_>, offer: &Offer<'_>) -> Result<O
 #[cold]
 fn check_rounded_up(conn: &Conn, body: &Body<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
     if conn.role().legacy.may_be_old() {
-        rounded::check_rounded_up(body, offer)
+        round_up::check_rounded_up(body, offer)
     } else {
         Err(Violation::SegmentLength)
     }

@@ -57,10 +57,10 @@ pub(super) fn connect(
     resolve_addr(&cm, &lifecycle, xprt, config)?;
 
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
-    let Sizing { mr_depth, queues } = fit(xprt, config, &device)?;
+    let Sizing { mr_depth, queues } = fit(xprt, config, device)?;
     let limits = device.limits();
     let (reads, own_reads) = (limits.max_qp_rd_atom, config.own_reads(&limits));
-    let lease = removal::lease(client.devices(), &device, xprt.handle(), &lifecycle)
+    let lease = removal::lease(client.devices(), device, xprt.handle(), &lifecycle)
         .map_err(local(xprt, "device"))?;
     let cm = resolve_route(cm, &lease, &lifecycle, xprt, config)?;
     let pd =
@@ -258,7 +258,7 @@ fn shake_hands(
 }
 
 /// Fits queues and regions to the device, or logs why the device cannot be used.
-fn fit(xprt: &Xprt<Client>, config: &Config, device: &Device<'_>) -> Result<Sizing, ConnectError> {
+fn fit(xprt: &Xprt<Client>, config: &Config, device: &Device) -> Result<Sizing, ConnectError> {
     Sizing::new(config, &device.limits()).map_err(|unfit| {
         let (name, lacks) = (device.name(), unfit.reason());
         advice::log_local(xprt, Reason::Unfit, &fmt!("device {name}: {lacks}: "));

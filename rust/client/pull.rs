@@ -19,7 +19,7 @@ use crate::conn;
 use crate::mem::{Page, PagePool};
 use crate::observe::stats::Breach;
 use crate::observe::trace;
-use crate::proto::requester::pulled::{check_pulled, parts};
+use crate::proto::legacy::read_chunks::{check_pulled, parts};
 use crate::proto::responder::placement::{Part, Source};
 use crate::rdma::qp::{Remote, Tag};
 use crate::rdma::scatter::Sink;
@@ -27,7 +27,10 @@ use crate::wire::v1::done;
 use crate::wire::{Direction, Limits, Message, Version};
 
 /// What a message may have where replies may have read chunks.
-pub(super) const LIMITS: Limits = reply::LIMITS.with_reads(READS);
+pub(super) const LIMITS: Limits = Limits {
+    read_segments: READS,
+    ..reply::LIMITS
+};
 
 /// Handles a reply, if it has read chunks. Returns whether it has. Completion worker.
 pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) -> bool {

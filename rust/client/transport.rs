@@ -11,11 +11,11 @@ use super::context::Context;
 use super::endpoint::Endpoint;
 use crate::conn::peers::PeerTable;
 use crate::conn::registry::Enrolled;
+use crate::mem::MemCache;
 use crate::observe::connections::{Loss, Role};
 use crate::observe::stats::Stats;
 use crate::observe::trace::Peer;
 use crate::rdma::device::Registration;
-use crate::rdma::store::Store;
 
 /// One RDMA transport of SUNRPC. It has one connection at a time at most.
 #[pin_data]
@@ -28,7 +28,7 @@ pub(crate) struct Client {
     #[pin]
     endpoint: SpinLock<Option<Arc<Endpoint>>>,
     /// Memory of the last connection, for the next one.
-    store: Arc<Store>,
+    store: Arc<MemCache>,
     context: Context,
     /// The entry that shows the transport, from its first attempt to connect.
     enrolled: SetOnce<Enrolled>,
@@ -59,7 +59,7 @@ impl Client {
             stats: Stats::new(),
             attempts: Atomic::new(0),
             endpoint <- new_spinlock!(None, "rpcrdma::Client::endpoint"),
-            store: Store::new()?,
+            store: MemCache::new()?,
             context,
             enrolled: SetOnce::new(),
             serves_backward: Atomic::new(false),
@@ -102,7 +102,7 @@ impl Client {
     }
 
     /// Returns the memory that is kept from one connection for the next.
-    pub(super) fn store(&self) -> &Arc<Store> {
+    pub(super) fn store(&self) -> &Arc<MemCache> {
         &self.store
     }
 

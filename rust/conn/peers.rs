@@ -10,7 +10,7 @@ use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::{Instant, Monotonic};
 
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 use crate::observe::debugfs::{Listing, Table};
 use crate::proto::peers::{Entry, Key, Peers, CAPACITY, TTL_MS};
 use crate::proto::version::Memory;
@@ -41,12 +41,12 @@ impl PeerTable {
     }
 
     /// Returns whether version one has to be used with a peer.
-    pub(crate) fn is_one_only(&self, net: NetRef<'_>, peer: &SockAddr) -> bool {
+    pub(crate) fn is_one_only(&self, net: &Net, peer: &SockAddr) -> bool {
         self.peers.lock().is_one_only(&key(net, peer), self.now())
     }
 
     /// Notes what a connection has shown about a peer.
-    pub(crate) fn note(&self, net: NetRef<'_>, peer: &SockAddr, memory: Memory) {
+    pub(crate) fn note(&self, net: &Net, peer: &SockAddr, memory: Memory) {
         let now = self.now();
         self.peers.lock().note(&key(net, peer), memory, now, TTL_MS);
     }
@@ -80,7 +80,7 @@ impl Table for PeerTable {
 }
 
 /// Returns the name of a peer in the table.
-fn key(net: NetRef<'_>, peer: &SockAddr) -> Key {
+fn key(net: &Net, peer: &SockAddr) -> Key {
     Key {
         net: net.cookie(),
         address: peer.ip(),
@@ -116,11 +116,11 @@ mod tests {
 
     /// Returns whether version one has to be used with the peer at `ADDRESS` and `port`.
     fn is_one_only(table: &PeerTable, port: u16) -> bool {
-        table.is_one_only(NetRef::init(), &SockAddr::v4(ADDRESS, port))
+        table.is_one_only(Net::init(), &SockAddr::v4(ADDRESS, port))
     }
 
     fn note(table: &PeerTable, port: u16, memory: Memory) {
-        table.note(NetRef::init(), &SockAddr::v4(ADDRESS, port), memory);
+        table.note(Net::init(), &SockAddr::v4(ADDRESS, port), memory);
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
         note(&table, 20049, Memory::OneOnly);
         assert!(is_one_only(&table, 20049) && !is_one_only(&table, 20050));
         let other = SockAddr::v4([192, 0, 2, 2], 20049);
-        assert!(!table.is_one_only(NetRef::init(), &other));
+        assert!(!table.is_one_only(Net::init(), &other));
         note(&table, 20049, Memory::Forget);
         assert!(!is_one_only(&table, 20049));
         Ok(())
@@ -153,7 +153,7 @@ mod tests {
         note(&table, 20050, Memory::Doubt);
         let shown = Text::<128>::new(&fmt!("{}", Shown(&table)));
         let mut lines = shown.as_bytes().split(|byte| *byte == b'\n');
-        let net = NetRef::init().cookie();
+        let net = Net::init().cookie();
         for known in ["20049 version-1", "20050 doubt"] {
             let expected = Text::<64>::new(&fmt!("{net} 192.0.2.1 {known} "));
             let seconds = lines

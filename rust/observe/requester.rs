@@ -6,7 +6,6 @@ use core::fmt;
 
 use super::stats::{requester_breach, RequesterBreach};
 use super::trace::{self, Cid, Peer, Source};
-use crate::proto::legacy::padded::Unfit as Unfitting;
 use crate::proto::responder::call::Unfit;
 use crate::proto::responder::intake::Reason;
 use crate::proto::responder::reassembly::Violation;
@@ -50,21 +49,11 @@ impl fmt::Display for Detail<'_> {
             Reason::Header(error) => write!(f, "{error}"),
             // CAST: the discriminant of a `repr(u32)` enum.
             Reason::Type(proc) => write!(f, "message type {}", *proc as u32),
-            Reason::Padding(why) => f.write_str(padding_name(*why)),
+            Reason::Padding(why) => f.write_str(why),
             Reason::Message(mismatch) => f.write_str(mismatch_name(*mismatch)),
             Reason::Chunks(Unfit::Reads(violation)) => f.write_str(violation_name(*violation)),
             Reason::Short | Reason::Chunks(_) => f.write_str(RequesterBreach::of(self.0).what()),
         }
-    }
-}
-
-const fn padding_name(why: Unfitting) -> &'static str {
-    match why {
-        Unfitting::Type => "padding in no call",
-        Unfitting::Align(_) => "alignment that is no power of two",
-        Unfitting::ReadList => "padding beside read chunks",
-        Unfitting::Truncated => "padding or data behind the end of the call",
-        Unfitting::Unknown => "padding whose place is not known",
     }
 }
 

@@ -42,6 +42,7 @@ mod backward;
 mod call;
 mod completion;
 mod connection;
+#[cfg(RPCRDMA_LEGACY)]
 mod legacy;
 mod region;
 mod reply;
@@ -54,6 +55,7 @@ pub(crate) use backward::*;
 pub(crate) use call::*;
 pub(crate) use completion::*;
 pub(crate) use connection::*;
+#[cfg(RPCRDMA_LEGACY)]
 pub(crate) use legacy::*;
 pub(crate) use region::*;
 pub(crate) use reply::*;

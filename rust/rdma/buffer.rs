@@ -2,8 +2,8 @@
 
 //! Buffers: kernel memory that stays mapped for one device as long as it exists.
 //!
-//! The memory may outlive the buffer, in the [`Store`] of its protection domain. The mapping does
-//! not: the destructor of the buffer ends it before the memory goes back.
+//! The memory may outlive the buffer, in the [`MemCache`] of its protection domain. The mapping
+//! does not: the destructor of the buffer ends it before the memory goes back.
 
 use core::ptr::NonNull;
 
@@ -16,7 +16,7 @@ use kernel::sync::Arc;
 use super::pd::Pd;
 use super::progress::Progress;
 use super::stack::Linked;
-use super::store::{Store, Stored, StoredBox, StoredVec};
+use crate::mem::{Cached, CachedBox, CachedVec, MemCache};
 use crate::raw as bindings;
 
 /// Kernel memory with its DMA mapping.
@@ -35,8 +35,8 @@ pub(super) struct Buffer {
     direction: DataDirection,
     position: u64,
     progress: Option<Arc<Progress>>,
-    next: Option<StoredBox<Buffer>>,
-    owner: StoredVec<u8, Kmalloc>,
+    next: Option<CachedBox<Buffer>>,
+    owner: CachedVec<u8, Kmalloc>,
     pd: Arc<Pd>,
 }
 
@@ -47,22 +47,22 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Linked for Buffer {
-    type Boxed = StoredBox<Self>;
+    type Boxed = CachedBox<Self>;
 
-    fn link(&mut self) -> &mut Option<StoredBox<Self>> {
+    fn link(&mut self) -> &mut Option<CachedBox<Self>> {
         &mut self.next
     }
 }
 
-impl Stored for Buffer {
-    fn store(&self) -> Option<&Arc<Store>> {
-        self.owner.store()
+impl Cached for Buffer {
+    fn cache(&self) -> Option<&Arc<MemCache>> {
+        self.owner.cache()
     }
 }
 
 impl Buffer {
-    /// Takes `len` zeroed bytes near the device ([`Pd::near`]), and maps them for the device. May
-    /// sleep if `gfp` allows it.
+    /// Takes `len` zeroed bytes near the device ([`Pd::allocator`]), and maps them for the device.
+    /// May sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
@@ -73,13 +73,13 @@ impl Buffer {
         len: usize,
         direction: DataDirection,
         gfp: Flags,
-    ) -> Result<StoredBox<Self>> {
+    ) -> Result<CachedBox<Self>> {
         if len == 0 || u32::try_from(len).is_err() {
             return Err(EINVAL);
         }
-        let mut owner: StoredVec<u8, _> = pd.near().zeroed(len, gfp)?;
+        let mut owner: CachedVec<u8, _> = pd.allocator().zeroed(len, gfp)?;
         let memory = NonNull::new(owner.as_mut_ptr()).ok_or(ENOMEM)?;
-        let buffer = pd.near().boxed(gfp)?;
+        let buffer = pd.allocator().boxed(gfp)?;
         let (dev, dir) = (pd.device(), direction.into());
         // SAFETY: By the invariant of `Pd`, the device exists. `memory` points to `len` bytes of
         // kmalloc memory, which is physically contiguous as this way of mapping demands.
@@ -127,7 +127,7 @@ impl Buffer {
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: By the type invariant, `memory` points to `len` initialised bytes. Nothing
         // writes them while `self` is borrowed: the CPU needs an exclusive borrow for it, and the
-        // callers, `Received` and `ReadBuf`, call this only after the device has finished.
+        // caller, `Received`, calls this only after the device has finished.
         unsafe { core::slice::from_raw_parts(self.memory.as_ptr(), self.len) }
     }
 
@@ -189,7 +189,7 @@ impl Buffer {
     }
 
     /// Frees the buffer now or, if the device may be using it, when its queue pair is drained.
-    pub(super) fn release(mut this: StoredBox<Self>) {
+    pub(super) fn release(mut this: CachedBox<Self>) {
         if this.in_flight() {
             // The buffer gives up its reference, or the two would keep each other alive.
             if let Some(progress) = this.progress.take() {

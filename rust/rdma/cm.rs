@@ -5,25 +5,20 @@
 use core::marker::PhantomData;
 
 use kernel::error::to_result;
-use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::Arc;
 
 use super::device::Device;
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 use crate::raw as bindings;
 
 mod event;
 mod ident;
-mod owned;
 
 pub(super) use event::connection;
 pub(crate) use event::{CmEvent, CmHandler};
-pub(super) use ident::Ident;
-pub(super) use owned::OwnedId;
-
-use event::on_event;
+pub(super) use ident::{Context, Ident, OwnedId};
 
 /// The parameters of connecting and accepting (`struct rdma_conn_param`).
 #[derive(Clone, Copy, Debug)]
@@ -89,60 +84,32 @@ pub(crate) struct CmId<H: CmHandler> {
 }
 
 impl<H: CmHandler> CmId<H> {
-    /// Makes an identifier for a reliable connection in a network namespace.
+    /// Creates a cm_id for a reliable connection in a network namespace.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(net: NetRef<'_>, handler: Arc<H>) -> Result<Self> {
-        let context = Arc::as_ptr(&handler).cast_mut().cast::<c_void>();
-        // SAFETY: The context is an `H`, as `on_event::<H>` expects. An identifier has no events
-        // before the first call for it, and by then `ident` keeps the handler.
-        let id = unsafe { OwnedId::new(net, on_event::<H>, context) }?;
-        // SAFETY: The context is the handler. An identifier has no events before the first call.
-        let ident = unsafe { Ident::new(id, handler) }?;
-        Ok(Self {
-            ident,
-            handler: PhantomData,
-        })
+    pub(crate) fn new(net: &Net, handler: Arc<H>) -> Result<Self> {
+        Self::with_id(OwnedId::new(net, handler)?)
     }
 
-    /// Takes ownership of an identifier that came with a connection request, whose events `handler`
-    /// gets from now on. May sleep.
+    /// Takes ownership of a cm_id that came with a connection request, whose events `handler` gets
+    /// from now on. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOTCONN` if `gone` is set; `ENOMEM`. The identifier has been destroyed then, which rejects
-    /// the request.
-    ///
-    /// # Safety
-    ///
-    /// The context of `id` stays valid during the call. Its present handler only sets `gone`.
-    pub(super) unsafe fn adopt(id: OwnedId, handler: Arc<H>, gone: &AtomicFlag) -> Result<Self> {
-        let raw = id.as_ptr();
-        let context = Arc::as_ptr(&handler).cast_mut().cast::<c_void>();
-        // SAFETY: By the invariant of `OwnedId` the identifier is valid. While its handler is
-        // locked, no event is being handled, so context and handler can be changed together. The
-        // context is an `H`, as `on_event::<H>` expects. `handler` keeps it during this call, and
-        // `ident` after that.
-        let gone = unsafe {
-            bindings::rdma_lock_handler(raw);
-            let gone = gone.load(Relaxed);
-            if !gone {
-                (*raw).context = context;
-                (*raw).event_handler = Some(on_event::<H>);
-            }
-            bindings::rdma_unlock_handler(raw);
-            gone
-        };
-        // SAFETY: The context is the handler, of which `handler` is another reference. If `gone` is
-        // set, it is a value that the caller keeps until `ident` has been dropped below.
-        let ident = unsafe { Ident::new(id, handler.clone()) }?;
-        if gone {
+    /// `ENOTCONN` if `gone` is set, which the cm_id's present handler does; `ENOMEM`. The cm_id has
+    /// been destroyed then, which rejects the request.
+    pub(super) fn adopt(mut id: OwnedId, handler: Arc<H>, gone: &AtomicFlag) -> Result<Self> {
+        if !id.exchange(handler, || gone.load(Relaxed)) {
             return Err(ENOTCONN);
         }
+        Self::with_id(id)
+    }
+
+    fn with_id(id: OwnedId) -> Result<Self> {
         Ok(Self {
-            ident,
+            ident: Ident::new(id)?,
             handler: PhantomData,
         })
     }
@@ -188,26 +155,26 @@ impl<H: CmHandler> CmId<H> {
     }
 
     /// Returns the device, or `None` if the address has not been resolved.
-    pub(crate) fn device(&self) -> Option<Device<'_>> {
-        self.ident.id().device()
+    pub(crate) fn device(&self) -> Option<&Device> {
+        self.ident.id.device()
     }
 
     /// Returns the port of the device, or 0 before the address was resolved.
     pub(crate) fn port(&self) -> u32 {
-        self.ident.id().port()
+        self.ident.id.port()
     }
 
     /// Returns the local address. It is meaningful once the peer's address has been resolved, and
     /// for an identifier that came with a request.
     pub(crate) fn local_addr(&self) -> SockAddr {
-        self.ident.id().local_addr()
+        self.ident.id.local_addr()
     }
 
     /// Returns the address of the peer. It is meaningful once that was resolved, and for an
     /// identifier that came with a request.
     #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn peer_addr(&self) -> SockAddr {
-        self.ident.id().peer_addr()
+        self.ident.id.peer_addr()
     }
 
     /// Sets how long the device waits for an acknowledgement before it sends a packet again:

@@ -7,15 +7,6 @@
 //! connection without delaying the connection manager, and because an identifier cannot be
 //! destroyed in its own callback.
 //!
-//! | file | what it has |
-//! | --- | --- |
-//! | `request.rs` | a request, and its events while it is queued |
-//! | `queue.rs` | the queue of requests, whose length is limited |
-//! | `event.rs` | the connection manager's callback for a listener |
-//! | `state.rs` | the state that a listener shares with its callback and its worker |
-//! | `renew.rs` | the start, and the worker: it gives up what is lost, and listens again |
-//! | `ident.rs` | binding an identifier, and listening |
-//!
 //! # A listener whose device goes away
 //!
 //! A listener on a wildcard address has no device: the connection manager makes and destroys its
@@ -28,12 +19,8 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 
-mod event;
-mod ident;
-mod queue;
-mod renew;
 mod request;
 mod state;
 
@@ -111,7 +98,7 @@ impl Listener {
     /// `EAFNOSUPPORT`; `EACCES`; `EINVAL` if `backlog` is zero or above [`Self::MAX_BACKLOG`];
     /// `ENOMEM`.
     pub(crate) fn new(
-        net: NetRef<'_>,
+        net: &Net,
         addr: &SockAddr,
         backlog: u32,
         handler: Arc<dyn ListenHandler>,
@@ -122,14 +109,14 @@ impl Listener {
         let this = Self {
             state: State::new(addr, backlog, handler)?,
         };
-        renew::start(&this.state, net)?;
+        this.state.start(net)?;
         Ok(this)
     }
 
     /// Returns the address that the listener is bound to, with the port that was chosen if the
     /// listener was made with port 0. Process context, may sleep.
     pub(crate) fn local_addr(&self) -> SockAddr {
-        self.state.listening.lock().addr
+        self.state.local_addr()
     }
 
     /// Removes the oldest request from the queue, if there is one. Process context, may sleep; not

@@ -28,7 +28,7 @@ use super::pd::Pd;
 use super::progress::Progress;
 use super::qp::Completions;
 use super::recv::Received;
-use super::store::StoredBox;
+use crate::mem::CachedBox;
 
 mod fill;
 mod pack;
@@ -68,7 +68,7 @@ use region::{Region, State};
 ///
 /// `region.pool` is the pool that the region belongs to.
 pub(crate) struct Mr {
-    region: ManuallyDrop<StoredBox<Region>>,
+    region: ManuallyDrop<CachedBox<Region>>,
 }
 
 impl Mr {

@@ -11,9 +11,7 @@ use kernel::sync::Arc;
 use kernel::task::might_sleep;
 
 use super::device::{Device, Lease, Limits, Name};
-use super::numa::{self, Near};
-use super::store::Store;
-use crate::mem::MemallocScope;
+use crate::mem::{MemCache, MemallocScope, NumaAlloc};
 use crate::raw as bindings;
 use crate::work::Queue;
 
@@ -31,7 +29,7 @@ use crate::work::Queue;
 /// - `taken` is set before a queue pair is made, and cleared only if making it fails.
 pub(crate) struct Pd {
     pd: NonNull<bindings::ib_pd>,
-    store: Option<Arc<Store>>,
+    cache: Option<Arc<MemCache>>,
     lease: Lease,
     taken: AtomicFlag,
 }
@@ -46,15 +44,15 @@ impl Pd {
     /// Allocates a protection domain. Process context, may sleep.
     ///
     /// It keeps the lease, so the device is not removed while the protection domain, or anything
-    /// made from it, exists. The memory of buffers, regions and queues comes from `store` as far as
-    /// it has some, and goes back to it.
+    /// made from it, exists. The memory of buffers, regions and queues comes from `cache` first,
+    /// and returns to it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, or another error of the driver.
-    pub(crate) fn new(lease: Lease, store: Option<Arc<Store>>) -> Result<Arc<Self>> {
-        if let Some(store) = &store {
-            store.open(numa::node(&lease.device()));
+    pub(crate) fn new(lease: Lease, cache: Option<Arc<MemCache>>) -> Result<Arc<Self>> {
+        if let Some(cache) = &cache {
+            cache.open(lease.device().node());
         }
         // SAFETY: The device exists as long as it is leased. The name is static.
         let pd = unsafe { bindings::__ib_alloc_pd(lease.device().as_ptr(), 0, super::caller()) };
@@ -64,7 +62,7 @@ impl Pd {
         Ok(Arc::new(
             Self {
                 pd,
-                store,
+                cache,
                 lease,
                 taken: AtomicFlag::new(false),
             },
@@ -112,13 +110,13 @@ impl Pd {
     }
 
     /// Returns the device.
-    pub(super) fn as_device(&self) -> Device<'_> {
+    pub(super) fn as_device(&self) -> &Device {
         self.lease.device()
     }
 
-    /// Returns where the objects of the protection domain get their memory from.
-    pub(crate) fn near(&self) -> Near<'_> {
-        Near::new(&self.as_device(), self.store.as_ref())
+    /// Returns the allocator of the objects that are made from the protection domain.
+    pub(crate) fn allocator(&self) -> NumaAlloc<'_> {
+        NumaAlloc::new(self.as_device().node(), self.cache.as_ref())
     }
 
     /// Returns the workqueue for completions, which exists as long as `self`, or `None` if it is

@@ -30,7 +30,6 @@ use kernel::sync::Arc;
 
 use super::mr::MrPool;
 use super::pd::Pd;
-use super::qp::Remote;
 use crate::mem::{Page, PageRef, Piece};
 use crate::raw as bindings;
 
@@ -41,6 +40,15 @@ mod regions;
 pub(super) mod requests;
 
 use list::List;
+
+/// Memory of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Remote {
+    /// Address of the first byte, as the peer sent it.
+    pub(crate) addr: u64,
+    /// R_key, as the peer sent it.
+    pub(crate) rkey: u32,
+}
 
 /// Pages of a reply, and the RDMA Writes that move them to the requester.
 ///

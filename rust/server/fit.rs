@@ -51,7 +51,7 @@ impl Base<'_> {
     pub(super) fn queue_pair(
         &self,
         mut sizes: Sizes,
-    ) -> Result<(Arc<Conn>, QueuePair, u32), Failure> {
+    ) -> Result<(Arc<Conn>, Pin<KBox<QueuePair>>, u32), Failure> {
         let regions = self.regions().map_err(Step::Regions.failed())?;
         loop {
             let failure = match self.make(&sizes, regions.clone()) {
@@ -84,7 +84,7 @@ impl Base<'_> {
         &self,
         sizes: &Sizes,
         regions: Option<Arc<MrPool>>,
-    ) -> Result<(Arc<Conn>, QueuePair), Failure> {
+    ) -> Result<(Arc<Conn>, Pin<KBox<QueuePair>>), Failure> {
         let lifecycle = self.lifecycle.clone();
         let shared = Responder::new(sizes, self.service, lifecycle, self.device, regions)
             .and_then(|role| Conn::new(EPOCH, self.owner.clone(), role))

@@ -502,7 +502,7 @@ impl State {
         len: usize,
         rkey: Option<u32>,
     ) -> Result<(), Refused> {
-        if let Err(error) = qp.post_send_invalidate(SEND, &mut buf, len, rkey, false) {
+        if let Err(error) = qp.post_reply(SEND, None, &mut buf, len, rkey, false) {
             let out = Outgoing::inline(buf, len, rkey);
             return Err(refused(qp, SEND, error, Parked::Reply(out)));
         }

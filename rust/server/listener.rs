@@ -14,7 +14,7 @@ use super::prepare::Prepared;
 use super::ring::Ring;
 use super::service::Service;
 use super::transport::Server;
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 use crate::observe::stats::{requester_breach, RequesterBreach};
 use crate::rdma::listen::{self, ListenHandler, Lost};
 use crate::sunrpc::svc::transport::{ListenArgs, Listener};
@@ -127,7 +127,7 @@ impl Gate {
     }
 
     /// Begins to listen. May sleep.
-    fn listen(self: Arc<Self>, net: NetRef<'_>, addr: &SockAddr) -> Result<Port> {
+    fn listen(self: Arc<Self>, net: &Net, addr: &SockAddr) -> Result<Port> {
         let handler = OnRequest {
             gate: self.clone(),
             addr: *addr,

@@ -62,8 +62,8 @@ impl Prepared {
         let device = request
             .device()
             .ok_or(Failure::Step(Step::Device, ENODEV))?;
-        let reads = reads(&request, &device)?;
-        let sizes = sizes(&chosen, &device)?;
+        let reads = reads(&request, device)?;
+        let sizes = sizes(&chosen, device)?;
         let accepted = Accepted::new(service).map_err(Step::State.failed())?;
         let settings = chosen.announce(&device.limits());
         let wanted = request.responder_resources();
@@ -72,7 +72,7 @@ impl Prepared {
         let lifecycle = Lifecycle::answering(owner.clone(), &request);
         let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(Step::State.failed())?;
         let terms = handshake::responder_terms(&owner, &lifecycle, &settings);
-        let lease = removal::lease(&service.devices, &device, owner.clone(), &lifecycle)
+        let lease = removal::lease(&service.devices, device, owner.clone(), &lifecycle)
             .map_err(Step::Device.failed())?;
         let device = device.name();
         let cm = request
@@ -179,7 +179,7 @@ impl Prepared {
 }
 
 /// Returns how many RDMA Reads may be outstanding on the connection that `request` asks for.
-fn reads(request: &Request, device: &Device<'_>) -> Result<u8, Failure> {
+fn reads(request: &Request, device: &Device) -> Result<u8, Failure> {
     handshake::read_depth(request).ok_or_else(|| match request.initiator_depth() {
         0 => Failure::ReadDepth,
         _ => Failure::Unfit {
@@ -206,7 +206,7 @@ fn served(conn: &Conn, pd: &Arc<Pd>, wanted: u8) -> Result<u8> {
 }
 
 /// Fits a connection to the device.
-fn sizes(chosen: &Chosen, device: &Device<'_>) -> Result<Sizes, Failure> {
+fn sizes(chosen: &Chosen, device: &Device) -> Result<Sizes, Failure> {
     Sizes::new(chosen, &device.limits()).ok_or_else(|| Failure::Unfit {
         device: device.name(),
         reason: "its queues are too short",

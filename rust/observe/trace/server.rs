@@ -6,6 +6,7 @@
 
 mod connection;
 mod decode;
+#[cfg(RPCRDMA_LEGACY)]
 mod legacy;
 mod read;
 mod receive;
@@ -15,6 +16,7 @@ mod violation;
 
 pub(crate) use connection::*;
 pub(crate) use decode::*;
+#[cfg(RPCRDMA_LEGACY)]
 pub(crate) use legacy::*;
 pub(crate) use read::*;
 pub(crate) use receive::*;

@@ -156,10 +156,10 @@ pub(crate) struct Lease {
 impl Lease {
     /// Returns the device, which exists as long as the lease.
     #[inline]
-    pub(crate) fn device(&self) -> Device<'_> {
+    pub(crate) fn device(&self) -> &Device {
         // SAFETY: By the type invariant the removal of the device waits for this value, which is
         // borrowed for as long as the result.
-        unsafe { Device::new(self.entry.device) }
+        unsafe { Device::from_raw(self.entry.device.as_ptr()) }
     }
 
     /// Returns the workqueue for completions, which exists as long as the lease, or `None` if it is

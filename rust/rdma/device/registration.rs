@@ -116,9 +116,11 @@ impl Registration {
     /// # Errors
     ///
     /// `ENETUNREACH` if the device is being removed already; `ENOMEM`.
-    pub(crate) fn lease(&self, device: &Device<'_>, removal: Arc<dyn Removal>) -> Result<Lease> {
+    pub(crate) fn lease(&self, device: &Device, removal: Arc<dyn Removal>) -> Result<Lease> {
         let devices = self.devices.lock();
-        let entry = devices.iter().find(|e| e.device == device.device);
+        let entry = devices
+            .iter()
+            .find(|e| e.device.as_ptr() == device.as_ptr());
         let entry = entry.ok_or(ENETUNREACH)?.clone();
         drop(devices);
         entry.lease(removal)

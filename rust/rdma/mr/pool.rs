@@ -11,11 +11,10 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 use super::fill::Shape;
 use super::region::{Region, State};
 use super::Mr;
-use crate::mem::MemallocScope;
+use crate::mem::{CachedBox, MemallocScope};
 use crate::raw as bindings;
 use crate::rdma::pd::Pd;
 use crate::rdma::stack::Stack;
-use crate::rdma::store::StoredBox;
 
 // CAST: a page is far smaller than 4 GiB.
 const PAGE: u32 = PAGE_SIZE as u32;
@@ -167,7 +166,7 @@ impl MrPool {
 
     /// Returns a region to the pool.
     #[inline]
-    pub(super) fn put(&self, region: StoredBox<Region>) {
+    pub(super) fn put(&self, region: CachedBox<Region>) {
         let mut regions = self.regions.lock();
         if region.state == State::Idle {
             regions.idle.push(region);

@@ -12,12 +12,11 @@ use kernel::sync::Arc;
 
 use super::fill::{Memory, Shape};
 use super::{DataDirection, MrPool};
-use crate::mem::MemallocScope;
+use crate::mem::{Cached, CachedBox, CachedVec, MemCache, MemallocScope};
 use crate::raw as bindings;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
 use crate::rdma::stack::Linked;
-use crate::rdma::store::{Store, Stored, StoredBox, StoredVec};
 
 // CAST: small constants.
 const ACCESS_READ: i32 = bindings::ib_access_flags_IB_ACCESS_REMOTE_READ as i32;
@@ -55,7 +54,7 @@ pub(in super::super) struct Region {
     mr: NonNull<bindings::ib_mr>,
     /// The scatterlist. Only the CPU reads it, so it need not be physically contiguous; for a
     /// payload of 1 MiB it is longer than two pages.
-    entries: StoredVec<bindings::scatterlist, KVmalloc>,
+    entries: CachedVec<bindings::scatterlist, KVmalloc>,
     pub(super) shape: Shape,
     mapped: i32,
     direction: DataDirection,
@@ -63,7 +62,7 @@ pub(in super::super) struct Region {
     pub(super) progress: Option<Arc<Progress>>,
     /// The pool, while the region is in use.
     pub(super) pool: Option<Arc<MrPool>>,
-    next: Option<StoredBox<Region>>,
+    next: Option<CachedBox<Region>>,
     pub(super) pd: Arc<Pd>,
 }
 
@@ -74,16 +73,16 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Linked for Region {
-    type Boxed = StoredBox<Self>;
+    type Boxed = CachedBox<Self>;
 
-    fn link(&mut self) -> &mut Option<StoredBox<Self>> {
+    fn link(&mut self) -> &mut Option<CachedBox<Self>> {
         &mut self.next
     }
 }
 
-impl Stored for Region {
-    fn store(&self) -> Option<&Arc<Store>> {
-        self.entries.store()
+impl Cached for Region {
+    fn cache(&self) -> Option<&Arc<MemCache>> {
+        self.entries.cache()
     }
 }
 
@@ -93,10 +92,10 @@ impl Region {
     /// # Errors
     ///
     /// `ENOMEM`, or another error of the driver.
-    pub(super) fn new(pd: &Arc<Pd>, shape: Shape) -> Result<StoredBox<Self>> {
-        let region = pd.near().boxed(GFP_KERNEL)?;
+    pub(super) fn new(pd: &Arc<Pd>, shape: Shape) -> Result<CachedBox<Self>> {
+        let region = pd.allocator().boxed(GFP_KERNEL)?;
         // CAST: `usize` has at least 32 bits.
-        let mut entries = pd.near().zeroed(shape.depth as usize, GFP_KERNEL)?;
+        let mut entries = pd.allocator().zeroed(shape.depth as usize, GFP_KERNEL)?;
         // SAFETY: The vector has `shape.depth` entries, all of which may be written.
         unsafe { bindings::sg_init_table(entries.as_mut_ptr(), shape.depth) };
         let kind = if shape.gaps {

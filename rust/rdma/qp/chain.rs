@@ -127,11 +127,10 @@ impl<C: Completions> Qp<C> {
         tag: Tag,
         wanted: bool,
     ) -> Result<u64, PostError> {
-        let inner = self.inner();
         // The lock is held while posting. Positions are therefore in the order of the queue, and
         // nothing is posted after `drain` has closed the queue.
-        let mut sending = inner.sending.lock();
-        if !sending.open || inner.progress.is_broken() {
+        let mut sending = self.sending.lock();
+        if !sending.open || self.progress.is_broken() {
             return Err(PostError::Broken(ENOTCONN));
         }
         let reservation = match sending.queue.reserve(chain.count, tag.get(), wanted) {
@@ -145,12 +144,12 @@ impl<C: Completions> Qp<C> {
         // SAFETY: The caller promises that the work request is valid and borrowed exclusively.
         unsafe { (*chain.last).next = core::ptr::null_mut() };
         let mut bad = core::ptr::null();
-        // SAFETY: By the invariant of `Inner` the queue pair exists while `sending` is open. The
+        // SAFETY: By the invariant of `Qp` the queue pair exists while `sending` is open. The
         // caller promises valid work requests, which the driver copies.
-        let posted = unsafe { bindings::rr_ib_post_send(inner.qp, chain.first, &raw mut bad) };
+        let posted = unsafe { bindings::rr_ib_post_send(self.qp, chain.first, &raw mut bad) };
         if posted != 0 {
             // A part of the chain may have been posted. It ends when the queue pair is drained.
-            inner.progress.set_broken();
+            self.progress.set_broken();
             return Err(PostError::Broken(Error::from_errno(posted)));
         }
         Ok(reservation.position)

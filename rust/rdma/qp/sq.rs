@@ -14,8 +14,7 @@
 use kernel::alloc::allocator::KVmalloc;
 use kernel::prelude::*;
 
-use crate::rdma::numa::Near;
-use crate::rdma::store::StoredVec;
+use crate::mem::{CachedVec, NumaAlloc};
 
 /// Why a completion retires nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +90,7 @@ pub(super) struct SendQueue {
     retired: u64,
     /// Number of unsignalled work requests since the last signalled one.
     run: u32,
-    signals: StoredVec<Signal, KVmalloc>,
+    signals: CachedVec<Signal, KVmalloc>,
     first: usize,
     count: usize,
     early: usize,
@@ -105,7 +104,7 @@ impl SendQueue {
     /// # Errors
     ///
     /// `EINVAL` for a depth of 0; `ENOMEM`.
-    pub(super) fn new(near: Near<'_>, depth: u32) -> Result<Self> {
+    pub(super) fn new(alloc: NumaAlloc<'_>, depth: u32) -> Result<Self> {
         if depth == 0 {
             return Err(EINVAL);
         }
@@ -116,7 +115,8 @@ impl SendQueue {
             early: false,
         };
         // CAST: `usize` has at least 32 bits.
-        let mut signals: StoredVec<_, KVmalloc> = near.with_capacity(depth as usize, GFP_KERNEL)?;
+        let mut signals: CachedVec<_, KVmalloc> =
+            alloc.with_capacity(depth as usize, GFP_KERNEL)?;
         signals.extend_with(depth as usize, none, GFP_KERNEL)?;
         Ok(Self {
             depth,
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn takes_as_many_as_its_depth() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 8)?;
+        let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 8)?;
         for position in 1..=8 {
             assert_eq!(queue.reserve(1, 0, false).map(|a| a.position), Ok(position));
         }
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn signals_one_in_four() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 16)?;
+        let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 16)?;
         let mut quiet = 0;
         for _ in 0..1000 {
             match queue.reserve(1, 0, false) {
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn something_signalled_is_outstanding_when_full() -> Result {
         for depth in 1..40 {
-            let mut queue = SendQueue::new(Near::ANYWHERE, depth)?;
+            let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, depth)?;
             for i in 0..400 {
                 let n = (i % 5 + 1).min(depth);
                 while queue.reserve(n, 0, false).is_err() {
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn forced_signals_differ_from_wanted_ones() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 4)?;
+        let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 4)?;
         assert!(!queue.reserve(1, 0, false).map_err(|_| EINVAL)?.signalled);
         // The second in a row is signalled by force: a quarter of four is one.
         assert!(queue.reserve(1, 0, false).map_err(|_| EINVAL)?.signalled);
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn reports_room_once_after_a_refusal() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 2)?;
+        let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 2)?;
         queue.reserve(1, 0, true).map_err(|_| EINVAL)?;
         queue.reserve(1, 0, true).map_err(|_| EINVAL)?;
         assert_eq!(queue.reserve(1, 0, true), Err(Full));
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn ring_buffer_wraps() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 3)?;
+        let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 3)?;
         for position in 1..100 {
             assert_eq!(queue.reserve(1, 0, true).map(|a| a.position), Ok(position));
             assert_eq!(queue.retire(0).map(|r| r.position), Ok(position));
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn early_completions_wait_for_the_oldest() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 3)?;
+        let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 3)?;
         // The ring buffer wraps within the three.
         queue.reserve(2, 0, true).map_err(|_| EINVAL)?;
         queue.retire(0).map_err(|_| EINVAL)?;
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn early_completions_of_one_tag_are_its_oldest() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 8)?;
+        let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 8)?;
         // The second one is signalled by force.
         for (n, tag, wanted) in [(1, 7, true), (3, 8, false), (1, 8, true)] {
             queue.reserve(n, tag, wanted).map_err(|_| EINVAL)?;
@@ -393,6 +393,6 @@ mod tests {
 
     #[test]
     fn depth_of_zero_is_refused() {
-        assert!(SendQueue::new(Near::ANYWHERE, 0).is_err());
+        assert!(SendQueue::new(NumaAlloc::ANYWHERE, 0).is_err());
     }
 }

@@ -6,10 +6,9 @@ use kernel::alloc::allocator::KVmalloc;
 use kernel::prelude::*;
 
 use super::PostError;
+use crate::mem::{CachedVec, NumaAlloc};
 use crate::raw as bindings;
 use crate::rdma::cq::Done;
-use crate::rdma::numa::Near;
-use crate::rdma::store::StoredVec;
 
 /// The number that a work request belongs to: that of a request slot, for example. It is less than
 /// [`QpConfig::tags`](super::QpConfig).
@@ -55,7 +54,7 @@ impl Entry {
 ///
 /// The entries neither move nor change, so a work request may refer to them as long as this value
 /// exists.
-pub(super) struct Tags(StoredVec<Entry, KVmalloc>);
+pub(super) struct Tags(CachedVec<Entry, KVmalloc>);
 
 impl Tags {
     /// Makes `count` entries, at least one, whose completions are passed to `done`. May sleep.
@@ -63,9 +62,10 @@ impl Tags {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(near: Near<'_>, count: u32, done: Done) -> Result<Self> {
+    pub(super) fn new(alloc: NumaAlloc<'_>, count: u32, done: Done) -> Result<Self> {
         // CAST: `usize` has at least 32 bits.
-        let mut entries: StoredVec<_, KVmalloc> = near.with_capacity(count as usize, GFP_KERNEL)?;
+        let mut entries: CachedVec<_, KVmalloc> =
+            alloc.with_capacity(count as usize, GFP_KERNEL)?;
         for n in 0..count {
             let cqe = bindings::ib_cqe { done: Some(done) };
             entries.push(Entry { cqe, tag: Tag(n) }, GFP_KERNEL)?;

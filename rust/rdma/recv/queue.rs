@@ -11,13 +11,13 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::slots::{Group, Slot};
+use crate::mem::CachedBox;
 use crate::raw as bindings;
 use crate::rdma::buffer::Buffer;
 use crate::rdma::cq::Done;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
 use crate::rdma::stack::Stack;
-use crate::rdma::store::StoredBox;
 use crate::work::Once;
 
 /// The number and the size of the Receives of a queue pair.
@@ -107,7 +107,7 @@ struct Idle {
     size: usize,
     /// Buffers of `size` bytes, one for each Receive that has a smaller one, or is being made with
     /// a smaller one.
-    larger: KVVec<StoredBox<Buffer>>,
+    larger: KVVec<CachedBox<Buffer>>,
     /// Whether Receives may be posted.
     open: bool,
     qp: *mut bindings::ib_qp,
@@ -228,7 +228,7 @@ impl RecvQueue {
     }
 
     /// Adds the slots of a new group, with larger buffers if theirs are too small by now.
-    fn adopt(&self, idle: &mut Idle, mut group: StoredBox<Group>) {
+    fn adopt(&self, idle: &mut Idle, mut group: CachedBox<Group>) {
         if !idle.larger.is_empty() {
             for slot in group.slots() {
                 self.exchange(idle, slot);
@@ -435,7 +435,7 @@ impl Idle {
     }
 
     /// Adds all slots of a new group.
-    fn adopt(&mut self, mut group: StoredBox<Group>) {
+    fn adopt(&mut self, mut group: CachedBox<Group>) {
         for slot in group.slots() {
             self.add(slot);
         }

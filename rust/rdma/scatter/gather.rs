@@ -8,7 +8,7 @@ use kernel::prelude::*;
 use super::requests::{request, Requests, MAX_MESSAGE};
 use crate::mem::Piece;
 use crate::raw as bindings;
-use crate::rdma::qp::Remote;
+use crate::rdma::scatter::Remote;
 
 impl Requests {
     /// Maps `pieces`, and adds work requests that move them from or to `remote`.

@@ -8,20 +8,29 @@ use kernel::sync::Arc;
 use super::requests::Requests;
 use crate::raw as bindings;
 use crate::rdma::mr::region::State;
+use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
 use crate::rdma::qp::{Chain, PostError};
 
 impl Requests {
     /// Adds all work requests to `chain`, with the completion entry `cqe`. Each registration is
-    /// before the RDMA Read that needs it. The caller borrows the list exclusively as long as the
-    /// chain is used.
+    /// before the RDMA Read that needs it. The caller borrows the list exclusively while the chain
+    /// is used.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError::Invalid`] if the list was posted and not cleared, or is not one of `pd`.
     #[inline(always)]
-    pub(in super::super) fn chain(
+    pub(in super::super) fn add_to(
         &mut self,
         chain: &mut Chain,
+        pd: &Arc<Pd>,
         cqe: *mut bindings::ib_cqe,
         progress: &Arc<Progress>,
-    ) {
+    ) -> Result<(), PostError> {
+        if self.position != 0 || !Arc::ptr_eq(&self.pd, pd) {
+            return Err(PostError::Invalid);
+        }
         let (mut sge, flags) = (self.sges.as_mut_ptr(), self.flags);
         let mut regions = self.regions.iter_mut();
         for wr in self.wrs.iter_mut() {
@@ -41,6 +50,7 @@ impl Requests {
             wr.wr.send_flags = flags;
             chain.add(&raw mut wr.wr);
         }
+        Ok(())
     }
 
     /// Notes the result of posting a chain on the queue pair of `progress`: the position of a work

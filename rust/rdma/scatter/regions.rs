@@ -12,7 +12,7 @@ use super::requests::{request, Requests};
 use crate::mem::Piece;
 use crate::raw as bindings;
 use crate::rdma::mr::{DataDirection, Memory, MrPool};
-use crate::rdma::qp::Remote;
+use crate::rdma::scatter::Remote;
 
 impl Requests {
     /// Registers `pieces` with regions of `pool`, and adds RDMA Reads from `remote` that invalidate

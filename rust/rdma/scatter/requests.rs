@@ -11,7 +11,7 @@ use crate::raw as bindings;
 use crate::rdma::mr::Mr;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
-use crate::rdma::qp::Remote;
+use crate::rdma::scatter::Remote;
 
 /// Number of scatter/gather entries and of work requests that a new list has room for.
 const SGES: usize = 4;
@@ -99,12 +99,6 @@ impl Requests {
     pub(in super::super) fn count(&self) -> u32 {
         // CAST: both are limited by the memory that they take.
         (self.wrs.len() + self.regions.len()) as u32
-    }
-
-    /// Returns whether the requests may be posted on a queue pair of `pd`.
-    #[inline]
-    pub(in super::super) fn is_ready(&self, pd: &Arc<Pd>) -> bool {
-        self.position == 0 && Arc::ptr_eq(&self.pd, pd)
     }
 
     /// Makes room for one more scatter/gather entry. May sleep if `gfp` allows it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The server class, as SUNRPC's operations find it.
+//! The class of a server transport.
 
 use core::cell::UnsafeCell;
 
@@ -73,7 +73,7 @@ impl<L: Listener> Class<L> {
         self.raw.get()
     }
 
-    /// Returns the value that was passed to [`register`](super::registration::register).
+    /// Returns the value that was passed to [`register`](super::register).
     pub(super) fn context(&self) -> &L::Context {
         &self.context
     }

@@ -14,6 +14,7 @@
 use kernel::bindings as k;
 use kernel::ffi::{c_int, c_uint, c_void};
 use kernel::prelude::*;
+use kernel::types::ForeignOwnable;
 
 use super::class::Class;
 use super::receive::Incoming;
@@ -317,7 +318,7 @@ unsafe extern "C" fn release_ctxt<C: Connection>(xprt: *mut raw::svc_xprt, conte
     // `Arriving::call` has given to SUNRPC, which returns it once.
     let (connection, call) = unsafe {
         let (_, connection) = connection::<C>(xprt);
-        (connection, KBox::from_raw(context.cast::<C::Call>()))
+        (connection, KBox::<C::Call>::from_foreign(context))
     };
     connection.release(call);
 }

@@ -8,7 +8,11 @@
 //! ```
 //!
 //! The lifetime of the three is that of one call of `xpo_recvfrom`, so that the receipt of one call
-//! cannot be returned for another one.
+//! cannot be returned for another call.
+//!
+//! The inline part of a call fills `rq_pages` from the first page on. A payload lies in the second
+//! page and those after it. SUNRPC's decoder reads head, pages and tail in this order, and requires
+//! that their lengths add up to the length of the message.
 
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -18,15 +22,74 @@ use kernel::bindings as k;
 use kernel::ffi::c_int;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
+use kernel::types::ForeignOwnable;
 
-use super::args::Layout;
-pub(crate) use super::args::Payload;
-use super::slots::ReplySlots;
+use super::reply::ReplySlots;
 use crate::mem::Page;
 use crate::raw;
 
 /// The protocol of all calls. The duplicate reply cache distinguishes transports by it.
 const PROTOCOL: u32 = k::IPPROTO_MAX;
+
+/// A payload that lies outside the inline part of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payload {
+    /// Bytes of the inline part that come before the payload in the message.
+    pub(crate) at: usize,
+    /// Length with its XDR padding.
+    pub(crate) len: usize,
+}
+
+/// The lengths of the parts of a call. The tail follows the head in the first page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) head: usize,
+    pub(super) pages: usize,
+    pub(super) tail: usize,
+}
+
+impl Layout {
+    /// Computes the layout of a call with `inline` bytes in the pages from the first one on, and
+    /// with `payload`, in `slots` pages.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE` if the call does not fit, or the inline part is longer than a page and there is a
+    /// payload. `EINVAL` if a length is no multiple of four bytes, or the payload lies behind the
+    /// end of the inline part.
+    pub(super) fn new(inline: usize, payload: Option<Payload>, slots: usize) -> Result<Self> {
+        let Payload { at, len } = payload.unwrap_or(Payload {
+            at: inline.min(PAGE_SIZE),
+            len: inline.saturating_sub(PAGE_SIZE),
+        });
+        if payload.is_some() && inline > PAGE_SIZE {
+            return Err(EMSGSIZE);
+        }
+        let tail = if payload.is_some() {
+            inline.checked_sub(at).ok_or(EINVAL)?
+        } else {
+            0
+        };
+        if [at, len, tail].iter().any(|part| part % 4 != 0) {
+            return Err(EINVAL);
+        }
+        if len.div_ceil(PAGE_SIZE) >= slots {
+            return Err(EMSGSIZE);
+        }
+        Ok(Self {
+            head: at,
+            pages: len,
+            tail,
+        })
+    }
+
+    /// Returns the length of the message.
+    pub(super) fn len(&self) -> usize {
+        self.head
+            .saturating_add(self.pages)
+            .saturating_add(self.tail)
+    }
+}
 
 /// Makes a lifetime invariant, so that it stands for one call of `xpo_recvfrom` alone.
 type Brand<'a> = PhantomData<Cell<&'a ()>>;
@@ -293,7 +356,10 @@ impl<'a, X> Arriving<'a, X> {
         self,
         payload: Option<Payload>,
         context: KBox<X>,
-    ) -> Result<Receipt<'a>, (Self, KBox<X>, Error)> {
+    ) -> Result<Receipt<'a>, (Self, KBox<X>, Error)>
+    where
+        X: 'static,
+    {
         let layout = Layout::new(self.inline, payload, self.capacity());
         let checked = layout.and_then(|l| Ok((l, c_int::try_from(l.len()).map_err(|_| EMSGSIZE)?)));
         let (layout, len) = match checked {
@@ -306,7 +372,7 @@ impl<'a, X> Arriving<'a, X> {
         unsafe {
             let rqst = self.rqst.as_ptr();
             raw::svc_xprt_copy_addrs(rqst, (*rqst).rq_xprt);
-            (*rqst).rq_xprt_ctxt = KBox::into_raw(context).cast();
+            (*rqst).rq_xprt_ctxt = context.into_foreign();
             // SUNRPC keeps the flags of the thread's last call, perhaps over another transport.
             k::set_bit(raw::RQ_SECURE as usize, &raw mut (*rqst).rq_flags);
             k::clear_bit(raw::RQ_LOCAL as usize, &raw mut (*rqst).rq_flags);

@@ -7,14 +7,14 @@ use kernel::prelude::*;
 use super::receive::{Incoming, Receipt};
 use super::reply::Reply;
 use super::xprt::{Connected, Listening, SvcXprt};
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 
 /// Arguments of [`Listener::new`].
 pub(crate) struct ListenArgs<'a, C> {
     /// The address to listen at. A wildcard address means this family only.
     pub(crate) addr: SockAddr,
-    pub(crate) net: NetRef<'a>,
-    /// The value that was given to [`register`](super::registration::register).
+    pub(crate) net: &'a Net,
+    /// The value that was given to [`register`](super::register).
     pub(crate) context: &'a C,
     /// Maximum number of payload bytes that the service allows in one RPC.
     pub(crate) max_payload: u32,
@@ -24,7 +24,7 @@ pub(crate) struct ListenArgs<'a, C> {
 
 /// Arguments of [`Connection::new`].
 pub(crate) struct AcceptArgs<'a> {
-    pub(crate) net: NetRef<'a>,
+    pub(crate) net: &'a Net,
     /// The new transport, for a [`handle`](SvcXprt::handle).
     pub(crate) xprt: &'a SvcXprt<Connected>,
 }
@@ -135,7 +135,7 @@ pub(crate) trait Connection: Send + Sync + Sized + 'static {
     type Request: Send;
 
     /// What the connection has to know of a call until its reply is sent.
-    type Call: Send;
+    type Call: Send + 'static;
 
     /// Creates the connection.
     ///

@@ -27,12 +27,13 @@ use core::ptr::NonNull;
 
 use kernel::bindings as k;
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::barrier::smp_mb;
 use kernel::sync::Completion;
 use kernel::types::Opaque;
 
-use crate::mem::{Net, NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 use crate::raw;
 
 /// Marks a listener.
@@ -76,7 +77,7 @@ pub(crate) struct SvcXprt<K> {
     detached: Atomic<bool>,
     /// SUNRPC puts its own reference before `xpo_free`, and events of transports read the namespace
     /// later.
-    _net: Option<Net>,
+    _net: Option<ARef<Net>>,
     kind: PhantomData<K>,
 }
 
@@ -117,9 +118,9 @@ impl Origin {
     }
 
     /// Takes a reference to the namespace.
-    fn net(&self) -> Net {
+    fn net(&self) -> ARef<Net> {
         // SAFETY: By the type invariants the pointer is valid.
-        Net::get(unsafe { NetRef::new(NonNull::new_unchecked(self.net)) })
+        unsafe { Net::from_raw(self.net) }.into()
     }
 }
 
@@ -212,9 +213,9 @@ impl<K> SvcXprt<K> {
     }
 
     /// Returns the network namespace.
-    pub(crate) fn net(&self) -> NetRef<'_> {
+    pub(crate) fn net(&self) -> &Net {
         // SAFETY: The transport is alive, and has a reference to its namespace (`_net`).
-        unsafe { NetRef::new(NonNull::new_unchecked((*self.as_raw()).xpt_net)) }
+        unsafe { Net::from_raw((*self.as_raw()).xpt_net) }
     }
 
     /// Returns the number of payload bytes that the service allows in one RPC.

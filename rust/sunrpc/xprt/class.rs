@@ -123,9 +123,10 @@ impl Class {
 
 /// Registers `T` with SUNRPC. May sleep.
 ///
-/// A module does this last in its initialisation, because transports may be created before this
-/// returns. The value must not be dropped before the module is unloaded; every transport holds a
-/// reference to the module.
+/// Transports may be created before this returns. The value must not be dropped before the module
+/// is unloaded; every transport holds a reference to the module. A module whose initialisation
+/// fails is freed whatever refers to it: after this function has succeeded, initialisation must not
+/// fail unless [`ClassRegistration::retract`] permits it.
 ///
 /// # Errors
 ///
@@ -236,17 +237,36 @@ pub(crate) struct ClassRegistration<T: Transport> {
     _context: KBox<T::Context>,
 }
 
+impl<T: Transport> ClassRegistration<T> {
+    /// Unregisters the class while the module is being initialised, so that the initialisation may
+    /// fail. Returns the registration if a transport exists or is being created: the module must
+    /// then stay loaded, and keep the registration until it is unloaded. May sleep.
+    pub(crate) fn retract(self) -> Option<Self> {
+        self.unregister();
+        // SUNRPC took a reference to the module before it called `setup`, under the lock that
+        // protects its list of classes. A module that is being initialised has one reference.
+        // SAFETY: The pointer is that of this module.
+        let references = unsafe { k::module_refcount(self.class.module()) };
+        (references > 1).then_some(self)
+    }
+
+    /// Makes SUNRPC forget the class, after which no transport of it is created. Does nothing for a
+    /// class that is not registered.
+    fn unregister(&self) {
+        // SAFETY: The class is valid.
+        unsafe { raw::xprt_unregister_transport(self.class.as_raw()) };
+    }
+}
+
 impl<T: Transport> Drop for ClassRegistration<T> {
     fn drop(&mut self) {
-        // SAFETY: The class is valid. Unregistering a class that could not be registered does
-        // nothing. No transport of it exists: each holds a reference to the module, which is being
-        // unloaded. This function may sleep.
-        unsafe {
-            raw::xprt_unregister_transport(self.class.as_raw());
-            // The thread that put the last reference to a transport may still be returning through
-            // `backchannel::free`.
-            raw::rr_synchronize_rcu_tasks();
-        }
+        self.unregister();
+        // The thread that put the last reference to a transport may still be returning through
+        // `backchannel::free`.
+        // SAFETY: No transport of the class exists: each holds a reference to the module, which is
+        // being unloaded, or whose initialisation failed before it had a transport. This function
+        // may sleep.
+        unsafe { raw::rr_synchronize_rcu_tasks() };
         Class::leave(core::ptr::from_ref(&*self.class).cast_mut());
         // Dropping `class` destroys the queues, which waits until the last destroy worker has
         // returned.

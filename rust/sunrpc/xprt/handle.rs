@@ -25,7 +25,7 @@ use super::class::Class;
 use super::connect::ConnectState;
 use super::slot::Slot;
 use super::transport::Transport;
-use crate::mem::{NetRef, SockAddr, Storage};
+use crate::mem::{Net, SockAddr, Storage};
 use crate::raw;
 
 /// One transport.
@@ -218,9 +218,9 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Returns the network namespace of the mount. The transport holds a reference to it.
-    pub(crate) fn net(&self) -> NetRef<'_> {
+    pub(crate) fn net(&self) -> &Net {
         // SAFETY: The transport holds a reference to its namespace, which is never null.
-        unsafe { NetRef::new(NonNull::new_unchecked((*self.as_raw()).xprt_net)) }
+        unsafe { Net::from_raw((*self.as_raw()).xprt_net) }
     }
 
     /// Returns whether this is the first transport of a mount. SUNRPC may add more (`nconnect=`,

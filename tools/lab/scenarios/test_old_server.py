@@ -17,7 +17,12 @@ from lab import hostile, settings, tracing
 from lab.fixtures import Tunables
 from lab.pair import MOUNT_POINT, Guest, Pair
 
-pytestmark = [pytest.mark.needs_ours, pytest.mark.breaks_rules, pytest.mark.rxe_only]
+pytestmark = [
+    pytest.mark.needs_ours,
+    pytest.mark.needs_legacy,
+    pytest.mark.breaks_rules,
+    pytest.mark.rxe_only,
+]
 STOP = "/run/oldserver.stop"
 EVENTS = [
     f"rpcrdma:xprtrdma_{what}" for what in ("conf_answer", "padded_call", "pull_reply", "done_sent")

@@ -35,6 +35,8 @@ def _parameters() -> list[Any]:
         marks = [] if case.number in SHORT else [pytest.mark.full]
         if case.of_two or case.of_old or case.ours_alone:
             marks.append(pytest.mark.needs_our_server)
+        if case.of_old:
+            marks.append(pytest.mark.needs_legacy)
         if case.stock_warns and not OURS:
             marks.append(pytest.mark.provokes)
         found.append(pytest.param(name, id=name, marks=marks))
@@ -192,6 +194,7 @@ def test_many_segments(pair: Pair) -> None:
 
 @pytest.mark.server
 @pytest.mark.needs_our_server
+@pytest.mark.needs_legacy
 @pytest.mark.breaks_rules
 @pytest.mark.rxe_only
 @pytest.mark.parametrize(

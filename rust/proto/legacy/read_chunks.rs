@@ -2,15 +2,15 @@
 
 //! Replies with read chunks, which RFC 5666 allows.
 //!
-//! The requester reads the chunks as a responder reads those of a call, and sends RDMA_DONE then
-//! ([`super::super::legacy::done`]).
+//! The requester reads the chunks as a responder reads those of a call, and then sends RDMA_DONE
+//! ([`super::done`]).
 
 use super::super::super::wire::message::Body;
 use super::super::super::wire::Message;
+use super::super::requester::reply::Violation;
 use super::super::responder::call::LONGEST_SEGMENT;
 use super::super::responder::placement::{Placement, Source};
 use super::super::responder::reassembly::{Reassembly, Violation as Unread};
-use super::reply::Violation;
 
 /// What the read chunks of a reply stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 
 use super::super::super::wire::message::Body;
 use super::super::super::wire::Segment;
-use super::reply::{check_chunk, Offer, Outcome, Violation};
+use super::super::requester::reply::{check_chunk, Offer, Outcome, Violation};
 
 /// Checks a reply with a write chunk that is longer than offered, whose responder may be one of RFC
 /// 5666: it has sent no private data. The last segment may be up to three bytes too long, if the
