@@ -25,6 +25,10 @@ SOURCES = {
         f"{_SCENARIOS}/test_server_sysctl.py",
         "Documentation/server-guide.rst",
     ),
+    "rust/server/legacy.rs": (
+        f"{_SCENARIOS}/test_server_sysctl.py",
+        "Documentation/server-guide.rst",
+    ),
 }
 
 _NEW = re.compile(r'static \w+: (Knob|Choice|Counter) =\s*(\w+)(?:::new)?\(\s*c"(\w+)"([^;]*)\);')
