@@ -44,6 +44,15 @@ impl From<Cannot> for Unsent {
     }
 }
 
+/// Gives back the pages of a payload that the service has taken out of a reply. To be called before
+/// anything else, even if the connection is gone and the reply is not sent.
+pub(super) fn disown_truncated(reply: &mut Reply<'_, Call>) {
+    let (message, call) = reply.parts();
+    if call.truncated(message.len()) {
+        reply.disown_behind();
+    }
+}
+
 /// Sends a reply. Thread of the service; may sleep for memory, but not for the send queue.
 ///
 /// # Errors
@@ -55,10 +64,6 @@ impl From<Cannot> for Unsent {
 pub(super) fn send(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
     let credits = ep.role().calls.answer(call);
-    if call.truncated(message.len()) {
-        reply.disown_behind();
-    }
-    let (message, call) = reply.parts();
     if call.lists().is_empty() {
         match write_inline(ep, &message, call, credits) {
             Ok((buf, len, rkey)) => {

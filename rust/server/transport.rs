@@ -85,7 +85,8 @@ impl Connection for Server {
     }
 
     #[inline]
-    fn send(&self, _xprt: &SvcXprt<Connected>, reply: Reply<'_, Call>) -> Result {
+    fn send(&self, _xprt: &SvcXprt<Connected>, mut reply: Reply<'_, Call>) -> Result {
+        reply::disown_truncated(&mut reply);
         let ep = self.endpoint().ok_or(ENOTCONN)?;
         reply::send(&ep, reply)
     }
