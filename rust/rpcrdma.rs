@@ -9,8 +9,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use client::config::KNOBS;
-use client::context::Context;
-use client::transport::Client;
+use client::transport::{Client, Context};
 use conn::peers::PeerTable;
 use conn::registry::Registry;
 use observe::debugfs::Debugfs;
@@ -47,7 +46,7 @@ struct Module {
     _service: service::Owned,
     _callback: ClassRegistration<Callback>,
     _class: ClassRegistration<Client>,
-    _sysctls: [Option<sysctl::Registration>; 2],
+    _sysctls: [Option<sysctl::Registration>; 3],
     _devices: Arc<Registration>,
     _debugfs: Debugfs<PeerTable, Registry>,
 }
@@ -83,9 +82,9 @@ impl kernel::Module for Module {
         // (`server::backward`). Nothing uses the class before there are listeners.
         let callback = unsafe { class::register::<Callback>(module, ()) }?;
         // From now on there may be mounts. SAFETY: The client maps pieces as it gets them, and
-        // keeps none (`client::register`). It lets an RPC be completed or released only when none
-        // of the regions that map its memory is live (`client::fence`, `client::release`);
-        // `rdma::mr` says which are, whatever the client believes.
+        // keeps none (`client::call::chunks`). It lets an RPC be completed or released only when
+        // none of the regions that map its memory is live (`client::call::fence`, and
+        // `client::call::give_up`); `rdma::mr` says which are, whatever the client believes.
         let class = unsafe { class::register::<Client>(module, context) }?;
         // From now on there may be listeners. SAFETY: The server maps the pieces of a reply before
         // it takes the reply's pages (`server::reply`), and owns these until the device has
@@ -100,6 +99,7 @@ impl kernel::Module for Module {
         // although a process may have opened a file of debugfs.)
         let sysctls = [
             tunables(client::config::SYSCTL_PATH, &KNOBS),
+            tunables(client::config::SYSCTL_PATH, &client::QUIRK_KNOBS),
             tunables(server::config::SYSCTL_PATH, &SYSCTLS),
         ];
         Ok(Self {
@@ -116,6 +116,9 @@ impl kernel::Module for Module {
 
 /// Registers files below `/proc/sys`, or says in the log that they are missing.
 fn tunables(path: &'static CStr, entries: &[sysctl::Entry]) -> Option<sysctl::Registration> {
+    if entries.is_empty() {
+        return None;
+    }
     sysctl::Registration::new(path, entries)
         .inspect_err(|_| pr_warn!("no tunables in /proc/sys/{}\n", path))
         .ok()

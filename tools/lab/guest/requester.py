@@ -99,7 +99,8 @@ class Link:
         self.number = None
         #: The version of honest calls.
         self.version = 1
-        self._xid = 0x1000
+        # Not the numbers of another case: the server would answer from its cache of replies.
+        self._xid = struct.unpack(">I", os.urandom(4))[0] >> 1
         self._regions = 0
         self.export = nfs_calls.export_handle(SERVER, b"/export")
         self._handles = {}

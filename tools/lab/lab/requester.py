@@ -39,7 +39,7 @@ def cases() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def results() -> dict[str, Any]:
-    """Returns the cases of results that do not fit, by name."""
+    """Returns the cases of results that do not fit, and of positions, by name."""
     return _tables().RESULTS
 
 
@@ -147,3 +147,13 @@ class Play:
         assert done.status == 0, f"the requester ended {done.status}: {text[-2000:]}"
         lines = [line.partition(": ") for line in text.splitlines() if ": " in line]
         return [(outcome, what) for outcome, _, what in lines]
+
+
+def play(pair: Pair, name: str, limit: float) -> None:
+    """Plays a case of `results` to its end.
+
+    # Errors
+    `AssertionError` when an outcome is not that of the table.
+    """
+    prepare(pair)
+    check(results()[name], Play(pair, name).finish(limit), "ours")
