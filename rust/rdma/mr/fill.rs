@@ -5,6 +5,8 @@
 use core::iter::Peekable;
 use core::ptr::NonNull;
 
+use kernel::num::casts::u32_as_usize;
+
 use super::pack::Packer;
 use crate::mem::{Payload, Piece, Sections};
 use crate::raw as bindings;
@@ -12,9 +14,9 @@ use crate::raw as bindings;
 /// Bits of `page_link` that are not part of the address of a page.
 const FLAGS: usize = bindings::SG_PAGE_LINK_MASK as usize;
 
-/// What the regions of one pool have in common.
+/// The properties that the regions of a pool share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct MrShape {
     /// Number of pages.
     pub(super) depth: u32,
     /// Whether gaps between pages are allowed.
@@ -38,7 +40,7 @@ pub(crate) unsafe trait Memory {
     /// Puts the first part of the memory into the scatterlist of a region, as much as `shape`
     /// permits, and removes it from the value. Returns the number of entries used, and of bytes;
     /// no entry if there is nothing left, or if a page is missing.
-    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32);
+    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: MrShape) -> (i32, u32);
 
     /// Returns whether all memory was put into scatterlists. An iterator of pieces cannot tell: a
     /// piece that ends with a region stays in it, without a byte.
@@ -57,7 +59,7 @@ trait Pieces {
 fn pack(
     pieces: &mut impl Pieces,
     entries: &mut [bindings::scatterlist],
-    shape: Shape,
+    shape: MrShape,
 ) -> (i32, u32) {
     let mut packer = Packer::new(shape.depth, shape.gaps, shape.longest);
     let (mut used, mut bytes) = (0, 0);
@@ -87,7 +89,7 @@ impl<I: Iterator<Item = Piece>> Pieces for Peekable<I> {
 
 // SAFETY: `pack` counts the entries that it sets, each to a part of a piece.
 unsafe impl<I: Iterator<Item = Piece>> Memory for Peekable<I> {
-    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
+    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: MrShape) -> (i32, u32) {
         pack(self, entries, shape)
     }
 
@@ -105,7 +107,7 @@ impl Pieces for Sections<'_> {
 // SAFETY: `pack` and `fill_sections` count the entries that they set, each to a part of a piece or
 // a run of the pages.
 unsafe impl Memory for Sections<'_> {
-    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
+    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: MrShape) -> (i32, u32) {
         if fits(self, shape) {
             fill_sections(self, entries, shape)
         } else {
@@ -120,9 +122,8 @@ unsafe impl Memory for Sections<'_> {
 }
 
 /// Returns whether one region of this shape takes all of the sections.
-fn fits(sections: &Sections<'_>, shape: Shape) -> bool {
-    // CAST: `usize` has at least 32 bits.
-    let enough = sections.pages() <= shape.depth as usize;
+fn fits(sections: &Sections<'_>, shape: MrShape) -> bool {
+    let enough = sections.pages() <= u32_as_usize(shape.depth);
     enough && sections.longest_piece() <= shape.longest && (shape.gaps || sections.is_single())
 }
 
@@ -131,7 +132,7 @@ fn fits(sections: &Sections<'_>, shape: Shape) -> bool {
 fn fill_sections(
     sections: &mut Sections<'_>,
     entries: &mut [bindings::scatterlist],
-    shape: Shape,
+    shape: MrShape,
 ) -> (i32, u32) {
     let (before, mut pages, behind) = sections.take();
     let (mut used, mut bytes) = (0, 0);
@@ -148,8 +149,7 @@ fn fill_sections(
         if n == 0 {
             return (0, 0);
         }
-        // CAST: a region has fewer than 2^31 pages, and `usize` has at least 32 bits.
-        used += n as usize;
+        used += u32_as_usize(n.unsigned_abs());
         bytes += len;
     }
     if let (Some(piece), Some(entry)) = (behind, entries.get_mut(used)) {
@@ -166,7 +166,7 @@ fn fill_sections(
 // the first and the last shorter.
 unsafe impl Memory for Payload<'_> {
     #[inline]
-    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
+    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: MrShape) -> (i32, u32) {
         if let (Some(piece), Some(entry)) = (self.take_single_page(), entries.first_mut()) {
             set(entry, piece.page(), piece.offset(), piece.len());
             return (1, piece.len());
@@ -185,7 +185,7 @@ unsafe impl Memory for Payload<'_> {
 fn fill_runs(
     payload: &mut Payload<'_>,
     entries: &mut [bindings::scatterlist],
-    shape: Shape,
+    shape: MrShape,
 ) -> (i32, u32) {
     let part = payload.split_front(shape.depth);
     let mut runs = part.runs(shape.longest_pages);
@@ -242,8 +242,8 @@ mod tests {
     }
 
     /// Returns the shape of a region of `depth` pages whose pieces have at most `longest` pages.
-    fn shape(depth: u32, gaps: bool, longest: u32) -> Shape {
-        Shape {
+    fn shape(depth: u32, gaps: bool, longest: u32) -> MrShape {
+        MrShape {
             depth,
             gaps,
             longest: longest * PAGE,
@@ -261,7 +261,7 @@ mod tests {
 
     /// Fills a region of six entries, and returns number, offset and length of each piece, and the
     /// number of all bytes.
-    fn fill(memory: &mut impl Memory, shape: Shape) -> Result<(KVec<[usize; 3]>, u32)> {
+    fn fill(memory: &mut impl Memory, shape: MrShape) -> Result<(KVec<[usize; 3]>, u32)> {
         let mut entries: [bindings::scatterlist; 6] = pin_init::zeroed();
         let (used, bytes) = memory.fill(&mut entries, shape);
         let mut pieces = KVec::new();
@@ -342,7 +342,7 @@ mod tests {
         let pieces = pages.iter().map(|page| unsafe { page.piece(0, PAGE) });
         let mut pieces = pieces.peekable();
         let mut entries: [bindings::scatterlist; 2] = pin_init::zeroed();
-        let shape = Shape {
+        let shape = MrShape {
             depth: 2,
             gaps: false,
             longest: 4 * PAGE,
