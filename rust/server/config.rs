@@ -186,7 +186,7 @@ impl Sizes {
         let send_wr = (credits * SEND_WR_PER_CALL + 2 * chain + fixed)
             .min(room)
             .min(entries.saturating_sub(receives_max));
-        // A longer chain might never find room; one Send follows the Writes.
+        // A longer chain might never fit; a Send follows the Writes.
         let most = chain.min(send_wr / 4 * 3).saturating_sub(1);
         Some(Self {
             queues: Queues {

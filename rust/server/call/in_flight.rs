@@ -307,14 +307,14 @@ impl InFlight {
         };
         drop(state);
         match dropped {
-            // The device may have made room between the two steps.
+            // The device may have freed places between the two steps.
             None => self.resume(qp),
             // The operation is dropped after the lock was released.
             Some(_) => Err(Broken),
         }
     }
 
-    /// Parks an operation. Returns it if there is no room.
+    /// Parks an operation. Returns the operation if too many are parked.
     #[cold]
     fn park<C: Completions>(
         &self,

@@ -25,7 +25,7 @@ pub(crate) struct Ring<T> {
 }
 
 impl<T> Ring<T> {
-    /// Makes an empty queue with room for `room` values. May sleep.
+    /// Makes an empty queue for `room` values. May sleep.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl<T> Ring<T> {
         self.len == 0
     }
 
-    /// Returns whether the queue has no room.
+    /// Returns whether the queue is full.
     pub(crate) fn is_full(&self) -> bool {
         self.len == self.slots.len()
     }
@@ -72,7 +72,7 @@ impl<T> Ring<T> {
     ///
     /// # Errors
     ///
-    /// Returns the value if there is no room.
+    /// Returns the value if the queue is full.
     pub(crate) fn push(&mut self, value: T) -> Result<(), T> {
         if self.is_full() {
             return Err(value);
@@ -93,7 +93,7 @@ impl<T> Ring<T> {
     ///
     /// # Errors
     ///
-    /// Returns the value if there is no room.
+    /// Returns the value if the queue is full.
     pub(crate) fn push_front(&mut self, value: T) -> Result<(), T> {
         if self.is_full() {
             return Err(value);
@@ -110,7 +110,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Moves all values to the queue that is returned, and leaves a queue without room.
+    /// Moves all values to the queue that is returned, and leaves a queue for no values.
     pub(crate) fn take(&mut self) -> Self {
         let empty = Self {
             slots: KVVec::new(),
@@ -145,7 +145,7 @@ impl<T> Ring<T> {
             if taken.is_none() && is_wanted(&value) {
                 taken = Some(value);
             } else {
-                // `pop` has made room for the value.
+                // `pop` has freed a place for the value.
                 let refused = self.push(value);
                 debug_assert!(refused.is_ok());
             }
@@ -179,7 +179,7 @@ struct State {
     bounded: bool,
 }
 
-/// What a thread of the service is to receive.
+/// The next thing that a thread of the service receives.
 pub(crate) enum Ready {
     /// A message.
     Message(Held),
@@ -269,7 +269,7 @@ impl ReadyQueue {
 
     /// Lets messages be received again, if one waits for pages or memory regions, and wakes a
     /// thread. The lock orders this with [`Self::stall`]: a caller that comes too early has given
-    /// back what the thread looks for after stalling.
+    /// back what the thread counts after stalling.
     pub(crate) fn resume(&self) {
         if self.unstall() {
             self.wake();

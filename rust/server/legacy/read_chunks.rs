@@ -135,7 +135,7 @@ impl ReadChunkReplies {
             since: time::seconds(),
             done: false,
         };
-        // The record bounds the list, which has room for as many.
+        // The record bounds the list, whose capacity is the bound.
         let refused = state.list.push_within_capacity(entry);
         drop(state);
         drop(refused);
