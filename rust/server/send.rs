@@ -134,7 +134,7 @@ pub(crate) fn answer_here(ep: &Endpoint, call: &call::Call<'_>) {
     let Ok((buf, len)) = answer else {
         return ep.shared().force_close();
     };
-    ep.send(Outgoing::inline(buf, len, None));
+    ep.send(Outgoing::inline(buf, len));
     session::replied(ep);
     role.ready.set_bounded(role.quirks.bounds_reads());
 }
@@ -381,5 +381,5 @@ fn send_error(ep: &Endpoint, version: u32, (xid, credits): (u32, u32), error: Er
     let Ok((buf, len)) = written else {
         return ep.shared().force_close();
     };
-    ep.send(Outgoing::inline(buf, len, None));
+    ep.send(Outgoing::inline(buf, len));
 }

@@ -163,14 +163,14 @@ impl<T> Ring<T> {
 #[pin_data]
 pub(crate) struct ReadyQueue {
     #[pin]
-    state: SpinLock<State>,
+    state: SpinLock<ReadyState>,
     /// Whether only threads may fetch calls, for readers without the lock: the queue is stalled, or
     /// the requester bounds the RDMA Reads.
     threads_fetch: Atomic<bool>,
     xprt: SetOnce<Handle<Connected>>,
 }
 
-struct State {
+struct ReadyState {
     messages: Ring<Held>,
     fetched: Ring<KBox<Call>>,
     /// The oldest message is a call for which there are no pages, or no memory regions.
@@ -194,7 +194,7 @@ impl ReadyQueue {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(messages: u32, calls: u32) -> Result<Arc<Self>> {
-        let state = State {
+        let state = ReadyState {
             messages: Ring::new(messages)?,
             fetched: Ring::new(calls)?,
             stalled: false,
@@ -287,7 +287,7 @@ impl ReadyQueue {
         stalled && !state.messages.is_empty()
     }
 
-    fn set_stalled(&self, state: &mut State, stalled: bool) {
+    fn set_stalled(&self, state: &mut ReadyState, stalled: bool) {
         state.stalled = stalled;
         self.threads_fetch.store(stalled || state.bounded, Relaxed);
     }
