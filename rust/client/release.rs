@@ -63,7 +63,7 @@ fn mark_answered(conn: &Conn, state: &mut State, arrived: Arrived<'_, '_>) {
         return;
     };
     let handles = state.regions.iter().map(Mr::rkey);
-    let permitted = conn.remote_invalidation();
+    let permitted = conn.now().remote_invalidation();
     // `reply::check_unmatched_rkey` looks at a key that is not the call's own.
     if let Invalidated::Match(index) = invalidate::match_rkey(handles, Some(rkey), permitted) {
         if let Some(region) = state.regions.get_mut(index) {

@@ -300,7 +300,7 @@ fn mark_invalidated(
         return true;
     };
     // Most calls were prepared under terms that permit it.
-    let permitted = state.terms.remote_invalidation() || conn.remote_invalidation();
+    let permitted = state.terms.remote_invalidation() || conn.now().remote_invalidation();
     let handles = state.regions.iter().map(Mr::rkey);
     match invalidate::match_rkey(handles, Some(rkey), permitted) {
         Invalidated::None => true,

@@ -73,8 +73,7 @@ pub(super) fn begin(
     let told = &conn.role().told;
     told.send.store(config.send, Relaxed);
     told.receive.store(config.receive, Relaxed);
-    conn.begin_session(config, buffer);
-    Ok(())
+    conn.begin_session(config, buffer)
 }
 
 /// Handles a message that may concern the session. Completion worker; does not sleep.
@@ -300,7 +299,7 @@ fn grow(conn: &Conn) {
 /// sleep.
 pub(super) fn look(ep: &Arc<Endpoint>, config: &Config) {
     let (conn, told) = (ep.shared(), &ep.requester().told);
-    if !conn.concerns_session() {
+    if !conn.now().concerns_session() {
         return;
     }
     let changed = |told: &Atomic<u32>, now: u32| told.xchg(now, Relaxed) != now;

@@ -50,8 +50,7 @@ pub(super) fn begin(conn: &Conn, pd: &Arc<Pd>, chosen: &Chosen, one: Thresholds)
     if !announced.spares {
         conn.role().requested.store(0, Relaxed);
     }
-    conn.begin_session(config, buffer);
-    Ok(())
+    conn.begin_session(config, buffer)
 }
 
 /// Handles a message, if it concerns the session alone. Returns `false` for a message that a thread
@@ -123,7 +122,7 @@ fn report(conn: &Conn, bytes: &[u8], message: &Message<'_>, verdict: &Verdict) {
 #[inline]
 pub(super) fn replied(conn: &Connection<Responder>) {
     let shared = conn.shared();
-    if shared.is_watched() {
+    if shared.now().is_watched() {
         shared.with_session(|session, _| session.on_replied());
         shared.pump(conn.qp());
     }

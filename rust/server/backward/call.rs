@@ -27,7 +27,7 @@ pub(super) fn buffer_len(ep: &Endpoint) -> usize {
 pub(super) fn fits(ep: &Endpoint, rqst: &Rqst<'_, Callback>) -> bool {
     // CAST: a page is small.
     let max = backward::max_call(&ep.thresholds(), PAGE_SIZE as u32);
-    ep.shared().permits_backward() && rqst.send_buf().len() <= max
+    ep.shared().now().permits_backward() && rqst.send_buf().len() <= max
 }
 
 /// Sends a call. Does not sleep.
