@@ -161,7 +161,6 @@ impl Counter {
     }
 
     /// Counts `n` events in a lane. Any context.
-    #[inline]
     pub(crate) fn add(&self, lane: usize, n: u64) {
         if let Some(Lane(count)) = self.lanes.get(lane % LANES) {
             count.add(n, Relaxed);

@@ -19,8 +19,8 @@ use super::transport::Transport;
 use crate::raw;
 use crate::work::Queue;
 
-/// Registered classes of this module. SUNRPC does not tell the `setup` hook for which class it is
-/// called, so the hook looks the class up here.
+/// Registered classes of this module. The `setup` hook has no parameter for its class, so it looks
+/// the class up here.
 static REGISTERED: [Atomic<*mut Class>; 4] = [const { Atomic::new(core::ptr::null_mut()) }; 4];
 
 /// `struct xprt_class` with its netids: the C structure ends in an array of them.
@@ -94,8 +94,8 @@ impl Class {
     pub(super) fn find(ident: i32) -> Option<&'static Self> {
         REGISTERED.iter().find_map(|entry| {
             let class = NonNull::new(entry.load(Acquire))?;
-            // SAFETY: By the type invariants a registered class is alive as long as a transport of
-            // it exists or can be created, which the caller is about to do. The ident is constant.
+            // SAFETY: By the type invariants a registered class is alive while a transport of it
+            // exists or can be created, which the caller is about to do. The ident is constant.
             let (class, found) = unsafe {
                 let class = class.as_ref();
                 (class, (*class.as_raw()).ident)
