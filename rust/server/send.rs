@@ -55,6 +55,15 @@ impl From<Cannot> for SendError {
     }
 }
 
+/// Gives back the pages of a payload that the service has taken out of a reply. To be called before
+/// anything else, even if the connection is gone and the reply is not sent.
+pub(crate) fn disown_truncated(reply: &mut Reply<'_, Call>) {
+    let (message, call) = reply.parts();
+    if call.truncated(message.len()) {
+        reply.disown_behind();
+    }
+}
+
 /// Sends a reply. Thread of the service; may sleep for memory, but not for the send queue.
 ///
 /// # Errors
@@ -65,10 +74,6 @@ impl From<Cannot> for SendError {
 pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
     let credits = ep.role().calls.answer(call);
-    if call.truncated(message.len()) {
-        reply.disown_behind();
-    }
-    let (message, call) = reply.parts();
     let mut out = match write(ep, &message, call, credits) {
         Ok(out) => out,
         Err(why) => return not_written(ep, reply, credits, why),

@@ -110,7 +110,8 @@ impl Connection for Server {
         call.mark(offset, len);
     }
 
-    fn send(&self, _xprt: &SvcXprt<Connected>, reply: Reply<'_, Call>) -> Result {
+    fn send(&self, _xprt: &SvcXprt<Connected>, mut reply: Reply<'_, Call>) -> Result {
+        send::disown_truncated(&mut reply);
         let ep = self.endpoint().ok_or(ENOTCONN)?;
         send::reply(&ep, reply)
     }
