@@ -49,8 +49,7 @@ pub(crate) fn begin(conn: &Conn, pd: &Arc<Pd>, settings: &ConnConfig, one: Thres
     if !announced.spares {
         conn.role().requested.store(0, Relaxed);
     }
-    conn.begin_session(config, buffer);
-    Ok(())
+    conn.begin_session(config, buffer)
 }
 
 /// Handles a message, if it concerns the session alone. Returns `false` for a message that a thread
@@ -115,7 +114,7 @@ fn report(conn: &Conn, bytes: &[u8], message: &Message<'_>, verdict: &Verdict) {
 /// Tells the session that a reply was sent, which may be the first reply.
 pub(crate) fn replied(conn: &Connection<Responder>) {
     let shared = conn.shared();
-    if shared.is_watched() {
+    if shared.now().is_watched() {
         shared.with_session(|session, _| session.on_replied());
         shared.pump(conn.qp());
     }
