@@ -35,7 +35,7 @@ mod pack;
 mod pool;
 pub(super) mod region;
 
-pub(crate) use fill::{Memory, Parts};
+pub(crate) use fill::Memory;
 pub(crate) use kernel::dma::DataDirection;
 pub(crate) use pool::Census;
 pub(crate) use pool::{Kind, MrPool};
@@ -102,12 +102,6 @@ impl Mr {
             return Err(EBUSY);
         }
         region.map(memory, direction, iova_high)
-    }
-
-    /// Returns whether the region can map all of `memory` at once. `false`: it is not known.
-    #[inline]
-    pub(crate) fn takes(&self, memory: &impl Memory) -> bool {
-        memory.fits(self.region.shape)
     }
 
     /// Returns the R_key, which is the handle of the segment that describes the region.

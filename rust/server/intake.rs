@@ -117,7 +117,7 @@ fn take_padded<'a>(
     let plain = match padded::without_padding(ep.qp(), bytes, header) {
         Ok(plain) => plain,
         Err(Failed::Unfit(why)) => {
-            let why = Reason::Padding(why);
+            let why = Reason::Padding(why.text());
             refused(
                 ep,
                 message,

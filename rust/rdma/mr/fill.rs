@@ -45,11 +45,6 @@ pub(crate) unsafe trait Memory {
     /// Returns whether all memory was put into scatterlists. An iterator of pieces cannot tell: a
     /// piece that ends with a region stays in it, without a byte.
     fn is_empty(&mut self) -> bool;
-
-    /// Returns whether one region of this shape takes all of the memory. `false`: it is not known.
-    fn fits(&self, _shape: MrShape) -> bool {
-        false
-    }
 }
 
 /// Memory in pieces.
@@ -113,7 +108,7 @@ impl Pieces for Sections<'_> {
 // a run of the pages.
 unsafe impl Memory for Sections<'_> {
     fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: MrShape) -> (i32, u32) {
-        if self.fits(shape) {
+        if fits(self, shape) {
             fill_sections(self, entries, shape)
         } else {
             pack(self, entries, shape)
@@ -124,12 +119,12 @@ unsafe impl Memory for Sections<'_> {
     fn is_empty(&mut self) -> bool {
         Sections::is_empty(self) || Sections::first(self).is_none()
     }
+}
 
-    #[inline]
-    fn fits(&self, shape: MrShape) -> bool {
-        let enough = self.pages() <= u32_as_usize(shape.depth);
-        enough && self.longest_piece() <= shape.longest && (shape.gaps || self.is_single())
-    }
+/// Returns whether one region of this shape takes all of the sections.
+fn fits(sections: &Sections<'_>, shape: MrShape) -> bool {
+    let enough = sections.pages() <= u32_as_usize(shape.depth);
+    enough && sections.longest_piece() <= shape.longest && (shape.gaps || sections.is_single())
 }
 
 /// Implements [`Memory::fill`] for sections that fit.
@@ -183,11 +178,6 @@ unsafe impl Memory for Payload<'_> {
     fn is_empty(&mut self) -> bool {
         Payload::is_empty(self)
     }
-
-    #[inline]
-    fn fits(&self, shape: MrShape) -> bool {
-        self.pages() <= u32_as_usize(shape.depth)
-    }
 }
 
 /// Implements [`Memory::fill`] for a payload in several pages.
@@ -209,34 +199,6 @@ fn fill_runs(
     }
     // CAST: a region has fewer than 2^31 pages.
     (used as i32, part.len())
-}
-
-/// The memory of a chunk: a payload, or a payload with what is before and behind it. With one type
-/// for both, a caller has its code for each region once.
-pub(crate) enum Parts<'a> {
-    /// A payload in pages.
-    Payload(Payload<'a>),
-    /// Any sections.
-    Sections(Sections<'a>),
-}
-
-// SAFETY: Both variants fulfil the contract, and this passes their results on.
-unsafe impl Memory for Parts<'_> {
-    #[inline]
-    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: MrShape) -> (i32, u32) {
-        match self {
-            Self::Payload(payload) => payload.fill(entries, shape),
-            Self::Sections(sections) => sections.fill(entries, shape),
-        }
-    }
-
-    #[inline]
-    fn is_empty(&mut self) -> bool {
-        match self {
-            Self::Payload(payload) => payload.is_empty(),
-            Self::Sections(sections) => Memory::is_empty(sections),
-        }
-    }
 }
 
 /// Removes the bytes from the first and the last of `used` entries that are in the pages of `part`,
@@ -397,7 +359,7 @@ mod tests {
         let slots = slots([7, 9]);
         for depth in [4, 6] {
             let mut all = sections(&slots);
-            assert!(all.fits(shape(depth, true, 4)));
+            assert!(fits(&all, shape(depth, true, 4)));
             assert_eq!(
                 fill(&mut all, shape(depth, true, 4))?.0.as_slice(),
                 SECTIONS
@@ -411,7 +373,7 @@ mod tests {
     fn sections_are_divided_where_the_pages_end() -> Result {
         let slots = slots([7, 9]);
         let (mut all, three) = (sections(&slots), shape(3, true, 4));
-        assert!(!all.fits(three));
+        assert!(!fits(&all, three));
         assert_eq!(fill(&mut all, three)?.0.as_slice(), &SECTIONS[..3]);
         assert!(!Memory::is_empty(&mut all));
         assert_eq!(fill(&mut all, three)?.0.as_slice(), &SECTIONS[3..]);
@@ -423,7 +385,7 @@ mod tests {
     fn sections_are_divided_before_gaps() -> Result {
         let slots = slots([7, 9]);
         let (mut all, plain) = (sections(&slots), shape(6, false, 4));
-        assert!(!all.fits(plain));
+        assert!(!fits(&all, plain));
         assert_eq!(fill(&mut all, plain)?.0.as_slice(), &SECTIONS[..1]);
         assert_eq!(fill(&mut all, plain)?.0.as_slice(), &SECTIONS[1..3]);
         assert_eq!(fill(&mut all, plain)?.0.as_slice(), &SECTIONS[3..]);
@@ -436,10 +398,10 @@ mod tests {
         let (none, two) = (slots([]), slots([7, 9]));
         let plain = shape(6, false, 4);
         let mut head = Sections::new(piece(2, 100, 50), payload(&none, 0, 0), None);
-        assert!(head.fits(plain));
+        assert!(fits(&head, plain));
         assert_eq!(fill(&mut head, plain)?.0.as_slice(), &SECTIONS[..1]);
         let mut pages = Sections::new(None, payload(&two, 0, 2 * PAGE - 4), None);
-        assert!(pages.fits(plain));
+        assert!(fits(&pages, plain));
         assert_eq!(fill(&mut pages, plain)?.0.as_slice(), &SECTIONS[1..3]);
         assert!(Memory::is_empty(&mut head) && Memory::is_empty(&mut pages));
         Ok(())

@@ -2,10 +2,10 @@
 
 //! The operations of the client transport, which SUNRPC calls.
 
-use core::fmt::Write;
-
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
+use kernel::seq_file::SeqFile;
+use kernel::seq_print;
 use kernel::sync::Arc;
 
 use super::super::config::MAX_BC_REQUESTS;
@@ -14,25 +14,22 @@ use super::answer::Client;
 use super::call;
 use super::callback::Callback;
 use super::slot::Slot;
-use crate::sunrpc::seq_file::SeqWriter;
 use crate::sunrpc::svc::xprt::{Connected, SvcXprt};
 use crate::sunrpc::xprt::rqst::Rqst;
-use crate::sunrpc::xprt::transport::{
-    Attach, Attached, CreateArgs, Rpc, SendError, Transport, Unsupported,
-};
+use crate::sunrpc::xprt::transport::{CreateArgs, SendError, Transport};
 use crate::sunrpc::xprt::Xprt;
 
+#[vtable]
 impl Transport for Callback {
     type Slot = Slot;
     type Context = ();
-    type Reconnect = Attached;
-    type Backchannel = Unsupported;
 
     /// `XPRT_TRANSPORT_BC_RDMA`: that of the class `rdma`, with `XPRT_TRANSPORT_BC`.
     const IDENT: i32 = 256 | i32::MIN;
     const NAME: &'static CStr = c"rdma backchannel";
     const NETIDS: [&'static CStr; 2] = [c"rdma", c"rdma6"];
     const PROTO: &'static CStr = c"rdma";
+    const BUFFER_SIZE: usize = 2048;
 
     fn slots() -> u32 {
         MAX_BC_REQUESTS
@@ -64,13 +61,10 @@ impl Transport for Callback {
         self.close(xprt);
     }
 
-    fn stats(&self, xprt: &Xprt<Self>, out: &mut SeqWriter<'_>) {
-        // The writer never fails.
-        let _ = writeln!(out, "\txprt:\trdma {}", xprt.counts());
+    fn stats(&self, xprt: &Xprt<Self>, out: &SeqFile) {
+        seq_print!(out, "\txprt:\trdma {}\n", xprt.counts());
     }
-}
 
-impl Attach for Callback {
     fn attach(&self, xprt: &Xprt<Self>, server: &SvcXprt<Connected>) -> Result {
         let server = server.connection::<Server>().ok_or(EINVAL)?;
         let ep = server.endpoint().ok_or(ENOTCONN)?;
@@ -91,10 +85,6 @@ impl Attach for Callback {
         }
         Ok(())
     }
-}
-
-impl Rpc for Callback {
-    const BUFFER_SIZE: usize = 2048;
 
     fn prepare(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result {
         self.give_up(&rqst);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Checks that the admin guide has what the log says about mounts and listeners that failed.
+"""Checks that the admin guide has the log's lines about failed mounts and listeners.
 
 The rows are those of `ADVICE` in two files of the module. tools/checks/errors_table.py writes them
 to the guide.

@@ -97,8 +97,8 @@ void h_quiet_and_long(void)
 }
 
 /*
- * So many replies are sent before the first completion that the next one has to wait. It is sent
- * when the completions have come, although nothing else is sent.
+ * Replies fill the send queue before the first completion, and the next one waits. It is sent
+ * when the completions have been handled, although nothing else is sent.
  */
 void h_quiet_and_many(void)
 {

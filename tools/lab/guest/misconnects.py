@@ -97,7 +97,7 @@ def after_many(link, count, limit):
 
 
 def no_receives(link):
-    """Takes no reply at all, and makes the server's device retry for ever."""
+    """Accepts no reply at all, and makes the server's device retry endlessly."""
     # The handles are known from an honest connection.
     handle = link.handle()
     link.close()
@@ -227,7 +227,7 @@ def twice_in_flight(link):
 
 
 def deferred(link):
-    """Sends calls that nfsd has to put off because it does not know the export."""
+    """Sends calls that nfsd has to defer because it does not know the export."""
     handle = link.handle()
     link.stall()
     xid = link.xid() << 12

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a hostile responder answers, and what the client must make of it.
+"""The answers of a hostile responder, and the required reactions of the client.
 
 A misdeed is one answer to one call. It names the counter that must move, the trace events that
 must fire, and whether it ends the RPC: if it does not, an honest error follows.

@@ -106,7 +106,7 @@ def _fails(pair: Pair, why: str) -> None:
 @pytest.mark.needs_ours
 @pytest.mark.debug_kernel
 def test_svc_null(pair: Pair) -> None:
-    """svc_null calls nfsd over a server transport of its own, and nothing of it remains."""
+    """svc_null calls nfsd over its own server transport, and leaves nothing behind."""
     pair.stop_nfsd()
     pair.server.sh("rmmod rpcrdma")
     try:
@@ -119,7 +119,7 @@ def test_svc_null(pair: Pair) -> None:
         pair.start_nfsd()
 
 
-#: What svc_null prints about its connections, in order.
+#: The lines of svc_null about its connections, in order.
 DIALOGUE = [
     "connection refused",
     "NFSv3 procedure 0: right",
@@ -226,7 +226,7 @@ umount -f {MOUNT_POINT}
 @pytest.mark.full
 @pytest.mark.plain_only
 def test_cost_of_giving_up(pair: Pair) -> None:
-    """registration-cost.bt shows local invalidation, too, with either module."""
+    """registration-cost.bt also shows local invalidation, with either module."""
     pair.server.sh("rm -rf /srv/export/*; head -c 64k /dev/zero > /srv/export/f")
     pair.mount("3", options="nolock")
     pair.client.sh("rm -f /run/opened /run/slow")

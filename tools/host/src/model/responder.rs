@@ -204,8 +204,8 @@ fn origins(part: Part) -> impl Iterator<Item = Origin> {
     })
 }
 
-/// What a call offers in the model of replies: chunks of segments, each with a range of addresses
-/// of its own.
+/// Returns the offer of a call in the model of replies: chunks of segments, each with a range of
+/// addresses of its own.
 fn offer(i: &mut Input<'_>) -> (Vec<u8>, usize) {
     let mut buf = std::vec![0; 8192];
     let mut at = 0u64;
@@ -253,7 +253,7 @@ pub fn respond(data: &[u8]) {
         at += u32::from(i.byte() % 64) * 4;
         let len = u32::from(i.byte() % 100);
         marks.add(at, len, &lists);
-        // Sometimes the upper layer truncates and encodes anew.
+        // Sometimes the upper layer truncates and encodes again.
         at = if i.byte() % 8 == 0 {
             at / 8 * 4
         } else {

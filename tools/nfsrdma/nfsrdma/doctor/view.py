@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the steps of the doctor look at. Everything is looked up once."""
+"""The state that the steps of the doctor examine. Each part is read once."""
 
 from __future__ import annotations
 
