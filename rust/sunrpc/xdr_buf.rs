@@ -17,6 +17,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
+use kernel::num::casts::u32_as_usize;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 use kernel::prelude::*;
 
@@ -137,8 +138,7 @@ impl<'a> XdrBuf<'a> {
     #[inline(always)]
     pub(crate) fn copy_to(&self, offset: u32, out: &mut [u8]) -> Result {
         let head = self.head();
-        // CAST: `usize` has at least 32 bits.
-        let from = offset as usize;
+        let from = u32_as_usize(offset);
         if from
             .checked_add(out.len())
             .is_some_and(|end| end <= head.iov_len)
@@ -216,10 +216,9 @@ impl<'a> XdrBuf<'a> {
         if buf.page_len == 0 || buf.pages.is_null() {
             return &[];
         }
-        // CAST: `usize` has at least 32 bits.
-        let base = buf.page_base as usize;
+        let base = u32_as_usize(buf.page_base);
         let within = base % PAGE_SIZE;
-        let count = (within + buf.page_len as usize).div_ceil(PAGE_SIZE);
+        let count = (within + u32_as_usize(buf.page_len)).div_ceil(PAGE_SIZE);
         // SAFETY: By the type invariants `pages` has that many entries from there on. Only the RPC
         // that owns the buffer accesses them, from one thread at a time.
         unsafe { core::slice::from_raw_parts(buf.pages.add(base >> PAGE_SHIFT).cast(), count) }
