@@ -26,7 +26,7 @@ use crate::raw;
 
 /// Converts a length to the type of the C interface. XDR buffers are far smaller than 4 GiB.
 fn narrow(len: usize) -> u32 {
-    // CAST: a longer buffer, should there ever be one, counts as a shorter one.
+    // CAST: A longer buffer would count as a shorter one.
     len as u32
 }
 
@@ -97,7 +97,7 @@ impl<'a> XdrBuf<'a> {
         self.raw().len
     }
 
-    /// Returns the maximum length of the message: for a reply, the longest one that is acceptable.
+    /// Returns the maximum length of the message: for a reply, the longest acceptable length.
     pub(crate) fn buflen(&self) -> u32 {
         self.raw().buflen
     }
@@ -189,18 +189,18 @@ impl<'a> XdrBuf<'a> {
         Pieces::new(self.raw(), offset, len)
     }
 
-    /// Returns the memory of the pages. If one is missing, it ends there.
+    /// Returns the memory of the pages, which ends at a missing page.
     ///
-    /// As with [`Self::pieces`], the user guarantees that it is not used after SUNRPC may have
-    /// freed the memory.
+    /// As with [`Self::pieces`], the user guarantees that the memory is not used after SUNRPC may
+    /// have freed it.
     pub(crate) fn payload(&self) -> Payload<'_> {
         pieces::payload(self.raw(), 0, u32::MAX)
     }
 
-    /// Returns the memory of head, pages and tail. If a page is missing, it ends there.
+    /// Returns the memory of head, pages and tail, in which the pages end at a missing page.
     ///
-    /// As with [`Self::pieces`], the user guarantees that it is not used after SUNRPC may have
-    /// freed the memory.
+    /// As with [`Self::pieces`], the user guarantees that the memory is not used after SUNRPC may
+    /// have freed it.
     pub(crate) fn sections(&self) -> Sections<'_> {
         pieces::sections(self.raw())
     }

@@ -121,7 +121,7 @@ impl XdrBufMut<'_> {
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), base, bytes.len()) };
     }
 
-    /// Copies `bytes`, as far as they fit, to the position `skip` bytes behind the head. Returns
+    /// Copies `bytes`, as far as they fit, to the offset `skip` bytes behind the head. Returns
     /// the number of bytes copied, and how many of them went into pages.
     fn fill_rest(&mut self, bytes: &[u8], skip: u32) -> (u32, usize) {
         let buf = self.buf();
