@@ -99,11 +99,6 @@ impl<R: Role> Connection<R> {
         &self.shared
     }
 
-    /// Returns a reference to the state that completions reach.
-    pub(crate) fn shared_arc(&self) -> Arc<ConnOf<R>> {
-        self.shared.clone()
-    }
-
     /// Returns why the connection was lost, unless it is still in use.
     pub(crate) fn cause(&self) -> Cause {
         if self.lifecycle.ended_here() || self.shared.owner().is_abandoned() {

@@ -6,8 +6,7 @@ use super::super::super::wire::ListProc;
 use super::super::super::wire::Version;
 use super::super::inline::Thresholds;
 use super::super::requester::plan::{
-    CallKind, CallOptions, CallShape, Extents, Forms, Plan, PlanError, ReplyKind, ReplyShape,
-    Rooms, SingleChunk, WholeMessage,
+    CallKind, CallOptions, CallShape, Extents, Forms, Plan, PlanError, ReplyKind, ReplyShape, Rooms,
 };
 use super::ensure;
 
@@ -122,7 +121,6 @@ pub fn check() -> Check {
     check_replies()?;
     check_edges()?;
     check_parts()?;
-    check_only_chunk()?;
     check_no_read_chunks()?;
     check_errors()
 }
@@ -376,38 +374,6 @@ fn parts(extents: &Extents) -> (u32, u32, (u32, u32)) {
     let (head, tail) = (extents.head(), extents.tail());
     let pages = extents.len().saturating_sub(head).saturating_sub(tail.1);
     (head, pages, tail)
-}
-
-fn check_only_chunk() -> Check {
-    let payload = CallKind::ReadChunk { position: 44 };
-    let data = ReplyKind::WriteChunk;
-    let read = Some(SingleChunk::Read { position: 44 });
-    for (call, reply, single, whole) in [
-        (CallKind::Inline, ReplyKind::Inline, None, None),
-        (payload, ReplyKind::Inline, read, None),
-        (payload, ReplyKind::ReplyChunk, None, None),
-        (payload, data, None, None),
-        (CallKind::Inline, data, Some(SingleChunk::Write), None),
-        (
-            CallKind::Inline,
-            ReplyKind::ReplyChunk,
-            None,
-            Some(WholeMessage::Reply),
-        ),
-        (
-            CallKind::PositionZero,
-            ReplyKind::Inline,
-            None,
-            Some(WholeMessage::Call),
-        ),
-        (CallKind::PositionZero, ReplyKind::ReplyChunk, None, None),
-        (CallKind::PositionZero, data, None, None),
-    ] {
-        let forms = Forms { call, reply };
-        ensure!(forms.single_chunk() == single, "single chunk");
-        ensure!(forms.whole_message() == whole, "whole message");
-    }
-    Ok(())
 }
 
 fn check_no_read_chunks() -> Check {

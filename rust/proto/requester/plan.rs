@@ -20,7 +20,7 @@ mod forms;
 mod rooms;
 
 pub use extent::Extents;
-pub use forms::{Forms, SingleChunk, WholeMessage};
+pub use forms::Forms;
 pub use rooms::{CallOptions, Rooms};
 
 /// The encoded RPC call: lengths in bytes of a `struct xdr_buf`.

@@ -273,6 +273,7 @@ unsafe extern "C" fn sendto<C: Connection>(rqst: *mut raw::svc_rqst) -> c_int {
 /// Implements `xpo_result_payload`. Thread of the service, which encodes a reply.
 ///
 /// Always returns 0: whether a payload can be sent is decided when the whole reply is encoded.
+/// A payload that RPCSEC_GSS wraps is not marked, so it goes with the rest of the reply.
 ///
 /// # Safety
 ///
@@ -285,14 +286,23 @@ unsafe extern "C" fn result_payload<C: Connection>(
 ) -> c_int {
     // SAFETY: SUNRPC passes the request of this thread, whose transport is complete. The context is
     // that of a call of this connection, which only this thread accesses, or null.
-    let (connection, call) = unsafe {
+    let (connection, call, flavor) = unsafe {
         let (_, connection) = connection::<C>((*rqst).rq_xprt);
-        (connection, (*rqst).rq_xprt_ctxt.cast::<C::Call>().as_mut())
+        let call = (*rqst).rq_xprt_ctxt.cast::<C::Call>().as_mut();
+        (connection, call, (*rqst).rq_cred.cr_flavor)
     };
-    if let Some(call) = call {
+    if let Some(call) = call.filter(|_| !wraps_results(flavor)) {
         connection.mark_payload(call, offset, len);
     }
     0
+}
+
+/// Returns whether a flavor signs or encrypts results as a whole. They have no data item then (RFC
+/// 8267 section 2).
+fn wraps_results(flavor: u32) -> bool {
+    use raw::{rpc_auth_flavors_RPC_AUTH_GSS_KRB5I, rpc_auth_flavors_RPC_AUTH_GSS_KRB5P};
+    let wrapping = rpc_auth_flavors_RPC_AUTH_GSS_KRB5I..=rpc_auth_flavors_RPC_AUTH_GSS_KRB5P;
+    wrapping.contains(&flavor)
 }
 
 /// Implements `xpo_release_ctxt` of a listener, whose contexts are null.

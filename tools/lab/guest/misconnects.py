@@ -227,7 +227,7 @@ def twice_in_flight(link):
 
 
 def deferred(link):
-    """Sends calls that nfsd has to put off because it does not know the export."""
+    """Sends calls that nfsd has to defer because it does not know the export."""
     handle = link.handle()
     link.stall()
     xid = link.xid() << 12

@@ -17,6 +17,17 @@ BAD_KEY = 0xDEADBEEF
 INLINE, PAYLOAD = 4096, 1 << 20
 #: The ends of a call that nfsd cannot decode, and of one whose reply it cannot encode.
 FAILED = ("accept status 4", "accept status 5")
+#: The memory of each link, with the connection that exposes it.
+_EXPOSED = {}
+
+
+def memory(link):
+    """Returns memory of the largest payload that the current connection exposes."""
+    number, region = _EXPOSED.get(link, (None, None))
+    if number != link.ready():
+        region = link.expose(PAYLOAD)
+        _EXPOSED[link] = link.number, region
+    return region
 
 
 def null_with(link, body=None, kind=MSG, **fields):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The hostile peer as a requester: its connections, its memory, and what the server answers.
+"""The hostile peer as a requester: its connections, its memory, and the server's answers.
 
 misrequests.py has the cases. A case that keeps a connection in a bad state prints ``holding``, and
 goes on when the file /run/requester.release exists; with ``stall`` it asks for a server that cannot
@@ -99,7 +99,8 @@ class Link:
         self.number = None
         #: The version of honest calls.
         self.version = 1
-        self._xid = 0x1000
+        # Not the numbers of another case: the server would answer from its cache of replies.
+        self._xid = struct.unpack(">I", os.urandom(4))[0] >> 1
         self._regions = 0
         self.export = nfs_calls.export_handle(SERVER, b"/export")
         self._handles = {}
@@ -308,7 +309,7 @@ class Case:
         assert not options, options
 
     def allowed(self, server, what):
-        """Returns the outcomes that a server, `ours` or `stock`, may have for what was done."""
+        """Returns the outcomes that a server, `ours` or `stock`, may have for a step."""
         wanted = getattr(self, server)
         if isinstance(wanted, dict):
             wanted = wanted.get(what.split()[0], wanted.get("", ()))

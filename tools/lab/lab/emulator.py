@@ -49,7 +49,7 @@ def ensure() -> None:
 
 
 def command(*, plugins: bool = False) -> list[str]:
-    """Returns the begin of QEMU's command line.
+    """Returns the beginning of QEMU's command line.
 
     `plugins`: whether it loads a TCG plugin. Ours is for the interface of the machine's own QEMU.
     """

@@ -103,7 +103,7 @@ def _report(pair: Pair) -> str:
 
 
 def _browse(page: Path, *options: str) -> str:
-    """Runs the browser without a window and without settings. Returns what it prints."""
+    """Runs the browser without a window and without settings. Returns its output."""
     browser = shutil.which("chromium")
     if not browser:
         raise LabError("no chromium, although its package is installed")

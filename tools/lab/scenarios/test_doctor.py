@@ -36,7 +36,7 @@ def tools(pair: Pair) -> Pair:
 
 
 def _await(guest: Guest, finding: str, limit: float, server: str = "") -> dict[str, str]:
-    """Returns what the doctor finds as soon as `finding` is among it."""
+    """Returns the doctor's findings as soon as `finding` is among them."""
     deadline = time.monotonic() + limit
     while finding not in (found := doctor(guest, server)) and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -163,7 +163,7 @@ def test_no_device(tools: Pair) -> None:
 
 
 def test_port_of_the_server(tools: Pair) -> None:
-    """A host that has gone, and one that never was there."""
+    """A host that disappeared, and an address without a host."""
     client = tools.client
     client.sh("ip neighbour replace 10.0.0.98 lladdr 02:00:00:00:00:98 dev eth0")
     assert "port-silent" in doctor(client, "10.0.0.98")

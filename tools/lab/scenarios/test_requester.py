@@ -44,7 +44,7 @@ def _parameters() -> list[Any]:
 
 
 def _play(pair: Pair, name: str) -> list[tuple[str, str]]:
-    """Plays a case to its end; honest work goes on while it holds a connection."""
+    """Plays a case to its end; honest work continues while the case holds a connection."""
     case = CASES[name]
     play = requester.Play(pair, name)
     if case.stalls:
@@ -74,7 +74,7 @@ def _check(case: Any, outcomes: list[tuple[str, str]]) -> None:
 @pytest.mark.rxe_only
 @pytest.mark.parametrize("case", _parameters())
 def test_case(pair: Pair, server_counters: ServerCounters, case: str) -> None:
-    """The server answers a hostile requester as it should, and goes on serving others."""
+    """The server answers a hostile requester correctly, and continues to serve others."""
     requester.prepare(pair)
     pair.mount("3", options="nolock")
     requester.work(pair)

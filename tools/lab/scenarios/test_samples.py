@@ -106,7 +106,7 @@ def _fails(pair: Pair, why: str) -> None:
 @pytest.mark.needs_ours
 @pytest.mark.debug_kernel
 def test_svc_null(pair: Pair) -> None:
-    """svc_null calls nfsd over a server transport of its own, and nothing of it remains."""
+    """svc_null calls nfsd over its own server transport, and leaves nothing behind."""
     pair.stop_nfsd()
     pair.server.sh("rmmod rpcrdma")
     try:

@@ -13,9 +13,7 @@ use crate::proto::cases::window::Flow;
 use crate::proto::conn::{Conn, State, Step};
 use crate::proto::credits::Credits;
 use crate::proto::inline::Thresholds;
-use crate::proto::requester::plan::{
-    CallKind, CallShape, Plan, PlanError, ReplyKind, ReplyShape, SingleChunk, WholeMessage,
-};
+use crate::proto::requester::plan::{CallKind, CallShape, Plan, PlanError, ReplyKind, ReplyShape};
 use crate::proto::requester::reply::{check, Offer, Outcome, Violation};
 use crate::wire::v1::len;
 use crate::wire::{Direction, Limits, ListProc, Message, Segment, Version};
@@ -145,64 +143,31 @@ proptest! {
         prop_assert_eq!(inline, plan.reply() == ReplyKind::Inline);
     }
 
-    /// A single chunk is one payload in pages, and the call has no other chunk.
+    /// The chunks follow from the forms: a payload in pages, or a whole message.
     #[test]
-    fn single_chunk_is_the_only_one(
+    fn chunks_follow_from_the_forms(
         call in call_shape(),
         reply in reply_shape(),
         cond in conditions(),
     ) {
         let Ok(plan) = cond.plan(&call, &reply) else { return Ok(()) };
-        let (read, write) = (plan.read_chunk(), plan.write_chunk());
-        match plan.forms().single_chunk() {
-            Some(SingleChunk::Read { position }) => {
-                prop_assert_eq!(plan.call(), CallKind::ReadChunk { position });
+        let (read, write, whole) = (plan.read_chunk(), plan.write_chunk(), plan.reply_chunk());
+        match plan.call() {
+            CallKind::Inline => prop_assert_eq!(read.len(), 0),
+            CallKind::ReadChunk { .. } => {
                 prop_assert!(read.is_payload() && read.len() == call.page_len);
-                prop_assert!(write.len() == 0 && plan.reply_chunk().len() == 0);
             }
-            Some(SingleChunk::Write) => {
-                prop_assert_eq!(plan.call(), CallKind::Inline);
-                prop_assert!(write.is_payload() && write.len() == reply.page_len);
-                prop_assert!(read.len() == 0 && plan.reply_chunk().len() == 0);
-            }
-            None => {
-                let chunks = [read, write, plan.reply_chunk()];
-                let payloads = chunks.iter().filter(|chunk| chunk.is_payload()).count();
-                let others = chunks.iter().filter(|chunk| chunk.len() != 0).count() - payloads;
-                let reply = plan.reply() == ReplyKind::ReplyChunk;
-                let long = plan.call() == CallKind::PositionZero;
-                prop_assert!(payloads != 1 || others != 0 || reply || long);
+            CallKind::PositionZero => {
+                prop_assert_eq!(read.len(), call.head_len + call.page_len + call.tail_len);
             }
         }
-    }
-
-    /// The chunk for a whole message has head, pages and tail, and the call has no other chunk.
-    #[test]
-    fn whole_message_is_the_only_chunk(
-        call in call_shape(),
-        reply in reply_shape(),
-        cond in conditions(),
-    ) {
-        let Ok(plan) = cond.plan(&call, &reply) else { return Ok(()) };
-        let (read, write) = (plan.read_chunk(), plan.reply_chunk());
-        prop_assert!(plan.forms().whole_message().is_none() || plan.write_chunk().len() == 0);
-        match plan.forms().whole_message() {
-            Some(WholeMessage::Call) => {
-                prop_assert_eq!(plan.call(), CallKind::PositionZero);
-                prop_assert_eq!(read.len(), call.head_len + call.page_len + call.tail_len);
-                prop_assert!(write.len() == 0);
+        match plan.reply() {
+            ReplyKind::Inline => prop_assert!(write.len() == 0 && whole.len() == 0),
+            ReplyKind::WriteChunk => {
+                prop_assert!(write.is_payload() && write.len() == reply.page_len);
             }
-            Some(WholeMessage::Reply) => {
-                prop_assert_eq!(plan.call(), CallKind::Inline);
-                prop_assert_eq!(write.len(), reply.head_len + reply.page_len + reply.tail_len);
-                prop_assert!(read.len() == 0);
-            }
-            None => {
-                let long = plan.call() == CallKind::PositionZero;
-                let others = usize::from(!long && read.len() != 0)
-                    + usize::from(plan.write_chunk().len() != 0);
-                let whole = usize::from(long) + usize::from(write.len() != 0);
-                prop_assert!(whole != 1 || others != 0);
+            ReplyKind::ReplyChunk => {
+                prop_assert_eq!(whole.len(), reply.head_len + reply.page_len + reply.tail_len);
             }
         }
     }

@@ -16,7 +16,7 @@ _ROLES = ("client", "server")
 
 
 class Mask:
-    """A mask that remembers what it has replaced."""
+    """A mask that remembers its replacements."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         """`names`, such as the name of this host, are also replaced, except those of roles."""
@@ -57,5 +57,5 @@ def masked(value: Any, mask: Callable[[str], str]) -> Any:
 
 
 def unmasked(text: str) -> str:
-    """Returns the text as it is."""
+    """Returns the text unchanged."""
     return text

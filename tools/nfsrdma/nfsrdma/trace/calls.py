@@ -148,7 +148,7 @@ class Call:
         return times[-1] - self.begin if times else None
 
     def add(self, event: Event) -> None:
-        """Adds an event, and takes over what it says."""
+        """Adds an event and its facts."""
         self.events.append(event)
         if not self.is_complete:
             self.end = event.time

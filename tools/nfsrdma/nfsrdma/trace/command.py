@@ -66,7 +66,7 @@ _AFTER = 0.2
 
 
 class Source(Protocol):
-    """Where events come from: a `tracefs.Recording`, or what a test has recorded."""
+    """The source of events: a `tracefs.Recording`, or the recording of a test."""
 
     lost: int
 
