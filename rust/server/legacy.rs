@@ -14,8 +14,7 @@ use kernel::sync::Arc;
 
 use super::call::context::Call;
 use super::call::in_flight::{lane, InFlight};
-use super::call::memory::Permit;
-use super::call::memory::{take_pages, Spare};
+use super::call::memory::{take_pages, Permit, Spare};
 use crate::conn::role::{ConnOf, QpOf, Role};
 use crate::conn::traced;
 use crate::observe::requester;
@@ -31,9 +30,8 @@ use crate::rdma::pd::Pd;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::sysctl::{Counter, Entry, Knob};
-use crate::wire::conf_rdma;
 use crate::wire::message::Body;
-use crate::wire::{Direction, ListProc, Message, Version};
+use crate::wire::{conf_rdma, Direction, ListProc, Message, Version};
 use crate::work::Once;
 
 mod read_chunks;
@@ -90,7 +88,7 @@ pub(crate) struct Quirks {
     replies: ReadChunkReplies,
 }
 
-/// What sending a message needs of its connection.
+/// The objects of a connection that sending a message needs.
 pub(crate) struct Sender<'s, R: Role> {
     conn: &'s ConnOf<R>,
     qp: &'s QpOf<R>,
@@ -155,7 +153,7 @@ impl Quirks {
         Ok(served)
     }
 
-    /// Handles a message that the session leaves to others. Returns `false` for a message that a
+    /// Handles a message that does not concern the session. Returns `false` for a message that a
     /// thread of the service has to receive. Completion worker.
     pub(crate) fn received<R: Role>(
         &self,

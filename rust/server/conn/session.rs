@@ -72,7 +72,7 @@ fn is_ordinary(bytes: &[u8], version: Version) -> bool {
 /// Passes a message to the session. Returns whether the message is handled.
 #[cold]
 fn take(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
-    // What cannot be decoded is refused by the thread that receives it.
+    // The thread that receives the message refuses it if it cannot be decoded.
     let Ok(message) = Message::decode(bytes, &conn.role().limits.wire()) else {
         return false;
     };

@@ -156,7 +156,8 @@ impl Receiver<'_> {
     }
 }
 
-/// What a call lacks, so that its message stays in its Receive, and with it all later messages.
+/// The resource that a call lacks, so that its message stays in its Receive, and with it all later
+/// messages.
 enum Lack {
     /// This number of pages.
     Pages(usize),
