@@ -33,8 +33,8 @@ modules_install: modules
 	@sh tools/headers/switch.sh '$(KRELEASE)' '$(INSTALL_MOD_PATH)'
 
 ## check: run all checks and tests that a change must pass; FULL=1 for the long form
-# The checks that boot no guest run side by side. Each one's output appears when it has ended, so
-# what takes long in an empty cache, kernel and guest image, is made before them.
+# The checks that boot no guest run in parallel. The output of each appears at its end, so kernel and
+# guest image, which take long in an empty cache, are built first.
 check: lab-deps lab-prepare
 	+@$(MAKE) -j$(JOBS) --keep-going --output-sync=target --no-print-directory check-fast
 	+@$(MAKE) --no-print-directory check-other-release
@@ -69,7 +69,7 @@ help:
 #: RPCRDMA_KUNIT=y compile the KUnit suites into the module
 #: INSTALL_MOD_PATH= root for modules_install and modules_uninstall, as for the kernel
 
-# The longest of the checks is the first to start.
+# The longest check starts first.
 -include tools/harness/targets.mk
 -include tools/host/targets.mk
 -include tools/checks/targets.mk

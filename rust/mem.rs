@@ -11,6 +11,7 @@
 use core::ptr::NonNull;
 
 use kernel::bindings;
+use kernel::num::casts::u32_as_usize;
 use kernel::page::PAGE_SIZE;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
@@ -39,7 +40,7 @@ const PAGE: u32 = PAGE_SIZE as u32;
 ///
 /// - `offset` is less than [`PAGE_SIZE`], and `offset + len` does not overflow.
 /// - `len` bytes from `offset` of `page` on are physically contiguous lowmem, and the `struct
-///   page`s of their pages are contiguous, too.
+///   page`s of their pages are contiguous as well.
 /// - The bytes stay valid and are not moved while a memory region that maps them is live;
 ///   [`Piece::new`] has the details.
 #[derive(Clone, Copy, Debug)]
@@ -64,8 +65,7 @@ impl Piece {
     ///   them if they are mapped for writing.
     #[inline]
     pub(crate) unsafe fn new(page: NonNull<bindings::page>, offset: u32, len: u32) -> Self {
-        // CAST: `usize` has at least 32 bits.
-        let pages = (offset / PAGE) as usize;
+        let pages = u32_as_usize(offset / PAGE);
         // INVARIANT: `offset` is reduced to less than a page; the caller promises the rest.
         Self {
             // SAFETY: The caller promises that the `struct page`s of all the bytes are contiguous,

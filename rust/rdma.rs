@@ -9,9 +9,9 @@
 //! | --- | --- |
 //! | [`device`] | registration with `ib_core`, limits of a device, leases, removal |
 //! | [`pd`], [`cq`] | protection domains and completion queues |
-//! | [`cm`], [`listen`] | connection identifiers, events, connecting; listening and accepting |
+//! | [`cm`], [`listen`] | cm_ids, events, connecting; listening and accepting |
 //! | [`qp`] | queue pairs: posting, completions, draining |
-//! | [`send`], [`recv`] | buffers of the send queue; messages that have arrived |
+//! | [`send`], [`recv`] | buffers of the send queue; received messages |
 //! | [`scatter`] | page lists, with the RDMA Reads and Writes that move them |
 //! | [`mr`] | memory regions (FRWR): memory that a peer may read or write |
 //!
@@ -24,7 +24,7 @@
 //! in the wrong order:
 //!
 //! ```text
-//!   Lease ◄── Pd ◄── Cq ◄── Qp ──► CmId's identifier
+//!   Lease ◄── Pd ◄── Cq ◄── Qp ──► CmId's cm_id
 //!              ▲             │ progress
 //!              ├── SendBuf ──┤
 //!              ├── Source ───┤

@@ -11,7 +11,7 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::{Instant, Monotonic};
 
 use crate::mem::{Net, SockAddr};
-use crate::observe::debugfs::{Listing, Table};
+use crate::observe::debugfs::Table;
 use crate::proto::peers::{Entry, Key, Peers, CAPACITY, TTL_MS};
 use crate::proto::version::Memory;
 
@@ -56,10 +56,10 @@ impl PeerTable {
     }
 }
 
-impl Listing for PeerTable {
+impl fmt::Display for PeerTable {
     /// Writes for each peer: network namespace, address, port, what is known, and the seconds until
     /// that is forgotten.
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let now = self.now();
         for n in 0..CAPACITY {
             // The formatter may sleep, so it works on a copy.
@@ -105,15 +105,6 @@ mod tests {
 
     const ADDRESS: [u8; 4] = [192, 0, 2, 1];
 
-    /// The contents of the file of a table.
-    struct Shown<'a>(&'a PeerTable);
-
-    impl fmt::Display for Shown<'_> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            self.0.write(f)
-        }
-    }
-
     /// Returns whether version one has to be used with the peer at `ADDRESS` and `port`.
     fn is_one_only(table: &PeerTable, port: u16) -> bool {
         table.is_one_only(Net::init(), &SockAddr::v4(ADDRESS, port))
@@ -151,7 +142,7 @@ mod tests {
         let table = PeerTable::new()?;
         note(&table, 20049, Memory::OneOnly);
         note(&table, 20050, Memory::Doubt);
-        let shown = Text::<128>::new(&fmt!("{}", Shown(&table)));
+        let shown = Text::<128>::new(&fmt!("{}", *table));
         let mut lines = shown.as_bytes().split(|byte| *byte == b'\n');
         let net = Net::init().cookie();
         for known in ["20049 version-1", "20050 doubt"] {
@@ -171,9 +162,7 @@ mod tests {
         note(&table, 20049, Memory::OneOnly);
         table.clear();
         assert!(!is_one_only(&table, 20049));
-        assert!(Text::<64>::new(&fmt!("{}", Shown(&table)))
-            .as_bytes()
-            .is_empty());
+        assert!(Text::<64>::new(&fmt!("{}", *table)).as_bytes().is_empty());
         Ok(())
     }
 }

@@ -24,7 +24,8 @@ use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use pin_init::Zeroable;
 
-/// The most layouts of which a cache has memory. The objects of a connection have eleven.
+/// The largest number of layouts of which a cache has memory. The objects of a connection have
+/// eleven.
 const LAYOUTS: usize = 16;
 
 /// An allocator whose memory a cache may have.

@@ -11,10 +11,10 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 mod breach;
-mod requester;
+pub(crate) mod requester;
 
-pub(crate) use breach::{breach, Breach, BreachCounts};
-pub(crate) use requester::{requester_breach, RequesterBreach, RequesterBreachCounts};
+pub(crate) use breach::{breach, Breach, BREACHES};
+pub(crate) use requester::{requester_breach, RequesterBreach, REQUESTER_BREACHES};
 
 /// A counter.
 ///
@@ -26,13 +26,45 @@ impl Counter {
         Self(Atomic::new(0))
     }
 
-    #[inline]
     fn add(&self, n: u64) {
         self.0.add(n, Relaxed);
     }
 
     fn get(&self) -> u64 {
         self.0.load(Relaxed)
+    }
+}
+
+/// Counters of the kinds of a breach, for the whole module.
+///
+/// Breaches are rare, so they are not counted for each transport. If a counter is not zero, the
+/// trace event that belongs to it shows the peer.
+pub(crate) struct BreachCounters<const N: usize> {
+    names: [&'static str; N],
+    counters: [Counter; N],
+}
+
+impl<const N: usize> BreachCounters<N> {
+    const fn new(names: [&'static str; N]) -> Self {
+        Self {
+            names,
+            counters: [const { Counter::new() }; N],
+        }
+    }
+
+    /// Counts a breach of the kind with this index.
+    fn count(&self, kind: usize) {
+        if let Some(counter) = self.counters.get(kind) {
+            counter.add(1);
+        }
+    }
+}
+
+/// One line `name count` for each kind of breach.
+impl<const N: usize> fmt::Display for BreachCounters<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = self.names.iter().zip(&self.counters);
+        lines.try_for_each(|(name, counter)| f.write_fmt(fmt!("{name} {}\n", counter.get())))
     }
 }
 
@@ -63,7 +95,6 @@ impl Stats {
     }
 
     /// Counts `bytes` of a reply that were copied into the receiver's pages.
-    #[inline]
     pub(crate) fn fixup(&self, bytes: usize) {
         if bytes != 0 {
             self.fixup.add(bytes as u64);
@@ -72,31 +103,26 @@ impl Stats {
 
     /// Counts a buffer of `bytes` that was allocated because a request did not fit into its
     /// persistent one.
-    #[inline]
     pub(crate) fn hardway(&self, bytes: usize) {
         self.hardway.add(bytes as u64);
     }
 
     /// Counts a call that could not be prepared, or has to be prepared again.
-    #[inline]
     pub(crate) fn failed_marshal(&self) {
         self.failed_marshal.add(1);
     }
 
     /// Counts a reply that was refused, or that reports that the call was refused.
-    #[inline]
     pub(crate) fn bad_reply(&self) {
         self.bad_reply.add(1);
     }
 
     /// Counts `count` memory regions that were allocated.
-    #[inline]
     pub(crate) fn mrs_allocated(&self, count: u32) {
         self.mrs_allocated.add(count.into());
     }
 
     /// Counts a call that has to wait because the send queue has no room.
-    #[inline]
     pub(crate) fn send_queue_full(&self) {
         self.send_queue_full.add(1);
     }
@@ -130,52 +156,44 @@ impl CallCounts {
     }
 
     /// Counts `segments` read segments that were put into a call's header.
-    #[inline]
     pub(crate) fn read_chunk(&mut self, segments: usize) {
         count(&mut self.read_chunks, segments as u64);
     }
 
     /// Counts `segments` segments for `bytes` that were put into a call's write list.
-    #[inline]
     pub(crate) fn write_chunk(&mut self, segments: usize, bytes: u32) {
         count(&mut self.write_chunks, segments as u64);
         count(&mut self.request_bytes, bytes.into());
     }
 
     /// Counts `segments` segments for `bytes` that were put into a call's reply chunk.
-    #[inline]
     pub(crate) fn reply_chunk(&mut self, segments: usize, bytes: u32) {
         count(&mut self.reply_chunks, segments as u64);
         count(&mut self.request_bytes, bytes.into());
     }
 
     /// Counts a call that is sent as a position-zero read chunk (RDMA_NOMSG).
-    #[inline]
     pub(crate) fn nomsg_call(&mut self) {
         count(&mut self.nomsg, 1);
     }
 
     /// Counts `bytes` that a reply had in its write chunk or reply chunk.
-    #[inline]
     pub(crate) fn reply_bytes(&mut self, bytes: u32) {
         count(&mut self.reply_bytes, bytes.into());
     }
 
     /// Counts `bytes` of a call that were copied into the send buffer.
-    #[inline]
     pub(crate) fn pullup(&mut self, bytes: usize) {
         count(&mut self.pullup, bytes as u64);
     }
 
     /// Counts `regions` memory regions that are invalidated by LOCAL_INV.
-    #[inline]
     pub(crate) fn local_inv(&mut self, regions: usize) {
         count(&mut self.local_inv, regions as u64);
     }
 }
 
 /// Adds to a counter, which wraps around.
-#[inline]
 fn count(counter: &mut u64, n: u64) {
     *counter = counter.wrapping_add(n);
 }

@@ -38,29 +38,21 @@ use crate::wire::{Prefix, Segment};
 #[macro_use]
 mod event;
 
-mod backward;
 mod call;
-mod completion;
 mod connection;
 #[cfg(RPCRDMA_LEGACY)]
 mod legacy;
-mod region;
 mod reply;
 mod session;
-mod violation;
 
 pub(crate) mod server;
 
-pub(crate) use backward::*;
 pub(crate) use call::*;
-pub(crate) use completion::*;
 pub(crate) use connection::*;
 #[cfg(RPCRDMA_LEGACY)]
 pub(crate) use legacy::*;
-pub(crate) use region::*;
 pub(crate) use reply::*;
 pub(crate) use session::*;
-pub(crate) use violation::*;
 
 /// A string of an event, truncated to 63 bytes.
 type Text = crate::text::Text<64>;
@@ -130,7 +122,7 @@ impl Peer {
         }
     }
 
-    /// Returns address and port in one, as the events of the server have them.
+    /// Returns address and port in one string, as the events of the server have them.
     fn endpoint(&self) -> Text {
         Text::new(&fmt!("{}", *self))
     }
@@ -218,7 +210,7 @@ trait Field {
     /// The parameter's type in C.
     type C;
 
-    /// Returns the value as C takes it. A pointer is valid as long as `self` is borrowed.
+    /// Returns the value in the form that C takes. A pointer is valid while `self` is borrowed.
     fn to_c(&self) -> Self::C;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Buffers: kernel memory that stays mapped for one device as long as it exists.
+//! Buffers: kernel memory that stays mapped for a device while it exists.
 //!
 //! The memory may outlive the buffer, in the [`MemCache`] of its protection domain. The mapping
 //! does not: the destructor of the buffer ends it before the memory goes back.
@@ -14,7 +14,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::pd::Pd;
-use super::progress::Progress;
+use super::progress::LastUse;
 use super::stack::Linked;
 use crate::mem::{Cached, CachedBox, CachedVec, MemCache};
 use crate::raw as bindings;
@@ -25,16 +25,14 @@ use crate::raw as bindings;
 ///
 /// - `memory` points to `len` initialised bytes of one kmalloc allocation, which `owner` owns and
 ///   nothing else accesses. They are mapped at `addr` for the device of `pd`, in `direction`.
-/// - If `progress` is set, the device may use the memory until the work request at `position` has
-///   completed, or the queue pair of `progress` has been drained. If it is not set, the device does
-///   not use the memory, except for a Receive, which its receive queue accounts for.
+/// - The device uses the memory until `last_use` has ended, or for a Receive, which its receive
+///   queue accounts for.
 pub(super) struct Buffer {
     memory: NonNull<u8>,
     len: usize,
     addr: u64,
     direction: DataDirection,
-    position: u64,
-    progress: Option<Arc<Progress>>,
+    pub(super) last_use: LastUse,
     next: Option<CachedBox<Buffer>>,
     owner: CachedVec<u8, Kmalloc>,
     pd: Arc<Pd>,
@@ -94,8 +92,7 @@ impl Buffer {
             len,
             addr,
             direction,
-            position: 0,
-            progress: None,
+            last_use: LastUse::default(),
             next: None,
             owner,
             pd: pd.clone(),
@@ -170,33 +167,12 @@ impl Buffer {
         };
     }
 
-    /// Notes that the work request at `position` of the queue pair of `progress` uses the buffer.
-    #[inline]
-    pub(super) fn set_posted(&mut self, progress: &Arc<Progress>, position: u64) {
-        let same = |p: &Arc<Progress>| Arc::ptr_eq(p, progress);
-        if !self.progress.as_ref().is_some_and(same) {
-            self.progress = Some(progress.clone());
-        }
-        self.position = position;
-    }
-
-    /// Returns whether the device may still be using the buffer.
-    #[inline]
-    pub(super) fn in_flight(&self) -> bool {
-        self.progress
-            .as_ref()
-            .is_some_and(|p| p.retired() < self.position && !p.is_drained())
-    }
-
     /// Frees the buffer now or, if the device may be using it, when its queue pair is drained.
     pub(super) fn release(mut this: CachedBox<Self>) {
-        if this.in_flight() {
-            // The buffer gives up its reference, or the two would keep each other alive.
-            if let Some(progress) = this.progress.take() {
-                // If the queue pair was drained meanwhile, the buffer comes back, and is freed
-                // here.
-                drop(progress.defer::<Self>(this));
-            }
+        // The buffer drops its reference, or the two would keep each other alive.
+        if let Some(progress) = this.last_use.take_progress() {
+            // If the queue pair was drained meanwhile, the buffer comes back, and is freed here.
+            drop(progress.defer::<Self>(this));
         }
     }
 }
@@ -205,7 +181,7 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         let (dev, dir) = (self.pd.device(), self.direction.into());
         // SAFETY: By the type invariant, `addr` is the mapping of this memory, and the device
-        // exists as long as the protection domain. The device does not use the buffer any more:
+        // exists while the protection domain does. The device does not use the buffer any more:
         // `release` defers the drop of a buffer in flight until its queue pair has been drained,
         // and a receive queue is dropped after its queue pair has been destroyed.
         unsafe { bindings::rr_ib_dma_unmap_single(dev, self.addr, self.len, dir) };

@@ -57,10 +57,9 @@ impl ConnectParams<'_> {
     }
 }
 
-/// A connection identifier (`struct rdma_cm_id`): one end of a connection, from address resolution
-/// on.
+/// One end of a connection, from address resolution on (`struct rdma_cm_id`).
 ///
-/// The identifier is destroyed when both the `CmId` and the [`Qp`](super::qp::Qp) that was made
+/// The cm_id is destroyed when both the `CmId` and the [`Qp`](super::qp::Qp) that was made
 /// with it have been dropped. After that, no event is being or will be handled. The last of the two
 /// must not be dropped in the handler, because the destruction waits for the handler.
 ///
@@ -114,7 +113,7 @@ impl<H: CmHandler> CmId<H> {
         })
     }
 
-    /// Returns the owner of the identifier.
+    /// Returns the owner of the cm_id.
     pub(super) fn ident(&self) -> &Arc<Ident> {
         &self.ident
     }
@@ -128,7 +127,7 @@ impl<H: CmHandler> CmId<H> {
     /// the route leads through no RDMA device; or another error of the connection manager.
     pub(crate) fn resolve_addr(&self, peer: &SockAddr, timeout_ms: u32) -> Result {
         self.ident.exclusively(|id| {
-            // SAFETY: By the invariant of `Ident` the identifier is valid. The address is valid,
+            // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid,
             // and is copied.
             to_result(unsafe {
                 bindings::rdma_resolve_addr(
@@ -149,7 +148,7 @@ impl<H: CmHandler> CmId<H> {
     /// `EINVAL` if the previous step was not the resolution of the address; `ENOMEM`; `ENODEV`.
     pub(crate) fn resolve_route(&self, timeout_ms: u32) -> Result {
         self.ident.exclusively(|id| {
-            // SAFETY: By the invariant of `Ident` the identifier is valid.
+            // SAFETY: By the invariant of `OwnedId` the cm_id is valid.
             to_result(unsafe { bindings::rdma_resolve_route(id, timeout_ms as usize) })
         })
     }
@@ -165,13 +164,13 @@ impl<H: CmHandler> CmId<H> {
     }
 
     /// Returns the local address. It is meaningful once the peer's address has been resolved, and
-    /// for an identifier that came with a request.
+    /// for a cm_id that came with a request.
     pub(crate) fn local_addr(&self) -> SockAddr {
         self.ident.id.local_addr()
     }
 
-    /// Returns the address of the peer. It is meaningful once that was resolved, and for an
-    /// identifier that came with a request.
+    /// Returns the address of the peer. It is meaningful once that was resolved, and for a cm_id
+    /// that came with a request.
     #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn peer_addr(&self) -> SockAddr {
         self.ident.id.peer_addr()
@@ -183,45 +182,45 @@ impl<H: CmHandler> CmId<H> {
     ///
     /// # Errors
     ///
-    /// None for the identifier of a reliable connection.
+    /// None for the cm_id of a reliable connection.
     pub(crate) fn set_ack_timeout(&self, exponent: u8) -> Result {
         self.ident.exclusively(|id| {
-            // SAFETY: By the invariant of `Ident` the identifier is valid.
+            // SAFETY: By the invariant of `OwnedId` the cm_id is valid.
             to_result(unsafe { bindings::rdma_set_ack_timeout(id, exponent) })
         })
     }
 
-    /// Requests a connection. The identifier must have a queue pair. The result is one of
+    /// Requests a connection. The cm_id must have a queue pair. The result is one of
     /// [`CmEvent::Established`], [`CmEvent::ConnectError`], [`CmEvent::Unreachable`] and
     /// [`CmEvent::Rejected`].
     ///
     /// # Errors
     ///
     /// `EINVAL` if the previous step was not the resolution of the route, or if the private data is
-    /// too long. Some iWARP devices connect synchronously, and return here what others report by an
-    /// event: `ECONNREFUSED`, `ETIMEDOUT`, `EHOSTUNREACH`.
+    /// too long. Some iWARP devices connect synchronously, and return here what other devices
+    /// report by an event: `ECONNREFUSED`, `ETIMEDOUT`, `EHOSTUNREACH`.
     pub(crate) fn connect(&self, params: &ConnectParams<'_>) -> Result {
         let mut params = params.raw()?;
         self.ident.exclusively(|id| {
-            // SAFETY: By the invariant of `Ident` the identifier is valid. The parameters are
+            // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The parameters are
             // valid, and are copied.
             to_result(unsafe { bindings::rdma_connect(id, &raw mut params) })
         })
     }
 
-    /// Accepts the connection request that came with the identifier. The identifier must have a
+    /// Accepts the connection request that came with the cm_id. The cm_id must have a
     /// queue pair, with its Receives posted: messages of the peer may arrive before this returns.
     /// The result is [`CmEvent::Established`], or [`CmEvent::Unreachable`] if the peer does not
     /// answer, or [`CmEvent::Rejected`], [`CmEvent::ConnectError`] or [`CmEvent::Disconnected`].
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the identifier did not come with a request, or if the peer has given up. The
-    /// connection manager has rejected the request then.
+    /// `EINVAL` if the cm_id did not come with a request, or if the peer abandoned the request,
+    /// which the connection manager has rejected then.
     pub(crate) fn accept(&self, params: &ConnectParams<'_>) -> Result {
         let mut params = params.raw()?;
         self.ident.exclusively(|id| {
-            // SAFETY: By the invariant of `Ident` the identifier is valid. The parameters are
+            // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The parameters are
             // valid, and are copied. `rdma_accept` must be called with the handler locked.
             to_result(unsafe {
                 bindings::rdma_lock_handler(id);

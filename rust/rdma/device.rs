@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `ib_core` notifies its clients in the reverse order of registration. The connection manager has
-//! registered before this module, so this happens before it gives up the device's connections.
+//! registered before this module, so this happens before it destroys the device's cm_ids.
 
 use kernel::alloc::NumaNode;
 use kernel::types::Opaque;

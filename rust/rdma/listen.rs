@@ -4,17 +4,17 @@
 //!
 //! The connection manager's callback only queues a request. Another task takes it out of the queue
 //! and accepts or rejects it, because that task can allocate the queue pair and the buffers of the
-//! connection without delaying the connection manager, and because an identifier cannot be
-//! destroyed in its own callback.
+//! connection without delaying the connection manager, and because a cm_id cannot be destroyed in
+//! its own handler.
 //!
 //! # A listener whose device goes away
 //!
 //! A listener on a wildcard address has no device: the connection manager makes and destroys its
 //! part for each device. A listener on an address belongs to the device of that address. When the
-//! device is removed, or the address moves to another one, the listener destroys its identifier at
-//! once, because the removal waits for that, and because the identifier holds the port. It then
-//! tries to listen again on the same address and port, once a second. There is no notification to
-//! wait for instead: a device may get its address long after `ib_core` has announced the device.
+//! device is removed, or the address moves to another one, the listener destroys its cm_id at once,
+//! because the removal waits for that, and because the cm_id holds the port. It then tries to
+//! listen again on the same address and port, once a second. There is no notification to wait for
+//! instead: a device may get its address long after `ib_core` has announced the device.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -26,7 +26,7 @@ mod state;
 
 pub(crate) use request::Request;
 
-use state::State;
+use state::ListenerState;
 
 /// The reason why a listener has stopped listening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +43,13 @@ pub(crate) trait ListenHandler: Send + Sync + 'static {
     /// Arranges that another task calls [`Listener::next`], since a request has been queued.
     fn request_queued(&self);
 
-    /// Notes that a request was rejected because the queue is full.
+    /// Reports that a request was rejected because the queue is full.
     fn refused(&self) {}
 
-    /// Notes that the listener stops listening. It tries to listen again by itself.
+    /// Reports that the listener stops listening. It tries to listen again by itself.
     fn lost(&self, _why: Lost) {}
 
-    /// Notes that the listener listens again after [`Self::lost`].
+    /// Reports that the listener listens again after [`Self::lost`].
     fn restored(&self) {}
 }
 
@@ -73,7 +73,7 @@ pub(crate) trait ListenHandler: Send + Sync + 'static {
 /// server.cm.accept(&PARAMS)?;
 /// ```
 pub(crate) struct Listener {
-    state: Arc<State>,
+    state: Arc<ListenerState>,
 }
 
 impl Listener {
@@ -107,7 +107,7 @@ impl Listener {
             return Err(EINVAL);
         }
         let this = Self {
-            state: State::new(addr, backlog, handler)?,
+            state: ListenerState::new(addr, backlog, handler)?,
         };
         this.state.start(net)?;
         Ok(this)

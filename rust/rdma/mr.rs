@@ -35,12 +35,12 @@ mod pack;
 mod pool;
 pub(super) mod region;
 
-pub(crate) use fill::{Memory, Parts};
+pub(crate) use fill::Memory;
 pub(crate) use kernel::dma::DataDirection;
 pub(crate) use pool::Census;
 pub(crate) use pool::{Kind, MrPool};
 
-use region::{Region, State};
+use region::{MrState, Region};
 
 /// A memory region, in one of the states of the module's diagram. The value is one pointer in size.
 ///
@@ -98,16 +98,10 @@ impl Mr {
         iova_high: u32,
     ) -> Result<u32> {
         let region = &mut **self.region;
-        if region.state != State::Idle {
+        if region.state != MrState::Idle {
             return Err(EBUSY);
         }
         region.map(memory, direction, iova_high)
-    }
-
-    /// Returns whether the region can map all of `memory` at once. `false`: it is not known.
-    #[inline]
-    pub(crate) fn takes(&self, memory: &impl Memory) -> bool {
-        memory.fits(self.region.shape)
     }
 
     /// Returns the R_key, which is the handle of the segment that describes the region.
@@ -155,7 +149,7 @@ impl Mr {
     /// Returns whether nothing is mapped, and memory can be.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.region.state == State::Idle
+        self.region.state == MrState::Idle
     }
 
     /// Returns the memory that the region can map.
@@ -173,8 +167,8 @@ impl Mr {
     #[inline]
     pub(crate) fn is_live(&self) -> bool {
         match self.region.state {
-            State::Idle | State::Mapped | State::Unusable => false,
-            State::Posted | State::Invalidating(_) => !self.is_fenced(),
+            MrState::Idle | MrState::Mapped | MrState::Unusable => false,
+            MrState::Posted | MrState::Invalidating(_) => !self.is_fenced(),
         }
     }
 
@@ -182,7 +176,7 @@ impl Mr {
     /// not taken notice of its completion.
     #[inline]
     pub(crate) fn is_being_invalidated(&self) -> bool {
-        matches!(self.region.state, State::Invalidating(_))
+        matches!(self.region.state, MrState::Invalidating(_))
     }
 
     /// Checks whether `msg` has invalidated the region. If so, unmaps the memory and makes the
@@ -192,12 +186,12 @@ impl Mr {
     pub(crate) fn remotely_invalidated<C: Completions>(&mut self, msg: &Received<'_, C>) -> bool {
         let region = &mut **self.region;
         let progress = region.progress.as_ref();
-        let invalidated = region.state == State::Posted
+        let invalidated = region.state == MrState::Posted
             && msg.invalidated() == Some(region.rkey())
             && progress.is_some_and(|p| Arc::ptr_eq(p, msg.progress()));
         if invalidated {
             region.unmap();
-            region.state = State::Idle;
+            region.state = MrState::Idle;
         }
         invalidated
     }
@@ -216,9 +210,9 @@ impl Mr {
         let region = &mut **self.region;
         region.unmap();
         region.state = match region.state {
-            State::Idle | State::Mapped => State::Idle,
-            _ if completed => State::Idle,
-            _ => State::Unusable,
+            MrState::Idle | MrState::Mapped => MrState::Idle,
+            _ if completed => MrState::Idle,
+            _ => MrState::Unusable,
         };
         true
     }
@@ -227,7 +221,7 @@ impl Mr {
     #[inline]
     fn has_completed(&self) -> bool {
         match (self.region.state, &self.region.progress) {
-            (State::Invalidating(position), Some(progress)) => progress.retired() >= position,
+            (MrState::Invalidating(position), Some(progress)) => progress.retired() >= position,
             _ => false,
         }
     }
@@ -250,11 +244,11 @@ impl Mr {
     #[inline]
     pub(super) fn is_posted_on(&self, progress: &Arc<Progress>) -> bool {
         let posted_on = self.region.progress.as_ref();
-        self.region.state == State::Posted && posted_on.is_some_and(|p| Arc::ptr_eq(p, progress))
+        self.region.state == MrState::Posted && posted_on.is_some_and(|p| Arc::ptr_eq(p, progress))
     }
 
     #[inline]
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> MrState {
         self.region.state
     }
 

@@ -54,7 +54,7 @@ impl Pd {
         if let Some(cache) = &cache {
             cache.open(lease.device().node());
         }
-        // SAFETY: The device exists as long as it is leased. The name is static.
+        // SAFETY: The device exists while it is leased. The name is static.
         let pd = unsafe { bindings::__ib_alloc_pd(lease.device().as_ptr(), 0, super::caller()) };
         let pd = NonNull::new(from_err_ptr(pd)?).ok_or(ENOMEM)?;
         // INVARIANT: The protection domain was allocated above. If there is no memory for the
@@ -87,13 +87,13 @@ impl Pd {
         self.taken.store(false, Release);
     }
 
-    /// Returns the protection domain as `ib_core` takes it.
+    /// Returns the protection domain for C functions.
     #[inline]
     pub(super) fn as_ptr(&self) -> *mut bindings::ib_pd {
         self.pd.as_ptr()
     }
 
-    /// Returns the device as `ib_core` takes it. It exists as long as `self`.
+    /// Returns the device for C functions. It exists while `self` does.
     #[inline]
     pub(super) fn device(&self) -> *mut bindings::ib_device {
         self.lease.device().as_ptr()
@@ -119,7 +119,7 @@ impl Pd {
         NumaAlloc::new(self.as_device().node(), self.cache.as_ref())
     }
 
-    /// Returns the workqueue for completions, which exists as long as `self`, or `None` if it is
+    /// Returns the workqueue for completions, which exists while `self` does, or `None` if it is
     /// that of `ib_core`.
     pub(super) fn completions(&self) -> Option<&Queue> {
         self.lease.completions()

@@ -15,7 +15,7 @@ use super::cm::{CmHandler, CmId, Ident};
 use super::cq::Cq;
 use super::pd::Pd;
 use super::progress::Progress;
-use super::recv::queue::{RecvQueue, Shape};
+use super::recv::queue::{RecvConfig, RecvQueue};
 pub(crate) use super::scatter::Remote;
 use crate::mem::MemallocScope;
 use crate::raw as bindings;
@@ -61,8 +61,8 @@ pub(crate) struct QpConfig {
 
 impl QpConfig {
     /// Returns the number and the size of the Receives.
-    fn receives(&self) -> Shape {
-        Shape {
+    fn receives(&self) -> RecvConfig {
+        RecvConfig {
             count: self.recv_wr,
             max: self.recv_max,
             size: self.recv_size,
@@ -104,7 +104,7 @@ impl QpConfig {
 ///
 /// # Invariants
 ///
-/// - `qp` is null while the value is being made. After that it is a queue pair that was created
+/// - `qp` is null while the value is being created. After that it is a queue pair that was created
 ///   through `ident`, completes on `cq`, and has this value as its context. It exists until
 ///   `destroyed` is set; before that, both queues have been closed.
 /// - All outstanding work requests refer to `tags`, `marker` or `recv_queue`, none of which moves.
@@ -112,7 +112,7 @@ impl QpConfig {
 /// Fields are dropped in this order, after the queue pair and the worker of `cq` have ended.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Qp<C: Completions> {
-    /// Null while the value is being made.
+    /// Null while the value is being created.
     qp: *mut bindings::ib_qp,
     /// Number of the queue pair.
     number: u32,
@@ -144,7 +144,7 @@ unsafe impl<C: Completions> Send for Qp<C> {}
 // a `C`, which is `Send` and `Sync`.
 unsafe impl<C: Completions> Sync for Qp<C> {}
 
-/// What posting and the handler of send completions share.
+/// The state that posting and the handler of send completions share.
 struct Sending {
     queue: SendQueue,
     /// Whether work requests may still be posted.
@@ -152,14 +152,14 @@ struct Sending {
 }
 
 impl<C: Completions> Qp<C> {
-    /// Makes a queue pair for an identifier whose address has been resolved, or that came with a
-    /// connection request. Process context, may sleep.
+    /// Creates a queue pair for a cm_id whose address was resolved, or that came with a connection
+    /// request. Process context, may sleep.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the identifier has a queue pair, or `pd` has or had one; `EINVAL` if `cq`, `pd`
-    /// and the identifier are not of the same device, if `cq` is too short for the queues, or if
-    /// the device has no queues of that length; `ENOMEM`, or another error of the driver.
+    /// `EBUSY` if the cm_id has a queue pair, or `pd` has or had one; `EINVAL` if `cq`, `pd` and
+    /// the cm_id are not of the same device, if `cq` is too short for the queues, or if the device
+    /// has no queues of that length; `ENOMEM`, or another error of the driver.
     pub(crate) fn new<H: CmHandler>(
         cm: &CmId<H>,
         pd: &Arc<Pd>,
@@ -219,7 +219,7 @@ impl<C: Completions> Qp<C> {
     }
 
     /// Returns the position of the last work request of the send queue that is known to have
-    /// completed successfully. All work requests before it have completed, too.
+    /// completed successfully. All work requests before it have completed as well.
     #[inline]
     pub(crate) fn retired(&self) -> u64 {
         self.progress.retired()
@@ -246,15 +246,15 @@ impl<C: Completions> Qp<C> {
         self.progress.is_broken()
     }
 
-    /// Notes that the connection is being given up, so that flushed Receives are expected and not
+    /// Marks the connection as being closed, so that flushed Receives are expected and not
     /// reported. Any context.
     pub(crate) fn shut(&self) {
         self.flushed.store(true, Relaxed);
     }
 
     /// Returns whether [`Self::drain`] has finished.
-    #[inline]
     #[allow(dead_code, reason = "for the sample rdma_ping")]
+    #[inline]
     pub(crate) fn is_drained(&self) -> bool {
         self.progress.is_drained()
     }
@@ -320,8 +320,8 @@ impl<C: Completions> Qp<C> {
             cq_id: cq.id(),
             lkey: pd.lkey(),
             progress,
-            sending <- new_spinlock!(sending, "rdma::Inner::sending"),
-            draining <- new_mutex!((), "rdma::Inner::draining"),
+            sending <- new_spinlock!(sending, "rdma::Qp::sending"),
+            draining <- new_mutex!((), "rdma::Qp::draining"),
             flushed: AtomicFlag::new(false),
             destroyed: AtomicFlag::new(false),
             marker: Marker::new(),
@@ -349,12 +349,12 @@ impl<C: Completions> Qp<C> {
         this.pd.attach()?;
         this.ident.attach().inspect_err(|_| this.pd.detach())?;
         let made = this.ident.exclusively(|id| {
-            // SAFETY: Identifier, protection domain and attributes are valid. The connection
-            // manager compares the device of the protection domain with that of the identifier.
+            // SAFETY: The cm_id, the protection domain and the attributes are valid. The connection
+            // manager compares the device of the protection domain with that of the cm_id.
             to_result(unsafe {
                 bindings::rdma_create_qp(id, this.pd.as_ptr(), &raw mut attributes)
             })
-            // SAFETY: After success, the identifier is valid and has the queue pair.
+            // SAFETY: After success, the cm_id is valid and has the queue pair.
             .map(|()| unsafe { (*id).qp })
         });
         let qp = made.inspect_err(|_| {

@@ -40,7 +40,7 @@ impl SendBuf {
     /// Returns whether a work request that uses the buffer may still be outstanding.
     #[inline]
     pub(crate) fn in_flight(&self) -> bool {
-        self.0.in_flight()
+        self.0.last_use.in_flight()
     }
 
     #[inline]

@@ -27,7 +27,7 @@
 //!                                      xpo_free                 (drop)
 //! ```
 //!
-//! # What the types guarantee
+//! # Guarantees of the types
 //!
 //! - *Busy.* SUNRPC sets `XPT_BUSY` before it calls a transport. `xpo_recvfrom` alone must clear
 //!   it, once and on every path. [`Connection::receive`] is given the busy transport as
@@ -43,7 +43,7 @@
 //!
 //! # Deferral
 //!
-//! SUNRPC may put a call off until user space has answered an upcall, if the whole argument is in
+//! SUNRPC may defer a call until user space has answered an upcall, if the whole argument is in
 //! its head. It then copies the argument and moves the context from the `svc_rqst` to the deferred
 //! request. The call is processed later without [`Connection::receive`], or dropped by a worker of
 //! the cache, perhaps after [`Connection::detach`]. The context is released in either case.
@@ -91,13 +91,13 @@ use crate::raw;
 /// # Errors
 ///
 /// `EBUSY` if another module provides a server transport with the same name, or this module has
-/// registered another one; `ENOMEM`.
+/// registered a server transport already; `ENOMEM`.
 ///
 /// # Safety
 ///
 /// `L::Connection` uses a [piece](crate::mem::Piece) of a reply only until
-/// [`send`](transport::Connection::send) returns, or as long as it owns the pages that it
-/// has taken from that reply.
+/// [`send`](transport::Connection::send) returns, or while it owns the pages that it took
+/// from that reply.
 ///
 /// # Examples
 ///

@@ -161,7 +161,6 @@ impl Counter {
     }
 
     /// Counts `n` events in a lane. Any context.
-    #[inline]
     pub(crate) fn add(&self, lane: usize, n: u64) {
         if let Some(Lane(count)) = self.lanes.get(lane % LANES) {
             count.add(n, Relaxed);
@@ -292,9 +291,9 @@ impl Registration {
     /// # Errors
     ///
     /// `ENOMEM`, also if one of the names exists already.
-    pub(crate) fn new(path: &'static CStr, entries: &[Entry]) -> Result<Self> {
-        let mut table = KVec::with_capacity(entries.len(), GFP_KERNEL)?;
-        for entry in entries {
+    pub(crate) fn new(path: &'static CStr, entries: &[&[Entry]]) -> Result<Self> {
+        let mut table = KVec::new();
+        for entry in entries.iter().copied().flatten() {
             table.push(entry.table(), GFP_KERNEL)?;
         }
         // SAFETY: The path ends in a NUL, and the table has `table.len()` entries. They refer to

@@ -11,7 +11,6 @@ use kernel::time::{msecs_to_jiffies, Jiffies};
 pub(super) const HZ: Jiffies = u32_as_usize(k::CONFIG_HZ);
 
 /// Returns the current time, in jiffies.
-#[inline]
 pub(super) fn now() -> Jiffies {
     // SAFETY: `jiffies` is a static of the kernel. It changes concurrently, so the read is
     // volatile.
@@ -30,7 +29,6 @@ pub(super) fn secs(n: u32) -> Jiffies {
 
 /// Returns whether the time `a` is before `b`. Times up to half of the range apart compare
 /// correctly.
-#[inline]
 pub(super) fn is_before(a: Jiffies, b: Jiffies) -> bool {
     a.wrapping_sub(b) > Jiffies::MAX / 2
 }

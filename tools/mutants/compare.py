@@ -127,7 +127,7 @@ def compare(every: list[Mutant], caught: set[str], missed: set[str], allowed: se
 
 
 def report(verdict: Verdict, root: str) -> Iterable[str]:
-    """Returns the lines that describe what is wrong. `root`: the folder of the rooms."""
+    """Returns the lines that describe the defects. `root`: the folder of the rooms."""
     for mutant in verdict.survivors:
         key = mutant.key
         place = f"{root}/{key.path}:{mutant.line}"

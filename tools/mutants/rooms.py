@@ -50,7 +50,7 @@ class Suite:
     settings: tuple[tuple[str, str], ...] = ()
 
     def run(self, tree: Path) -> str | None:
-        """Runs the tests of a tree. Returns what they print about a failure, or `None`."""
+        """Runs the tests of a tree. Returns their output about a failure, or `None`."""
         env = {k: v for k, v in os.environ.items() if k not in SETTINGS and "MAKE" not in k}
         env |= dict(self.settings)
         command = [str(tree / self.command[0]), *self.command[1:]]

@@ -47,7 +47,7 @@ pub(crate) enum CmEvent<'a> {
     Other,
 }
 
-/// The handler of the events of one identifier.
+/// The handler of the events of a cm_id.
 ///
 /// # Examples
 ///
@@ -73,9 +73,9 @@ pub(crate) enum CmEvent<'a> {
 /// }
 /// ```
 pub(crate) trait CmHandler: Send + Sync + 'static {
-    /// Handles an event. Process context, may sleep. Events of one identifier come one at a time.
+    /// Handles an event. Process context, may sleep. Events of a cm_id come one at a time.
     ///
-    /// The identifier is locked meanwhile, so the handler must not call methods of the
+    /// The cm_id is locked meanwhile, so the handler must not call methods of the
     /// [`CmId`](super::CmId) or drop it: such a call would wait for the handler.
     fn event(&self, event: CmEvent<'_>);
 }

@@ -10,7 +10,7 @@ use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::types::Opaque;
 
-use super::lease::{Entry, Lease, Removal};
+use super::lease::{Lease, LeasedDevice, Removal};
 use super::Device;
 use crate::mem::MemallocScope;
 use crate::raw as bindings;
@@ -36,7 +36,7 @@ pub(crate) struct Registration {
     #[pin]
     client: Opaque<bindings::ib_client>,
     #[pin]
-    devices: Mutex<KVec<Arc<Entry>>>,
+    devices: Mutex<KVec<Arc<LeasedDevice>>>,
     completions: Option<Arc<Queue>>,
 }
 
@@ -137,7 +137,7 @@ impl Registration {
             // `Registration`, which cannot be dropped before this callback has returned.
             let this = unsafe { REGISTRATION.load(Acquire).as_ref() }.ok_or(ENODEV)?;
             let device = NonNull::new(device).ok_or(ENODEV)?;
-            let entry = Entry::new(device, this.completions.clone())?;
+            let entry = LeasedDevice::new(device, this.completions.clone())?;
             // Connecting takes this lock, and a file system may wait for a connection, so an
             // allocation under the lock must not start I/O.
             let _scope = MemallocScope::noio();

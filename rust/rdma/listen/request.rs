@@ -21,7 +21,7 @@ const PRIVATE_DATA: usize = u8::MAX as usize;
 
 /// The parameters of a request, and the context of its cm_id until the request is adopted.
 struct Waiting {
-    /// Whether the peer has given up, or the device is being removed.
+    /// Whether the peer abandoned the request, or the device is being removed.
     gone: AtomicFlag,
     initiator_depth: u8,
     responder_resources: u8,
@@ -131,8 +131,8 @@ impl Request {
         self.id.peer_addr()
     }
 
-    /// Returns whether the peer has given up, or the device is being removed. It is then of no use
-    /// to adopt the request.
+    /// Returns whether the peer abandoned the request, or the device is being removed. It is then
+    /// of no use to adopt the request.
     pub(crate) fn has_gone(&self) -> bool {
         self.waiting.gone.load(Relaxed)
     }

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use kernel::error::to_result;
 use kernel::ffi::c_int;
-use kernel::num::casts::FromSafeCast;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::{new_mutex, Arc, ArcBorrow, Mutex};
@@ -36,7 +36,7 @@ const RETRY_MS: u32 = 1000;
 
 /// The state of a listener. Its cm_id, which has a reference to it, is destroyed by [`Self::end`].
 #[pin_data]
-pub(super) struct State {
+pub(super) struct ListenerState {
     #[pin]
     listening: Mutex<Listening>,
     /// Whether the cm_id is of no use any more, and is to be destroyed.
@@ -44,9 +44,9 @@ pub(super) struct State {
     pub(super) requests: Arc<Requests>,
     handler: Arc<dyn ListenHandler>,
     #[pin]
-    work: Work<State, AT_ONCE>,
+    work: Work<ListenerState, AT_ONCE>,
     #[pin]
-    retry: DelayedWork<State, RETRY>,
+    retry: DelayedWork<ListenerState, RETRY>,
 }
 
 /// The cm_id of a listener.
@@ -61,14 +61,14 @@ struct Listening {
 }
 
 kernel::impl_has_work! {
-    impl HasWork<Self, AT_ONCE> for State { self.work }
+    impl HasWork<Self, AT_ONCE> for ListenerState { self.work }
 }
 
 kernel::impl_has_delayed_work! {
-    impl HasDelayedWork<Self, RETRY> for State { self.retry }
+    impl HasDelayedWork<Self, RETRY> for ListenerState { self.retry }
 }
 
-impl State {
+impl ListenerState {
     /// Creates the state of a listener that has not started. May sleep.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl State {
             addr: *addr,
             backlog: i32::try_from(backlog).map_err(|_| EINVAL)?,
         };
-        let requests = Requests::new(usize::from_safe_cast(backlog))?;
+        let requests = Requests::new(u32_as_usize(backlog))?;
         Arc::pin_init(
             pin_init!(Self {
                 listening <- new_mutex!(listening, "rdma::State::listening"),
@@ -199,7 +199,7 @@ impl State {
     }
 }
 
-impl Context for State {
+impl Context for ListenerState {
     /// Queues a connection request, or starts the worker because the listener is lost.
     ///
     /// # Safety
@@ -227,7 +227,7 @@ impl Context for State {
     }
 }
 
-impl WorkItem<AT_ONCE> for State {
+impl WorkItem<AT_ONCE> for ListenerState {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -235,7 +235,7 @@ impl WorkItem<AT_ONCE> for State {
     }
 }
 
-impl WorkItem<RETRY> for State {
+impl WorkItem<RETRY> for ListenerState {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {

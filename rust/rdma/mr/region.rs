@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The inside of a memory region: verbs object, scatterlist, work request. [`Mr`](super::Mr)
+//! The objects of a memory region: verbs object, scatterlist, work request. [`Mr`](super::Mr)
 //! changes its state.
 
 use core::ptr::NonNull;
 
 use kernel::alloc::allocator::KVmalloc;
 use kernel::error::from_err_ptr;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::fill::{Memory, Shape};
+use super::fill::{Memory, MrShape};
 use super::{DataDirection, MrPool};
 use crate::mem::{Cached, CachedBox, CachedVec, MemCache, MemallocScope};
 use crate::raw as bindings;
@@ -25,7 +26,7 @@ const ACCESS_WRITE: i32 = (bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
 
 /// The state of a region; [`mr`](super) has a diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum State {
+pub(in super::super) enum MrState {
     /// Nothing is mapped.
     Idle,
     /// Memory is mapped for the device, and the registration is prepared.
@@ -44,7 +45,7 @@ pub(in super::super) enum State {
 ///
 /// - `mr` is a fast-registration region of `pd` for `entries.len()` pages.
 /// - In the states Mapped, Posted and Invalidating, the first `mapped` of `entries` are mapped for
-///   the device, in `direction`; in the others `mapped` is 0.
+///   the device, in `direction`; in the other states `mapped` is 0.
 /// - In the states Posted and Invalidating, `progress` is that of the queue pair on which the
 ///   region was posted.
 /// - `wr.mr` is `mr`.
@@ -55,10 +56,10 @@ pub(in super::super) struct Region {
     /// The scatterlist. Only the CPU reads it, so it need not be physically contiguous; for a
     /// payload of 1 MiB it is longer than two pages.
     entries: CachedVec<bindings::scatterlist, KVmalloc>,
-    pub(super) shape: Shape,
+    pub(super) shape: MrShape,
     mapped: i32,
     direction: DataDirection,
-    pub(in super::super) state: State,
+    pub(in super::super) state: MrState,
     pub(super) progress: Option<Arc<Progress>>,
     /// The pool, while the region is in use.
     pub(super) pool: Option<Arc<MrPool>>,
@@ -92,10 +93,11 @@ impl Region {
     /// # Errors
     ///
     /// `ENOMEM`, or another error of the driver.
-    pub(super) fn new(pd: &Arc<Pd>, shape: Shape) -> Result<CachedBox<Self>> {
+    pub(super) fn new(pd: &Arc<Pd>, shape: MrShape) -> Result<CachedBox<Self>> {
         let region = pd.allocator().boxed(GFP_KERNEL)?;
-        // CAST: `usize` has at least 32 bits.
-        let mut entries = pd.allocator().zeroed(shape.depth as usize, GFP_KERNEL)?;
+        let mut entries = pd
+            .allocator()
+            .zeroed(u32_as_usize(shape.depth), GFP_KERNEL)?;
         // SAFETY: The vector has `shape.depth` entries, all of which may be written.
         unsafe { bindings::sg_init_table(entries.as_mut_ptr(), shape.depth) };
         let kind = if shape.gaps {
@@ -117,7 +119,7 @@ impl Region {
             shape,
             mapped: 0,
             direction: DataDirection::None,
-            state: State::Idle,
+            state: MrState::Idle,
             progress: None,
             pool: None,
             next: None,
@@ -203,7 +205,7 @@ impl Region {
         };
         self.map_entries(used, bytes, direction)?;
         self.renew(access, iova_high);
-        self.state = State::Mapped;
+        self.state = MrState::Mapped;
         Ok(bytes)
     }
 
@@ -261,14 +263,14 @@ impl Region {
         self.wr.access = access;
     }
 
-    /// Notes that the registration is being posted on the queue pair of `progress`.
+    /// Records that the registration is being posted on the queue pair of `progress`.
     #[inline]
     pub(in super::super) fn set_posted(&mut self, progress: &Arc<Progress>) {
         let same = |p: &Arc<Progress>| Arc::ptr_eq(p, progress);
         if !self.progress.as_ref().is_some_and(same) {
             self.progress = Some(progress.clone());
         }
-        self.state = State::Posted;
+        self.state = MrState::Posted;
     }
 
     /// Changes the work request into a local invalidation.

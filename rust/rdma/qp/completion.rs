@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completions: what the consumer of a queue pair gets to know, and the handlers that `ib_core`
-//! calls.
+//! Completions: the trait of the consumer of a queue pair, and the handlers that `ib_core` calls.
 
 use kernel::ffi::c_void;
 use kernel::sync::atomic::Full as FullOrder;
 
-use super::sq::{Retired, Unretired};
-use super::tag::{Entry, Tag};
+use super::sq::{RetireError, Retired};
+use super::tag::{Tag, TagEntry};
 use super::Qp;
 use crate::raw as bindings;
 use crate::rdma::recv::Received;
 
-/// Why a work request failed (`struct ib_wc`).
+/// The failure of a work request (`struct ib_wc`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WcError {
     /// The status (`enum ib_wc_status`).
@@ -46,7 +45,7 @@ impl WcError {
         }
     }
 
-    /// Makes the error for a failure that no work request reported.
+    /// Returns the error for a failure that no work request reported.
     fn general() -> Self {
         Self {
             status: bindings::ib_wc_status_IB_WC_GENERAL_ERR,
@@ -122,7 +121,7 @@ pub(crate) trait Completions: Sized + Send + Sync + 'static {
         self.broken(qp, WcError::general());
     }
 
-    /// Notes an event of the queue pair (`enum ib_event_type`) that the device reports
+    /// Reports an event of the queue pair (`enum ib_event_type`) that the device reports
     /// asynchronously and that is not part of a connection's ordinary life. Unlike the other
     /// methods, it is called in any context.
     fn event(&self, _event: u32) {}
@@ -133,7 +132,7 @@ pub(crate) trait Completions: Sized + Send + Sync + 'static {
 }
 
 impl<C: Completions> Qp<C> {
-    /// Tells the connection manager that a message has arrived, so that the last message of the
+    /// Reports to the connection manager that a message arrived, so that the last message of the
     /// handshake, should it be lost, is not waited for. Only the side that accepts calls this. Any
     /// context.
     pub(crate) fn note_established(&self) {
@@ -156,9 +155,9 @@ impl<C: Completions> Qp<C> {
         // caller promises, exists. `ib_core` passes a valid completion.
         let (qp, wc) = unsafe { (Self::of_cq(cq), &*wc) };
         // SAFETY: The caller promises that the work request was posted with an entry in `tags` of
-        // this queue pair. By the invariant of `Entry`, its first field is what `wr_cqe` points to;
-        // by that of `Tags`, it is not changed.
-        let tag = unsafe { &*wc.__bindgen_anon_1.wr_cqe.cast::<Entry>() }.tag();
+        // this queue pair. By the invariant of `TagEntry`, its first field is what `wr_cqe` points
+        // to; by that of `Tags`, it is not changed.
+        let tag = unsafe { &*wc.__bindgen_anon_1.wr_cqe.cast::<TagEntry>() }.tag();
         if wc.status != bindings::ib_wc_status_IB_WC_SUCCESS {
             qp.progress.set_broken();
             qp.consumer.sent(qp, tag, Err(WcError::of(wc)));
@@ -167,8 +166,8 @@ impl<C: Completions> Qp<C> {
         let retired = qp.sending.lock().queue.retire(tag.get());
         match retired {
             Ok(retired) => qp.pass_on(tag, retired),
-            Err(Unretired::Early) => {}
-            Err(Unretired::Unknown) => {
+            Err(RetireError::Early) => {}
+            Err(RetireError::Unknown) => {
                 // The device or its driver reports completions that are not possible.
                 qp.progress.set_broken();
                 qp.consumer.broken(qp, WcError::general());
@@ -176,7 +175,7 @@ impl<C: Completions> Qp<C> {
         }
     }
 
-    /// Passes on that a work request has completed, and those that have completed before it.
+    /// Reports a work request that has completed, and those behind it that completed before.
     #[inline(always)]
     fn pass_on(&self, tag: Tag, retired: Retired) {
         self.report(tag, retired);
@@ -185,7 +184,7 @@ impl<C: Completions> Qp<C> {
         }
     }
 
-    /// Passes on what has completed before older work requests that are not outstanding any more.
+    /// Reports work requests that completed before older ones, which are not outstanding any more.
     #[cold]
     fn pass_early_on(&self) {
         loop {

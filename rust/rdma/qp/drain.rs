@@ -39,7 +39,7 @@ pub(super) struct Marker {
 }
 
 impl Marker {
-    /// Makes a marker that has not been posted.
+    /// Returns a marker that was not posted.
     pub(super) const fn new() -> Self {
         Self {
             cqe: bindings::ib_cqe {
@@ -149,7 +149,7 @@ impl<C: Completions> Qp<C> {
             return;
         }
         self.ident.exclusively(|id| {
-            // SAFETY: The queue pair was created through this identifier, and `destroyed` was not
+            // SAFETY: The queue pair was created through this cm_id, and `destroyed` was not
             // set, so it exists. Both queues have been closed, so nothing is posted any more.
             unsafe { bindings::rdma_destroy_qp(id) }
         });

@@ -13,7 +13,7 @@ use super::chain::{Chain, RegionChain};
 use super::{Completions, Qp, Tag};
 use crate::raw as bindings;
 use crate::rdma::buffer::Buffer;
-use crate::rdma::mr::region::State;
+use crate::rdma::mr::region::MrState;
 use crate::rdma::mr::Mr;
 use crate::rdma::scatter::{Sink, Source};
 use crate::rdma::send::SendBuf;
@@ -68,8 +68,8 @@ impl<C: Completions> Qp<C> {
         let mut send = send_request(&mut sge, cqe, None);
         let mut registrations = RegionChain::new();
         for region in regions {
-            if region.state() != State::Mapped || !region.is_of(&self.pd) {
-                registrations.set_state(State::Mapped);
+            if region.state() != MrState::Mapped || !region.is_of(&self.pd) {
+                registrations.set_state(MrState::Mapped);
                 return Err(PostError::Invalid);
             }
             let region = region.region();
@@ -83,7 +83,7 @@ impl<C: Completions> Qp<C> {
         // freed before the work requests have completed or the queue pair was drained.
         let posted = unsafe { self.submit(&chain, tag, signal) };
         if let Err(PostError::Full | PostError::Invalid) = posted {
-            registrations.set_state(State::Mapped);
+            registrations.set_state(MrState::Mapped);
         }
         self.note_sent(buf, posted)
     }
@@ -179,7 +179,7 @@ impl<C: Completions> Qp<C> {
         // requests. A region is not freed before its queue pair was drained.
         let position = unsafe { self.submit(&invalidations.as_chain(), tag, true) }?;
         // Work requests complete in order, so all have completed when the last one has.
-        invalidations.set_state(State::Invalidating(position));
+        invalidations.set_state(MrState::Invalidating(position));
         Ok(position)
     }
 
@@ -233,8 +233,8 @@ impl<C: Completions> Qp<C> {
         match posted {
             Err(PostError::Full | PostError::Invalid) => {}
             // A part may have been posted: only draining ends it.
-            Err(PostError::Broken(_)) => buf.buffer().set_posted(&self.progress, u64::MAX),
-            Ok(position) => buf.buffer().set_posted(&self.progress, position),
+            Err(PostError::Broken(_)) => buf.buffer().last_use.set(&self.progress, u64::MAX),
+            Ok(position) => buf.buffer().last_use.set(&self.progress, position),
         }
         posted
     }

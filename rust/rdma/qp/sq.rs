@@ -12,13 +12,14 @@
 //! noted, and passed on when those before it have arrived: memory is given back by position.
 
 use kernel::alloc::allocator::KVmalloc;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 
 use crate::mem::{CachedVec, NumaAlloc};
 
-/// Why a completion retires nothing.
+/// The reason why a completion retires nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unretired {
+pub(super) enum RetireError {
     /// An older work request is outstanding. [`SendQueue::retire_early`] returns it later.
     Early,
     /// No signalled work request of the tag is outstanding: this contradicts the queue.
@@ -27,7 +28,7 @@ pub(super) enum Unretired {
 
 /// The queue has no room for the chain at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Full;
+pub(super) struct QueueFull;
 
 /// Room for a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +100,7 @@ pub(super) struct SendQueue {
 }
 
 impl SendQueue {
-    /// Makes the state of an empty queue of `depth` work requests. May sleep.
+    /// Creates the state of an empty queue of `depth` work requests. May sleep.
     ///
     /// # Errors
     ///
@@ -114,10 +115,9 @@ impl SendQueue {
             wanted: false,
             early: false,
         };
-        // CAST: `usize` has at least 32 bits.
         let mut signals: CachedVec<_, KVmalloc> =
-            alloc.with_capacity(depth as usize, GFP_KERNEL)?;
-        signals.extend_with(depth as usize, none, GFP_KERNEL)?;
+            alloc.with_capacity(u32_as_usize(depth), GFP_KERNEL)?;
+        signals.extend_with(u32_as_usize(depth), none, GFP_KERNEL)?;
         Ok(Self {
             depth,
             longest_run: longest_run(depth),
@@ -154,16 +154,21 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// [`Full`]: the queue is as before.
+    /// [`QueueFull`]: the queue is as before.
     // `Qp::submit` is compiled once for each role. Without the attribute, the compiler inlines this
     // function only if it has a single caller.
     #[inline(always)]
-    pub(super) fn reserve(&mut self, n: u32, tag: u32, wanted: bool) -> Result<Reservation, Full> {
+    pub(super) fn reserve(
+        &mut self,
+        n: u32,
+        tag: u32,
+        wanted: bool,
+    ) -> Result<Reservation, QueueFull> {
         // INVARIANT: This comparison keeps the difference within `depth`.
         let used = self.posted.wrapping_sub(self.retired);
         if used.saturating_add(n.into()) > self.depth.into() {
             self.refused = true;
-            return Err(Full);
+            return Err(QueueFull);
         }
         self.posted = self.posted.wrapping_add(n.into());
         let position = self.posted;
@@ -201,25 +206,25 @@ impl SendQueue {
         }
     }
 
-    /// Notes that the oldest signalled work request of `tag` that is outstanding has completed.
+    /// Records that the oldest signalled work request of `tag` that is outstanding has completed.
     ///
     /// # Errors
     ///
-    /// [`Unretired`]. If it is unknown, the queue is as before.
+    /// [`RetireError`]. If it is unknown, the queue is as before.
     #[inline]
-    pub(super) fn retire(&mut self, tag: u32) -> Result<Retired, Unretired> {
+    pub(super) fn retire(&mut self, tag: u32) -> Result<Retired, RetireError> {
         if self.count == 0 {
-            return Err(Unretired::Unknown);
+            return Err(RetireError::Unknown);
         }
         let oldest = self.signals.get(self.first);
-        let signal = *oldest.ok_or(Unretired::Unknown)?;
+        let signal = *oldest.ok_or(RetireError::Unknown)?;
         if signal.tag != tag {
             return Err(self.note_early(tag));
         }
         Ok(self.retire_first(&signal))
     }
 
-    /// Retires the oldest signalled work request if it has completed before. Returns its tag, too.
+    /// Retires the oldest signalled work request if it has completed before. Also returns its tag.
     #[cold]
     pub(super) fn retire_early(&mut self) -> Option<(u32, Retired)> {
         let signal = *self.signals.get(self.first)?;
@@ -247,20 +252,20 @@ impl SendQueue {
         }
     }
 
-    /// Notes that a work request has completed before the oldest one.
+    /// Records that a work request completed before the oldest one.
     #[cold]
-    fn note_early(&mut self, tag: u32) -> Unretired {
+    fn note_early(&mut self, tag: u32) -> RetireError {
         let (wrapped, older) = self.signals.split_at_mut(self.first);
         // By its full name, because `pin_init` has a `chain` of its own.
         let found = Iterator::chain(older.iter_mut(), wrapped)
             .take(self.count)
             .find(|signal| signal.tag == tag && !signal.early);
         let Some(signal) = found else {
-            return Unretired::Unknown;
+            return RetireError::Unknown;
         };
         signal.early = true;
         self.early += 1;
-        Unretired::Early
+        RetireError::Early
     }
 }
 
@@ -275,7 +280,7 @@ mod tests {
         for position in 1..=8 {
             assert_eq!(queue.reserve(1, 0, false).map(|a| a.position), Ok(position));
         }
-        assert_eq!(queue.reserve(1, 0, false), Err(Full));
+        assert_eq!(queue.reserve(1, 0, false), Err(QueueFull));
         Ok(())
     }
 
@@ -287,7 +292,7 @@ mod tests {
             match queue.reserve(1, 0, false) {
                 Ok(a) if a.signalled => quiet = 0,
                 Ok(_) => quiet += 1,
-                Err(Full) => assert!(queue.retire(0).is_ok()),
+                Err(QueueFull) => assert!(queue.retire(0).is_ok()),
             }
             assert!(quiet <= 4);
         }
@@ -323,7 +328,7 @@ mod tests {
         assert_eq!((forced.position, forced.wanted), (2, false));
         let wanted = queue.retire(0).map_err(|_| EINVAL)?;
         assert_eq!((wanted.position, wanted.wanted), (3, true));
-        assert_eq!(queue.retire(0), Err(Unretired::Unknown));
+        assert_eq!(queue.retire(0), Err(RetireError::Unknown));
         Ok(())
     }
 
@@ -332,7 +337,7 @@ mod tests {
         let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 2)?;
         queue.reserve(1, 0, true).map_err(|_| EINVAL)?;
         queue.reserve(1, 0, true).map_err(|_| EINVAL)?;
-        assert_eq!(queue.reserve(1, 0, true), Err(Full));
+        assert_eq!(queue.reserve(1, 0, true), Err(QueueFull));
         assert!(queue.retire(0).map_err(|_| EINVAL)?.room);
         assert!(!queue.retire(0).map_err(|_| EINVAL)?.room);
         Ok(())
@@ -358,11 +363,11 @@ mod tests {
             queue.reserve(1, tag, true).map_err(|_| EINVAL)?;
         }
         for tag in [9, 8] {
-            assert_eq!(queue.retire(tag), Err(Unretired::Early));
-            assert_eq!(queue.retire(tag), Err(Unretired::Unknown));
+            assert_eq!(queue.retire(tag), Err(RetireError::Early));
+            assert_eq!(queue.retire(tag), Err(RetireError::Unknown));
             assert_eq!(queue.retire_early(), None);
         }
-        assert_eq!(queue.reserve(1, 0, true), Err(Full));
+        assert_eq!(queue.reserve(1, 0, true), Err(QueueFull));
         let oldest = queue.retire(7).map_err(|_| EINVAL)?;
         assert_eq!((oldest.position, oldest.room, oldest.more), (3, true, true));
         let rest = [queue.retire_early(), queue.retire_early()];
@@ -379,7 +384,7 @@ mod tests {
         for (n, tag, wanted) in [(1, 7, true), (3, 8, false), (1, 8, true)] {
             queue.reserve(n, tag, wanted).map_err(|_| EINVAL)?;
         }
-        assert_eq!(queue.retire(8), Err(Unretired::Early));
+        assert_eq!(queue.retire(8), Err(RetireError::Early));
         assert!(queue.retire(7).map_err(|_| EINVAL)?.more);
         let early = queue
             .retire_early()

@@ -37,12 +37,12 @@ pub(super) struct Slot {
 /// # Invariants
 ///
 /// `slots` is complete and linked: its members do not move any more.
-pub(super) struct Group {
+pub(super) struct SlotGroup {
     slots: CachedVec<Slot, KVmalloc>,
-    next: Option<CachedBox<Group>>,
+    next: Option<CachedBox<SlotGroup>>,
 }
 
-impl Linked for Group {
+impl Linked for SlotGroup {
     type Boxed = CachedBox<Self>;
 
     fn link(&mut self) -> &mut Option<CachedBox<Self>> {
@@ -50,14 +50,14 @@ impl Linked for Group {
     }
 }
 
-impl Cached for Group {
+impl Cached for SlotGroup {
     fn cache(&self) -> Option<&Arc<MemCache>> {
         self.slots.cache()
     }
 }
 
-impl Group {
-    /// Makes the slots with these numbers, and maps a buffer of `size` bytes for each. May sleep.
+impl SlotGroup {
+    /// Creates the slots with these numbers, and maps a buffer of `size` bytes for each. May sleep.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl Group {
 }
 
 impl Slot {
-    /// Makes a slot, whose pointers are not set yet.
+    /// Creates a slot, whose pointers are not set yet.
     fn new(index: u32, buffer: CachedBox<Buffer>, lkey: u32, done: Done) -> Self {
         Self {
             cqe: bindings::ib_cqe { done: Some(done) },

@@ -122,7 +122,6 @@ impl<'a, X> Incoming<'a, X> {
     ///
     /// `rqst` is not null, no other value of this type exists for it, and the caller upholds the
     /// type invariants.
-    #[inline]
     pub(super) unsafe fn new(rqst: *mut raw::svc_rqst) -> Self {
         // SAFETY: By the safety requirements the pointer is valid, and no other code accesses the
         // request. Without a call, nothing of an earlier one is to be released.
@@ -140,13 +139,12 @@ impl<'a, X> Incoming<'a, X> {
     }
 
     /// Returns whether the pages for the reply are the thread's own. If they are not, the thread
-    /// receives nothing, and SUNRPC gives it others before it receives again.
+    /// receives nothing, and SUNRPC replaces the pages before the thread receives again.
     ///
-    /// The replies of this transport leave no other pages ([`Reply::new`]). What those of another
-    /// transport have left is found when the thread comes from there.
+    /// The replies of this transport leave no foreign pages ([`Reply::new`]). Those of another
+    /// transport are found when the thread last served that transport.
     ///
     /// [`Reply::new`]: super::reply::Reply::new
-    #[inline]
     pub(super) fn owns_reply_pages(&self) -> bool {
         // SAFETY: By the type invariants no other code accesses the request.
         let before = unsafe { core::mem::replace(&mut (*self.rqst.as_ptr()).rq_prot, PROTOCOL) };
@@ -161,10 +159,9 @@ impl<'a, X> Incoming<'a, X> {
         unsafe { ReplySlots::behind_reply(self.rqst.as_ptr()) }.disown()
     }
 
-    /// Notes that no call is left (`XPT_DATA` is cleared). The caller holds the lock of its queue
+    /// Clears `XPT_DATA`: no call is left. The caller holds the lock of its queue
     /// of calls, under which it has found the queue empty or has removed the last entry. Does not
     /// sleep.
-    #[inline]
     pub(crate) fn mark_empty(&self) {
         // SAFETY: By the type invariants the transport is alive.
         unsafe {
@@ -175,7 +172,6 @@ impl<'a, X> Incoming<'a, X> {
 
     /// Ends the busy state: from now on another thread may receive. To be called as soon as the
     /// call is out of its queue. Does not sleep.
-    #[inline]
     pub(crate) fn received(self) -> Arriving<'a, X> {
         // SAFETY: By the type invariants the transport is busy, and referenced by the request.
         unsafe { raw::svc_xprt_received((*self.rqst.as_ptr()).rq_xprt) };
@@ -245,7 +241,7 @@ impl<'a, X> Arriving<'a, X> {
         Ok(())
     }
 
-    /// Exchanges the page in a slot for another one, which then belongs to the call. A payload lies
+    /// Exchanges the page in a slot for `page`, which then belongs to the call. A payload lies
     /// in the pages from slot 1 on.
     ///
     /// # Errors
@@ -274,7 +270,7 @@ impl<'a, X> Arriving<'a, X> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there are not so many slots; nothing was exchanged.
+    /// `EINVAL` if there are fewer slots; nothing was exchanged.
     pub(crate) fn exchange_all(&mut self, first: usize, pages: &mut [Page]) -> Result {
         let end = first.checked_add(pages.len()).ok_or(EINVAL)?;
         let slots = self.slots().get(first..end).ok_or(EINVAL)?;
@@ -291,7 +287,7 @@ impl<'a, X> Arriving<'a, X> {
     }
 
     /// Makes the first `len` bytes of the pages, from the first page on, the inline part of the
-    /// call: the pages have been exchanged for others that contain it.
+    /// call: the caller exchanged them for pages that contain it.
     ///
     /// # Errors
     ///
@@ -304,8 +300,8 @@ impl<'a, X> Arriving<'a, X> {
         Ok(())
     }
 
-    /// Takes the first `count` pages for a call that is not complete yet, and receives nothing.
-    /// SUNRPC refills the slots before the thread receives again.
+    /// Takes the first `count` pages for a call that is not complete, and ends the receive without
+    /// a call. SUNRPC refills the slots before the thread receives again.
     ///
     /// # Errors
     ///
@@ -330,7 +326,7 @@ impl<'a, X> Arriving<'a, X> {
         Ok(self.nothing())
     }
 
-    /// Ends without a call.
+    /// Ends the receive without a call.
     pub(crate) fn nothing(self) -> Receipt<'a> {
         Receipt {
             len: 0,
@@ -338,8 +334,8 @@ impl<'a, X> Arriving<'a, X> {
         }
     }
 
-    /// Ends with a call: the inline part, and `payload` in the pages from slot 1 on. SUNRPC returns
-    /// `context` to [`Connection::release`] once.
+    /// Ends the receive with a call: the inline part, and `payload` in the pages from slot 1 on.
+    /// SUNRPC returns `context` to [`Connection::release`] once.
     ///
     /// SUNRPC may defer the call if it has no payload and its inline part fits in a page.
     ///
@@ -416,7 +412,6 @@ pub(crate) struct Receipt<'a> {
 
 impl Receipt<'_> {
     /// Returns the length of the call, or 0.
-    #[inline]
     pub(super) fn len(&self) -> c_int {
         self.len
     }

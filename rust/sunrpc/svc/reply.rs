@@ -44,9 +44,9 @@ impl<X> Reply<'_, X> {
     ///
     /// `rqst` is not null, its context is null or that of a call of the type `X`, and the caller
     /// upholds the type invariants.
-    #[inline]
     pub(super) unsafe fn new(rqst: *mut raw::svc_rqst) -> Option<Self> {
-        // SAFETY: By the safety requirements.
+        // SAFETY: By the safety requirements `rqst` is the calling thread's request, whose pages
+        // `svc_alloc_arg()` has allocated.
         let (slots, rqst, call) = unsafe {
             let slots = ReplySlots::behind_reply(rqst);
             (slots, NonNull::new_unchecked(rqst), (*rqst).rq_xprt_ctxt)
@@ -63,15 +63,16 @@ impl<X> Reply<'_, X> {
     }
 
     /// Leaves all pages behind the reply that are not the thread's own to SUNRPC, which frees them
-    /// with those of the reply and refills their slots. To be called when the service has truncated
+    /// with those of the reply and refills their slots. To be called when the service truncated
     /// the reply after it had put pages of the page cache there.
     pub(crate) fn disown_behind(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `rqst` is the calling thread's request, which no other
+        // code accesses.
         unsafe { ReplySlots::behind_reply(self.rqst.as_ptr()) }.disown();
     }
 
-    /// Returns what [`Arriving::call`](super::receive::Arriving::call) was given for the call.
-    #[inline]
+    /// Returns the context that [`Arriving::call`](super::receive::Arriving::call) attached to the
+    /// call.
     #[allow(dead_code, reason = "for the sample svc_null")]
     pub(crate) fn call(&mut self) -> &mut X {
         // SAFETY: By the type invariants only this thread accesses the context.
@@ -79,18 +80,16 @@ impl<X> Reply<'_, X> {
     }
 
     /// Returns the message.
-    #[inline]
     #[allow(dead_code, reason = "for the sample svc_null")]
     pub(crate) fn message(&self) -> XdrBuf<'_> {
-        // SAFETY: The reply is encoded and does not change any more. SUNRPC encodes replies in
+        // SAFETY: The reply is encoded and does not change. SUNRPC encodes replies in
         // pages of the direct map, and its pages stay while `self` is borrowed.
         unsafe { XdrBuf::from_raw(&raw mut (*self.rqst.as_ptr()).rq_res) }
     }
 
-    /// Returns the message together with what [`Self::call`] returns.
-    #[inline]
+    /// Returns the message and the context of the call.
     pub(crate) fn parts(&mut self) -> (XdrBuf<'_>, &mut X) {
-        // SAFETY: The reply is encoded and does not change any more. SUNRPC encodes replies in
+        // SAFETY: The reply is encoded and does not change. SUNRPC encodes replies in
         // pages of the direct map, and its pages stay while `self` is borrowed. By the type
         // invariants only this thread accesses the context, which is no part of the message.
         unsafe {
@@ -100,7 +99,6 @@ impl<X> Reply<'_, X> {
     }
 
     /// Returns the number of slots that the reply uses.
-    #[inline]
     pub(crate) fn page_count(&self) -> usize {
         // SAFETY: By the type invariants the pointers are those of one array, in this order.
         let count = unsafe {
@@ -145,7 +143,7 @@ impl<X> Reply<'_, X> {
     /// Keeps the page of a reply of one page for the thread's next reply, which saves freeing and
     /// allocating it. Returns false if the reply has more pages; SUNRPC frees them all.
     ///
-    /// The first page is never one of the page cache, since it has the reply's head.
+    /// The first page is never a page of the page cache, since it holds the reply's head.
     pub(crate) fn keep(self) -> bool {
         let keep = self.page_count() <= 1;
         if keep {
@@ -174,7 +172,6 @@ impl ReplySlots<'_> {
     ///
     /// `rqst` is the calling thread's `svc_rqst`, whose slots `svc_alloc_arg()` has filled, and no
     /// other code accesses it while the value exists.
-    #[inline]
     pub(super) unsafe fn behind_reply(rqst: *mut raw::svc_rqst) -> Self {
         // INVARIANT: By the safety requirements.
         Self(rqst, PhantomData)
@@ -182,9 +179,9 @@ impl ReplySlots<'_> {
 
     /// Returns whether the page behind the reply is not the thread's own. A service that takes data
     /// out of a reply leaves its pages from there on.
-    #[inline]
     pub(super) fn first_is_shared(&self) -> bool {
-        // SAFETY: By the type invariants, and there is a slot before `rq_page_end`.
+        // SAFETY: By the type invariants only this thread accesses the request, and each slot
+        // before `rq_page_end` holds a reference to a page or is empty.
         unsafe {
             let next = (*self.0).rq_next_page;
             next < (*self.0).rq_page_end && is_shared(*next)
@@ -220,7 +217,6 @@ impl ReplySlots<'_> {
 /// # Safety
 ///
 /// `page` is null, or the slot's reference to a page.
-#[inline]
 unsafe fn is_shared(page: *mut k::page) -> bool {
     // SAFETY: By the safety requirements the page is not freed.
     NonNull::new(page).is_some_and(|page| unsafe { mem::is_shared(page) })

@@ -19,8 +19,8 @@ use super::transport::Transport;
 use crate::raw;
 use crate::work::Queue;
 
-/// Registered classes of this module. SUNRPC does not tell the `setup` hook for which class it is
-/// called, so the hook looks the class up here.
+/// Registered classes of this module. The `setup` hook has no parameter for its class, so it looks
+/// the class up here.
 static REGISTERED: [Atomic<*mut Class>; 4] = [const { Atomic::new(core::ptr::null_mut()) }; 4];
 
 /// `struct xprt_class` with its netids: the C structure ends in an array of them.
@@ -94,8 +94,8 @@ impl Class {
     pub(super) fn find(ident: i32) -> Option<&'static Self> {
         REGISTERED.iter().find_map(|entry| {
             let class = NonNull::new(entry.load(Acquire))?;
-            // SAFETY: By the type invariants a registered class is alive as long as a transport of
-            // it exists or can be created, which the caller is about to do. The ident is constant.
+            // SAFETY: By the type invariants a registered class is alive while a transport of it
+            // exists or can be created, which the caller is about to do. The ident is constant.
             let (class, found) = unsafe {
                 let class = class.as_ref();
                 (class, (*class.as_raw()).ident)
@@ -159,7 +159,9 @@ pub(crate) unsafe fn register<T: Transport>(
             raw: UnsafeCell::new(raw_class::<T>(module)),
             module: module.as_ptr(),
             context: NonNull::from(&*context).cast(),
-            connect: connect_queue::<T>()?,
+            connect: T::HAS_CONNECT
+                .then(|| Queue::reliable(c"rpcrdma", c"connect"))
+                .transpose()?,
             destroy: Queue::new(c"rpcrdma", c"destroy")?,
         },
         GFP_KERNEL,
@@ -186,26 +188,14 @@ pub(crate) unsafe fn register<T: Transport>(
     }
 }
 
-/// Creates the queue for connecting, if transports of `T` connect.
-fn connect_queue<T: Transport>() -> Result<Option<Queue>> {
-    if !T::HAS_CONNECT {
-        return Ok(None);
-    }
-    Queue::reliable(c"rpcrdma", c"connect").map(Some)
-}
-
-/// Returns the netids by which mounts find the class.
-const fn netids<T: Transport>() -> [&'static CStr; 2] {
-    if T::HAS_CONNECT {
+/// Returns the C structure for `T`.
+fn raw_class<T: Transport>(module: &'static ThisModule) -> RawClass {
+    // Mounts find the class by these.
+    let [netid4, netid6] = if T::HAS_CONNECT {
         T::NETIDS
     } else {
         [c"", c""]
-    }
-}
-
-/// Returns the C structure for `T`.
-fn raw_class<T: Transport>(module: &'static ThisModule) -> RawClass {
-    let [netid4, netid6] = netids::<T>();
+    };
     let mut name = [0; 32];
     for (to, from) in name.iter_mut().zip(T::NAME.to_bytes()) {
         *to = *from;

@@ -42,7 +42,7 @@ use kernel::types::Opaque;
 
 use super::super::random;
 use super::super::time::{is_before, millis, now, secs, until};
-use super::handle::{State, Xprt};
+use super::handle::{Xprt, XprtState};
 use super::transport::{ConnectError, Outage, Transport};
 use crate::mem::MemallocScope;
 use crate::raw;
@@ -145,7 +145,8 @@ pub(super) fn cancel<T: Transport>(xprt: &Xprt<T>) {
 /// `task` is alive and holds the send lock of `xprt`.
 pub(super) unsafe fn begin<T: Transport>(xprt: &Xprt<T>, task: NonNull<raw::rpc_task>) {
     let raw_xprt = xprt.as_raw();
-    // SAFETY: By the safety requirements. No task has the transport's address as its cookie.
+    // SAFETY: The task is alive and holds the send lock. No task has the transport's address as its
+    // cookie.
     if !unsafe { raw::xprt_lock_connect(raw_xprt, task.as_ptr(), raw_xprt.cast()) } {
         kernel::pr_warn_once!("connect without the send lock\n");
         // SAFETY: The transport is alive, and no other thread connects while this bit is set.
@@ -167,7 +168,7 @@ pub(super) unsafe fn begin<T: Transport>(xprt: &Xprt<T>, task: NonNull<raw::rpc_
     plan(xprt);
 }
 
-/// Tells the transport when the next attempt begins, and queues the worker.
+/// Announces the next attempt to the transport, and queues the worker.
 fn plan<T: Transport>(xprt: &Xprt<T>) {
     let delay = until(xprt.connect_state().next_attempt.load(Relaxed));
     xprt.data().attempt_planned(xprt, millis(0, delay));
@@ -184,20 +185,20 @@ fn schedule<T: Transport>(xprt: &Xprt<T>) {
     unsafe {
         k::queue_delayed_work_on(
             k::wq_misc_consts_WORK_CPU_UNBOUND as i32,
-            xprt.state().class.connect_queue(),
+            xprt.state.class.connect_queue(),
             state.connect_work.get(),
             delay,
         )
     };
 }
 
-/// Makes one attempt to connect. Process context, may sleep. The worker owns the send lock.
+/// Makes an attempt to connect. Process context, may sleep. The worker owns the send lock.
 ///
 /// # Safety
 ///
 /// `work` is the `work` of `ConnectState::connect_work` of a live transport of `T`.
 unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) {
-    let offset = offset_of!(State<T>, connect)
+    let offset = offset_of!(XprtState<T>, connect)
         + offset_of!(ConnectState, connect_work)
         + offset_of!(k::delayed_work, work);
     // SAFETY: By the safety requirements `work` is at this offset in the state of a live transport.
@@ -210,8 +211,8 @@ unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) {
         return schedule(xprt);
     }
     // There is no connection. A close that was requested since the last one was closed (by a task
-    // that learns late of a failed attempt, or by the removal of a device) must not close the new
-    // one. If a request arrives between this test and the clearing, there is still no newer
+    // that finds out late about a failed attempt, or by the removal of a device) must not close the
+    // new one. If a request arrives between this test and the clearing, there is still no newer
     // connection.
     xprt.test_and_clear(raw::XPRT_CLOSE_WAIT);
     let scopes = scopes(xprt);
@@ -243,14 +244,14 @@ fn retry_unreported<T: Transport>(xprt: &Xprt<T>, error: ConnectError) -> bool {
     true
 }
 
-/// Checks the connection, and queues itself again as long as there is one. Connecting queues it the
-/// first time. Process context, may sleep.
+/// Checks the connection for the loss of a peer that no event reports, and queues itself again
+/// while there is a connection. Connecting queues it the first time. Process context, may sleep.
 ///
 /// # Safety
 ///
 /// `work` is the `work` of `ConnectState::liveness_work` of a live transport of `T`.
 pub(super) unsafe extern "C" fn liveness_worker<T: Transport>(work: *mut k::work_struct) {
-    let offset = offset_of!(State<T>, connect)
+    let offset = offset_of!(XprtState<T>, connect)
         + offset_of!(ConnectState, liveness_work)
         + offset_of!(k::delayed_work, work);
     // SAFETY: By the safety requirements `work` is at this offset in the state of a live transport.
@@ -289,7 +290,7 @@ fn finish<T: Transport>(xprt: &Xprt<T>, result: Result<(), ConnectError>) {
     }
 }
 
-/// Counts an attempt, and a new connection. The connect cookie changes after a failed attempt, too:
+/// Counts an attempt, and a new connection. The connect cookie also changes after a failed attempt:
 /// tasks that waited for it request a close of the connection with the old cookie, which must not
 /// match the next connection.
 fn account<T: Transport>(xprt: &Xprt<T>, connected: bool) {
@@ -317,9 +318,8 @@ fn scopes<T: Transport>(xprt: &Xprt<T>) -> (MemallocScope, Option<MemallocScope>
 
 impl<T: Transport> Xprt<T> {
     /// Returns the state of the connect protocol.
-    #[inline]
     pub(super) fn connect_state(&self) -> &ConnectState {
-        &self.state().connect
+        &self.state.connect
     }
 
     /// Records that there is no connection. Returns whether this is the first attempt since the
@@ -368,12 +368,12 @@ impl<T: Transport> Xprt<T> {
     pub(super) fn set_connect_timeout(&self, connect: usize, reconnect: usize) {
         let raw_xprt = self.as_raw();
         // SAFETY: The transport is alive. `transport_lock` protects these members and
-        // `State::timeout`.
+        // `XprtState::timeout`.
         unsafe {
             k::spin_lock(&raw mut (*raw_xprt).transport_lock);
             if connect < (*raw_xprt).connect_timeout {
                 let initval = connect.max(secs(T::TIMEOUT_MIN));
-                let timeout = self.state().timeout.get();
+                let timeout = self.state.timeout.get();
                 (*timeout).to_initval = initval;
                 (*timeout).to_maxval = initval;
                 (*raw_xprt).connect_timeout = connect;
@@ -397,7 +397,7 @@ impl<T: Transport> Xprt<T> {
         unsafe {
             k::queue_delayed_work_on(
                 k::wq_misc_consts_WORK_CPU_UNBOUND as i32,
-                self.state().class.connect_queue(),
+                self.state.class.connect_queue(),
                 self.connect_state().liveness_work.get(),
                 k::round_jiffies_relative(secs(T::LIVENESS_INTERVAL)),
             )
@@ -405,7 +405,6 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Ends the outage because a reply was received: the next attempt to connect need not wait.
-    #[inline]
     pub(super) fn reset_backoff(&self) {
         // SAFETY: The transport is alive. The member is written without a lock, as socket
         // transports do: a race with `begin_outage` can only make one wait longer or shorter.

@@ -94,7 +94,6 @@ impl<T: Transport> Table<T> {
 /// # Safety
 ///
 /// `rqst` is a live request of a transport that `setup` created for `T`.
-#[inline]
 unsafe fn is_backchannel<T: Transport>(rqst: *const raw::rpc_rqst) -> bool {
     T::HAS_SEND_BACKCHANNEL_REPLY
         // SAFETY: By the safety requirements the request is alive; the bit is constant during its
@@ -108,7 +107,6 @@ unsafe fn is_backchannel<T: Transport>(rqst: *const raw::rpc_rqst) -> bool {
 ///
 /// - `rqst` is a live request, embedded in a slot of a transport that `setup` created for `T`.
 /// - Both stay alive for `'a`.
-#[inline]
 pub(super) unsafe fn parts<'a, T: Transport>(
     rqst: *mut raw::rpc_rqst,
 ) -> (&'a Xprt<T>, Rqst<'a, T>) {
@@ -172,7 +170,8 @@ unsafe extern "C" fn buf_free<T: Transport>(task: *mut raw::rpc_task) {
     }
 }
 
-/// Gives back what few RPCs have at their end: a credit, the pages of a cipher, a large buffer.
+/// Returns the resources that few RPCs hold at their end: a credit, the pages of a cipher, a large
+/// buffer.
 ///
 /// # Safety
 ///
@@ -180,7 +179,8 @@ unsafe extern "C" fn buf_free<T: Transport>(task: *mut raw::rpc_task) {
 /// left all queues, and no device or peer accesses its memory.
 #[cold]
 unsafe fn give_back<T: Transport>(xprt: &Xprt<T>, slot: &Slot<T>, task: NonNull<raw::rpc_task>) {
-    // SAFETY: The caller promises what each of these functions demands.
+    // SAFETY: The caller runs in the task that owns the request, which has left all queues, as each
+    // of these functions demands. No device or peer accesses the pages or the buffer.
     unsafe {
         xprt.return_late_credit(task);
         requests::unhook::<T>(NonNull::new_unchecked(slot.as_rqst()));
@@ -200,7 +200,8 @@ unsafe extern "C" fn prepare_request<T: Transport>(
     rqst: *mut raw::rpc_rqst,
     buf: *mut raw::xdr_buf,
 ) -> c_int {
-    // SAFETY: By the safety requirements. The reply to a backchannel call needs no preparation.
+    // The reply to a backchannel call needs no preparation.
+    // SAFETY: SUNRPC passes a live request of a transport of `T`.
     if unsafe { is_backchannel::<T>(rqst) } {
         return 0;
     }
@@ -304,7 +305,7 @@ unsafe extern "C" fn release_request<T: Transport>(task: *mut raw::rpc_task) {
 ///
 /// SUNRPC calls this with a live transport of `T`.
 unsafe extern "C" fn close<T: Transport>(xprt: *mut raw::rpc_xprt) {
-    // SAFETY: By the safety requirements.
+    // SAFETY: SUNRPC passes a live transport of `T`.
     let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
     xprt.data().close(xprt);
     xprt.disconnect_done();
@@ -314,9 +315,9 @@ unsafe extern "C" fn close<T: Transport>(xprt: *mut raw::rpc_xprt) {
 ///
 /// # Safety
 ///
-/// SUNRPC calls this once with a live transport of `T`, after the last reference was given up.
+/// SUNRPC calls this once with a live transport of `T`, after the last reference was put.
 unsafe extern "C" fn destroy<T: Transport>(xprt: *mut raw::rpc_xprt) {
-    // SAFETY: By the safety requirements.
+    // SAFETY: SUNRPC passes a live transport of `T`.
     setup::begin_destroy(unsafe { Xprt::<T>::from_raw(xprt) });
 }
 
@@ -326,7 +327,8 @@ unsafe extern "C" fn destroy<T: Transport>(xprt: *mut raw::rpc_xprt) {
 ///
 /// SUNRPC calls this with a live transport of `T` and a valid `seq_file`, which the caller holds.
 unsafe extern "C" fn print_stats<T: Transport>(xprt: *mut raw::rpc_xprt, out: *mut k::seq_file) {
-    // SAFETY: By the safety requirements; no other thread uses the file during the call.
+    // SAFETY: SUNRPC passes a live transport of `T`, and a file that no other thread uses during
+    // the call.
     let (xprt, out) = unsafe { (Xprt::<T>::from_raw(xprt), SeqFile::from_raw(out)) };
     xprt.data().stats(xprt, out);
 }
@@ -337,7 +339,7 @@ unsafe extern "C" fn print_stats<T: Transport>(xprt: *mut raw::rpc_xprt, out: *m
 ///
 /// SUNRPC calls this with a live transport of `T`.
 unsafe extern "C" fn inject_disconnect<T: Transport>(xprt: *mut raw::rpc_xprt) {
-    // SAFETY: By the safety requirements.
+    // SAFETY: SUNRPC passes a live transport of `T`.
     let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
     xprt.data().inject_disconnect(xprt);
 }
@@ -348,7 +350,7 @@ unsafe extern "C" fn inject_disconnect<T: Transport>(xprt: *mut raw::rpc_xprt) {
 ///
 /// SUNRPC calls this with a live transport of `T`.
 unsafe extern "C" fn set_port<T: Transport>(xprt: *mut raw::rpc_xprt, port: c_ushort) {
-    // SAFETY: By the safety requirements.
+    // SAFETY: SUNRPC passes a live transport of `T`.
     unsafe { Xprt::<T>::from_raw(xprt) }.set_port(port);
 }
 
@@ -369,9 +371,9 @@ unsafe extern "C" fn connect<T: Transport>(xprt: *mut raw::rpc_xprt, task: *mut 
 ///
 /// SUNRPC calls this with a live transport of `T` and a live task that has a request on it.
 unsafe extern "C" fn timer<T: Transport>(xprt: *mut raw::rpc_xprt, task: *mut raw::rpc_task) {
-    // SAFETY: By the safety requirements. A slot contains the request, because no other request
-    // waits for a reply. Only the task itself, which is the caller, changes its flags and its
-    // deadline.
+    // SAFETY: SUNRPC passes a live transport and a live task with a request. A slot contains it,
+    // because no other request waits for a reply. Only the task itself, which is the caller,
+    // changes its flags and its deadline.
     let (xprt, rqst, flags, deadline) = unsafe {
         let rqst = NonNull::new_unchecked((*task).tk_rqstp);
         (
@@ -399,13 +401,13 @@ unsafe extern "C" fn set_connect_timeout<T: Transport>(
     connect: c_ulong,
     reconnect: c_ulong,
 ) {
-    // SAFETY: By the safety requirements.
+    // SAFETY: SUNRPC passes a live transport of `T`.
     let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
     xprt.data().timeouts_changed(xprt, connect, reconnect);
     xprt.set_connect_timeout(connect, reconnect);
 }
 
-/// Allows swap over the transport. There is nothing to prepare: `connect::Scope` reads SUNRPC's
+/// Allows swap over the transport. There is nothing to prepare: the connect worker reads SUNRPC's
 /// counter of swap users for each attempt.
 extern "C" fn enable_swap(_xprt: *mut raw::rpc_xprt) -> c_int {
     0
@@ -420,7 +422,7 @@ extern "C" fn disable_swap(_xprt: *mut raw::rpc_xprt) {}
 ///
 /// SUNRPC calls this with a live transport of `T`.
 unsafe extern "C" fn bc_setup<T: Transport>(xprt: *mut raw::rpc_xprt, min_reqs: c_uint) -> c_int {
-    // SAFETY: By the safety requirements.
+    // SAFETY: SUNRPC passes a live transport of `T`.
     match unsafe { Xprt::<T>::from_raw(xprt) }.set_up_backchannel(min_reqs) {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
@@ -433,7 +435,7 @@ unsafe extern "C" fn bc_setup<T: Transport>(xprt: *mut raw::rpc_xprt, min_reqs: 
 ///
 /// SUNRPC calls this with a live transport of `T`.
 unsafe extern "C" fn bc_maxpayload<T: Transport>(xprt: *mut raw::rpc_xprt) -> usize {
-    // SAFETY: By the safety requirements.
+    // SAFETY: SUNRPC passes a live transport of `T`.
     unsafe { Xprt::<T>::from_raw(xprt) }
         .data()
         .backchannel_max_message()
@@ -448,10 +450,10 @@ extern "C" fn bc_num_slots<T: Transport>(_xprt: *mut raw::rpc_xprt) -> c_uint {
 ///
 /// # Safety
 ///
-/// SUNRPC calls this with a request that `Xprt::deliver` passed to it, and does not use it any
-/// more.
+/// SUNRPC calls this with a request that `Xprt::deliver` passed to it, and does not use it
+/// afterwards.
 unsafe extern "C" fn bc_free_rqst(rqst: *mut raw::rpc_rqst) {
-    // SAFETY: By the safety requirements.
+    // SAFETY: SUNRPC passes a request of `Xprt::deliver`, and has finished with it.
     unsafe { backchannel::free(NonNull::new_unchecked(rqst)) };
 }
 

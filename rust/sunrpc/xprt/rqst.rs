@@ -54,7 +54,6 @@ impl<'a, T: Transport> Rqst<'a, T> {
     /// # Safety
     ///
     /// The caller upholds the type invariants.
-    #[inline]
     pub(super) unsafe fn from_raw(rqst: NonNull<raw::rpc_rqst>) -> Self {
         // INVARIANT: By the safety requirements.
         Self {
@@ -64,19 +63,16 @@ impl<'a, T: Transport> Rqst<'a, T> {
     }
 
     /// Returns the C structure.
-    #[inline]
     pub(super) fn as_raw(&self) -> *mut raw::rpc_rqst {
         self.rqst.as_ptr()
     }
 
-    #[inline]
     fn task(&self) -> *mut raw::rpc_task {
         // SAFETY: By the type invariants the request is alive. Its task does not change.
         unsafe { (*self.as_raw()).rq_task }
     }
 
     /// Returns the XID, in host order.
-    #[inline]
     pub(crate) fn xid(&self) -> u32 {
         // SAFETY: By the type invariants the request is alive. SUNRPC set the XID when it
         // initialised the request.
@@ -84,14 +80,12 @@ impl<'a, T: Transport> Rqst<'a, T> {
     }
 
     /// Returns the slot that contains the request.
-    #[inline]
     pub(crate) fn slot(&self) -> &'a Slot<T> {
         // SAFETY: By the type invariants the request is embedded in a `Slot<T>` for `'a`.
         unsafe { Slot::from_rqst(self.rqst) }
     }
 
     /// Returns the number of the RPC's task, as SUNRPC's trace events show it.
-    #[inline]
     pub(crate) fn task_id(&self) -> u32 {
         // SAFETY: By the type invariants the task is alive.
         u32::from(unsafe { (*self.task()).tk_pid })
@@ -99,7 +93,6 @@ impl<'a, T: Transport> Rqst<'a, T> {
 
     /// Returns the number of the RPC client, as SUNRPC's trace events show it; `u32::MAX` if there
     /// is no client.
-    #[inline]
     pub(crate) fn client_id(&self) -> u32 {
         // SAFETY: By the type invariants the task is alive, and it holds a reference to its client.
         unsafe {
@@ -113,7 +106,6 @@ impl<'a, T: Transport> Rqst<'a, T> {
     }
 
     /// Returns the encoded call.
-    #[inline]
     pub(crate) fn send_buf(&self) -> XdrBuf<'_> {
         // SAFETY: By the type invariants the buffer is set up. SUNRPC does not change it while the
         // request is prepared or sent.
@@ -121,15 +113,13 @@ impl<'a, T: Transport> Rqst<'a, T> {
     }
 
     /// Returns the buffer for the reply.
-    #[inline]
     pub(crate) fn recv_buf(&self) -> XdrBuf<'_> {
         // SAFETY: By the type invariants the buffer is set up. SUNRPC does not change it before the
         // request is completed.
         unsafe { XdrBuf::from_raw(&raw mut (*self.as_raw()).rq_rcv_buf) }
     }
 
-    /// Returns whether the RPC has a reply. A call without results, which has none, is rare.
-    #[inline]
+    /// Returns whether the RPC has a reply. Calls without a reply are rare.
     pub(crate) fn reply_expected(&self) -> bool {
         // SAFETY: By the type invariants the task is alive; its procedure is static data.
         unsafe {
@@ -140,7 +130,6 @@ impl<'a, T: Transport> Rqst<'a, T> {
 
     /// Returns whether the authentication flavour must process all data (`RPCAUTH_AUTH_DATATOUCH`:
     /// integrity or privacy). The peer must not place data in chunks in that case.
-    #[inline]
     pub(crate) fn data_touch(&self) -> bool {
         // SAFETY: By the type invariants the request is set up: its credential, and with that the
         // authentication flavour, was bound before the call was encoded.
@@ -156,7 +145,6 @@ impl<'a, T: Transport> Rqst<'a, T> {
 
     /// Counts the call as sent, for the RPC's statistics. The start of its transmission was
     /// recorded before [`Transport::send`](super::transport::Transport::send) was called.
-    #[inline]
     pub(crate) fn mark_sent(&self) {
         let rqst = self.as_raw();
         // SAFETY: By the type invariants the request is alive. The member changes under the send
@@ -165,7 +153,6 @@ impl<'a, T: Transport> Rqst<'a, T> {
     }
 
     /// Records the start of the transmission, from which SUNRPC computes the round-trip time.
-    #[inline]
     pub(super) fn mark_start(&self) {
         // SAFETY: By the type invariants the request is alive. The member changes under the send
         // lock, which the caller holds. `ktime_get` has no preconditions after boot.
@@ -179,7 +166,6 @@ impl<'a, T: Transport> Rqst<'a, T> {
     /// # Errors
     ///
     /// `ENOMEM`; the pages allocated so far stay in the buffer, and the next call keeps them.
-    #[inline]
     pub(crate) fn fill_sparse(&self) -> Result {
         let buf = self.recv_buf();
         if !buf.sparse() {
@@ -208,7 +194,6 @@ impl Hook {
     }
 
     /// Returns whether a function is replaced.
-    #[inline]
     pub(super) fn is_set(&self) -> bool {
         self.0.get().is_some()
     }
@@ -219,7 +204,6 @@ impl Hook {
 /// # Safety
 ///
 /// `rqst` is embedded in a `Slot<T>`, and the caller runs in the task that owns the request.
-#[inline]
 pub(super) unsafe fn hook<T: Transport>(rqst: NonNull<raw::rpc_rqst>) {
     // SAFETY: By the safety requirements a slot contains the request, and no other task accesses
     // either member.
@@ -239,7 +223,6 @@ pub(super) unsafe fn hook<T: Transport>(rqst: NonNull<raw::rpc_rqst>) {
 /// # Safety
 ///
 /// `rqst` is embedded in a `Slot<T>`, and the caller runs in the task that owns the request.
-#[inline]
 pub(super) unsafe fn unhook<T: Transport>(rqst: NonNull<raw::rpc_rqst>) -> Option<FreePages> {
     // SAFETY: By the safety requirements a slot contains the request.
     let original = unsafe { Slot::<T>::from_rqst(rqst) }.hook.0.take()?;

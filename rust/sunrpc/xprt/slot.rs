@@ -84,19 +84,16 @@ impl<T: Transport> Slot<T> {
 
 impl<T: Transport> Slot<T> {
     /// Returns the number of the slot: below [`Transport::slots`], unique in the transport.
-    #[inline]
     pub(crate) fn index(&self) -> u32 {
         self.index
     }
 
     /// Returns the transport's part of the slot.
-    #[inline]
     pub(crate) fn data(&self) -> &T::Slot {
         &self.data
     }
 
     /// Returns the C structure.
-    #[inline]
     pub(super) fn as_rqst(&self) -> *mut raw::rpc_rqst {
         self.rqst.get()
     }
@@ -107,7 +104,6 @@ impl<T: Transport> Slot<T> {
     ///
     /// - `rqst` is embedded in a `Slot<T>`.
     /// - That slot outlives `'a`.
-    #[inline]
     pub(super) unsafe fn from_rqst<'a>(rqst: NonNull<raw::rpc_rqst>) -> &'a Self {
         // SAFETY: By the safety requirements there is a slot, and by the type invariants it starts
         // at its `rqst`.
@@ -117,7 +113,7 @@ impl<T: Transport> Slot<T> {
     /// Assigns the slot to the next RPC in the backlog, or puts it on the free list. Process
     /// context.
     ///
-    /// Called when SUNRPC does not use the slot any more, and once for a new slot.
+    /// Called when SUNRPC has finished with the slot, and once for a new slot.
     pub(super) fn free(&self, xprt: &Xprt<T>) {
         // SAFETY: Slot and transport are alive and belong together. No task uses the request; the
         // call clears it or passes it on under `reserve_lock`.
@@ -185,7 +181,6 @@ impl Buffers {
     }
 
     /// Returns the persistent buffer, if it has `len` bytes.
-    #[inline]
     fn persistent(&self, len: usize) -> Option<NonNull<u8>> {
         (len <= self.persistent.len).then_some(self.persistent.start)
     }
@@ -211,7 +206,6 @@ impl Buffers {
     /// # Safety
     ///
     /// The caller runs in the task that owns the slot's request.
-    #[inline]
     pub(super) unsafe fn has_large(&self) -> bool {
         // SAFETY: By the safety requirements and the type invariants no other task has access.
         unsafe { (*self.large.get()).is_some() }
@@ -222,7 +216,7 @@ impl Buffers {
     /// # Safety
     ///
     /// The caller runs in the task that owns the slot's request, and neither a device nor another
-    /// thread uses the buffers any more.
+    /// thread uses the buffers.
     pub(super) unsafe fn free_large(&self) {
         // SAFETY: By the safety requirements and the type invariants no other task has access.
         unsafe { *self.large.get() = None };
@@ -230,7 +224,6 @@ impl Buffers {
 }
 
 /// Rounds `len` up to the alignment of a part. Returns `None` on overflow.
-#[inline]
 fn aligned(len: usize) -> Option<usize> {
     // The alignment is a power of two.
     len.checked_add(ALIGN - 1).map(|len| len & !(ALIGN - 1))
@@ -298,9 +291,9 @@ unsafe fn allocate_large<T: Transport>(
 ///
 /// - The caller runs in the task that owns the request.
 /// - `start` points to more than `call` bytes.
-#[inline]
 unsafe fn set_buffers(rqst: *mut raw::rpc_rqst, start: NonNull<u8>, call: usize) {
-    // SAFETY: By the safety requirements the task owns the request, and `start` has so many bytes.
+    // SAFETY: By the safety requirements the task owns the request, and `start` points to more than
+    // `call` bytes.
     unsafe {
         (*rqst).rq_buffer = start.as_ptr().cast();
         (*rqst).rq_rbuffer = start.add(call).as_ptr().cast();

@@ -61,7 +61,7 @@ impl<T: Transport> Xprt<T> {
     /// different times.
     pub(crate) fn counts(&self) -> Counts {
         let xprt = self.as_raw();
-        // SAFETY: The transport is alive. SUNRPC, too, reads these counters without a lock.
+        // SAFETY: The transport is alive. SUNRPC reads these counters without a lock as well.
         let (stat, last_used) = unsafe { (&(*xprt).stat, (*xprt).last_used) };
         let secs = |jiffies: usize| usize_as_u64(jiffies / HZ);
         let idle = secs(now().wrapping_sub(last_used));

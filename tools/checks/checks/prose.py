@@ -56,7 +56,7 @@ class Phrase:
 
 
 def _comment(path: str, line: str) -> str:
-    """Returns the part of a line in which phrases are looked for."""
+    """Returns the part of a line that may have phrases."""
     if path.endswith(_C_LIKE):
         found = re.search(r"//.*|/\*.*|^\s*\* .*", line)
         return found[0] if found else ""

@@ -18,7 +18,7 @@ BUDGET: dict[str, int] = {
     "raw": 2,
     "mem": 48,
     "work": 18,
-    "rdma": 185,
+    "rdma": 183,
     "sunrpc": 400,
     "observe": 16,
     # Registers the transports, because `client` and `server` may not contain unsafe code.

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Calls that are given up before their replies come.
+"""Calls that are aborted before their replies arrive.
 
 given_up.py fill DIRECTORY
     Makes the files that the other commands read and write, on the server.

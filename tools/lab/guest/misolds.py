@@ -182,7 +182,7 @@ def conf(xid, procedure, *values, version=1):
 
 
 def configured(link, *values):
-    """Sends CONF_RDMA; returns what the server answers, or how the call failed."""
+    """Sends CONF_RDMA; returns the server's answer, or the failure of the call."""
     xid = link.xid()
     found, reply = link.judge(header(xid) + lists() + conf(xid, CONF_RDMA, *values))
     if found != ANSWERED:
@@ -221,7 +221,7 @@ def configuration_calls(link):
 
 
 def longer_replies(link):
-    """The inline threshold follows what the client has said."""
+    """The inline threshold follows the client's announcement."""
 
     def ask(size):
         handle = link.handle()

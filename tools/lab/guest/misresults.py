@@ -211,7 +211,7 @@ def targets(link, name, length, chunk):
 
 
 def others_bytes(link):
-    """Looks for what another connection has written in all that this one can provoke."""
+    """Searches all replies that this connection can provoke for another connection's data."""
     other = Link()
     numbers = itertools.count()
     yield "filled", fill(other)

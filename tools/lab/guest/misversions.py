@@ -215,7 +215,7 @@ class Announces(Honest):
 
 
 class OddInit(Announces):
-    """Announces what the client does not know, and Receives of 8192 bytes."""
+    """Announces characteristics that the client does not know, and Receives of 8192 bytes."""
 
     INFOS = (
         second.init(

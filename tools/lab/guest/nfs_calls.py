@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Calls of NFSv3 and NFSv4 as raw messages, and what their replies say.
+"""Calls of NFSv3 and NFSv4 as raw messages, and the contents of their replies.
 
 Only what the hostile requester needs: every procedure has the caller's fields as arguments, and
 nothing is checked.
@@ -174,7 +174,7 @@ def status(reply):
 
 
 class Tcp:
-    """Calls over TCP, for what the hostile requester has to know before it begins."""
+    """Calls over TCP, for the facts that the hostile requester needs before it begins."""
 
     def __init__(self, server, port):
         self._socket = socket.create_connection((server, port), 20)

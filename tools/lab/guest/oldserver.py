@@ -271,7 +271,7 @@ MISDEEDS = {
 
 
 def serve(server):
-    """Serves a connection until told to stop or until the client leaves; returns if it stayed."""
+    """Serves a connection until stopped or until the client leaves; returns if it stayed."""
     while not os.path.exists(STOP):
         try:
             call = server.next_call()
@@ -284,7 +284,7 @@ def serve(server):
 
 
 def old_welcome(peer):
-    """Accepts the next connection without private data; None when told to stop."""
+    """Accepts the next connection without private data; None when stopped."""
     while not os.path.exists(STOP):
         try:
             connection = peer.event(LOOK, "request")[1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The hostile peer as a requester: its connections, its memory, and what the server answers.
+"""The hostile peer as a requester: its connections, its memory, and the server's answers.
 
 misrequests.py has the cases. A case that keeps a connection in a bad state prints ``holding``, and
 goes on when the file /run/requester.release exists; with ``stall`` it asks for a server that cannot
@@ -309,7 +309,7 @@ class Case:
         assert not options, options
 
     def allowed(self, server, what):
-        """Returns the outcomes that a server, `ours` or `stock`, may have for what was done."""
+        """Returns the outcomes that a server, `ours` or `stock`, may have for a step."""
         wanted = getattr(self, server)
         if isinstance(wanted, dict):
             wanted = wanted.get(what.split()[0], wanted.get("", ()))

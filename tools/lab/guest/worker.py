@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Work on files until told to stop, and check every byte.
+"""Work on files until stopped, and check every byte.
 
 worker.py [--block BYTES] DIRECTORY CONTROL [SECONDS]
 

@@ -94,7 +94,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Operation:
-    """An optional operation of version two: its number, and what it says."""
+    """An optional operation of version two: its number and its contents."""
 
     kind: int
     #: Characteristics, by id and in order; the value is None where the dissector knows no type.

@@ -216,7 +216,7 @@ def raise_version(sources: Path) -> None:
 
 
 def inside(merged: Path) -> list[str | Path]:
-    """Returns the begin of a command that runs in the machine."""
+    """Returns the beginning of a command that runs in the machine."""
     return ["chroot", merged, "env", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"]
 
 

@@ -31,7 +31,7 @@ _STAMP = ".lab-built"
 
 @dataclass(frozen=True)
 class Source:
-    """An unpacked kernel source tree and the name of what it is."""
+    """An unpacked kernel source tree and its name."""
 
     path: Path
     version: str

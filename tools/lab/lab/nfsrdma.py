@@ -32,7 +32,7 @@ def await_recording(guest: Guest) -> None:
 
 
 def doctor(guest: Guest, server: str = "", prefix: str = "") -> dict[str, str]:
-    """Returns what the doctor advises, by the name of the finding. `prefix`: runs the command."""
+    """Returns the doctor's fixes, by the name of the finding. `prefix`: runs the command."""
     done = guest.run(f"{prefix} {TOOL} doctor --json {server}")
     told = json.loads(done.stdout)
     wrong = any(finding["severity"] != "note" for finding in told["findings"])

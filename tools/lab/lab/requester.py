@@ -116,7 +116,7 @@ class Play:
         self._pid = pair.client.vm.start(command)
 
     def text(self) -> str:
-        """Returns what the requester has printed so far."""
+        """Returns the requester's output so far."""
         return self._pair.client.run(f"cat {LOG}").stdout.decode()
 
     def await_word(self, word: str, limit: float = 120) -> None:
@@ -137,7 +137,7 @@ class Play:
         self._pair.client.sh(f"touch {path}")
 
     def finish(self, limit: float) -> list[tuple[str, str]]:
-        """Waits for the end; returns the outcome of each act, and what was done.
+        """Waits for the end; returns each step with its outcome.
 
         # Errors
         `AssertionError` when the requester failed.

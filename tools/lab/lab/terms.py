@@ -69,7 +69,7 @@ class Terms:
             peer.receive = max(DEFAULT_RECEIVE, size)
 
     def from_client(self, message: Message) -> list[str]:
-        """Takes a message of the client; returns what is wrong with it."""
+        """Takes a message of the client; returns its defects."""
         if self.settled:
             return self._agreed(message, by_client=True)
         if not self.version:
@@ -121,7 +121,7 @@ class Terms:
         return [f"version {message.version} on a connection of version {self.version}"]
 
     def _agreed(self, message: Message, *, by_client: bool) -> list[str]:
-        """Checks a message by the terms that hold, and takes what it changes."""
+        """Checks a message by the current terms, and applies its changes."""
         faults = self._version_faults(message)
         if message.version != 2:
             return faults

@@ -48,13 +48,13 @@ class Known:
 
 
 def peers(client: Guest) -> list[Known]:
-    """Returns what the client's module knows about servers."""
+    """Returns the client's record of servers."""
     lines = [line.split() for line in client.read(PEERS).splitlines()]
     return [Known(words[1], int(words[2]), words[3], int(words[4])) for words in lines]
 
 
 def forget(client: Guest) -> None:
-    """Clears what the client's module knows about servers."""
+    """Clears the client's record of servers."""
     client.sh(f"echo 1 > {PEERS}")
     assert peers(client) == []
 
@@ -70,7 +70,7 @@ class Sent:
 
 
 class Exchange:
-    """The messages of a capture in order, and what the check of all captures says about it."""
+    """The messages of a capture in order, and the result of the check of all captures."""
 
     def __init__(self, pcap: Path) -> None:
         """Dissects a capture."""

@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _case(item: pytest.Item) -> selection.Case:
-    """Returns what the selection needs to know of a collected scenario."""
+    """Returns the selection's view of a collected scenario."""
     callspec = getattr(item, "callspec", None)
     return selection.Case(
         file=item.path.stem.removeprefix("test_"),

@@ -23,7 +23,7 @@ EVENTS = ("rpcrdma:xprtrdma_conn_state",)
 
 @contextmanager
 def _moved(pair: Pair) -> Iterator[None]:
-    """Gives the server another Ethernet address inside the block and tells the client."""
+    """Gives the server another Ethernet address inside the block and announces it to the client."""
     before = pair.server.sh("cat /sys/class/net/eth0/address").strip()
 
     def move(address: str) -> None:

@@ -67,7 +67,7 @@ def _cases() -> list[object]:
 @pytest.mark.both_roles
 @pytest.mark.parametrize(("version", "suite"), _cases())
 def test_both_ways(pair: Pair, version: str, suite: str) -> None:
-    """Each side reads what the other has written, and the suite uses its chunks."""
+    """Each side reads the data that the other wrote, and the suite uses its chunks."""
     pair.server.sh("rm -rf /srv/export/*", timeout=LIMIT)
     pair.mount(version)
     pair.client.sh(f"{VERIFY} write {suite} {MOUNT_POINT}/up", timeout=LIMIT)
@@ -184,7 +184,7 @@ def test_large_directory(pair: Pair, version: str) -> None:
 @pytest.mark.server_long
 @pytest.mark.parametrize("version", VERSIONS)
 def test_small_inline_thresholds(pair: Pair, tunables: Tunables, version: str) -> None:
-    """Names and small files with 1 KiB inline thresholds: what was inline needs chunks."""
+    """Names and small files with 1 KiB inline thresholds: inline messages now need chunks."""
     pair.server.sh("rm -rf /srv/export/*", timeout=LIMIT)
     tunables.set_thresholds(1024)
     if settings.client() == "ours":

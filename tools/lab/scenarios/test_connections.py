@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The file `connections` of debugfs shows the connections of both roles as they are."""
+"""The file `connections` of debugfs shows the connections of both roles correctly."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_calls_under_way_are_counted(pair: Pair) -> None:
 
 
 def test_failed_attempts_and_the_last_loss(pair: Pair) -> None:
-    """When the server's listener has gone, the line says why, and counts the attempts."""
+    """Without the server's listener, the line gives the reason and counts the attempts."""
     pair.mount("4.2")
     threads = pair.server.read("/proc/fs/nfsd/threads").strip()
     pair.server.sh("rpc.nfsd 0")
@@ -240,7 +240,7 @@ def _at_rest(pair: Pair) -> None:
         (line,) = connections.read(guest)
         for form in ("in_use", "inline", "read", "reply", "fencing"):
             assert line[form] == "0", (guest.name, form)
-        # The ends of the last three RDMA Writes are not told.
+        # The last three RDMA Writes are not signalled.
         assert int(line["write"]) <= 3
         assert 0 < int(line["credits"]) <= int(line["receives_posted"]) <= int(line["receives"])
         (again,) = connections.read(guest)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command nfsrdma shows what the guests do, and its doctor finds what is broken there."""
+"""The command nfsrdma shows the guests' activity, and its doctor finds their problems."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _gid(pair: Pair) -> str:
 
 
 def test_doctor_of_a_healthy_client(tools: Pair) -> None:
-    """Nothing is wrong, and each step says what it has looked at."""
+    """Without a problem, each step says what it examined."""
     tools.mount("4.2")
     tools.client.sh(f"ls {MOUNT_POINT}")
     told = _nfsrdma(tools.client, "doctor server")
@@ -255,7 +255,7 @@ def _file(pair: Pair) -> Iterator[str]:
 
 
 def test_trace(tools: Pair) -> None:
-    """A READ and a WRITE are told from begin to end, and nothing of the trace remains."""
+    """A READ and a WRITE are described from beginning to end, and no trace instance remains."""
     with _file(tools) as path:
         told = _nfsrdma(tools.client, f"trace -- dd if={path} of=/dev/null bs=64k count=1")
         read = next(part for part in told.split("\nnfs") if re.match(r"v4 READ", part))
@@ -322,7 +322,7 @@ def _served(pair: Pair, command: str) -> list[str]:
 
 @pytest.mark.server
 def test_trace_on_the_server(tools: Pair) -> None:
-    """A WRITE and a READ are told as the server sees them, with their chunks."""
+    """A WRITE and a READ are described as the server sees them, with their chunks."""
     with _file(tools) as path:
         direct = "bs=64k count=1 2>/dev/null"
         told = _served(
@@ -360,7 +360,7 @@ def _told(guest: Guest, trace: int) -> str:
 
 @pytest.mark.server
 def test_trace_of_one_call_on_both_hosts(tools: Pair) -> None:
-    """A call is under way, so its XID is known; both hosts tell how it is sent again."""
+    """A call is in flight, so its XID is known; both hosts describe its retransmission."""
     tools.server.sh("rm -rf /srv/export/*; echo there > /srv/export/f")
     tools.mount("3", options="nolock")
     tools.client.sh(f"cat {MOUNT_POINT}/f")
@@ -386,7 +386,7 @@ def test_trace_of_one_call_on_both_hosts(tools: Pair) -> None:
 
 
 def test_trace_all(tools: Pair) -> None:
-    """With --all it tells connections, and what is called without RDMA, such as mountd."""
+    """With --all it describes connections, and calls without RDMA, such as those of mountd."""
     options = "vers=3,nolock,proto=rdma,port=20049"
     mount = f"mkdir -p {MOUNT_POINT}; mount -t nfs -o {options} server:/export {MOUNT_POINT}"
     command = f"sh -c '{mount} && ls {MOUNT_POINT} && umount {MOUNT_POINT}'"
@@ -502,7 +502,7 @@ def test_top_in_a_terminal(tools: Pair) -> None:
 
 
 def test_ended_by_a_signal(tools: Pair) -> None:
-    """No trace instance goes on recording: the command removes its own, or that of a killed one."""
+    """No trace instance continues to record: the command removes its own, or a killed command's."""
     client = tools.client
     assert client.run(f"timeout 4 {TOOL} top --count 99 > /dev/null").status == 124
     assert client.sh(INSTANCES) == ""

@@ -44,7 +44,7 @@ def _parameters() -> list[Any]:
 
 
 def _play(pair: Pair, name: str) -> list[tuple[str, str]]:
-    """Plays a case to its end; honest work goes on while it holds a connection."""
+    """Plays a case to its end; honest work continues while the case holds a connection."""
     case = CASES[name]
     play = requester.Play(pair, name)
     if case.stalls:
@@ -74,7 +74,7 @@ def _check(case: Any, outcomes: list[tuple[str, str]]) -> None:
 @pytest.mark.rxe_only
 @pytest.mark.parametrize("case", _parameters())
 def test_case(pair: Pair, server_counters: ServerCounters, case: str) -> None:
-    """The server answers a hostile requester as it should, and goes on serving others."""
+    """The server answers a hostile requester correctly, and continues to serve others."""
     requester.prepare(pair)
     pair.mount("3", options="nolock")
     requester.work(pair)
@@ -177,7 +177,7 @@ def test_unanswered_reads(pair: Pair) -> None:
         requester.work(pair)
         pair.umount()
     _check(LOADS[name], outcomes)
-    # The device gives up in the end, and the connections with their calls are gone.
+    # The device finally stops retrying, and the connections with their calls are gone.
     assert held == 3, "the work may have waited for the end of the requester's connections"
     assert "calls wait for memory" in pair.server.run("dmesg").stdout.decode()
 

@@ -39,7 +39,7 @@ def _export(pair: Pair, *, threads: int, splice: bool, read_only: bool) -> Itera
 
 
 def _sums(pair: Pair) -> str:
-    """Returns the checksums of the server's files, as they are in its page cache."""
+    """Returns the checksums of the server's files in its page cache."""
     return pair.server.sh("cd /srv/export && find . -type f | sort | xargs sha256sum", timeout=200)
 
 

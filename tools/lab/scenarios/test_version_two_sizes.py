@@ -86,7 +86,7 @@ SMALL = "; ".join(
 
 
 def _read_small(pair: Pair, counters: Counters, name: str) -> dict[str, int]:
-    """Has the client read a new file in small parts; returns the chunks of that."""
+    """Makes the client read a new file in small parts; returns the chunks."""
     pair.server.sh(f"name={name}; {FILE}")
     before = counters()
     pair.client.sh(f"name={name}; {SMALL}", timeout=120)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Golden messages of version two, packets of a handshake, and what tshark makes of them."""
+"""Golden messages of version two, packets of a handshake, and tshark's reading of both."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Answer(Enum):
 
 
 def ask(address: str, port: int) -> Answer:
-    """Returns what a port answers."""
+    """Returns the answer of a port."""
     try:
         device = os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -98,7 +98,7 @@ def _resolves(device: int, number: int, peer: bytes) -> bool:
 
 
 def verdict(event: int | None, status: int) -> Answer:
-    """Returns what the last event means; None stands for no event at all."""
+    """Returns the meaning of the last event; None stands for no event."""
     if event in (_CONNECT_RESPONSE, _ESTABLISHED):
         return Answer.LISTENS
     if event == _REJECTED:

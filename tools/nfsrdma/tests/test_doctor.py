@@ -399,7 +399,7 @@ def test_json() -> None:
             "severity": "problem",
             "text": "10.0.0.3:20049 refuses connections: nothing listens there for RDMA",
             "fix": "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # on the server, while nfsd runs"
-            "\nnfsrdma doctor   # on the server, knows more",
+            "\nnfsrdma doctor   # on the server, for its findings",
         }
     ]
     assert {"step": "module", "text": "rpcrdma 0.1.0 is loaded"} in told["facts"]

@@ -15,27 +15,6 @@ pub struct Forms {
     pub reply: ReplyKind,
 }
 
-/// The only chunk of a call, which is for one payload in pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SingleChunk {
-    /// A read chunk for the pages of the call.
-    Read {
-        /// Position of the chunk in the XDR stream, in bytes.
-        position: u32,
-    },
-    /// A write chunk for the pages of the reply.
-    Write,
-}
-
-/// The only chunk of a call, which is for a whole message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WholeMessage {
-    /// A read chunk at position zero for the call. The reply comes inline.
-    Call,
-    /// The reply chunk for the reply. The call is inline.
-    Reply,
-}
-
 impl Forms {
     /// Chooses the forms of a call. `data_touch` says whether RPCSEC_GSS integrity or privacy is in
     /// use (`RPCAUTH_AUTH_DATATOUCH`). It is called if it matters.
@@ -74,28 +53,6 @@ impl Forms {
             (self.call, self.reply),
             (CallKind::Inline, ReplyKind::Inline)
         )
-    }
-
-    /// Returns the only chunk of the call, if it has one, which is for one payload in pages.
-    #[inline(always)]
-    pub const fn single_chunk(&self) -> Option<SingleChunk> {
-        match (self.call, self.reply) {
-            (CallKind::ReadChunk { position }, ReplyKind::Inline) => {
-                Some(SingleChunk::Read { position })
-            }
-            (CallKind::Inline, ReplyKind::WriteChunk) => Some(SingleChunk::Write),
-            _ => None,
-        }
-    }
-
-    /// Returns the only chunk of the call, if it has one, which is for a whole message.
-    #[inline(always)]
-    pub const fn whole_message(&self) -> Option<WholeMessage> {
-        match (self.call, self.reply) {
-            (CallKind::PositionZero, ReplyKind::Inline) => Some(WholeMessage::Call),
-            (CallKind::Inline, ReplyKind::ReplyChunk) => Some(WholeMessage::Reply),
-            _ => None,
-        }
     }
 }
 

@@ -4,8 +4,8 @@
 
 use kernel::bindings as k;
 
-/// The reason why a connection attempt failed. It determines what the waiting RPCs do, and whether
-/// a mount fails.
+/// The reason why a connection attempt failed. It determines the reaction of the waiting RPCs, and
+/// whether a mount fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectError {
     /// The peer refused the connection (`ECONNREFUSED`). A mount fails; other RPCs retry after 3 s.
@@ -47,10 +47,10 @@ impl ConnectError {
 
 /// The reason why a call, or the reply to a backchannel call, was not sent.
 ///
-/// One task sends all calls of SUNRPC's transmit queue, and SUNRPC reports an error to that task,
-/// not to the task whose call failed. An error that concerns one call alone, such as [`Self::Io`],
-/// should therefore be returned by [`Transport::prepare`](super::Transport::prepare), which runs in
-/// the task of the call.
+/// A single task sends all calls of SUNRPC's transmit queue, and SUNRPC reports an error to that
+/// task, not to the task whose call failed. An error that concerns one call alone, such as
+/// [`Self::Io`], should therefore be returned by [`Transport::prepare`](super::Transport::prepare),
+/// which runs in the task of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendError {
     /// There is no connection (`ENOTCONN`). The task connects, and sends the call without encoding

@@ -2,7 +2,7 @@
 """``nfsrdma doctor``: diagnoses the path from the device to the mount, and suggests fixes.
 
 - `kinds`: all findings, with their text and command.
-- `view`: what the steps look at.
+- `view`: the state that the steps examine.
 - `module`, `device`, `route`, `serving`, `link`, `settings`, `memory`: the steps.
 """
 

@@ -116,7 +116,7 @@ def is_mark(text: str) -> bool:
 
 
 class Recorder:
-    """Records until it is told to end."""
+    """Records until it is stopped."""
 
     def __init__(self, host: Host, source: Source, *, serves: bool = False) -> None:
         """Begins now. `serves`: the source also has the events of the server."""
@@ -162,7 +162,7 @@ class Recorder:
             self.data.looks.append((since, connections.read(self._host)))
 
     def end(self) -> Data:
-        """Ends recording. Returns what was recorded."""
+        """Ends the recording and returns it."""
         self._source.stop()
         self.pump()
         self.data.lost = self._source.lost

@@ -43,7 +43,7 @@ def interactive(sampler: Sampler, screen: Screen, look: Look, frames: int | None
 
 
 def _wait(sampler: Sampler, screen: Screen, look: Look, sample: Sample) -> bool:
-    """Waits for the end of an interval. Returns whether to go on."""
+    """Waits for the end of an interval. Returns whether to continue."""
     end = time.monotonic() + look.interval
     while time.monotonic() < end:
         key = screen.key(_STEP)

@@ -134,7 +134,7 @@ class Served:
 
 
 def one_in(wanted: int) -> int:
-    """Returns in how many calls one is looked at, if one in `wanted` RPC tasks of the client is."""
+    """Returns the sampled share of calls, if one in `wanted` RPC tasks of the client is sampled."""
     return min(wanted, _RAREST)
 
 

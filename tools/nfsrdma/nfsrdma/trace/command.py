@@ -61,12 +61,12 @@ CONNECTION_EVENTS = tuple(
 
 #: Seconds from one look at the recording to the next.
 _STEP = 0.1
-#: Seconds after the command's end in which completions may still come.
+#: Seconds after the command's end in which completions may still arrive.
 _AFTER = 0.2
 
 
 class Source(Protocol):
-    """Where events come from: a `tracefs.Recording`, or what a test has recorded."""
+    """The source of events: a `tracefs.Recording`, or the recording of a test."""
 
     lost: int
 

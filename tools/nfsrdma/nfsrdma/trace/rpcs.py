@@ -105,7 +105,7 @@ class Rpc:
         return times[-1] if times else None
 
     def add(self, event: Event) -> None:
-        """Adds an event, and takes over what it says."""
+        """Adds an event and its facts."""
         self.events.append(event)
         if event.xid is not None:
             self.xid = event.xid

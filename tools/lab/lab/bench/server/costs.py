@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Counts what an RPC costs the server: instructions, wake-ups, task switches, completions.
+"""Counts the cost of an RPC for the server: instructions, wake-ups, task switches, completions.
 
 Each figure is the difference between a short and a long run of the same operation.
 """
