@@ -137,6 +137,7 @@ impl CallCredits {
 
     /// Sets how many credits are taken by messages that are no calls. One call may be in flight
     /// nevertheless.
+    #[cfg(RPCRDMA_LEGACY)]
     pub(crate) fn set_charge<R, O: XprtRef>(&self, conn: &ConnState<R, O>, charge: u32) {
         self.change(conn, |ledger| ledger.charge = charge);
     }
@@ -174,6 +175,7 @@ impl CallCredits {
 
     /// Returns how many calls and messages without an answer may be in flight, besides the calls
     /// that were given up.
+    #[cfg(RPCRDMA_LEGACY)]
     pub(crate) fn left(&self) -> u32 {
         self.ledger.lock().account.left()
     }

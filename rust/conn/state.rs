@@ -8,7 +8,9 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::role::XprtRef;
 use super::session::SharedSession;
-use super::terms::{Capabilities, TermsSnapshot};
+#[cfg(RPCRDMA_LEGACY)]
+use super::terms::Capabilities;
+use super::terms::TermsSnapshot;
 use crate::observe::connections::Counts;
 use crate::observe::stats::{self, Breach};
 use crate::proto::inline::Thresholds;
@@ -121,6 +123,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
     }
 
     /// Adds capabilities to the terms. Call this before the session begins.
+    #[cfg(RPCRDMA_LEGACY)]
     pub(crate) fn add_capabilities(&self, more: Capabilities) {
         self.session.terms.add(more);
     }

@@ -122,12 +122,8 @@ fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: Sen
 
 /// Returns what sending a message of `quirks` needs.
 fn sender(ep: &Endpoint) -> Sender<'_, Responder> {
-    Sender {
-        conn: ep.shared(),
-        qp: ep.qp(),
-        in_flight: &ep.role().in_flight,
-        spare: &ep.role().spare,
-    }
+    let role = ep.role();
+    Sender::new((ep.shared(), ep.qp()), &role.in_flight, &role.spare)
 }
 
 /// Answers a call that the service does not see, and follows the limits that the call sets. May

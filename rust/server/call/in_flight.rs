@@ -21,7 +21,6 @@ use super::context::{Call, Calls};
 use super::queue::Ring;
 use crate::conn::traced;
 use crate::observe::trace;
-use crate::rdma::mr::Mr;
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Completions, PostError, Qp, Tag};
 use crate::rdma::scatter::Source;
@@ -256,11 +255,12 @@ impl InFlight {
     /// # Errors
     ///
     /// Those of [`Qp::post_send`]. The message was dropped then.
+    #[cfg(RPCRDMA_LEGACY)]
     #[cold]
     pub(crate) fn send_registering<C: Completions>(
         &self,
         qp: &Qp<C>,
-        regions: &mut KVec<Mr>,
+        regions: &mut KVec<crate::rdma::mr::Mr>,
         mut buf: SendBuf,
         len: usize,
     ) -> Result<u64, PostError> {
