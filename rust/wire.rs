@@ -37,7 +37,7 @@ pub mod v1;
 pub mod v2;
 pub mod xchar;
 
-mod brief;
+mod common_reply;
 mod cursor;
 mod decode;
 mod dispatch;
@@ -55,7 +55,7 @@ mod version;
 #[cfg(any(test, RPCRDMA_KUNIT))]
 pub mod vectors;
 
-pub use brief::{Brief, BriefLong};
+pub use common_reply::{CommonReply, OnlyChunk};
 pub use decode::OneSegment;
 pub use encode::{EncodeError, ListProc, ReadListWriter};
 pub use error::{DecodeError, What};

@@ -27,7 +27,7 @@ use crate::rdma::mr::Mr;
 use crate::sunrpc::xprt::reply::Pinned;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::message::ErrorBody;
-use crate::wire::{self, Brief, BriefLong, DecodeError, Limits, Message, Prefix, What};
+use crate::wire::{self, CommonReply, DecodeError, Limits, Message, OnlyChunk, Prefix, What};
 
 /// The most that a reply may hold: one chunk of the segments that the call offered.
 pub(super) const LIMITS: Limits = Limits::requester(1, MAX_SEGMENTS);
@@ -360,7 +360,7 @@ impl Reply for Message<'_> {
     }
 }
 
-impl Reply for Brief<'_> {
+impl Reply for CommonReply<'_> {
     #[inline]
     fn xid(&self) -> u32 {
         self.xid
@@ -379,45 +379,25 @@ impl Reply for Brief<'_> {
         state: &mut State,
         rqst: &Pinned<'_, Client>,
     ) -> Finding<'m> {
-        let Ok(chunk) = reply::check_brief(self.segment.as_ref(), &offer(state)) else {
+        let Ok(written) = reply::check_common(&self.chunk, &offer(state)) else {
             return check_again(conn, msg, state, rqst);
         };
-        if let Some(segment) = &self.segment {
+        if let OnlyChunk::Write(segment) | OnlyChunk::Reply(segment) = &self.chunk {
             trace::decode_seg(segment);
         }
-        state.counts.reply_bytes(chunk.unwrap_or(0));
-        Finding::Inline {
-            message: self.payload,
-            chunk,
+        state.counts.reply_bytes(written);
+        let message = self.payload;
+        match self.chunk {
+            OnlyChunk::None => Finding::Inline {
+                message,
+                chunk: None,
+            },
+            OnlyChunk::Write(_) => Finding::Inline {
+                message,
+                chunk: Some(written),
+            },
+            OnlyChunk::Reply(_) => Finding::Done(Status::Length(written)),
         }
-    }
-}
-
-impl Reply for BriefLong {
-    #[inline]
-    fn xid(&self) -> u32 {
-        self.xid
-    }
-
-    #[inline]
-    fn credits(&self) -> u32 {
-        self.credits
-    }
-
-    #[inline]
-    fn check<'m>(
-        &'m self,
-        conn: &Conn,
-        msg: &'m Incoming<'_>,
-        state: &mut State,
-        rqst: &Pinned<'_, Client>,
-    ) -> Finding<'m> {
-        let Ok(len) = reply::check_brief_long(&self.segment, &offer(state)) else {
-            return check_again(conn, msg, state, rqst);
-        };
-        trace::decode_seg(&self.segment);
-        state.counts.reply_bytes(len);
-        Finding::Done(Status::Length(len))
     }
 }
 

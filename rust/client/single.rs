@@ -44,11 +44,15 @@ pub(super) fn marshal(
         SingleChunk::Read { position } => {
             let entry = ReadSegment { position, segment };
             trace::chunk_read(task, &entry, nents, true);
-            header.only_read(position, segment)?
+            let mut header = header;
+            header.segment(position, segment)?;
+            header.finish()?
         }
         SingleChunk::Write => {
             trace::chunk_write(task, &segment, nents, true);
-            let len = header.only_write(segment)?;
+            let mut chunk = header.write_list()?.chunk()?;
+            chunk.segment(segment)?;
+            let len = chunk.end().finish()?;
             offer(Offered::WriteChunk, segment, state)?;
             len
         }

@@ -39,11 +39,15 @@ pub(super) fn marshal(
     let header = match message {
         WholeMessage::Call => {
             trace_read(rqst, segment, nents);
-            header.only_read(0, segment)?
+            let mut header = header;
+            header.segment(0, segment)?;
+            header.finish()?
         }
         WholeMessage::Reply => {
             trace::chunk_reply(traced::task(rqst), &segment, nents, true);
-            let len = header.only_reply(segment)?;
+            let mut chunk = header.write_list()?.reply_chunk()?.chunk()?;
+            chunk.segment(segment)?;
+            let len = chunk.finish();
             offer(Offered::ReplyChunk, segment, state)?;
             len
         }

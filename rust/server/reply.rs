@@ -18,7 +18,7 @@ use crate::conn::traced;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
 use crate::proto::legacy::service::Reads;
-use crate::proto::responder::reply::{self, Cannot, Long, Plan, Range, Single};
+use crate::proto::responder::reply::{self, Cannot, Plan, Range, Single};
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::xdr_buf::XdrBuf;
@@ -173,48 +173,8 @@ fn write_chunks(
     let (lists, thresholds) = (call.lists(), thresholds(ep, call));
     match Single::new(message.len(), call.marks(), &lists, &thresholds) {
         Some(plan) => write_single(ep, message, (call, credits), &plan, &thresholds),
-        None => write_more(ep, message, (call, credits), &lists, &thresholds),
+        None => write_any(ep, message, (call, credits), &lists, &thresholds),
     }
-}
-
-/// Implements [`write_chunks`] for a reply that does not have the form of a READ's.
-#[inline(never)]
-fn write_more(
-    ep: &Endpoint,
-    message: &XdrBuf<'_>,
-    (call, credits): (&Call, u32),
-    lists: &Lists<'_>,
-    thresholds: &Thresholds,
-) -> Result<Outgoing, Unsent> {
-    match Long::new(message.len(), lists, thresholds) {
-        Some(plan) => write_long(ep, message, (call, credits), &plan, thresholds),
-        None => write_any(ep, message, (call, credits), lists, thresholds),
-    }
-}
-
-/// Implements [`write_chunks`] for a long reply with one RDMA Write.
-#[inline(always)]
-fn write_long(
-    ep: &Endpoint,
-    message: &XdrBuf<'_>,
-    (call, credits): (&Call, u32),
-    plan: &Long,
-    thresholds: &Thresholds,
-) -> Result<Outgoing, Unsent> {
-    let mut buf = ep.send_buffer(thresholds.server_to_client)?;
-    let bytes = buf.as_mut_slice();
-    let header = plan.encode(bytes, call.xid(), credits);
-    let len = header.map_err(|_| EMSGSIZE)?;
-    let cid = traced::cid(ep.qp(), call.receive());
-    trace::server::encode_lists(cid, bytes, ep.limits());
-    trace::server::send_pullup(cid, len, 0);
-    Ok(Outgoing {
-        buf,
-        len,
-        source: Some(writes::single(ep, message, &plan.write())?),
-        long: true,
-        rkey: call.rkey().filter(|_| thresholds.remote_invalidation),
-    })
 }
 
 /// Implements [`write_chunks`] for a reply with one RDMA Write.
@@ -238,7 +198,7 @@ fn write_single(
         buf,
         len,
         source: Some(writes::single(ep, message, &plan.write())?),
-        long: false,
+        long: plan.is_long(),
         rkey: call.rkey().filter(|_| thresholds.remote_invalidation),
     })
 }

@@ -21,10 +21,8 @@ use super::super::super::wire::{
 use super::super::inline::Thresholds;
 use super::marks::Mark;
 
-mod long;
 mod single;
 
-pub use long::Long;
 pub use single::Single;
 
 /// Bytes of the encoded reply.
