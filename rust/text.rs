@@ -40,14 +40,11 @@ impl<const SIZE: usize> Text<SIZE> {
     }
 
     /// Returns the string without its NUL.
-    #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// Returns a pointer to the first byte. It is valid as long as `self` is neither moved nor
-    /// changed.
-    #[inline]
+    /// Returns a pointer to the first byte, which is valid until `self` is moved or changed.
     pub(crate) fn as_char_ptr(&self) -> *const c_char {
         self.bytes.as_ptr().cast()
     }

@@ -31,6 +31,7 @@
 #![allow(unreachable_pub)]
 
 pub mod cm_private;
+#[cfg(RPCRDMA_LEGACY)]
 pub mod conf_rdma;
 pub mod message;
 pub mod v1;

@@ -34,7 +34,7 @@ pub(crate) struct Connection<R: Role> {
     /// hold the lock of what they prepare. The sweep after the close takes the same locks, and
     /// takes back what was prepared nevertheless.
     closed: Atomic<bool>,
-    qp: QpOf<R>,
+    qp: Pin<KBox<QpOf<R>>>,
     #[pin]
     replies: ReplyBuffers,
     #[pin]
@@ -47,7 +47,7 @@ pub(crate) struct Connection<R: Role> {
 
 /// The parts that [`Connection::new`] puts together.
 pub(crate) struct Parts<R: Role> {
-    pub(crate) qp: QpOf<R>,
+    pub(crate) qp: Pin<KBox<QpOf<R>>>,
     pub(crate) pd: Arc<Pd>,
     pub(crate) cm: CmId<Lifecycle<R::Owner>>,
     pub(crate) lifecycle: Arc<Lifecycle<R::Owner>>,
@@ -97,11 +97,6 @@ impl<R: Role> Connection<R> {
     #[inline]
     pub(crate) fn shared(&self) -> &ConnOf<R> {
         &self.shared
-    }
-
-    /// Returns a reference to the state that completions reach.
-    pub(crate) fn shared_arc(&self) -> Arc<ConnOf<R>> {
-        self.shared.clone()
     }
 
     /// Returns why the connection was lost, unless it is still in use.
@@ -204,7 +199,7 @@ pub(crate) fn queue_pair<R: Role>(
     queues: &Queues,
     (tags, receive_size): (u32, usize),
     shared: Arc<ConnOf<R>>,
-) -> Result<QpOf<R>> {
+) -> Result<Pin<KBox<QpOf<R>>>> {
     let cq = Cq::new(pd, queues.send_wr + queues.receives_max, R::WORKERS)?;
     let config = QpConfig {
         send_wr: queues.send_wr,

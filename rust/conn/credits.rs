@@ -36,13 +36,13 @@ struct Ledger {
     account: Account,
     /// The latest number of calls in flight that the transport has got.
     announced: u32,
-    /// Messages that take a credit and are not answered: RDMA_DONE of RFC 5666.
-    dones: u32,
+    /// The credits that messages take which are no calls, and which the role counts.
+    charge: u32,
     operation: Operation,
 }
 
 /// An operation of version two, where the responder may have a Receive for each credit and no
-/// other. Like RDMA_DONE it is no call: the reply to a later call shows that it has arrived.
+/// other. The reply to a later call shows that the operation has arrived.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
     /// There is none.
@@ -60,7 +60,7 @@ impl CallCredits {
         let ledger = Ledger {
             account: Account::new(),
             announced: first,
-            dones: 0,
+            charge: 0,
             operation: Operation::None,
         };
         pin_init!(Self {
@@ -125,11 +125,10 @@ impl CallCredits {
         self.change(conn, |ledger| ledger.account.unmatched_reply())
     }
 
-    /// Sets how many messages without an answer take a credit. One call may be in flight all the
-    /// same.
-    pub(crate) fn set_dones<R, O: Owner>(&self, conn: &Shared<R, O>, dones: u32) {
-        self.ledger.lock().dones = dones;
-        self.change(conn, |_| ());
+    /// Sets how many credits are taken by messages that are no calls. One call may be in flight
+    /// nevertheless.
+    pub(crate) fn set_charge<R, O: Owner>(&self, conn: &Shared<R, O>, charge: u32) {
+        self.change(conn, |ledger| ledger.charge = charge);
     }
 
     /// Keeps a credit free for an operation. Returns whether it may be sent now: no more calls are
@@ -206,7 +205,7 @@ impl Ledger {
     /// Returns how many credits messages take that are no calls.
     fn taken(&self) -> u32 {
         let operations = u32::from(self.operation != Operation::None);
-        self.dones.saturating_add(operations)
+        self.charge.saturating_add(operations)
     }
 
     /// Notes replies. Sends arrive in order: after enough of them, one answers a call that was sent

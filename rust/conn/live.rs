@@ -9,6 +9,7 @@
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 use crate::proto::inline::Thresholds;
+use crate::proto::requester::plan::CallOptions;
 use crate::proto::session::Terms;
 use crate::wire::Version;
 use crate::work::Once;
@@ -26,21 +27,46 @@ const WATCH: u64 = TWO << 2;
 /// See [`Terms::permits_backward`].
 const BACKWARD: u64 = TWO << 3;
 
-/// Messages may have forms that only RFC 5666 has.
-const OLD: u64 = TWO << 4;
+/// See [`Capabilities::NO_READ_CHUNKS`].
+const NO_READ_CHUNKS: u64 = TWO << 4;
+/// See [`Capabilities::DONES`].
+const DONES: u64 = TWO << 5;
+/// The first bit of the logarithm of [`CallOptions::align`]; zero means that there is none.
+const ALIGN: u32 = 2 * SIZE + 6;
+/// The mask of that logarithm.
+const ALIGN_MAX: u64 = 31;
 
 /// The terms of a connection, in one word, so that they are read at once.
 pub(super) struct Live {
     now: Atomic<u64>,
-    /// [`OLD`], or zero. It is set before the session begins.
-    old: Atomic<u64>,
+    /// The [`Capabilities`]. They are complete before the session begins.
+    capabilities: Atomic<u64>,
+}
+
+/// Properties of a connection that are known before its session begins, and do not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capabilities(u64);
+
+impl Capabilities {
+    /// Calls have no read chunks.
+    pub(crate) const NO_READ_CHUNKS: Self = Self(NO_READ_CHUNKS);
+    /// Replies may have read chunks. Each such reply is followed by a DONE, a message without a
+    /// reply that takes a credit.
+    pub(crate) const DONES: Self = Self(DONES);
+
+    /// The payload of an inline call begins at a multiple of `bytes`, a power of two. One byte
+    /// means that there is no alignment.
+    pub(crate) const fn aligned(bytes: u32) -> Self {
+        // CAST: widening; `From` is not const.
+        Self((bytes.trailing_zeros() as u64 & ALIGN_MAX) << ALIGN)
+    }
 }
 
 /// The terms as they were when they were read. A message that was prepared for equal terms is as
 /// good as one that is prepared now.
 ///
 /// They are the longest message from client to server, the longest one from server to client,
-/// [`TWO`], [`INVALIDATION`], [`WATCH`] and [`BACKWARD`].
+/// [`TWO`], [`INVALIDATION`], [`WATCH`], [`BACKWARD`] and the [`Capabilities`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Now(u64);
 
@@ -49,14 +75,14 @@ impl Live {
     pub(super) const fn new() -> Self {
         Self {
             now: Atomic::new(Now::of(&Thresholds::DEFAULT, WATCH).0),
-            old: Atomic::new(0),
+            capabilities: Atomic::new(0),
         }
     }
 
     /// Takes over the terms of a session. Returns whether they have changed. The caller holds the
     /// lock of the session.
     pub(super) fn publish(&self, terms: &Terms) -> bool {
-        let flags = flags(terms) | self.old.load(Relaxed);
+        let flags = flags(terms) | self.capabilities.load(Relaxed);
         let new = Now::of(&terms.thresholds(), flags);
         let changed = new != self.read();
         if changed {
@@ -71,9 +97,10 @@ impl Live {
         Now(self.now.read_once())
     }
 
-    /// Notes, before the session begins, that messages may have forms that only RFC 5666 has.
-    pub(super) fn set_old(&self) {
-        self.old.store(OLD, Relaxed);
+    /// Adds capabilities. Only one context does so, before the session begins.
+    pub(super) fn add(&self, more: Capabilities) {
+        let all = self.capabilities.load(Relaxed) | more.0;
+        self.capabilities.store(all, Relaxed);
     }
 }
 
@@ -119,29 +146,41 @@ impl Now {
     }
 
     /// Returns whether messages may concern the session, in version two and before the first reply,
-    /// or may have forms that only RFC 5666 has.
+    /// or may be replies with read chunks.
     #[inline]
     pub(crate) const fn concerns_session(self) -> bool {
-        self.0 & (TWO | WATCH | OLD) != 0
+        self.0 & (TWO | WATCH | DONES) != 0
     }
 
     /// Returns the version of ordinary messages: RPC messages, and errors about them. `None` while
-    /// any message may concern the session, or have a form that only RFC 5666 has.
+    /// any message may concern the session, or be a reply with read chunks.
     #[inline]
     pub(crate) const fn plain_version(self) -> Option<Version> {
         // Version one comes first: one comparison shows it.
         if !self.concerns_session() {
             Some(Version::One)
-        } else if self.0 & (WATCH | OLD) == 0 {
+        } else if self.0 & (WATCH | DONES) == 0 {
             Some(Version::Two)
         } else {
             None
         }
     }
 
-    /// Returns whether messages may have forms that only RFC 5666 has.
-    pub(crate) const fn is_old(self) -> bool {
-        self.0 & OLD != 0
+    /// Returns whether replies may have read chunks ([`Capabilities::DONES`]).
+    #[inline]
+    pub(crate) const fn has_dones(self) -> bool {
+        self.0 & DONES != 0
+    }
+
+    /// Returns what else bounds calls.
+    pub(crate) const fn options(self) -> CallOptions {
+        CallOptions {
+            read_chunks: self.0 & NO_READ_CHUNKS == 0,
+            align: match self.0 >> ALIGN & ALIGN_MAX {
+                0 => 0,
+                log => 1 << log,
+            },
+        }
     }
 
     /// Returns whether each message concerns the session.
@@ -252,6 +291,26 @@ mod tests {
             (8192, 4096)
         );
         assert!(live.read().remote_invalidation());
+    }
+
+    #[test]
+    fn capabilities_are_a_part_of_all_terms() {
+        let live = Live::new();
+        assert!(live.read().options() == CallOptions::DEFAULT && !live.read().has_dones());
+        live.add(Capabilities::NO_READ_CHUNKS);
+        live.add(Capabilities::aligned(512));
+        let options = CallOptions {
+            read_chunks: false,
+            align: 512,
+        };
+        for (generation, send) in [(0, 4096), (1, 2048)] {
+            assert!(live.publish(&terms(generation, send)));
+            assert!(live.read().options() == options && !live.read().has_dones());
+            assert!(live.read().plain_version() == Some(Version::Two));
+        }
+        live.add(Capabilities::DONES);
+        assert!(live.publish(&terms(1, 2048)) && live.read().has_dones());
+        assert!(live.read().plain_version().is_none() && live.read().options() == options);
     }
 
     #[test]

@@ -24,7 +24,6 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::time::{Instant, Monotonic};
 
 use crate::observe::connections::{Counts, History, Line, Loss, Pause, Role, Up};
-use crate::observe::debugfs::Listing;
 use crate::observe::trace::Peer;
 
 /// The room that is made when there is none left.
@@ -175,8 +174,8 @@ impl Registry {
     }
 }
 
-impl Listing for Registry {
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl fmt::Display for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut id = 0;
         while let Some(entry) = self.after(id) {
             entry.write(f)?;
@@ -325,15 +324,6 @@ mod tests {
     use crate::proto::inline::Thresholds;
     use crate::text::Text;
 
-    /// The contents of the file of a registry.
-    struct File<'a>(&'a Registry);
-
-    impl fmt::Display for File<'_> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            self.0.write(f)
-        }
-    }
-
     /// A connection with so many silent looks.
     struct Silent(u32);
 
@@ -367,7 +357,7 @@ mod tests {
     }
 
     fn contains(registry: &Registry, text: &str) -> bool {
-        let shown = Text::<2048>::new(&fmt!("{}", File(registry)));
+        let shown = Text::<2048>::new(&fmt!("{}", registry));
         shown
             .as_bytes()
             .windows(text.len())

@@ -29,7 +29,7 @@ struct CloseOnRemoval<O: Owner> {
 /// `ENETUNREACH` if the device is going away already; `ENOMEM`.
 pub(crate) fn lease<O: Owner>(
     devices: &Registration,
-    device: &Device<'_>,
+    device: &Device,
     owner: O,
     lifecycle: &Arc<Lifecycle<O>>,
 ) -> Result<Lease> {

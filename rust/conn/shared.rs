@@ -7,7 +7,7 @@ use kernel::sync::atomic::{Atomic, AtomicFlag, Full, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::agreement::Agreement;
-use super::live::Now;
+use super::live::{Capabilities, Now};
 use super::owner::Owner;
 use super::tally::Tally;
 use crate::observe::stats::{self, Breach};
@@ -139,14 +139,9 @@ impl<R, O: Owner> Shared<R, O> {
         self.now().concerns_session()
     }
 
-    /// Returns whether messages may have forms that only RFC 5666 has.
-    pub(crate) fn is_old(&self) -> bool {
-        self.now().is_old()
-    }
-
-    /// Notes, before the session begins, that messages may have forms that only RFC 5666 has.
-    pub(crate) fn set_old(&self) {
-        self.agreement.live.set_old();
+    /// Adds capabilities to the terms. Call this before the session begins.
+    pub(crate) fn add_capabilities(&self, more: Capabilities) {
+        self.agreement.live.add(more);
     }
 
     /// Returns whether every message concerns the session.

@@ -6,8 +6,8 @@
 
 use super::owner::Owner;
 use crate::observe::trace::server::SendQueue;
-use crate::observe::trace::{Access, Cid, Lazy, Peer, Region, WcStatus};
-use crate::rdma::mr::{Direction, Mr};
+use crate::observe::trace::{Cid, Lazy, Peer, Region, WcStatus};
+use crate::rdma::mr::Mr;
 use crate::rdma::qp::{Completions, Qp, WcError};
 use crate::wire::Segment;
 
@@ -48,10 +48,7 @@ pub(crate) fn region(region: &Mr) -> Lazy<impl FnOnce() -> Region + Copy + use<'
         mr_id: region.id(),
         nents: region.nents(),
         segment: segment(region),
-        access: match region.direction() {
-            Direction::ToPeer => Access::PeerReads,
-            Direction::FromPeer => Access::PeerWrites,
-        },
+        direction: region.direction(),
     })
 }
 

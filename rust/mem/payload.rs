@@ -5,6 +5,7 @@
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
+use kernel::num::casts::u32_as_usize;
 
 use super::{Piece, PAGE};
 
@@ -44,7 +45,7 @@ impl<'a> Payload<'a> {
     /// - The pages stay allocated, and a peer may access the bytes, as [`Piece::new`] demands.
     #[inline]
     pub(crate) unsafe fn new(slots: &'a [*mut k::page], offset: u32, len: u32) -> Self {
-        // INVARIANT: The caller promises it.
+        // INVARIANT: The caller promises the bounds, the entries and the pages.
         Self { slots, offset, len }
     }
 
@@ -60,7 +61,7 @@ impl<'a> Payload<'a> {
         self.len
     }
 
-    /// Returns the number of pages in which the bytes are.
+    /// Returns the number of pages that the bytes occupy.
     #[inline]
     pub(crate) fn pages(&self) -> usize {
         self.slots.len()
@@ -104,8 +105,7 @@ impl<'a> Payload<'a> {
     /// it.
     #[inline]
     pub(crate) fn split_front(&mut self, most: u32) -> Self {
-        // CAST: `usize` has at least 32 bits.
-        let Some((slots, rest)) = self.slots.split_at_checked(most as usize) else {
+        let Some((slots, rest)) = self.slots.split_at_checked(u32_as_usize(most)) else {
             return core::mem::replace(self, Self::EMPTY);
         };
         let (offset, len) = (
@@ -166,7 +166,7 @@ pub(crate) struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    /// Returns whether the iterator has come to the last page.
+    /// Returns whether the iterator has returned the last page.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
         self.slots.is_empty()
@@ -197,8 +197,7 @@ impl Iterator for Runs<'_> {
         let mut pages = 1;
         if ONE_MEMORY_MAP && rest.first() == Some(&first.as_ptr().wrapping_add(1)) {
             let followers = self.followers(first.as_ptr());
-            // CAST: `usize` has at least 32 bits.
-            self.slots = rest.get(followers as usize..).unwrap_or_default();
+            self.slots = rest.get(u32_as_usize(followers)..).unwrap_or_default();
             pages += followers;
         }
         Some(Run { first, pages })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A cache of free pages, which is bounded.
+//! A bounded cache of free pages.
 
 use kernel::alloc::{Allocator, Flags, Vec};
 use kernel::prelude::*;
@@ -9,12 +9,12 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 use super::pages::move_last;
 use super::Page;
 
-/// A cache of free pages. A user takes a page out and puts another in; only what the cache lacks is
-/// allocated, and only what exceeds its bound is freed.
+/// A cache of free pages. Pages that the cache lacks are allocated, and pages that exceed its bound
+/// are freed.
 ///
 /// # Context
 ///
-/// Process context. Methods that allocate may sleep, the others do not.
+/// Process context. Methods that allocate may sleep, the other methods do not.
 #[pin_data]
 pub(crate) struct PagePool {
     /// The free pages. The capacity is the bound, so that adding one never allocates.
@@ -23,7 +23,7 @@ pub(crate) struct PagePool {
 }
 
 impl PagePool {
-    /// Makes an empty cache of at most `max_free` pages. May sleep.
+    /// Creates an empty cache of at most `max_free` pages. May sleep.
     ///
     /// # Errors
     ///

@@ -2,6 +2,8 @@
 
 //! A payload in pages, with the bytes before and behind it.
 
+use kernel::num::casts::u32_as_usize;
+
 use super::{Payload, Piece, PAGE};
 
 /// Bytes in three sections, any of which may be empty: a piece, pages, and another piece. They are
@@ -29,12 +31,11 @@ impl<'a> Sections<'a> {
         self.before.is_none() && self.pages.is_empty() && self.behind.is_none()
     }
 
-    /// Returns the most pages in which the bytes are.
+    /// Returns the largest number of pages that the bytes may occupy.
     #[inline]
     pub(crate) fn pages(&self) -> usize {
         let ends = pages_of(&self.before).saturating_add(pages_of(&self.behind));
-        // CAST: `usize` has at least 32 bits.
-        self.pages.pages().saturating_add(ends as usize)
+        self.pages.pages().saturating_add(u32_as_usize(ends))
     }
 
     /// Returns the length in bytes of the longer piece.

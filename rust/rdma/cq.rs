@@ -93,7 +93,7 @@ impl Cq {
         })
     }
 
-    /// Returns the queue as `ib_core` takes it.
+    /// Returns the queue for C functions.
     #[inline]
     pub(super) fn as_ptr(&self) -> *mut bindings::ib_cq {
         self.cq.as_ptr()

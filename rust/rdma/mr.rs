@@ -28,27 +28,19 @@ use super::pd::Pd;
 use super::progress::Progress;
 use super::qp::Completions;
 use super::recv::Received;
-use super::store::StoredBox;
+use crate::mem::CachedBox;
 
 mod fill;
 mod pack;
 mod pool;
 pub(super) mod region;
 
-pub(crate) use fill::{Memory, Parts};
+pub(crate) use fill::Memory;
+pub(crate) use kernel::dma::DataDirection;
 pub(crate) use pool::Census;
 pub(crate) use pool::{Kind, MrPool};
 
-use region::{Region, State};
-
-/// The access of the peer to a region's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// The peer reads the memory.
-    ToPeer,
-    /// The peer writes the memory.
-    FromPeer,
-}
+use region::{MrState, Region};
 
 /// A memory region, in one of the states of the module's diagram. The value is one pointer in size.
 ///
@@ -76,13 +68,14 @@ pub(crate) enum Direction {
 ///
 /// `region.pool` is the pool that the region belongs to.
 pub(crate) struct Mr {
-    region: ManuallyDrop<StoredBox<Region>>,
+    region: ManuallyDrop<CachedBox<Region>>,
 }
 
 impl Mr {
-    /// Maps the first part of `memory` for the peer to read or write, and removes that part from
-    /// `memory`. It ends where the pages exceed the pool's depth, or before a gap that the device
-    /// cannot map. A piece may be split. Returns the number of bytes.
+    /// Maps the first part of `memory` for the peer to read (`ToDevice`) or to write
+    /// (`FromDevice`), and removes that part from `memory`. It ends where the pages exceed the
+    /// pool's depth, or before a gap that the device cannot map. A piece may be split. Returns the
+    /// number of bytes.
     ///
     /// The R_key changes with each mapping, so that a peer cannot use an earlier one. The addresses
     /// that the peer uses start at [`Self::iova`], whose upper half is `iova_high` without its
@@ -94,26 +87,21 @@ impl Mr {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the region is not idle; `EINVAL` if there is nothing to map; `ENOMEM` if the DMA
-    /// layer has no room at the moment; `EIO` if the device cannot map these pages.
+    /// `EBUSY` if the region is not idle; `EINVAL` if there is nothing to map, or for another
+    /// direction; `ENOMEM` if the DMA layer has no room at the moment; `EIO` if the device cannot
+    /// map these pages.
     #[inline]
     pub(crate) fn map(
         &mut self,
         memory: &mut impl Memory,
-        direction: Direction,
+        direction: DataDirection,
         iova_high: u32,
     ) -> Result<u32> {
         let region = &mut **self.region;
-        if region.state != State::Idle {
+        if region.state != MrState::Idle {
             return Err(EBUSY);
         }
         region.map(memory, direction, iova_high)
-    }
-
-    /// Returns whether the region can map all of `memory` at once. `false`: it is not known.
-    #[inline]
-    pub(crate) fn takes(&self, memory: &impl Memory) -> bool {
-        memory.fits(self.region.shape)
     }
 
     /// Returns the R_key, which is the handle of the segment that describes the region.
@@ -148,7 +136,7 @@ impl Mr {
 
     /// Returns the direction of the last mapping.
     #[inline]
-    pub(crate) fn direction(&self) -> Direction {
+    pub(crate) fn direction(&self) -> DataDirection {
         self.region.direction()
     }
 
@@ -161,7 +149,7 @@ impl Mr {
     /// Returns whether nothing is mapped, and memory can be.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.region.state == State::Idle
+        self.region.state == MrState::Idle
     }
 
     /// Returns the memory that the region can map.
@@ -179,8 +167,8 @@ impl Mr {
     #[inline]
     pub(crate) fn is_live(&self) -> bool {
         match self.region.state {
-            State::Idle | State::Mapped | State::Unusable => false,
-            State::Posted | State::Invalidating(_) => !self.is_fenced(),
+            MrState::Idle | MrState::Mapped | MrState::Unusable => false,
+            MrState::Posted | MrState::Invalidating(_) => !self.is_fenced(),
         }
     }
 
@@ -188,7 +176,7 @@ impl Mr {
     /// not taken notice of its completion.
     #[inline]
     pub(crate) fn is_being_invalidated(&self) -> bool {
-        matches!(self.region.state, State::Invalidating(_))
+        matches!(self.region.state, MrState::Invalidating(_))
     }
 
     /// Checks whether `msg` has invalidated the region. If so, unmaps the memory and makes the
@@ -198,12 +186,12 @@ impl Mr {
     pub(crate) fn remotely_invalidated<C: Completions>(&mut self, msg: &Received<'_, C>) -> bool {
         let region = &mut **self.region;
         let progress = region.progress.as_ref();
-        let invalidated = region.state == State::Posted
+        let invalidated = region.state == MrState::Posted
             && msg.invalidated() == Some(region.rkey())
             && progress.is_some_and(|p| Arc::ptr_eq(p, msg.progress()));
         if invalidated {
             region.unmap();
-            region.state = State::Idle;
+            region.state = MrState::Idle;
         }
         invalidated
     }
@@ -222,9 +210,9 @@ impl Mr {
         let region = &mut **self.region;
         region.unmap();
         region.state = match region.state {
-            State::Idle | State::Mapped => State::Idle,
-            _ if completed => State::Idle,
-            _ => State::Unusable,
+            MrState::Idle | MrState::Mapped => MrState::Idle,
+            _ if completed => MrState::Idle,
+            _ => MrState::Unusable,
         };
         true
     }
@@ -233,7 +221,7 @@ impl Mr {
     #[inline]
     fn has_completed(&self) -> bool {
         match (self.region.state, &self.region.progress) {
-            (State::Invalidating(position), Some(progress)) => progress.retired() >= position,
+            (MrState::Invalidating(position), Some(progress)) => progress.retired() >= position,
             _ => false,
         }
     }
@@ -256,11 +244,11 @@ impl Mr {
     #[inline]
     pub(super) fn is_posted_on(&self, progress: &Arc<Progress>) -> bool {
         let posted_on = self.region.progress.as_ref();
-        self.region.state == State::Posted && posted_on.is_some_and(|p| Arc::ptr_eq(p, progress))
+        self.region.state == MrState::Posted && posted_on.is_some_and(|p| Arc::ptr_eq(p, progress))
     }
 
     #[inline]
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> MrState {
         self.region.state
     }
 

@@ -23,24 +23,30 @@
 use core::mem::ManuallyDrop;
 
 use kernel::alloc::Flags;
+use kernel::dma::DataDirection;
+use kernel::num::casts::u32_as_usize;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::buffer::DmaDirection;
 use super::mr::MrPool;
 use super::pd::Pd;
-use super::qp::Remote;
 use crate::mem::{Page, PageRef, Piece};
 use crate::raw as bindings;
 
 mod gather;
-pub(super) mod list;
-mod posting;
-mod regions;
 pub(super) mod requests;
 
-use list::List;
+use requests::List;
+
+/// Memory of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Remote {
+    /// Address of the first byte, as the peer sent it.
+    pub(crate) addr: u64,
+    /// R_key, as the peer sent it.
+    pub(crate) rkey: u32,
+}
 
 /// Pages of a reply, and the RDMA Writes that move them to the requester.
 ///
@@ -67,20 +73,20 @@ use list::List;
 pub(crate) struct Source(ManuallyDrop<KBox<List<PageRef>>>);
 
 impl Source {
-    /// Makes an empty list. May sleep.
+    /// Creates an empty list. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
-        let list = List::new(pd, DmaDirection::ToDevice, GFP_KERNEL)?;
+        let list = List::new(pd, DataDirection::ToDevice, GFP_KERNEL)?;
         Ok(Self(ManuallyDrop::new(list)))
     }
 
     /// Returns whether the RDMA Writes may still be outstanding.
     #[inline]
     pub(crate) fn in_flight(&self) -> bool {
-        self.0.requests.in_flight()
+        self.0.requests.last_use.in_flight()
     }
 
     /// Returns the pages, or `None` while the RDMA Writes may be outstanding. The caller removes no
@@ -93,7 +99,7 @@ impl Source {
     /// Adds RDMA Writes of `pieces` to the memory of the peer at `to`, each with at most
     /// `sges_per_wr` scatter/gather entries. May sleep.
     ///
-    /// The user of the pieces promises that their memory stays as long as the list is not cleared;
+    /// The user of the pieces promises that their memory stays until the list is cleared;
     /// the references in [`Self::pages`] can ensure that.
     ///
     /// # Errors
@@ -120,8 +126,8 @@ impl Source {
         self.0.pages.len()
     }
 
-    /// Returns whether others have references to the second page. The first one is that of the
-    /// head of a reply, and the pages of a file follow it.
+    /// Returns whether something else has references to the second page. The first page is that of
+    /// the head of a reply, and the pages of a file follow.
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         self.0.pages.get(1).is_some_and(PageRef::is_shared)
@@ -133,7 +139,7 @@ impl Source {
         self.0.requests.count()
     }
 
-    /// Unmaps the memory, and forgets the pages and the RDMA Writes. Returns false, and does
+    /// Unmaps the memory, and drops the pages and the RDMA Writes. Returns false, and does
     /// nothing, while they may be outstanding.
     pub(crate) fn clear(&mut self) -> bool {
         let cleared = self.0.requests.clear();
@@ -179,25 +185,25 @@ impl Drop for Source {
 pub(crate) struct Sink(ManuallyDrop<KBox<List<Page>>>);
 
 impl Sink {
-    /// Makes an empty list. May sleep if `gfp` allows it.
+    /// Creates an empty list. May sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(pd: &Arc<Pd>, gfp: Flags) -> Result<Self> {
-        let list = List::new(pd, DmaDirection::FromDevice, gfp)?;
+        let list = List::new(pd, DataDirection::FromDevice, gfp)?;
         Ok(Self(ManuallyDrop::new(list)))
     }
 
     /// Returns whether the RDMA Reads may still be outstanding.
-    #[inline]
     #[allow(dead_code, reason = "for the sample rdma_ping")]
+    #[inline]
     pub(crate) fn in_flight(&self) -> bool {
-        self.0.requests.in_flight()
+        self.0.requests.last_use.in_flight()
     }
 
     /// Returns the pages, or `None` while the RDMA Reads may be outstanding. The memory is unmapped
-    /// first, so that the CPU sees what was read. RDMA Reads that were not posted are forgotten.
+    /// first, so that the CPU sees what was read. RDMA Reads that were not posted are dropped.
     pub(crate) fn pages(&mut self) -> Option<&mut KVec<Page>> {
         let list = &mut **self.0;
         list.requests.clear().then_some(&mut list.pages)
@@ -239,8 +245,8 @@ impl Sink {
         }
     }
 
-    /// Lets each RDMA Read of this list, now and later, wait until all before it on the queue pair
-    /// have ended.
+    /// Fences each RDMA Read of this list, now and later: it waits until all RDMA Reads before it
+    /// on the queue pair have ended (`IB_SEND_FENCE`).
     #[cold]
     pub(crate) fn fence_reads(&mut self) {
         self.0.requests.flags = bindings::ib_send_flags_IB_SEND_FENCE;
@@ -271,7 +277,7 @@ impl Sink {
         self.0.requests.count()
     }
 
-    /// Unmaps the memory, frees the pages, and forgets the RDMA Reads. Returns false, and does
+    /// Unmaps the memory, and drops the pages and the RDMA Reads. Returns false, and does
     /// nothing, while they may be outstanding.
     #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn clear(&mut self) -> bool {
@@ -297,8 +303,7 @@ impl Drop for Sink {
 
 /// Describes `len` bytes from byte `at` of `pages` on. Returns `None` if there are fewer.
 fn pieces(pages: &[Page], at: usize, len: u32) -> Option<impl Iterator<Item = Piece> + '_> {
-    // CAST: `usize` has at least 32 bits.
-    let end = at.checked_add(len as usize)?;
+    let end = at.checked_add(u32_as_usize(len))?;
     if end > pages.len().checked_mul(PAGE_SIZE)? {
         return None;
     }

@@ -24,7 +24,6 @@ use crate::mem::{Payload, Sections};
 use crate::raw;
 
 /// Converts a length to the type of the C interface. XDR buffers are far smaller than 4 GiB.
-#[inline]
 fn narrow(len: usize) -> u32 {
     // CAST: a longer buffer, should there ever be one, counts as a shorter one.
     len as u32
@@ -53,7 +52,6 @@ impl<'a> XdrBuf<'a> {
     ///
     /// - `buf` is not null.
     /// - The caller upholds the type invariants.
-    #[inline]
     pub(super) unsafe fn from_raw(buf: *mut raw::xdr_buf) -> Self {
         // INVARIANT: By the safety requirements.
         Self {
@@ -63,83 +61,70 @@ impl<'a> XdrBuf<'a> {
         }
     }
 
-    #[inline]
     fn raw(&self) -> &raw::xdr_buf {
         // SAFETY: By the type invariants the buffer is initialised and does not change.
         unsafe { self.buf.as_ref() }
     }
 
-    #[inline]
     fn head(&self) -> &raw::kvec {
         let [head] = &self.raw().head;
         head
     }
 
-    #[inline]
     fn tail(&self) -> &raw::kvec {
         let [tail] = &self.raw().tail;
         tail
     }
 
     /// Returns the number of bytes in the head.
-    #[inline]
     pub(crate) fn head_len(&self) -> u32 {
         narrow(self.head().iov_len)
     }
 
     /// Returns the number of bytes in the pages.
-    #[inline]
     pub(crate) fn page_len(&self) -> u32 {
         self.raw().page_len
     }
 
     /// Returns the number of bytes in the tail.
-    #[inline]
     pub(crate) fn tail_len(&self) -> u32 {
         narrow(self.tail().iov_len)
     }
 
     /// Returns the length of the encoded message.
-    #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.raw().len
     }
 
     /// Returns the maximum length of the message: for a reply, the longest one that is acceptable.
-    #[inline]
     pub(crate) fn buflen(&self) -> u32 {
         self.raw().buflen
     }
 
     /// Returns the number of bytes in head, pages and tail together.
-    #[inline]
     pub(crate) fn capacity(&self) -> u32 {
         self.head_len()
             .saturating_add(self.page_len())
             .saturating_add(self.tail_len())
     }
 
-    #[inline]
     fn has(&self, flag: u32) -> bool {
         self.raw().flags & flag != 0
     }
 
     /// Returns whether the pages are the target of a file read, so that a write chunk may be
     /// offered for them (`XDRBUF_READ`).
-    #[inline]
     pub(crate) fn may_read(&self) -> bool {
         self.has(raw::XDRBUF_READ)
     }
 
     /// Returns whether the pages are the source of a file write, so that a read chunk may be
     /// offered for them (`XDRBUF_WRITE`).
-    #[inline]
     pub(crate) fn may_write(&self) -> bool {
         self.has(raw::XDRBUF_WRITE)
     }
 
     /// Returns whether some of the pages may be missing (`XDRBUF_SPARSE_PAGES`).
-    #[inline]
     pub(crate) fn sparse(&self) -> bool {
         self.has(raw::XDRBUF_SPARSE_PAGES)
     }
@@ -197,10 +182,9 @@ impl<'a> XdrBuf<'a> {
     /// page.
     ///
     /// The user of the pieces guarantees that none is used after SUNRPC may have freed the memory;
-    /// for a client transport see [`Rpc`], section "Memory".
+    /// for a client transport see [`Transport`], section "Memory".
     ///
-    /// [`Rpc`]: super::xprt::transport::Rpc
-    #[inline]
+    /// [`Transport`]: super::xprt::transport::Transport
     pub(crate) fn pieces(&self, offset: u32, len: u32) -> Pieces<'_> {
         Pieces::new(self.raw(), offset, len)
     }
@@ -209,7 +193,6 @@ impl<'a> XdrBuf<'a> {
     ///
     /// As with [`Self::pieces`], the user guarantees that it is not used after SUNRPC may have
     /// freed the memory.
-    #[inline]
     pub(crate) fn payload(&self) -> Payload<'_> {
         pieces::payload(self.raw(), 0, u32::MAX)
     }
@@ -218,13 +201,11 @@ impl<'a> XdrBuf<'a> {
     ///
     /// As with [`Self::pieces`], the user guarantees that it is not used after SUNRPC may have
     /// freed the memory.
-    #[inline]
     pub(crate) fn sections(&self) -> Sections<'_> {
         pieces::sections(self.raw())
     }
 
     /// Returns whether a page is missing.
-    #[inline]
     fn lacks_pages(&self) -> bool {
         self.sparse() && self.page_slots().iter().any(|slot| slot.get().is_null())
     }

@@ -33,13 +33,4 @@ impl Limits {
             chunk_segments: segments,
         }
     }
-
-    /// Returns these limits, and so many entries of the read list: RFC 5666 allows read chunks in
-    /// replies.
-    pub const fn with_reads(self, read_segments: u32) -> Self {
-        Self {
-            read_segments,
-            ..self
-        }
-    }
 }

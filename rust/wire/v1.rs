@@ -13,10 +13,12 @@
 //! ```
 
 mod decode;
+#[cfg(RPCRDMA_LEGACY)]
 mod encode;
 pub mod len;
 
 pub(super) use decode::Decoder;
+#[cfg(RPCRDMA_LEGACY)]
 pub use encode::{begin_padded, done};
 
 /// Inline threshold in bytes of a peer that has announced none (RFC 8166 section 3.3.3).

@@ -3,6 +3,7 @@
 """Runs the checks of the source tree, and prints their findings.
 
 Usage: run.py [--root DIR] [CHECK ...]
+       run.py [--root DIR] --shape
 
 The script needs only Python. Without names, all checks run. Exit status 0: all passed.
 """
@@ -24,6 +25,8 @@ from checks import (
     layering,
     locks,
     make_help,
+    prose,
+    shape,
     sizes,
     sysctls,
     trace_events,
@@ -41,6 +44,7 @@ CHECKS = {
         circles,
         unsafe_budget,
         sizes,
+        shape,
         headers,
         words,
         trace_events,
@@ -49,6 +53,7 @@ CHECKS = {
         sysctls,
         dead_code,
         make_help,
+        prose,
         version,
         documents,
         errors_table,
@@ -63,8 +68,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2])
     parser.add_argument("check", nargs="*", choices=[[], *CHECKS], help="which; default: all")
+    shown = "print the measurements of the crate's shape, and check nothing"
+    parser.add_argument("--shape", action="store_true", help=shown)
     chosen = parser.parse_args()
     tree = Tree(chosen.root)
+    if chosen.shape:
+        print("\n".join(shape.table(tree)))
+        return 0
     failed = 0
     names = chosen.check or list(CHECKS)
     for name in names:

@@ -17,14 +17,14 @@ use crate::wire::xchar::{
 use crate::wire::{Direction, Message, Version};
 
 events! {
-    /// Traces that the first message of a connection, or the answer to it, has settled the version.
+    /// Traces that the first message of a connection, or its answer, settled the version.
     fn version_settled(peer: Peer, version: Version) => xprtrdma_version_settled {
         addr: peer.addr,
         port: peer.port,
         version: version.number(),
     }
 
-    /// Traces that the terms of a connection are new, or have changed.
+    /// Traces the terms of a connection, which are new or changed.
     fn terms_changed(peer: Peer, terms: &'a Terms) => xprtrdma_terms_changed {
         addr: peer.addr,
         port: peer.port,
@@ -50,7 +50,7 @@ events! {
         values: Text::new(&Sent(&control.body)),
     }
 
-    /// Traces that a control message has arrived.
+    /// Traces that a control message arrived.
     fn control_received(peer: Peer, message: &'a Message<'a>) => xprtrdma_control_received {
         addr: peer.addr,
         port: peer.port,
@@ -75,15 +75,15 @@ events! {
         reason: close_name(reason),
     }
 
-    /// Traces what a connection has shown about the peer, for later connections.
+    /// Traces what the module remembers about the peer, for later connections.
     fn peer_remembered(peer: Peer, memory: Memory) => xprtrdma_peer_remembered {
         addr: peer.addr,
         port: peer.port,
         what: memory_name(memory),
     }
 
-    /// Traces that Receives of `size` bytes are posted from now on. `posted` is the number of those
-    /// that are still smaller, or says why the size remains.
+    /// Traces that Receives of `size` bytes are posted from now on. `posted` is the number of
+    /// smaller Receives that are left, or the reason why the size does not change.
     fn recvs_grow(peer: Peer, size: u32, posted: Result<u32>) => xprtrdma_recvs_grow {
         addr: peer.addr,
         port: peer.port,
@@ -93,7 +93,7 @@ events! {
     }
 }
 
-/// The content of a control message that is sent, for people.
+/// The text of a control message that is sent.
 struct Sent<'a>(&'a Body);
 
 impl fmt::Display for Sent<'_> {
@@ -111,7 +111,7 @@ impl fmt::Display for Sent<'_> {
     }
 }
 
-/// The content of a control message that has arrived, for people.
+/// The text of a control message that arrived.
 struct Received<'a>(&'a message::Body<'a>);
 
 impl fmt::Display for Received<'_> {
@@ -129,7 +129,7 @@ impl fmt::Display for Received<'_> {
     }
 }
 
-/// A rule that the peer has broken, for people.
+/// The text of a breach.
 struct Broken<'a>(&'a Breach);
 
 impl fmt::Display for Broken<'_> {
@@ -195,7 +195,7 @@ fn update(f: &mut fmt::Formatter<'_>, now: &Characteristic<'_>, cleared: bool) -
     f.write_str(if cleared { " pending cleared" } else { "" })
 }
 
-/// Writes the outcome of each element of a request that has one.
+/// Writes the outcomes of the elements of a request.
 fn outcomes(
     f: &mut fmt::Formatter<'_>,
     outcomes: impl Iterator<Item = (u32, Disposition)>,

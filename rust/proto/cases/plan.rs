@@ -6,8 +6,7 @@ use super::super::super::wire::ListProc;
 use super::super::super::wire::Version;
 use super::super::inline::Thresholds;
 use super::super::requester::plan::{
-    CallKind, CallShape, Extents, Forms, Plan, PlanError, ReplyKind, ReplyShape, Rooms,
-    SingleChunk, WholeMessage,
+    CallKind, CallOptions, CallShape, Extents, Forms, Plan, PlanError, ReplyKind, ReplyShape, Rooms,
 };
 use super::ensure;
 
@@ -22,8 +21,8 @@ pub struct Conditions {
     pub data_touch: bool,
     /// Most segments that registering any one chunk of the call may take.
     pub max_segs: u32,
-    /// RFC 5666 only: offer four more bytes after a payload whose length is not a multiple of four.
-    pub pad_write_chunks: bool,
+    /// Calls may have read chunks.
+    pub read_chunks: bool,
 }
 
 impl Conditions {
@@ -33,7 +32,11 @@ impl Conditions {
     ///
     /// See [`Forms::choose`].
     pub fn plan(&self, call: &CallShape, reply: &ReplyShape) -> Result<Plan, PlanError> {
-        let rooms = Rooms::new(&self.thresholds, self.max_segs, self.pad_write_chunks);
+        let options = CallOptions {
+            read_chunks: self.read_chunks,
+            align: 0,
+        };
+        let rooms = Rooms::new(&self.thresholds, self.max_segs, options);
         let forms = Forms::choose(call, reply, &rooms, || self.data_touch)?;
         Ok(Plan::of(forms, call, reply))
     }
@@ -48,7 +51,7 @@ const COND: Conditions = Conditions {
     },
     data_touch: false,
     max_segs: 16,
-    pad_write_chunks: true,
+    read_chunks: true,
 };
 
 const GSS: Conditions = Conditions {
@@ -118,7 +121,7 @@ pub fn check() -> Check {
     check_replies()?;
     check_edges()?;
     check_parts()?;
-    check_only_chunk()?;
+    check_no_read_chunks()?;
     check_errors()
 }
 
@@ -200,8 +203,7 @@ fn check_calls() -> Check {
 //~ 8166-3.4-1 XDR padding into write chunks
 fn check_replies() -> Check {
     let copied = CallKind::Inline;
-    let write = ReplyKind::WriteChunk { pad: false };
-    let padded = ReplyKind::WriteChunk { pad: true };
+    let write = ReplyKind::WriteChunk;
     let reply = ReplyKind::ReplyChunk;
     let large = read_reply(1 << 20);
     ensure!(
@@ -214,16 +216,8 @@ fn check_replies() -> Check {
     );
     let odd = read_reply(4097);
     ensure!(
-        kinds(&SMALL_CALL, &odd, &COND) == Some((copied, padded)),
-        "odd read"
-    );
-    let plain = Conditions {
-        pad_write_chunks: false,
-        ..COND
-    };
-    ensure!(
-        kinds(&SMALL_CALL, &odd, &plain) == Some((copied, write)),
-        "odd, no pad"
+        kinds(&SMALL_CALL, &odd, &COND) == Some((copied, write)),
+        "odd read: nothing is offered for the padding"
     );
     let short = read_reply(512);
     let inline = ReplyKind::Inline;
@@ -382,40 +376,25 @@ fn parts(extents: &Extents) -> (u32, u32, (u32, u32)) {
     (head, pages, tail)
 }
 
-fn check_only_chunk() -> Check {
-    let payload = CallKind::ReadChunk { position: 44 };
-    let data = ReplyKind::WriteChunk { pad: false };
-    let read = Some(SingleChunk::Read { position: 44 });
-    for (call, reply, single, whole) in [
-        (CallKind::Inline, ReplyKind::Inline, None, None),
-        (payload, ReplyKind::Inline, read, None),
-        (payload, ReplyKind::ReplyChunk, None, None),
-        (payload, data, None, None),
-        (CallKind::Inline, data, Some(SingleChunk::Write), None),
-        (
-            CallKind::Inline,
-            ReplyKind::WriteChunk { pad: true },
-            None,
-            None,
-        ),
-        (
-            CallKind::Inline,
-            ReplyKind::ReplyChunk,
-            None,
-            Some(WholeMessage::Reply),
-        ),
-        (
-            CallKind::PositionZero,
-            ReplyKind::Inline,
-            None,
-            Some(WholeMessage::Call),
-        ),
-        (CallKind::PositionZero, ReplyKind::ReplyChunk, None, None),
-        (CallKind::PositionZero, data, None, None),
-    ] {
-        let forms = Forms { call, reply };
-        ensure!(forms.single_chunk() == single, "single chunk");
-        ensure!(forms.whole_message() == whole, "whole message");
+fn check_no_read_chunks() -> Check {
+    let cond = Conditions {
+        read_chunks: false,
+        ..COND
+    };
+    let write = cond.plan(&write_call(1 << 20, 0), &SMALL_REPLY);
+    ensure!(write == Err(PlanError::NoReadChunk), "write");
+    let long = CallShape {
+        head_len: 5000,
+        ..SMALL_CALL
+    };
+    let long = cond.plan(&long, &SMALL_REPLY);
+    ensure!(long == Err(PlanError::NoReadChunk), "long call");
+    for reply in [SMALL_REPLY, read_reply(1 << 20), readdir_reply(32768)] {
+        let (may, not) = (
+            cond.plan(&SMALL_CALL, &reply),
+            COND.plan(&SMALL_CALL, &reply),
+        );
+        ensure!(may.is_ok() && may == not, "calls without read chunks");
     }
     Ok(())
 }
@@ -446,14 +425,14 @@ fn check_errors() -> Check {
         ..COND
     };
     let got = many.plan(&write_call(1 << 20, 0), &SMALL_REPLY);
-    ensure!(got == Err(PlanError::HeaderTooLong), "too many segments");
+    ensure!(got == Err(PlanError::NoReadChunk), "too many segments");
     let absurd = Conditions {
         max_segs: u32::MAX,
         ..COND
     };
     let got = absurd.plan(&write_call(1 << 20, 0), &read_reply(1 << 20));
     ensure!(
-        got == Err(PlanError::HeaderTooLong),
+        got == Err(PlanError::NoReadChunk),
         "largest number of segments"
     );
     Ok(())

@@ -30,8 +30,21 @@ pub enum Unfit {
     ReadList,
     /// An item is longer than the message.
     Truncated,
-    /// There may be opaque data of which the place is not known.
+    /// There may be opaque data at an unknown offset.
     Unknown,
+}
+
+impl Unfit {
+    /// Returns the reason in words, for a trace event.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Type => "padding in no call",
+            Self::Align(_) => "alignment that is no power of two",
+            Self::ReadList => "padding beside read chunks",
+            Self::Truncated => "padding or data behind the end of the call",
+            Self::Unknown => "padding whose place is not known",
+        }
+    }
 }
 
 /// The pieces of which the same call without padding consists, as an RDMA_MSG.

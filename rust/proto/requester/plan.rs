@@ -20,8 +20,8 @@ mod forms;
 mod rooms;
 
 pub use extent::Extents;
-pub use forms::{Forms, SingleChunk, WholeMessage};
-pub use rooms::Rooms;
+pub use forms::Forms;
+pub use rooms::{CallOptions, Rooms};
 
 /// The encoded RPC call: lengths in bytes of a `struct xdr_buf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,10 +87,7 @@ pub enum ReplyKind {
     Inline,
     /// A write chunk for the pages. Head and tail come inline.
     //= 8166-3.4-1 XDR padding into write chunks
-    WriteChunk {
-        /// A further segment of four bytes must take XDR padding.
-        pad: bool,
-    },
+    WriteChunk,
     /// A reply chunk for the whole message. A short reply may come inline nevertheless.
     ReplyChunk,
 }
@@ -112,8 +109,9 @@ pub struct Plan {
 /// Why a call cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanError {
-    /// The header alone, with so many segments, exceeds the call threshold.
-    HeaderTooLong,
+    /// The call is too long to be inline, and can have no read chunk: none is allowed, or the
+    /// header with the most segments exceeds the threshold.
+    NoReadChunk,
     /// The lengths of head, pages and tail add up to more than 32 bits.
     MessageTooLong,
 }
@@ -163,7 +161,7 @@ impl Plan {
     //= 5666-3.6-2 one chunk, for the pages
     pub const fn write_chunk(&self) -> Extents {
         match self.forms.reply {
-            ReplyKind::WriteChunk { .. } => Extents::of(0, self.reply_shape.page_len, 0),
+            ReplyKind::WriteChunk => Extents::of(0, self.reply_shape.page_len, 0),
             ReplyKind::Inline | ReplyKind::ReplyChunk => Extents::EMPTY,
         }
     }
@@ -175,7 +173,7 @@ impl Plan {
         let s = &self.reply_shape;
         match self.forms.reply {
             ReplyKind::ReplyChunk => Extents::of(s.head_len, s.page_len, s.tail_len),
-            ReplyKind::Inline | ReplyKind::WriteChunk { .. } => Extents::EMPTY,
+            ReplyKind::Inline | ReplyKind::WriteChunk => Extents::EMPTY,
         }
     }
 }

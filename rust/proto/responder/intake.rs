@@ -11,7 +11,6 @@ use super::super::super::wire::{
     self, peek, DecodeError, Direction, ListProc, Message, OneSegment, Proc, Receiver, Remedy,
     Version,
 };
-use super::super::legacy::padded;
 use super::super::version;
 use super::call::{Call, Unfit};
 use super::limits::Limits;
@@ -26,11 +25,10 @@ pub enum Arrival<'a> {
     Reply(Message<'a>),
     /// An optional operation of version two.
     Optional(Message<'a>),
-    /// A call with padding, of RFC 5666. [`Padded`](super::super::legacy::padded::Padded) takes the
-    /// padding out, and [`take`] takes what is left.
+    /// An RDMA_MSGP with a call, whose padding has to be removed.
     Padded(Message<'a>),
-    /// RDMA_DONE, of RFC 5666: the requester has read the read chunks of the reply with this XID.
-    /// It is not answered.
+    /// An RDMA_DONE: the requester has read the read chunks of the reply with this XID. It is not
+    /// answered.
     Done(u32),
 }
 
@@ -54,8 +52,8 @@ pub enum Reason {
     Header(DecodeError),
     /// It is of a type that is no call: RDMA_ERROR, or RDMA_MSGP with a reply.
     Type(Proc),
-    /// The padding of an RDMA_MSGP cannot be taken out.
-    Padding(padded::Unfit),
+    /// The padding of an RDMA_MSGP cannot be removed, for this reason.
+    Padding(&'static str),
     /// The RPC message is missing or does not agree with the header.
     Message(Mismatch),
     /// Its chunks are not what a call may have.

@@ -58,22 +58,6 @@ pub enum Cannot {
     Header,
 }
 
-/// Returns the length in bytes of what the Send carries of a reply to a call without chunks: the
-/// header and all `len` bytes of the reply. [`Plan`] says the same, with more effort.
-///
-/// # Errors
-///
-/// [`Cannot::Inline`].
-#[inline]
-pub const fn inline_len(len: u32, thresholds: &Thresholds) -> Result<u32, Cannot> {
-    // CAST: a small constant.
-    let all = len.saturating_add(thresholds.version.min_header() as u32);
-    if all > thresholds.server_to_client {
-        return Err(Cannot::Inline);
-    }
-    Ok(all)
-}
-
 /// How a reply is sent.
 ///
 /// # Invariants

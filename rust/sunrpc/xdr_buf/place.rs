@@ -38,7 +38,6 @@ impl XdrBufMut<'_> {
     /// # Safety
     ///
     /// The caller upholds the type invariants.
-    #[inline]
     pub(in super::super) unsafe fn from_raw(
         rcv: *mut raw::xdr_buf,
         private: *mut raw::xdr_buf,
@@ -51,7 +50,6 @@ impl XdrBufMut<'_> {
         }
     }
 
-    #[inline]
     fn buf(&self) -> XdrBuf<'_> {
         // SAFETY: By the type invariants the buffer upholds the invariants of `XdrBuf`.
         unsafe { XdrBuf::from_raw(self.rcv) }
@@ -117,7 +115,6 @@ impl XdrBufMut<'_> {
     }
 
     /// Copies `bytes` to the start of the head. `bytes` is not longer than the head.
-    #[inline]
     fn fill_head(&mut self, bytes: &[u8]) {
         let base = self.buf().head().iov_base.cast::<u8>();
         // SAFETY: By the type invariants no other code accesses the head, so it does not overlap

@@ -25,6 +25,10 @@ SOURCES = {
         f"{_SCENARIOS}/test_server_sysctl.py",
         "Documentation/server-guide.rst",
     ),
+    "rust/server/legacy.rs": (
+        f"{_SCENARIOS}/test_server_sysctl.py",
+        "Documentation/server-guide.rst",
+    ),
 }
 
 _NEW = re.compile(r'static \w+: (Knob|Choice|Counter) =\s*(\w+)(?:::new)?\(\s*c"(\w+)"([^;]*)\);')
@@ -77,7 +81,7 @@ def tried(scenario: str) -> dict[str, Range | None]:
 
 
 def described(page: str) -> dict[str, str]:
-    """Returns the names in the terms of a page, each with what the term says about it."""
+    """Returns the names in the terms of a page, each with the text of its term."""
     found: dict[str, str] = {}
     for match in _TERM.finditer(page):
         *_, last = groups = match[0].split("; ")
@@ -91,7 +95,7 @@ def described(page: str) -> dict[str, str]:
 
 
 def _says(sysctl: Sysctl) -> list[str]:
-    """Returns what the term of a sysctl has to contain."""
+    """Returns the text that the term of a sysctl has to contain."""
     if sysctl.words:
         return [f"``{word}``" for word in sysctl.words]
     if sysctl.range in (None, (0, 0, 0)):

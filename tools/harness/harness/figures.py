@@ -104,11 +104,11 @@ def _row(kind: str, ours: callgrind.Cost, stock: callgrind.Cost | None) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """What was measured."""
+    """The measured figures."""
 
     #: The figures of our module.
     figures: dict[str, Figure]
-    #: What the goals are compared with; empty without the kernel's module.
+    #: The figures to compare with the goals; empty without the kernel's module.
     measured: dict[str, goals.Measured]
 
 

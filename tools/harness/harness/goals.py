@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The goals of the paths: the most that an RPC may cost, compared with the kernel's own module."""
+"""The goals of the paths: the highest cost of an RPC, compared with the kernel's own module."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Goal:
-    """The most that one kind of RPC may cost."""
+    """The highest cost of one kind of RPC."""
 
     #: Instructions, as a fraction of those of the kernel's module.
     ratio: float
@@ -47,7 +47,7 @@ GOALS = {
 
 @dataclass(frozen=True)
 class Measured:
-    """What one kind of RPC costs."""
+    """The cost of one kind of RPC."""
 
     ratio: float
     locks: float

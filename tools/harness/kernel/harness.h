@@ -97,7 +97,7 @@ struct h_allocations {
 };
 
 extern struct h_allocations h_allocations;
-/* Allocations of the module's Rust code of at least so many bytes fail; 0: none fails. */
+/* Allocations of the module's Rust code of at least this many bytes fail; 0: none fails. */
 extern size_t h_refused_size;
 /* There is no contiguous memory for more than eight pages. */
 extern bool h_fragmented;
@@ -405,14 +405,14 @@ extern bool h_quiet;
 /* --- requester.c --- */
 /* Sends a call to the module's server. Returns its XID. At most two calls may be unanswered. */
 u32 h_ask(enum h_kind_number kind);
-void h_configure(u32 reads);	/* calls CONF_RDMA: so many RDMA Reads may be active */
+void h_configure(u32 reads);	/* calls CONF_RDMA: this many RDMA Reads may be active */
 bool h_answered(u32 xid);	/* whether the reply to a call has been received */
 void h_requester_receive(const void *message, u32 len, u32 invalidated);
 /* Carries out an RDMA Read or Write of the module's server. */
 void h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write);
 
 /* --- service.c --- */
-/* Starts the service with so many threads; changes their number. The device must be there. */
+/* Starts the service with this many threads; changes their number. The device must exist. */
 void h_serve_start(unsigned int count);
 void h_serve_threads(unsigned int count);
 void h_serve_begin(void);	/* loads the module, starts a service, connects to it */
@@ -421,6 +421,8 @@ void h_serve(enum h_kind_number kind);
 void h_serve_end(void);		/* undoes h_serve_begin(), and checks that nothing is left */
 /* The page of a file in which replies of up to a page have their payload; NULL: there is none. */
 extern struct page *h_cached;
+/* Has the service take payloads out of its replies again; the second page of each is h_cached. */
+extern bool h_truncates;
 /* Procedures of the service sleep while it is set; lets them go on. */
 extern bool h_procedures_wait;
 void h_procedures_go(void);
@@ -540,6 +542,7 @@ void h_quiet_and_long(void);
 void h_quiet_and_many(void);
 void h_quiet_and_reused(void);
 void h_quiet_and_shared(void);
+void h_quiet_and_truncated(void);
 
 /* --- scenario.c, faults.c, growth.c, explore.c, bench.c --- */
 struct h_scenario {

@@ -113,7 +113,7 @@ static void check_nothing_left(void)
 {
 	if (h_sleepers()) {
 		h_print_sleepers();
-		u_fail("hang: %u threads sleep for ever", h_sleepers());
+		u_fail("hang: %u threads sleep endlessly", h_sleepers());
 	}
 	h_expect(!h_dma_live(), "leak: %u DMA mappings", h_dma_live());
 	h_expect(!h_objects(), "leak: %u objects of the device", h_objects());

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The server's settings and counters in /proc/sys/sunrpc/svc_rdma.
 
-They exist with the module, so the client's guest has them, too, and its module is under test.
+They exist with the module, so the client's guest also has them, and its module is under test.
 """
 
 from __future__ import annotations

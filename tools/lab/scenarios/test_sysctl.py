@@ -54,7 +54,7 @@ def test_version(pair: Pair, tunables: Tunables) -> None:
 
 
 def test_gone_with_the_module(pair: Pair) -> None:
-    """The tunables go with the module and come back with it."""
+    """The tunables exist only while the module is loaded."""
     names = f"ls {TUNABLES} | grep -c ^rdma_ || true"
     before = pair.client.sh(names)
     pair.unload()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of connections and their devices.
+//! Events of connections and their devices, and breaches of the protocol by a requester.
 
 use kernel::fmt;
 use kernel::prelude::*;
@@ -46,5 +46,17 @@ events! {
     fn device_removal(device: &'a dyn fmt::Display, peer: &'a [u8]) => svcrdma_device_removal {
         name: Text::new(&fmt!("{}", device)),
         peer: SockAddrBytes::new(peer),
+    }
+}
+
+events! {
+    /// Traces a breach of the protocol by a requester. `name` is that of its counter, `what` has
+    /// the details. `xid` is zero if the breach belongs to no message.
+    fn breach(peer: Peer, xid: u32, name: &'static str, what: &'a dyn core::fmt::Display)
+        => svcrdma_breach {
+        addr: peer.endpoint(),
+        xid: xid,
+        name: Text::new(&name),
+        what: Text::new(&what),
     }
 }

@@ -15,27 +15,6 @@ pub struct Forms {
     pub reply: ReplyKind,
 }
 
-/// The only chunk of a call, which is for one payload in pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SingleChunk {
-    /// A read chunk for the pages of the call.
-    Read {
-        /// Position of the chunk in the XDR stream, in bytes.
-        position: u32,
-    },
-    /// A write chunk for the pages of the reply.
-    Write,
-}
-
-/// The only chunk of a call, which is for a whole message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WholeMessage {
-    /// A read chunk at position zero for the call. The reply comes inline.
-    Call,
-    /// The reply chunk for the reply. The call is inline.
-    Reply,
-}
-
 impl Forms {
     /// Chooses the forms of a call. `data_touch` says whether RPCSEC_GSS integrity or privacy is in
     /// use (`RPCAUTH_AUTH_DATATOUCH`). It is called if it matters.
@@ -75,28 +54,6 @@ impl Forms {
             (CallKind::Inline, ReplyKind::Inline)
         )
     }
-
-    /// Returns the only chunk of the call, if it has one, which is for one payload in pages.
-    #[inline(always)]
-    pub const fn single_chunk(&self) -> Option<SingleChunk> {
-        match (self.call, self.reply) {
-            (CallKind::ReadChunk { position }, ReplyKind::Inline) => {
-                Some(SingleChunk::Read { position })
-            }
-            (CallKind::Inline, ReplyKind::WriteChunk { pad: false }) => Some(SingleChunk::Write),
-            _ => None,
-        }
-    }
-
-    /// Returns the only chunk of the call, if it has one, which is for a whole message.
-    #[inline(always)]
-    pub const fn whole_message(&self) -> Option<WholeMessage> {
-        match (self.call, self.reply) {
-            (CallKind::PositionZero, ReplyKind::Inline) => Some(WholeMessage::Call),
-            (CallKind::Inline, ReplyKind::ReplyChunk) => Some(WholeMessage::Reply),
-            _ => None,
-        }
-    }
 }
 
 //= 5666-3.4-2 call may offer write chunks
@@ -113,10 +70,9 @@ fn reply_form(
     if rooms.reply.takes(total.max(s.buflen.into())) {
         return Ok(ReplyKind::Inline);
     }
-    let pad = rooms.pad_write_chunks && pad_of(s.page_len) != 0;
     let may = s.payload_in_pages && s.page_len != 0 && !data_touch();
-    if may && rooms.written(pad).takes(sum(s.head_len, s.tail_len)) {
-        return Ok(ReplyKind::WriteChunk { pad });
+    if may && rooms.written.takes(sum(s.head_len, s.tail_len)) {
+        return Ok(ReplyKind::WriteChunk);
     }
     Ok(ReplyKind::ReplyChunk)
 }
@@ -138,7 +94,7 @@ fn call_form(
         return Ok(CallKind::Inline);
     }
     if !room.read.takes(0) {
-        return Err(PlanError::HeaderTooLong);
+        return Err(PlanError::NoReadChunk);
     }
     let may = s.payload_in_pages && s.page_len != 0 && s.head_len % 4 == 0 && !data_touch();
     let rest = s.tail_len.saturating_sub(pad_of(s.page_len));

@@ -11,6 +11,9 @@ use super::ReplyKind;
 pub(super) struct Room(i64);
 
 impl Room {
+    /// Takes no message.
+    const NONE: Self = Self(-1);
+
     fn new(threshold: u32, header: usize) -> Self {
         let header = i64::try_from(header).unwrap_or(i64::MAX);
         Self(i64::from(threshold).saturating_sub(header))
@@ -33,52 +36,61 @@ pub(super) struct Calls {
     pub(super) read: Room,
 }
 
+/// Properties of a connection's calls that do not follow from its thresholds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallOptions {
+    /// Calls may have read chunks.
+    pub read_chunks: bool,
+    /// The payload of an inline call begins at a multiple of this number of bytes, a power of two,
+    /// if the call has room for the padding. Zero: no alignment is asked for.
+    pub align: u32,
+}
+
+impl CallOptions {
+    /// Read chunks, and no alignment.
+    pub const DEFAULT: Self = Self {
+        read_chunks: true,
+        align: 0,
+    };
+}
+
 /// The rooms beside all headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rooms {
     /// For a reply without chunks.
     pub(super) reply: Room,
-    /// For a reply that returns a write chunk without and with padding.
-    written: (Room, Room),
+    /// For a reply that returns a write chunk.
+    pub(super) written: Room,
     /// For a call that offers nothing for its reply.
     none: Calls,
-    /// For a call with a write chunk without and with padding.
-    write: (Calls, Calls),
+    /// For a call with a write chunk.
+    write: Calls,
     /// For a call with a reply chunk.
     reply_chunk: Calls,
-    /// See [`Conditions`](super::Conditions).
-    pub(super) pad_write_chunks: bool,
+    align: u32,
 }
 
 impl Rooms {
     /// Computes the rooms of a connection with these thresholds. The chunks of a call have at most
-    /// `max_segs` segments each, and one more if they need padding.
-    pub fn new(thresholds: &Thresholds, max_segs: u32, pad_write_chunks: bool) -> Self {
+    /// `max_segs` segments each.
+    pub fn new(thresholds: &Thresholds, max_segs: u32, options: CallOptions) -> Self {
         // CAST: lossless where `usize` has 32 bits or more.
         let (segs, t) = (max_segs as usize, thresholds);
-        let more = segs.saturating_add(1);
         let call = |write, reply| Calls {
             inline: Room::new(t.client_to_server, t.header_len(0, write, reply)),
-            read: Room::new(t.client_to_server, t.header_len(segs, write, reply)),
+            read: match options.read_chunks {
+                true => Room::new(t.client_to_server, t.header_len(segs, write, reply)),
+                false => Room::NONE,
+            },
         };
         let reply = |write| Room::new(t.server_to_client, t.header_len(0, write, None));
         Self {
             reply: reply(None),
-            written: (reply(Some(segs)), reply(Some(more))),
+            written: reply(Some(segs)),
             none: call(None, None),
-            write: (call(Some(segs), None), call(Some(more), None)),
+            write: call(Some(segs), None),
             reply_chunk: call(None, Some(segs)),
-            pad_write_chunks,
-        }
-    }
-
-    /// Returns the room for the reply beside a write chunk.
-    #[inline(always)]
-    pub(super) const fn written(&self, pad: bool) -> Room {
-        if pad {
-            self.written.1
-        } else {
-            self.written.0
+            align: options.align,
         }
     }
 
@@ -87,9 +99,14 @@ impl Rooms {
     pub(super) const fn calls(&self, reply: ReplyKind) -> &Calls {
         match reply {
             ReplyKind::Inline => &self.none,
-            ReplyKind::WriteChunk { pad: false } => &self.write.0,
-            ReplyKind::WriteChunk { pad: true } => &self.write.1,
+            ReplyKind::WriteChunk => &self.write,
             ReplyKind::ReplyChunk => &self.reply_chunk,
         }
+    }
+
+    /// Returns [`CallOptions::align`].
+    #[inline]
+    pub const fn align(&self) -> u32 {
+        self.align
     }
 }

@@ -127,7 +127,7 @@ pub fn plan(data: &[u8]) {
         },
         data_touch: i.byte() % 4 == 0,
         max_segs: i.number(),
-        pad_write_chunks: i.byte() % 2 == 0,
+        read_chunks: i.byte() % 8 != 0,
     };
     match cond.plan(&call, &reply) {
         Ok(plan) => check_plan(&plan, &call, &reply, &cond),
@@ -137,11 +137,11 @@ pub fn plan(data: &[u8]) {
             let r = sum([reply.head_len, reply.page_len, reply.tail_len]);
             assert!(c.max(r) > u64::from(u32::MAX));
         }
-        Err(PlanError::HeaderTooLong) => {
+        Err(PlanError::NoReadChunk) => {
             let t = &cond.thresholds;
             let segs = cond.max_segs as usize;
-            let most = t.header_len(segs, Some(segs.saturating_add(1)), None);
-            assert!(most as u64 > u64::from(t.client_to_server));
+            let most = t.header_len(segs, Some(segs), None);
+            assert!(!cond.read_chunks || most as u64 > u64::from(t.client_to_server));
         }
     }
 }
@@ -156,7 +156,7 @@ fn check_plan(plan: &Plan, call: &CallShape, reply: &ReplyShape, cond: &Conditio
     };
     let header = match plan.reply() {
         ReplyKind::Inline => t.header_len(reads, None, None),
-        ReplyKind::WriteChunk { pad } => t.header_len(reads, Some(segs + usize::from(pad)), None),
+        ReplyKind::WriteChunk => t.header_len(reads, Some(segs), None),
         ReplyKind::ReplyChunk => t.header_len(reads, None, Some(segs)),
     };
     let inline = plan.call().inline_parts(call).len();
@@ -169,5 +169,6 @@ fn check_plan(plan: &Plan, call: &CallShape, reply: &ReplyShape, cond: &Conditio
     assert!(w.len() == 0 || (r.len() == 0 && w.len() == reply.page_len));
     let data = matches!(plan.call(), CallKind::ReadChunk { .. }) || w.len() != 0;
     assert!(!(data && cond.data_touch));
+    assert!(cond.read_chunks || plan.read_chunk().len() == 0);
     assert!(plan.call() != CallKind::Inline || inline == total);
 }

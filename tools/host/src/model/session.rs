@@ -88,7 +88,7 @@ struct World {
     client: End,
     server: End,
     flow: Flow,
-    /// A non-error reply has come on this connection.
+    /// A non-error reply has arrived on this connection.
     heard: bool,
     next_xid: u32,
     prepared: Vec<Call>,
