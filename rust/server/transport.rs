@@ -63,7 +63,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Returns the connection, unless it was given up.
+    /// Returns the connection, unless it is being closed.
     pub(crate) fn endpoint(&self) -> Option<Arc<Endpoint>> {
         self.accepted.endpoint()
     }
