@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Short strings by value, for C code that reads a NUL-terminated string. Neutral, as
-//! [`mem`](crate::mem) is.
+//! Short strings by value, for C code that reads a NUL-terminated string. Every room may use them.
 
 use core::fmt::Write;
 

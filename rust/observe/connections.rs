@@ -11,7 +11,6 @@ use kernel::prelude::*;
 use super::trace::Peer;
 use crate::proto::inline::Thresholds;
 use crate::text::Text;
-use crate::wire::Version;
 
 /// The name of a device.
 pub(crate) type DeviceName = Text<64>;
@@ -197,20 +196,15 @@ impl Loss {
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (role, state) = (self.role.name(), state(self.up));
-        let (id, net, peer) = (self.id, self.net, self.peer);
-        let History {
-            connects,
-            lost,
-            failures,
-            error,
-        } = self.history;
+        let (id, net, peer, history) = (self.id, self.net, self.peer, &self.history);
         f.write_fmt(fmt!(
             "id={id} role={role} net={net} peer={peer} state={state}"
         ))?;
         f.write_fmt(fmt!(" age_s={} state_s={}", self.age, self.since))?;
-        let lost = lost.name();
-        f.write_fmt(fmt!(" connects={connects} lost={lost}"))?;
-        f.write_fmt(fmt!(" failures={failures} error={error}"))?;
+        let lost = history.lost.name();
+        f.write_fmt(fmt!(" connects={} lost={lost}", history.connects))?;
+        f.write_fmt(fmt!(" failures={}", history.failures))?;
+        f.write_fmt(fmt!(" error={}", history.error))?;
         let Counts { probes, breaches } = self.counts;
         f.write_fmt(fmt!(" probes={probes} breaches={breaches}"))?;
         match (self.up, self.pause) {
@@ -244,10 +238,7 @@ impl Up {
 
     fn write_terms(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sizes = &self.thresholds;
-        let version = match sizes.version {
-            Version::One => 1,
-            Version::Two => 2,
-        };
+        let version = sizes.version.number();
         f.write_fmt(fmt!(" version={version} terms={}", self.generation))?;
         f.write_fmt(fmt!(" call_bytes={}", sizes.client_to_server))?;
         f.write_fmt(fmt!(" reply_bytes={}", sizes.server_to_client))?;
@@ -268,6 +259,7 @@ const fn state(up: Option<&Up>) -> &'static str {
 #[kernel::prelude::kunit_tests(rpcrdma_observe_connections)]
 mod tests {
     use super::*;
+    use crate::wire::Version;
 
     fn up() -> Up {
         Up {

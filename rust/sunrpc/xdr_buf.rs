@@ -17,6 +17,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
+use kernel::num::casts::u32_as_usize;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 use kernel::prelude::*;
 
@@ -25,7 +26,7 @@ use crate::raw;
 
 /// Converts a length to the type of the C interface. XDR buffers are far smaller than 4 GiB.
 fn narrow(len: usize) -> u32 {
-    // CAST: a longer buffer, should there ever be one, counts as a shorter one.
+    // CAST: A longer buffer would count as a shorter one.
     len as u32
 }
 
@@ -96,7 +97,7 @@ impl<'a> XdrBuf<'a> {
         self.raw().len
     }
 
-    /// Returns the maximum length of the message: for a reply, the longest one that is acceptable.
+    /// Returns the maximum length of the message: for a reply, the longest acceptable length.
     pub(crate) fn buflen(&self) -> u32 {
         self.raw().buflen
     }
@@ -137,8 +138,7 @@ impl<'a> XdrBuf<'a> {
     #[inline(always)]
     pub(crate) fn copy_to(&self, offset: u32, out: &mut [u8]) -> Result {
         let head = self.head();
-        // CAST: `usize` has at least 32 bits.
-        let from = offset as usize;
+        let from = u32_as_usize(offset);
         if from
             .checked_add(out.len())
             .is_some_and(|end| end <= head.iov_len)
@@ -189,18 +189,18 @@ impl<'a> XdrBuf<'a> {
         Pieces::new(self.raw(), offset, len)
     }
 
-    /// Returns the memory of the pages. If one is missing, it ends there.
+    /// Returns the memory of the pages, which ends at a missing page.
     ///
-    /// As with [`Self::pieces`], the user guarantees that it is not used after SUNRPC may have
-    /// freed the memory.
+    /// As with [`Self::pieces`], the user guarantees that the memory is not used after SUNRPC may
+    /// have freed it.
     pub(crate) fn payload(&self) -> Payload<'_> {
         pieces::payload(self.raw(), 0, u32::MAX)
     }
 
-    /// Returns the memory of head, pages and tail. If a page is missing, it ends there.
+    /// Returns the memory of head, pages and tail, in which the pages end at a missing page.
     ///
-    /// As with [`Self::pieces`], the user guarantees that it is not used after SUNRPC may have
-    /// freed the memory.
+    /// As with [`Self::pieces`], the user guarantees that the memory is not used after SUNRPC may
+    /// have freed it.
     pub(crate) fn sections(&self) -> Sections<'_> {
         pieces::sections(self.raw())
     }
@@ -216,10 +216,9 @@ impl<'a> XdrBuf<'a> {
         if buf.page_len == 0 || buf.pages.is_null() {
             return &[];
         }
-        // CAST: `usize` has at least 32 bits.
-        let base = buf.page_base as usize;
+        let base = u32_as_usize(buf.page_base);
         let within = base % PAGE_SIZE;
-        let count = (within + buf.page_len as usize).div_ceil(PAGE_SIZE);
+        let count = (within + u32_as_usize(buf.page_len)).div_ceil(PAGE_SIZE);
         // SAFETY: By the type invariants `pages` has that many entries from there on. Only the RPC
         // that owns the buffer accesses them, from one thread at a time.
         unsafe { core::slice::from_raw_parts(buf.pages.add(base >> PAGE_SHIFT).cast(), count) }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A transport as SUNRPC sees it: an `svc_xprt`, followed by this module's own part.
+//! A server transport: an `svc_xprt`, followed by this module's own part.
 //!
 //! # Creation
 //!
 //! `svc_xprt_init()` makes a transport that is busy, with one reference. While it is busy SUNRPC
 //! calls no operation for it, so its implementation is created after that and may already hold a
 //! [`Handle`]. If the implementation cannot be created, the reference is put. SUNRPC then frees the
-//! transport and puts a module reference with it, and puts another one because `xpo_create` or
-//! `xpo_accept` has failed. [`New`] therefore takes one more before it puts the transport.
+//! transport and puts its module reference, and puts a second module reference because `xpo_create`
+//! or `xpo_accept` failed. [`New`] therefore takes a module reference before it puts the transport.
 //!
 //! # Teardown
 //!
@@ -89,7 +89,7 @@ unsafe impl<K> Send for SvcXprt<K> {}
 // nothing reads.
 unsafe impl<K> Sync for SvcXprt<K> {}
 
-/// Where a new transport belongs.
+/// The namespace, class and service of a new transport.
 ///
 /// # Invariants
 ///
@@ -144,7 +144,7 @@ impl<K> SvcXprt<K> {
         })
     }
 
-    /// Makes a transport that is all zeroes, without an implementation and without a service.
+    /// Creates a transport that is all zeroes, without an implementation and without a service.
     #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
     pub(super) fn blank() -> impl PinInit<Self> {
         pin_init!(Self {
@@ -289,9 +289,10 @@ pub(super) fn finds_room(has_room: impl Fn() -> bool) -> bool {
     }
 }
 
-/// A pointer to a transport for completions and for events of the connection manager.
+/// A counted pointer to a transport, for completions and for events of the connection manager.
 ///
-/// It holds no reference of SUNRPC, which never closes an idle connection that has more than one.
+/// A handle holds no reference to the `svc_xprt`: SUNRPC never closes an idle connection that has
+/// more than one reference.
 /// Instead `xpo_free` waits until the last handle is dropped. `detach` must therefore cause all
 /// handles to be dropped soon, including those in the implementation itself.
 ///

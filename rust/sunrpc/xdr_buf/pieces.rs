@@ -4,6 +4,7 @@
 
 use core::ptr::NonNull;
 
+use kernel::num::casts::u32_as_usize;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 
 use super::narrow;
@@ -56,8 +57,7 @@ impl<'a> Pieces<'a> {
 /// buffer must be well-formed.
 fn piece(vec: &raw::kvec, skip: u32, len: u32) -> Option<Piece> {
     let len = len.min(narrow(vec.iov_len).checked_sub(skip)?);
-    // CAST: `usize` has at least 32 bits.
-    let start = vec.iov_base.cast::<u8>().wrapping_add(skip as usize);
+    let start = vec.iov_base.cast::<u8>().wrapping_add(u32_as_usize(skip));
     if len == 0 || start.is_null() {
         return None;
     }
@@ -88,11 +88,8 @@ pub(super) fn payload(buf: &raw::xdr_buf, skip: u32, len: u32) -> Payload<'_> {
         return Payload::EMPTY;
     };
     let (offset, index) = (start % PAGE, start >> PAGE_SHIFT);
-    // CAST: `usize` has at least 32 bits.
-    let (index, count) = (
-        index as usize,
-        (offset as usize + len as usize).div_ceil(PAGE_SIZE),
-    );
+    let index = u32_as_usize(index);
+    let count = (u32_as_usize(offset) + u32_as_usize(len)).div_ceil(PAGE_SIZE);
     // SAFETY: The buffer is well-formed: its array has room for `page_base + page_len` bytes, of
     // which these are a part, its entries are pages or null, and it does not change. The user of
     // the pieces does not use them after SUNRPC may have freed the memory.

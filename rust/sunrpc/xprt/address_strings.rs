@@ -202,7 +202,7 @@ impl<T: Transport> Xprt<T> {
         }
     }
 
-    /// Frees the one string that is not part of the transport. Called by the teardown, when no
+    /// Frees the string that is not part of the transport. Called by the teardown, when no
     /// reader is left.
     pub(super) fn free_strings(&self) {
         // SAFETY: SUNRPC and sysfs have put their references to the transport. A reader under RCU

@@ -159,7 +159,9 @@ pub(crate) unsafe fn register<T: Transport>(
             raw: UnsafeCell::new(raw_class::<T>(module)),
             module: module.as_ptr(),
             context: NonNull::from(&*context).cast(),
-            connect: connect_queue::<T>()?,
+            connect: T::HAS_CONNECT
+                .then(|| Queue::reliable(c"rpcrdma", c"connect"))
+                .transpose()?,
             destroy: Queue::new(c"rpcrdma", c"destroy")?,
         },
         GFP_KERNEL,
@@ -186,26 +188,14 @@ pub(crate) unsafe fn register<T: Transport>(
     }
 }
 
-/// Creates the queue for connecting, if transports of `T` connect.
-fn connect_queue<T: Transport>() -> Result<Option<Queue>> {
-    if !T::HAS_CONNECT {
-        return Ok(None);
-    }
-    Queue::reliable(c"rpcrdma", c"connect").map(Some)
-}
-
-/// Returns the netids by which mounts find the class.
-const fn netids<T: Transport>() -> [&'static CStr; 2] {
-    if T::HAS_CONNECT {
+/// Returns the C structure for `T`.
+fn raw_class<T: Transport>(module: &'static ThisModule) -> RawClass {
+    // Mounts find the class by these.
+    let [netid4, netid6] = if T::HAS_CONNECT {
         T::NETIDS
     } else {
         [c"", c""]
-    }
-}
-
-/// Returns the C structure for `T`.
-fn raw_class<T: Transport>(module: &'static ThisModule) -> RawClass {
-    let [netid4, netid6] = netids::<T>();
+    };
     let mut name = [0; 32];
     for (to, from) in name.iter_mut().zip(T::NAME.to_bytes()) {
         *to = *from;

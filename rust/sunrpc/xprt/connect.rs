@@ -192,7 +192,7 @@ fn schedule<T: Transport>(xprt: &Xprt<T>) {
     };
 }
 
-/// Makes one attempt to connect. Process context, may sleep. The worker owns the send lock.
+/// Makes an attempt to connect. Process context, may sleep. The worker owns the send lock.
 ///
 /// # Safety
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A transport as SUNRPC sees it: an `rpc_xprt`, followed by this module's own state.
+//! A client transport: an `rpc_xprt`, followed by this module's own state.
 //!
 //! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 
@@ -199,7 +199,7 @@ impl<T: Transport> Xprt<T> {
         XprtHandle(NonNull::from(self))
     }
 
-    /// Returns the server's address. It changes under the send lock only (through sysfs).
+    /// Returns the server's address, which changes under the send lock only (through sysfs).
     pub(crate) fn addr(&self) -> SockAddr {
         let xprt = self.as_raw();
         // The length is not taken from `addrlen`: SUNRPC's sysfs cannot parse an IPv6 address, and
@@ -257,8 +257,8 @@ impl<T: Transport> Xprt<T> {
         unsafe { raw::rr_xprt_abandoned(self.as_raw()) }
     }
 
-    /// Returns whether SUNRPC waits for the reply to a call, be the call sent or not. A call may be
-    /// added or removed at any time.
+    /// Returns whether SUNRPC waits for the reply to a call, sent or not. A call may be added or
+    /// removed at any time.
     pub(crate) fn has_calls(&self) -> bool {
         // SAFETY: The transport is alive. Other threads change the root of the tree, so it is read
         // once, as SUNRPC reads it before it closes an idle transport.

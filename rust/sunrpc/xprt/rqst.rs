@@ -119,7 +119,7 @@ impl<'a, T: Transport> Rqst<'a, T> {
         unsafe { XdrBuf::from_raw(&raw mut (*self.as_raw()).rq_rcv_buf) }
     }
 
-    /// Returns whether the RPC has a reply. A call without results, which has none, is rare.
+    /// Returns whether the RPC has a reply. Calls without a reply are rare.
     pub(crate) fn reply_expected(&self) -> bool {
         // SAFETY: By the type invariants the task is alive; its procedure is static data.
         unsafe {

@@ -19,7 +19,7 @@ PAGE = "Documentation/admin-guide.rst"
 #: The files with the rows, and what stands before the error message of a row.
 SOURCES = {
     "rust/client/advice.rs": "mount",
-    "rust/server/log/advice.rs": "portlist: write error",
+    "rust/server/log.rs": "portlist: write error",
 }
 _WIDTH = 96
 

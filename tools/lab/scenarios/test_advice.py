@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.needs_ours, pytest.mark.rxe_only]
 
 NOWHERE = "ip link add nowhere0 type dummy && ip link set nowhere0 up"
 #: The files with the rows about mounts, and about listeners.
-CLIENT, LISTENERS = "rust/client/advice.rs", "rust/server/log/advice.rs"
+CLIENT, LISTENERS = "rust/client/advice.rs", "rust/server/log.rs"
 #: An address of the network that no host has, and a way to it.
 STRANGER = "10.0.0.98"
 WAY = f"ip neighbour replace {STRANGER} lladdr 02:00:00:00:00:98 dev eth0"
