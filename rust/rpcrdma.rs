@@ -44,7 +44,7 @@ struct Module {
     _service: ServiceOwner,
     _backchannel: ClassRegistration<BcXprt>,
     _class: ClassRegistration<Client>,
-    _sysctls: [Option<sysctl::Registration>; 4],
+    _sysctls: [Option<sysctl::Registration>; 2],
     _devices: Arc<Registration>,
     _debugfs: Debugfs<PeerTable, Registry>,
 }
@@ -97,10 +97,11 @@ impl kernel::Module for Module {
         // fail any more, so without sysctls the defaults hold. (If it did, the module would go
         // although a process may have opened a file of debugfs.)
         let sysctls = [
-            tunables(client::config::SYSCTL_PATH, &KNOBS),
-            tunables(client::config::SYSCTL_PATH, &client::QUIRK_KNOBS),
-            tunables(server::config::SYSCTL_PATH, &server::config::SYSCTLS),
-            tunables(server::config::SYSCTL_PATH, &server::QUIRK_SYSCTLS),
+            tunables(client::config::SYSCTL_PATH, &[&KNOBS, &client::QUIRK_KNOBS]),
+            tunables(
+                server::config::SYSCTL_PATH,
+                &[&server::config::SYSCTLS, &server::QUIRK_SYSCTLS],
+            ),
         ];
         Ok(Self {
             _server: server,
@@ -115,10 +116,7 @@ impl kernel::Module for Module {
 }
 
 /// Registers files below `/proc/sys`, or says in the log that they are missing.
-fn tunables(path: &'static CStr, entries: &[sysctl::Entry]) -> Option<sysctl::Registration> {
-    if entries.is_empty() {
-        return None;
-    }
+fn tunables(path: &'static CStr, entries: &[&[sysctl::Entry]]) -> Option<sysctl::Registration> {
     sysctl::Registration::new(path, entries)
         .inspect_err(|_| pr_warn!("no tunables in /proc/sys/{}\n", path))
         .ok()

@@ -186,6 +186,7 @@ impl Sizes {
             send_wr_per_credit: send_wr_per_request(mr_depth),
             backward: BACKWARD,
             extra_send_wr: PROBES + more_send_wr,
+            receive_batch: None,
         };
         let fit = demand.fit(limits);
         let queues = fit.filter(|queues| holds_chain(queues.send_wr, LONGEST_CHAIN));

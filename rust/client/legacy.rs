@@ -12,7 +12,9 @@
 //!
 //! - [`conf`]: the server is asked for its configuration, before the session begins.
 //! - [`read_chunks`]: the server returns replies in read chunks, and waits for an RDMA_DONE.
-//! - [`align`]: the server wants the payload of an inline call aligned (RDMA_MSGP).
+//! - [`align`]: the server wants the payload of an inline call aligned, by padding before it
+//!   (RDMA_MSGP, section 3.9). The threshold of the padding is chosen such that no other item of
+//!   the call has padding before it.
 //! - [`check_segments`]: the server includes the round-up in the length of a write chunk.
 //!
 //! The capabilities of the connection ([`Capabilities`]) tell the other files that one of these
@@ -27,18 +29,20 @@ use crate::conn::live::Capabilities;
 use crate::conn::role::{ConnOf, QpOf, Role};
 use crate::observe::trace::{self, Lazy, Task};
 use crate::proto::inline::Thresholds;
+use crate::proto::legacy::padded::{room, Room};
+use crate::proto::legacy::padding::Padding;
 use crate::proto::legacy::round_up;
 use crate::proto::requester::reply::{Offer, Outcome, Violation};
 use crate::rdma::device::Limits;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::sysctl::{Entry, Knob};
+use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::wire::message::Body;
+use crate::wire::v1::begin_padded;
 
-mod align;
 mod conf;
 mod read_chunks;
 
-pub(super) use align::{align, write_aligned, Place};
 pub(super) use read_chunks::MOST as TAGS;
 
 /// 1: a server is asked by the Connection Configuration Protocol.
@@ -176,6 +180,58 @@ impl Quirks {
             Err(Violation::SegmentLength)
         }
     }
+}
+
+/// The place of an aligned payload in a message.
+pub(super) type Place = Room;
+
+/// Returns the place of the payload of an inline call over a connection with these thresholds.
+/// `None`: the call has no payload, or there is no space for the padding.
+pub(super) fn align(
+    align: u32,
+    call: &XdrBuf<'_>,
+    data_touch: impl Fn() -> bool,
+    thresholds: &Thresholds,
+) -> Option<Place> {
+    let padding = Padding::new(align, align).ok()?;
+    if call.page_len() == 0 || data_touch() || !call.may_write() || !begins_payload(call) {
+        return None;
+    }
+    let lens = (call.head_len(), call.page_len(), call.tail_len());
+    room(&padding, lens, thresholds)
+}
+
+/// Returns whether the head ends with the length of the payload: then the pages are opaque data.
+fn begins_payload(call: &XdrBuf<'_>) -> bool {
+    let mut len = [0; 4];
+    let at = call.head_len().checked_sub(4);
+    at.is_some_and(|at| call.copy_to(at, &mut len).is_ok())
+        && u32::from_be_bytes(len) == call.page_len()
+}
+
+/// Writes a call with its payload at `place`. Returns the length of header and message.
+///
+/// # Errors
+///
+/// `EMSGSIZE`.
+pub(super) fn write_aligned(
+    place: &Place,
+    (xid, credits): (u32, u32),
+    call: &XdrBuf<'_>,
+    out: &mut [u8],
+) -> Result<(usize, usize)> {
+    let header = begin_padded(out, xid, credits, place.align, place.thresh);
+    let at = header
+        .and_then(|header| header.finish())
+        .map_err(|_| EMSGSIZE)?;
+    // CAST: `usize` has at least 32 bits, here and below.
+    let head = at + call.head_len() as usize;
+    let data = head + place.pad as usize;
+    let end = data + (call.page_len() + call.tail_len()) as usize;
+    call.copy_to(0, out.get_mut(at..head).ok_or(EMSGSIZE)?)?;
+    out.get_mut(head..data).ok_or(EMSGSIZE)?.fill(0);
+    call.copy_to(call.head_len(), out.get_mut(data..end).ok_or(EMSGSIZE)?)?;
+    Ok((at, end))
 }
 
 /// Traces a call that was written by [`write_aligned`].

@@ -9,9 +9,8 @@ use kernel::sync::Arc;
 use super::buffers::{CallBuffers, ReplyBuffers};
 use super::handshake;
 use super::lifecycle::Lifecycle;
-use super::owner::Owner;
 use super::queues::Queues;
-use super::role::{ConnOf, QpOf, Role};
+use super::role::{ConnOf, QpOf, Role, XprtRef};
 use super::traced;
 use crate::observe::trace;
 use crate::proto::conn::Event;
@@ -165,22 +164,19 @@ impl<R: Role> Connection<R> {
 
     /// Returns whether the session wants Receives of another size.
     pub(crate) fn wants_receives(&self) -> bool {
-        self.shared.agreement().wanted_receives().is_some()
+        self.shared.session().wanted_receives().is_some()
     }
 
     /// Gives the Receives buffers of the size that the session wants, and tells the session. May
     /// sleep.
     pub(crate) fn follow_session(&self) {
-        let Some(size) = self.shared.agreement().wanted_receives() else {
+        let Some(size) = self.shared.session().wanted_receives() else {
             return;
         };
         // CAST: `usize` has at least 32 bits.
         let smaller = self.qp.enlarge_receives(size as usize);
-        let owner = self.shared.owner();
-        trace::recvs_grow(traced::peer(owner), size, smaller);
-        self.shared
-            .agreement()
-            .receives_posted(owner, size, smaller);
+        trace::recvs_grow(traced::peer(self.shared.owner()), size, smaller);
+        self.shared.receives_posted(size, smaller);
         // The last smaller Receive may have gone before the session knew of the growth.
         self.shared.count_receives(&self.qp);
         self.shared.pump(&self.qp);
@@ -218,7 +214,11 @@ pub(crate) fn queue_pair<R: Role>(
 /// # Errors
 ///
 /// Those of [`Qp::post_receives`].
-pub(crate) fn post_receives<R: Role>(owner: &impl Owner, qp: &QpOf<R>, queues: &Queues) -> Result {
+pub(crate) fn post_receives<R: Role>(
+    owner: &impl XprtRef,
+    qp: &QpOf<R>,
+    queues: &Queues,
+) -> Result {
     let posted = qp.post_receives();
     let (peer, cq) = (traced::peer(owner), qp.cq_id());
     match posted {

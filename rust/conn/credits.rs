@@ -10,8 +10,8 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, SpinLock};
 
-use super::owner::Owner;
-use super::shared::Shared;
+use super::role::XprtRef;
+use super::state::ConnState;
 use super::traced;
 use crate::observe::stats::Breach;
 use crate::observe::trace;
@@ -86,18 +86,28 @@ impl CallCredits {
     /// Takes the grant of the answer with this XID. Call this before anything else is done with the
     /// answer.
     #[inline(always)]
-    pub(crate) fn granted<R, O: Owner>(&self, conn: &Shared<R, O>, xid: u32, grant: u32) {
+    pub(crate) fn granted<R, O: XprtRef>(&self, conn: &ConnState<R, O>, xid: u32, grant: u32) {
         self.take_grant(conn, (xid, grant), 1);
     }
 
     /// Takes the grant of a message with this XID that answers no call.
-    pub(crate) fn granted_aside<R, O: Owner>(&self, conn: &Shared<R, O>, xid: u32, grant: u32) {
+    pub(crate) fn granted_aside<R, O: XprtRef>(
+        &self,
+        conn: &ConnState<R, O>,
+        xid: u32,
+        grant: u32,
+    ) {
         self.take_grant(conn, (xid, grant), 0);
     }
 
     /// Takes a grant with `replies` replies.
     #[inline(always)]
-    fn take_grant<R, O: Owner>(&self, conn: &Shared<R, O>, (xid, grant): (u32, u32), replies: u32) {
+    fn take_grant<R, O: XprtRef>(
+        &self,
+        conn: &ConnState<R, O>,
+        (xid, grant): (u32, u32),
+        replies: u32,
+    ) {
         let mut credits = Credits::new();
         credits.on_reply(grant, self.requested);
         if grant == 0 {
@@ -115,28 +125,29 @@ impl CallCredits {
     }
 
     /// Notes that a call was given up which was sent and not answered. The peer still works on it.
-    pub(crate) fn given_up<R, O: Owner>(&self, conn: &Shared<R, O>) {
+    pub(crate) fn given_up<R, O: XprtRef>(&self, conn: &ConnState<R, O>) {
         self.change(conn, |ledger| ledger.account.given_up());
     }
 
     /// Notes that an answer to no call has come. If calls were given up, it answers one of them.
     /// Returns whether there were such calls.
-    pub(crate) fn unmatched_answer<R, O: Owner>(&self, conn: &Shared<R, O>) -> bool {
+    pub(crate) fn unmatched_answer<R, O: XprtRef>(&self, conn: &ConnState<R, O>) -> bool {
         self.change(conn, |ledger| ledger.account.unmatched_reply())
     }
 
     /// Sets how many credits are taken by messages that are no calls. One call may be in flight
     /// nevertheless.
-    pub(crate) fn set_charge<R, O: Owner>(&self, conn: &Shared<R, O>, charge: u32) {
+    #[cfg(RPCRDMA_LEGACY)]
+    pub(crate) fn set_charge<R, O: XprtRef>(&self, conn: &ConnState<R, O>, charge: u32) {
         self.change(conn, |ledger| ledger.charge = charge);
     }
 
     /// Keeps a credit free for an operation. Returns whether it may be sent now: no more calls are
     /// in flight than the other credits allow, as `in_flight` counts them. Otherwise the credit
     /// stays free. With a grant of one credit there is none for operations.
-    pub(crate) fn keep_one<R, O: Owner>(
+    pub(crate) fn keep_one<R, O: XprtRef>(
         &self,
-        conn: &Shared<R, O>,
+        conn: &ConnState<R, O>,
         in_flight: impl Fn() -> u32,
     ) -> bool {
         let left = self.change(conn, |ledger| {
@@ -164,6 +175,7 @@ impl CallCredits {
 
     /// Returns how many calls and messages without an answer may be in flight, besides the calls
     /// that were given up.
+    #[cfg(RPCRDMA_LEGACY)]
     pub(crate) fn left(&self) -> u32 {
         self.ledger.lock().account.left()
     }
@@ -173,9 +185,9 @@ impl CallCredits {
     /// Returns what `change` returns.
     //= 5666-3.3-5 always has at least one credit
     //= 5666-4.1-4 not in excess of granted limit
-    fn change<R, O: Owner, T>(
+    fn change<R, O: XprtRef, T>(
         &self,
-        conn: &Shared<R, O>,
+        conn: &ConnState<R, O>,
         change: impl FnOnce(&mut Ledger) -> T,
     ) -> T {
         let mut ledger = self.ledger.lock();

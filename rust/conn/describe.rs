@@ -15,15 +15,15 @@ impl<R: Role> Connection<R> {
     /// Returns what both roles show. The role adds credits, calls, regions and silence.
     pub(crate) fn describe(&self) -> Up {
         let (shared, qp) = (self.shared(), self.qp());
-        let now = shared.now();
+        let terms = shared.terms();
         Up {
             device: Text::new(&fmt!("{}", self.pd().device_name())),
             port: self.cm().port(),
-            thresholds: now.thresholds(),
+            thresholds: terms.thresholds(),
             generation: shared
                 .with_session(|session, _| session.terms().generation)
                 .unwrap_or(0),
-            backward: now.permits_backward(),
+            backward: terms.permits_backward(),
             credits: Credits::default(),
             calls: Calls::default(),
             regions: Regions::default(),

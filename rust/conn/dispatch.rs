@@ -18,10 +18,10 @@ impl<R: Role> Completions for ConnOf<R> {
             qp.note_established();
             R::established(self);
         }
-        let now = self.now();
-        R::received(self, qp, msg, now);
+        let terms = self.terms();
+        R::received(self, qp, msg, terms);
         // Receives grow as the session wants.
-        if now.concerns_session() && self.agreement().receives_are_growing() {
+        if terms.concerns_session() && self.session().receives_are_growing() {
             self.count_receives(qp);
         }
     }

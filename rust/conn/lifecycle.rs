@@ -10,7 +10,7 @@ use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_spinlock, CondVar, CondVarTimeoutResult, SpinLock};
 use kernel::time::{msecs_to_jiffies, Jiffies};
 
-use super::owner::Owner;
+use super::role::XprtRef;
 use super::traced;
 use crate::observe::trace;
 use crate::proto::conn::{Conn, Event, Failure, State, Step};
@@ -24,7 +24,7 @@ const ABANDON_POLL_MS: u32 = 1_000;
 
 /// The state of one connection.
 #[pin_data]
-pub(crate) struct Lifecycle<O: Owner> {
+pub(crate) struct Lifecycle<O: XprtRef> {
     owner: O,
     /// Whether this is the side that answers a connection request.
     answers: bool,
@@ -44,7 +44,7 @@ struct Progress {
     peer: Option<Settings>,
 }
 
-impl<O: Owner> Lifecycle<O> {
+impl<O: XprtRef> Lifecycle<O> {
     /// Makes the state of a connection that has not been started.
     pub(crate) fn new(owner: O) -> impl PinInit<Self> {
         let progress = Progress {
@@ -163,7 +163,7 @@ impl<O: Owner> Lifecycle<O> {
     }
 }
 
-impl<O: Owner> CmHandler for Lifecycle<O> {
+impl<O: XprtRef> CmHandler for Lifecycle<O> {
     fn event(&self, event: CmEvent<'_>) {
         let mut progress = self.progress.lock();
         match event {
@@ -221,7 +221,7 @@ mod tests {
     /// A transport that counts how often it is to close its connection.
     struct Counting(Arc<Atomic<u32>>);
 
-    impl Owner for Counting {
+    impl XprtRef for Counting {
         fn peer(&self) -> Peer {
             Peer::new(&"192.0.2.1", 20049)
         }

@@ -22,6 +22,8 @@ pub(crate) struct Demand {
     pub(crate) backward: u32,
     /// Further work requests on the send queue.
     pub(crate) extra_send_wr: u32,
+    /// Receives that are posted again together; `None` for a quarter of the Receives.
+    pub(crate) receive_batch: Option<u32>,
 }
 
 /// The lengths of a connection's queues. All members are counts.
@@ -47,18 +49,24 @@ impl Demand {
         let fixed = self.backward + self.extra_send_wr;
         // Draining the send queue takes part of the device's limit.
         let room = limits.max_qp_wr.saturating_sub(DRAIN_SEND_WRS + fixed);
-        // One completion queue serves both queues: the work requests of an RPC, and its Receive and
-        // a quarter.
-        let other = fixed + self.backward + DRAIN_ENTRIES;
+        // One completion queue serves both queues: the work requests of an RPC, its Receive, and
+        // the batch.
+        let (per_credit, batch) = match self.receive_batch {
+            Some(batch) => (self.send_wr_per_credit + 1, batch),
+            None => (self.send_wr_per_credit + 2, 0),
+        };
+        let other = fixed + self.backward + batch + DRAIN_ENTRIES;
         let entries = limits.max_cqe.saturating_sub(other);
         let credits = self
             .credits
             .min(room / self.send_wr_per_credit)
-            .min(entries / (self.send_wr_per_credit + 2));
+            .min(entries / per_credit);
         if credits == 0 {
             return None;
         }
-        let receive_batch = (credits / RECEIVE_BATCHES).max(1);
+        let receive_batch = self
+            .receive_batch
+            .unwrap_or((credits / RECEIVE_BATCHES).max(1));
         let receives = (credits + receive_batch).min(room) + self.backward;
         Some(Queues {
             credits,

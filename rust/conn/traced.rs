@@ -4,7 +4,7 @@
 //!
 //! A function that returns a [`Lazy`] value looks nothing up unless the event is enabled.
 
-use super::owner::Owner;
+use super::role::XprtRef;
 use crate::observe::trace::server::SendQueue;
 use crate::observe::trace::{Cid, Lazy, Peer, Region, WcStatus};
 use crate::rdma::mr::Mr;
@@ -13,7 +13,7 @@ use crate::wire::Segment;
 
 /// Returns the peer of a transport.
 #[inline(always)]
-pub(crate) fn peer<O: Owner>(owner: &O) -> Lazy<impl FnOnce() -> Peer + Copy + use<'_, O>> {
+pub(crate) fn peer<O: XprtRef>(owner: &O) -> Lazy<impl FnOnce() -> Peer + Copy + use<'_, O>> {
     Lazy(|| owner.peer())
 }
 

@@ -8,7 +8,7 @@
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 use kernel::prelude::*;
 
-use crate::conn::queues::Queues;
+use crate::conn::queues::{Demand, Queues};
 use crate::proto::responder::grant::Grant;
 use crate::proto::responder::limits::Limits;
 use crate::proto::session::SPARE_RECEIVES;
@@ -168,36 +168,27 @@ impl Sizes {
         let longest = config.max_payload.saturating_add(AROUND);
         let pages = longest >> PAGE_SHIFT;
         let chain = pages / sges + EXTRA_SEGMENTS;
-        let fixed = config.backchannel + SPARE_RECEIVES + PROBES;
-        // Two of the longest chains, beside what the calls need.
-        let room = device.max_qp_wr.saturating_sub(DRAIN_SEND_WRS);
-        let entries = device.max_cqe.saturating_sub(DRAIN_ENTRIES);
         let spare = config.backchannel + SPARE_RECEIVES;
-        let other = fixed + spare + RECEIVE_BATCH;
-        let credits = config
-            .credits
-            .min(room.saturating_sub(fixed) / SEND_WR_PER_CALL)
-            .min(entries.saturating_sub(other) / (SEND_WR_PER_CALL + 1));
-        if credits == 0 {
-            return None;
-        }
-        let first = credits.min(Grant::FIRST) + RECEIVE_BATCH + spare;
-        let receives_max = credits + RECEIVE_BATCH + spare;
-        let send_wr = (credits * SEND_WR_PER_CALL + 2 * chain + fixed)
-            .min(room)
-            .min(entries.saturating_sub(receives_max));
-        // A longer chain might never find room; one Send follows the Writes.
-        let most = chain.min(send_wr / 4 * 3).saturating_sub(1);
+        let demand = Demand {
+            credits: config.credits,
+            send_wr_per_credit: SEND_WR_PER_CALL,
+            backward: spare,
+            extra_send_wr: PROBES,
+            receive_batch: Some(RECEIVE_BATCH),
+        };
+        let mut queues = demand.fit(device)?;
+        queues.sges = sges;
+        queues.receives = queues.credits.min(Grant::FIRST) + RECEIVE_BATCH + spare;
+        // Two of the longest chains, beside the work requests of the calls.
+        let entries = device.max_cqe.saturating_sub(DRAIN_ENTRIES);
+        queues.send_wr = (queues.send_wr + 2 * chain)
+            .min(device.max_qp_wr.saturating_sub(DRAIN_SEND_WRS))
+            .min(entries.saturating_sub(queues.receives_max));
+        // A longer chain might never fit; a Send follows the Writes.
+        let most = chain.min(queues.send_wr / 4 * 3).saturating_sub(1);
         Some(Self {
-            queues: Queues {
-                credits,
-                send_wr,
-                sges,
-                receives: first,
-                receives_max,
-                receive_batch: RECEIVE_BATCH,
-            },
-            operations: 2 * credits,
+            operations: 2 * queues.credits,
+            queues,
             limits: Limits {
                 versions: config.versions,
                 max_call: longest,

@@ -86,8 +86,8 @@ pub(crate) fn closed(peer: &dyn fmt::Display, why: &'static str) {
     });
 }
 
-/// Logs that calls are not taken until memory is free, of which `mebibytes` may be used. One line a
-/// minute.
+/// Logs that calls are not taken until memory is free, of which `mebibytes` may be used. At most a
+/// line a minute.
 pub(crate) fn memory_used_up(mebibytes: usize) {
     static LIMIT: Limit = Limit::of(1, 60);
     limited(&LIMIT, || {

@@ -55,6 +55,15 @@ impl From<Cannot> for SendError {
     }
 }
 
+/// Gives back the pages of a payload that the service has taken out of a reply. To be called before
+/// anything else, even if the connection is gone and the reply is not sent.
+pub(crate) fn disown_truncated(reply: &mut Reply<'_, Call>) {
+    let (message, call) = reply.parts();
+    if call.truncated(message.len()) {
+        reply.disown_behind();
+    }
+}
+
 /// Sends a reply. Thread of the service; may sleep for memory, but not for the send queue.
 ///
 /// # Errors
@@ -65,10 +74,6 @@ impl From<Cannot> for SendError {
 pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
     let credits = ep.role().calls.answer(call);
-    if call.truncated(message.len()) {
-        reply.disown_behind();
-    }
-    let (message, call) = reply.parts();
     let mut out = match write(ep, &message, call, credits) {
         Ok(out) => out,
         Err(why) => return not_written(ep, reply, credits, why),
@@ -117,12 +122,8 @@ fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: Sen
 
 /// Returns what sending a message of `quirks` needs.
 fn sender(ep: &Endpoint) -> Sender<'_, Responder> {
-    Sender {
-        conn: ep.shared(),
-        qp: ep.qp(),
-        in_flight: &ep.role().in_flight,
-        spare: &ep.role().spare,
-    }
+    let role = ep.role();
+    Sender::new((ep.shared(), ep.qp()), &role.in_flight, &role.spare)
 }
 
 /// Answers a call that the service does not see, and follows the limits that the call sets. May
@@ -134,7 +135,7 @@ pub(crate) fn answer_here(ep: &Endpoint, call: &call::Call<'_>) {
     let Ok((buf, len)) = answer else {
         return ep.shared().force_close();
     };
-    ep.send(Outgoing::inline(buf, len, None));
+    ep.send(Outgoing::inline(buf, len));
     session::replied(ep);
     role.ready.set_bounded(role.quirks.bounds_reads());
 }
@@ -155,70 +156,69 @@ fn write(
     credits: u32,
 ) -> Result<Outgoing, SendError> {
     let (lists, thresholds) = (call.lists(), thresholds(ep, call));
-    match Single::new(message.len(), call.marks(), &lists, &thresholds) {
-        Some(plan) => write_payload(ep, message, (call, credits), &plan, &thresholds),
-        None => write_any(ep, message, (call, credits), &thresholds),
-    }
-}
-
-/// Implements [`write`] for the usual reply to a READ: a payload by one RDMA Write.
-fn write_payload(
-    ep: &Endpoint,
-    message: &XdrBuf<'_>,
-    (call, credits): (&Call, u32),
-    plan: &Single,
-    thresholds: &Thresholds,
-) -> Result<Outgoing, SendError> {
     let mut buf = ep.send_buffer(thresholds.server_to_client)?;
-    let bytes = buf.as_mut_slice();
-    let header = plan.encode(bytes, call.xid(), credits);
-    let at = header.map_err(|_| EMSGSIZE)?;
-    let cid = traced::cid(ep.qp(), call.receive());
-    trace::server::encode_lists(cid, bytes, ep.limits());
-    let len = write_rest(message, plan.rest(), bytes, at)?;
-    trace::server::send_pullup(cid, at, len.saturating_sub(at));
+    let (bytes, from) = (buf.as_mut_slice(), (call.xid(), credits));
     let mut writes = Writes::new(ep, message);
-    writes.add(&plan.write());
-    Ok(Outgoing {
-        buf,
-        len,
-        source: writes.finish()?,
-        long: false,
-        rkey: call.rkey().filter(|_| thresholds.remote_invalidation),
-    })
-}
-
-/// Implements [`write`] for any reply.
-fn write_any(
-    ep: &Endpoint,
-    message: &XdrBuf<'_>,
-    (call, credits): (&Call, u32),
-    thresholds: &Thresholds,
-) -> Result<Outgoing, SendError> {
-    let lists = call.lists();
-    let plan = Plan::new(message.len(), call.marks(), &lists, thresholds)?;
-    let mut buf = ep.send_buffer(thresholds.server_to_client)?;
-    let bytes = buf.as_mut_slice();
-    let mut writes = Writes::new(ep, message);
-    let header = plan.encode(bytes, call.xid(), credits, |write| writes.add(&write));
-    let at = header.map_err(|_| EMSGSIZE)?;
+    let written = match Single::new(message.len(), call.marks(), &lists, &thresholds) {
+        Some(plan) => write_payload(&plan, from, bytes, &mut writes)?,
+        None => {
+            let plan = Plan::new(message.len(), call.marks(), &lists, &thresholds)?;
+            write_any(&plan, from, bytes, &mut writes)?
+        }
+    };
+    let Written { header, len, long } = written;
     let cid = traced::cid(ep.qp(), call.receive());
     if !lists.is_empty() {
         trace::server::encode_lists(cid, bytes, ep.limits());
     }
-    // CAST: `usize` has at least 32 bits.
-    let len = match plan.send_len() as usize {
-        len if len == at => len,
-        _ => write_rest(message, plan.rest(), bytes, at)?,
-    };
-    trace::server::send_pullup(cid, at, len.saturating_sub(at));
+    trace::server::send_pullup(cid, header, len.saturating_sub(header));
     Ok(Outgoing {
         buf,
         len,
         source: writes.finish()?,
-        long: plan.proc() == ListProc::Nomsg,
+        long,
         rkey: call.rkey().filter(|_| thresholds.remote_invalidation),
     })
+}
+
+/// A message that was written: the lengths of its header and of the whole in bytes, and whether the
+/// RDMA Writes go to the reply chunk.
+struct Written {
+    header: usize,
+    len: usize,
+    long: bool,
+}
+
+/// Writes the usual reply to a READ, with a payload by one RDMA Write.
+fn write_payload(
+    plan: &Single,
+    (xid, credits): (u32, u32),
+    bytes: &mut [u8],
+    writes: &mut Writes<'_>,
+) -> Result<Written> {
+    let header = plan.encode(bytes, xid, credits).map_err(|_| EMSGSIZE)?;
+    writes.add(&plan.write());
+    let len = write_rest(writes.message, plan.rest(), bytes, header)?;
+    let long = false;
+    Ok(Written { header, len, long })
+}
+
+/// Writes any reply.
+fn write_any(
+    plan: &Plan<'_>,
+    (xid, credits): (u32, u32),
+    bytes: &mut [u8],
+    writes: &mut Writes<'_>,
+) -> Result<Written> {
+    let header = plan.encode(bytes, xid, credits, |write| writes.add(&write));
+    let header = header.map_err(|_| EMSGSIZE)?;
+    let long = plan.proc() == ListProc::Nomsg;
+    // CAST: `usize` has at least 32 bits.
+    let len = match plan.send_len() as usize {
+        len if len == header => len,
+        _ => write_rest(writes.message, plan.rest(), bytes, header)?,
+    };
+    Ok(Written { header, len, long })
 }
 
 /// Writes the inline ranges to `bytes` behind the header, which ends at `at`. Returns their end.
@@ -382,5 +382,5 @@ fn send_error(ep: &Endpoint, version: u32, (xid, credits): (u32, u32), error: Er
     let Ok((buf, len)) = written else {
         return ep.shared().force_close();
     };
-    ep.send(Outgoing::inline(buf, len, None));
+    ep.send(Outgoing::inline(buf, len));
 }

@@ -63,7 +63,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Returns the connection, unless it was given up.
+    /// Returns the connection, unless it is being closed.
     pub(crate) fn endpoint(&self) -> Option<Arc<Endpoint>> {
         self.accepted.endpoint()
     }
@@ -110,7 +110,8 @@ impl Connection for Server {
         call.mark(offset, len);
     }
 
-    fn send(&self, _xprt: &SvcXprt<Connected>, reply: Reply<'_, Call>) -> Result {
+    fn send(&self, _xprt: &SvcXprt<Connected>, mut reply: Reply<'_, Call>) -> Result {
+        send::disown_truncated(&mut reply);
         let ep = self.endpoint().ok_or(ENOTCONN)?;
         send::reply(&ep, reply)
     }

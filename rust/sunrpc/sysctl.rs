@@ -291,9 +291,9 @@ impl Registration {
     /// # Errors
     ///
     /// `ENOMEM`, also if one of the names exists already.
-    pub(crate) fn new(path: &'static CStr, entries: &[Entry]) -> Result<Self> {
-        let mut table = KVec::with_capacity(entries.len(), GFP_KERNEL)?;
-        for entry in entries {
+    pub(crate) fn new(path: &'static CStr, entries: &[&[Entry]]) -> Result<Self> {
+        let mut table = KVec::new();
+        for entry in entries.iter().copied().flatten() {
             table.push(entry.table(), GFP_KERNEL)?;
         }
         // SAFETY: The path ends in a NUL, and the table has `table.len()` entries. They refer to

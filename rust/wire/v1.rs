@@ -19,7 +19,7 @@ pub mod len;
 
 pub(super) use decode::Decoder;
 #[cfg(RPCRDMA_LEGACY)]
-pub use encode::{begin_padded, done};
+pub use encode::{begin_padded, done, PADDING};
 
 /// Inline threshold in bytes of a peer that has announced none (RFC 8166 section 3.3.3).
 pub const DEFAULT_INLINE: u32 = 1024;

@@ -12,12 +12,11 @@ use super::super::endpoint::regions::{Regions, Spare};
 use super::super::endpoint::Endpoint;
 use super::super::transport::{task_of, Client};
 use super::contents::{Contents, Offered};
-use super::prepare::{begin, call_shape, reply_shape, PrepareError};
+use super::prepare::{begin, PrepareError};
 use crate::conn;
 use crate::observe::trace;
-use crate::proto::requester::plan::{CallKind, Extents, Forms, Plan, ReplyKind};
+use crate::proto::requester::plan::{CallKind, Forms, ReplyKind};
 use crate::rdma::mr::{DataDirection, Kind, Memory, Mr};
-use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::{ReadListWriter, ReadSegment, Segment};
 
@@ -61,11 +60,9 @@ pub(super) fn write(
         regions,
         spare,
     };
-    let (call, reply) = (rqst.send_buf(), rqst.recv_buf());
-    let plan = Plan::of(forms, &call_shape(&call), &reply_shape(&reply));
-    let mut header = begin(ep, rqst, plan.forms(), terms.version(), out)?;
-    registrar.write_read_chunk(&plan, &call, &mut header)?;
-    registrar.write_reply_memory(&plan, &reply, header, (offer, offered))
+    let mut header = begin(ep, rqst, forms, terms.version(), out)?;
+    registrar.write_read_chunk(forms.call, &mut header)?;
+    registrar.write_reply_memory(forms.reply, header, (offer, offered))
 }
 
 /// Registers memory for one call.
@@ -81,50 +78,58 @@ struct Registrar<'a> {
 
 impl Registrar<'_> {
     /// Registers the memory that the responder reads, and writes the read list.
+    //= 5666-3.7-2 round-up not in a read chunk
     #[inline(always)]
     fn write_read_chunk(
         &mut self,
-        plan: &Plan,
-        call: &XdrBuf<'_>,
+        form: CallKind,
         header: &mut ReadListWriter<'_>,
     ) -> Result<(), PrepareError> {
-        let position = match plan.call() {
-            CallKind::Inline => return Ok(()),
-            CallKind::ReadChunk { position } => position,
-            CallKind::PositionZero => 0,
-        };
-        let task = task_of(self.rqst);
-        self.chunk(call, &plan.read_chunk(), DataDirection::ToDevice, |m| {
+        let (task, call) = (task_of(self.rqst), self.rqst.send_buf());
+        let mut write = |position, m: Mapped| {
             let entry = ReadSegment {
                 position,
                 segment: m.segment,
             };
             trace::chunk_read(task, &entry, m.nents, m.last);
             Ok(header.segment(position, m.segment)?)
-        })
+        };
+        let (kind, direction) = (self.pools.widest(), DataDirection::ToDevice);
+        match form {
+            CallKind::Inline => Ok(()),
+            // The tail begins with the padding of the pages, which is not sent.
+            CallKind::ReadChunk { position } => {
+                self.map(call.payload(), Kind::Plain, direction, |m| {
+                    write(position, m)
+                })
+            }
+            CallKind::PositionZero => self.map(call.sections(), kind, direction, |m| write(0, m)),
+        }
     }
 
     /// Registers the memory that the responder writes, and writes the rest of the header. Returns
     /// the length of the header.
+    //= 5666-3.6-2 one chunk, for the pages
+    //= 5666-5.2-1 reply chunk for the whole reply
     #[inline(always)]
     fn write_reply_memory(
         &mut self,
-        plan: &Plan,
-        reply: &XdrBuf<'_>,
+        form: ReplyKind,
         header: ReadListWriter<'_>,
         (offer, offered): (&mut Offered, &mut KVec<Segment>),
     ) -> Result<usize, PrepareError> {
-        let task = task_of(self.rqst);
+        let (task, reply) = (task_of(self.rqst), self.rqst.recv_buf());
         let mut note = |segment| {
             let noted = offered.push_within_capacity(segment);
             noted.map_err(|_| PrepareError::Impossible(EMSGSIZE))
         };
-        match plan.reply() {
+        let (kind, direction) = (self.pools.widest(), DataDirection::FromDevice);
+        match form {
             ReplyKind::Inline => Ok(header.finish()?),
             ReplyKind::WriteChunk => {
                 *offer = Offered::WriteChunk;
                 let mut chunk = header.write_list()?.chunk()?;
-                self.chunk(reply, &plan.write_chunk(), DataDirection::FromDevice, |m| {
+                self.map(reply.payload(), Kind::Plain, direction, |m| {
                     trace::chunk_write(task, &m.segment, m.nents, m.last);
                     note(m.segment)?;
                     Ok(chunk.segment(m.segment)?)
@@ -134,7 +139,7 @@ impl Registrar<'_> {
             ReplyKind::ReplyChunk => {
                 *offer = Offered::ReplyChunk;
                 let mut chunk = header.write_list()?.reply_chunk()?.chunk()?;
-                self.chunk(reply, &plan.reply_chunk(), DataDirection::FromDevice, |m| {
+                self.map(reply.sections(), kind, direction, |m| {
                     trace::chunk_reply(task, &m.segment, m.nents, m.last);
                     note(m.segment)?;
                     Ok(chunk.segment(m.segment)?)
@@ -144,28 +149,11 @@ impl Registrar<'_> {
         }
     }
 
-    /// Maps the part of `buf` that `chunk` takes, its payload or all of it, and calls `encode` for
-    /// each region.
+    /// Maps `memory` in regions of the given kind, if there are such, and calls `encode` for each.
     ///
     /// # Errors
     ///
     /// See [`PrepareError`].
-    #[inline(always)]
-    fn chunk(
-        &mut self,
-        buf: &XdrBuf<'_>,
-        chunk: &Extents,
-        direction: DataDirection,
-        encode: impl FnMut(Mapped) -> Result<(), PrepareError>,
-    ) -> Result<(), PrepareError> {
-        if chunk.is_payload() {
-            self.map(buf.payload(), Kind::Plain, direction, encode)
-        } else {
-            self.map(buf.sections(), self.pools.widest(), direction, encode)
-        }
-    }
-
-    /// Maps `memory` in regions of the given kind, if there are such.
     #[inline(always)]
     fn map(
         &mut self,

@@ -202,7 +202,7 @@ fn choose(rqst: &Rqst<'_, Client>, rooms: &Rooms) -> Result<Forms, PrepareError>
 }
 
 /// Returns the lengths of a call as it was encoded.
-pub(super) fn call_shape(buf: &XdrBuf<'_>) -> CallShape {
+fn call_shape(buf: &XdrBuf<'_>) -> CallShape {
     CallShape {
         head_len: buf.head_len(),
         page_len: buf.page_len(),

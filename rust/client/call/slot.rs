@@ -187,7 +187,8 @@ impl Slot {
     /// Calls `act` unless the slot is idle. The lock is held, so `act` concerns the connection over
     /// which the call was sent.
     pub(in crate::client) fn unless_idle(&self, act: impl FnOnce()) {
-        if !self.lock().is_idle() {
+        let locked = self.lock();
+        if !locked.is_idle() {
             act();
         }
     }

@@ -71,8 +71,7 @@ pub(super) fn begin(
     };
     role.sizes.send.store(config.send, Relaxed);
     role.sizes.receive.store(config.receive, Relaxed);
-    conn.begin_session(config, buffer);
-    Ok(())
+    conn.begin_session(config, buffer)
 }
 
 /// Handles a message that may concern the session. Completion worker; does not sleep.
@@ -264,7 +263,7 @@ fn grow(conn: &Conn) {
 /// sleep.
 pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
     let (conn, sizes) = (ep.shared(), &ep.requester().sizes);
-    if !conn.concerns_session() {
+    if !conn.now().concerns_session() {
         return;
     }
     let changed = |size: &Atomic<u32>, now: u32| size.xchg(now, Relaxed) != now;

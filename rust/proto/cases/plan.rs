@@ -6,7 +6,7 @@ use super::super::super::wire::ListProc;
 use super::super::super::wire::Version;
 use super::super::inline::Thresholds;
 use super::super::requester::plan::{
-    CallKind, CallOptions, CallShape, Extents, Forms, Plan, PlanError, ReplyKind, ReplyShape, Rooms,
+    CallKind, CallOptions, CallShape, Extents, Forms, PlanError, ReplyKind, ReplyShape, Rooms,
 };
 use super::ensure;
 
@@ -26,19 +26,18 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Plans one call.
+    /// Chooses the forms of one call.
     ///
     /// # Errors
     ///
     /// See [`Forms::choose`].
-    pub fn plan(&self, call: &CallShape, reply: &ReplyShape) -> Result<Plan, PlanError> {
+    pub fn plan(&self, call: &CallShape, reply: &ReplyShape) -> Result<Forms, PlanError> {
         let options = CallOptions {
             read_chunks: self.read_chunks,
             align: 0,
         };
         let rooms = Rooms::new(&self.thresholds, self.max_segs, options);
-        let forms = Forms::choose(call, reply, &rooms, || self.data_touch)?;
-        Ok(Plan::of(forms, call, reply))
+        Forms::choose(call, reply, &rooms, || self.data_touch)
     }
 }
 
@@ -101,13 +100,13 @@ const fn readdir_reply(page_len: u32) -> ReplyShape {
     }
 }
 
-fn plan(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Result<Plan, &'static str> {
+fn plan(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Result<Forms, &'static str> {
     cond.plan(call, reply).map_err(|_| "no plan")
 }
 
 fn kinds(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Option<(CallKind, ReplyKind)> {
     let plan = cond.plan(call, reply).ok()?;
-    Some((plan.call(), plan.reply()))
+    Some((plan.call, plan.reply))
 }
 
 /// Runs the cases.
@@ -127,18 +126,11 @@ pub fn check() -> Check {
 
 fn check_inline() -> Check {
     let p = plan(&SMALL_CALL, &SMALL_REPLY, &COND)?;
+    ensure!(p.is_inline() && p.proc() == ListProc::Msg, "small call");
+    ensure!(p.call == CallKind::Inline, "small call is inline");
     ensure!(
-        p.forms().is_inline() && p.forms().proc() == ListProc::Msg,
-        "small call"
-    );
-    ensure!(p.call() == CallKind::Inline, "small call is inline");
-    ensure!(
-        p.read_chunk() == Extents::EMPTY && p.write_chunk() == Extents::EMPTY,
-        "no chunks"
-    );
-    ensure!(
-        p.reply_chunk() == Extents::EMPTY && p.call().inline_parts(&SMALL_CALL).len() == 120,
-        "no chunk"
+        p.call.inline_parts(&SMALL_CALL).len() == 120,
+        "all of a small call"
     );
     Ok(())
 }
@@ -306,66 +298,27 @@ fn check_rest_of_a_call() -> Check {
     Ok(())
 }
 
-/// Checks which bytes are inline and which are in chunks.
+/// Checks which bytes are inline beside a chunk.
 //~ 5666-3.6-2 one chunk, for the pages
 //~ 5666-3.7-2 round-up not in a read chunk
 fn check_parts() -> Check {
     // 4097 bytes of payload: the tail begins with three bytes of padding.
     let call = write_call(4097, 11);
     let p = plan(&call, &SMALL_REPLY, &COND)?;
-    ensure!(parts(&p.read_chunk()) == (0, 4097, (0, 0)), "read chunk");
-    ensure!(p.read_chunk().is_payload(), "payload");
-    let inline = p.call().inline_parts(&call);
+    let inline = p.call.inline_parts(&call);
     ensure!(parts(&inline) == (148, 0, (3, 8)), "inline rest");
-    ensure!(!p.forms().is_inline(), "a chunk");
-    // Head and tail without pages, as of a plan that sends all of a call inline.
-    ensure!(!inline.is_payload(), "no pages");
+    ensure!(!p.is_inline(), "a chunk");
     let short = write_call(4097, 3);
-    let inline = plan(&short, &SMALL_REPLY, &COND)?
-        .call()
-        .inline_parts(&short);
+    let inline = plan(&short, &SMALL_REPLY, &COND)?.call.inline_parts(&short);
     ensure!(parts(&inline) == (148, 0, (3, 0)), "tail of padding only");
-    ensure!(!inline.is_payload(), "head only");
     let p = plan(&call, &SMALL_REPLY, &GSS)?;
+    let inline = p.call.inline_parts(&call);
     ensure!(
-        parts(&p.read_chunk()) == (148, 4097, (0, 11)),
-        "position zero"
-    );
-    let inline = p.call().inline_parts(&call);
-    ensure!(
-        inline.len() == 0 && p.forms().proc() == ListProc::Nomsg,
+        inline.len() == 0 && p.proc() == ListProc::Nomsg,
         "long call with inline data"
     );
-    ensure!(p.read_chunk().len() == 4256, "length of a long call");
-    ensure!(!p.read_chunk().is_payload(), "long call is no payload");
-    let p = plan(&SMALL_CALL, &read_reply(8192), &COND)?;
-    ensure!(parts(&p.write_chunk()) == (0, 8192, (0, 0)), "write chunk");
     let p = plan(&SMALL_CALL, &readdir_reply(8192), &COND)?;
-    ensure!(
-        parts(&p.reply_chunk()) == (128, 8192, (0, 4)),
-        "reply chunk"
-    );
-    ensure!(p.write_chunk().len() == 0, "write chunk and reply chunk");
-    ensure!(!p.forms().is_inline(), "a chunk for the reply");
-    check_payload()
-}
-
-/// A payload is bytes of the pages, with nothing of head or tail.
-fn check_payload() -> Check {
-    let long = |head_len, page_len, tail_len| {
-        let call = CallShape {
-            head_len,
-            page_len,
-            tail_len,
-            payload_in_pages: false,
-        };
-        plan(&call, &SMALL_REPLY, &COND).map(|p| p.read_chunk())
-    };
-    ensure!(long(0, 8192, 0)?.is_payload(), "pages");
-    ensure!(!long(4, 8192, 0)?.is_payload(), "head and pages");
-    ensure!(!long(0, 8192, 4)?.is_payload(), "pages and tail");
-    ensure!(!long(0, 0, 8192)?.is_payload(), "tail");
-    ensure!(!long(8192, 0, 0)?.is_payload(), "head");
+    ensure!(!p.is_inline(), "a chunk for the reply");
     Ok(())
 }
 

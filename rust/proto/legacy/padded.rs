@@ -13,7 +13,7 @@
 //! would get padding as data.
 
 use super::super::super::wire::message::Body;
-use super::super::super::wire::v1::len;
+use super::super::super::wire::v1::{len, PADDING};
 use super::super::super::wire::{Direction, Lists, Message, Prefix, Proc, Version};
 use super::super::inline::Thresholds;
 use super::binding::{self, Item};
@@ -142,7 +142,7 @@ pub fn room(
         return None;
     }
     // CAST: a small number.
-    const HEADER: u32 = (len::MIN + len::PADDING) as u32;
+    const HEADER: u32 = (len::MIN + PADDING) as u32;
     let pad = padding.before(head.saturating_add(HEADER), payload);
     let total = [head, payload, tail, pad]
         .into_iter()

@@ -289,7 +289,7 @@ pub(crate) const EXCESS: u32 = 16;
 pub(crate) struct Calls {
     #[pin]
     state: SpinLock<CallsState>,
-    /// The number of operations that wait for room on the send queue.
+    /// The number of operations that wait for space on the send queue.
     parked: Atomic<u32>,
 }
 
@@ -410,12 +410,12 @@ impl Calls {
         (state.grant.granted(), state.grant.in_progress())
     }
 
-    /// Sets the number of operations that wait for room on the send queue.
+    /// Sets the number of operations that wait for space on the send queue.
     pub(crate) fn set_parked(&self, parked: u32) {
         self.parked.store(parked, Relaxed);
     }
 
-    /// Returns the number of operations that wait for room on the send queue. Any context.
+    /// Returns the number of operations that wait for space on the send queue. Any context.
     pub(crate) fn parked(&self) -> u32 {
         self.parked.read_once()
     }

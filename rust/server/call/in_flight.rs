@@ -21,7 +21,6 @@ use super::context::{Call, Calls};
 use super::queue::Ring;
 use crate::conn::traced;
 use crate::observe::trace;
-use crate::rdma::mr::Mr;
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Completions, PostError, Qp, Tag};
 use crate::rdma::scatter::Source;
@@ -42,7 +41,7 @@ pub(crate) const INVALIDATION: Tag = Tag::new(4);
 const FIRST: u32 = 5;
 /// The most replies in a row whose Sends are not signalled.
 const QUIET: u32 = 3;
-/// The most pages of such a reply: those of 64 KiB, and of what surrounds them.
+/// The most pages of such a reply: those of 64 KiB, and of the surrounding XDR.
 const QUIET_PAGES: usize = 18;
 
 /// Returns the number of tags of a connection with `operations` slots.
@@ -55,26 +54,26 @@ pub(crate) struct Outgoing {
     pub(crate) buf: SendBuf,
     pub(crate) len: usize,
     pub(crate) source: Option<Source>,
-    /// The RDMA Writes go to a reply chunk.
+    /// Whether the RDMA Writes go to a reply chunk.
     pub(crate) long: bool,
     /// The R_key to be invalidated.
     pub(crate) rkey: Option<u32>,
 }
 
 impl Outgoing {
-    /// Makes a message without RDMA Writes, which invalidates `rkey`.
-    pub(crate) fn inline(buf: SendBuf, len: usize, rkey: Option<u32>) -> Self {
+    /// Makes a message without RDMA Writes, which invalidates nothing.
+    pub(crate) fn inline(buf: SendBuf, len: usize) -> Self {
         Self {
             buf,
             len,
             source: None,
             long: false,
-            rkey,
+            rkey: None,
         }
     }
 
     /// Traces that the message was posted.
-    pub(crate) fn trace_posted<C: Completions>(&self, qp: &Qp<C>, tag: Tag) {
+    fn trace_posted<C: Completions>(&self, qp: &Qp<C>, tag: Tag) {
         let cid = traced::cid(qp, tag.get());
         match &self.source {
             None => {}
@@ -153,12 +152,12 @@ enum Refused {
 #[pin_data]
 pub(crate) struct InFlight {
     #[pin]
-    state: SpinLock<State>,
+    state: SpinLock<InFlightState>,
     /// Publishes the number of parked operations to readers without the lock.
     calls: Arc<Calls>,
 }
 
-struct State {
+struct InFlightState {
     slots: KVVec<Option<Operation>>,
     /// The numbers of the slots that are empty.
     free: KVVec<u32>,
@@ -195,7 +194,7 @@ impl InFlight {
             slots.push(None, GFP_KERNEL)?;
             free.push(n, GFP_KERNEL)?;
         }
-        let state = State {
+        let state = InFlightState {
             slots,
             free,
             replies: Ring::new(operations)?,
@@ -256,11 +255,12 @@ impl InFlight {
     /// # Errors
     ///
     /// Those of [`Qp::post_send`]. The message was dropped then.
+    #[cfg(RPCRDMA_LEGACY)]
     #[cold]
     pub(crate) fn send_registering<C: Completions>(
         &self,
         qp: &Qp<C>,
-        regions: &mut KVec<Mr>,
+        regions: &mut KVec<crate::rdma::mr::Mr>,
         mut buf: SendBuf,
         len: usize,
     ) -> Result<u64, PostError> {
@@ -298,7 +298,7 @@ impl InFlight {
     fn not_posted<C: Completions>(
         &self,
         qp: &Qp<C>,
-        mut state: SpinLockGuard<'_, State>,
+        mut state: SpinLockGuard<'_, InFlightState>,
         refused: Refused,
     ) -> Result<bool, Broken> {
         let dropped = match refused {
@@ -307,19 +307,19 @@ impl InFlight {
         };
         drop(state);
         match dropped {
-            // The device may have made room between the two steps.
+            // The device may have freed places between the two steps.
             None => self.resume(qp),
             // The operation is dropped after the lock was released.
             Some(_) => Err(Broken),
         }
     }
 
-    /// Parks an operation. Returns it if there is no room.
+    /// Parks an operation. Returns the operation if too many are parked.
     #[cold]
     fn park<C: Completions>(
         &self,
         qp: &Qp<C>,
-        state: &mut State,
+        state: &mut InFlightState,
         operation: Parked,
     ) -> Option<Parked> {
         if state.closed {
@@ -367,7 +367,7 @@ impl InFlight {
         }
     }
 
-    fn count(&self, state: &State) {
+    fn count(&self, state: &InFlightState) {
         // CAST: the ring was made with a `u32`.
         self.calls.set_parked(state.parked.len() as u32);
     }
@@ -457,7 +457,7 @@ impl InFlight {
     }
 }
 
-impl State {
+impl InFlightState {
     /// Removes and returns the oldest reply, and its tag, if it is known to have been sent.
     fn take_sent(&mut self) -> Option<(Tag, Source)> {
         let slot = *self.replies.front()?;

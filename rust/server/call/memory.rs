@@ -31,13 +31,13 @@ use crate::sunrpc::svc::reply::Reply;
 #[pin_data]
 pub(crate) struct Budget {
     #[pin]
-    state: SpinLock<State>,
+    state: SpinLock<BudgetState>,
     total: usize,
     /// Half of `total`, and at least one.
     half: usize,
 }
 
-struct State {
+struct BudgetState {
     left: usize,
     /// The queues that have waited. Each is in the list once, and stays until its connection is
     /// closed, so that nobody who gives pages back drops the last reference to a queue.
@@ -52,7 +52,7 @@ struct Waiting {
     waits: bool,
 }
 
-impl State {
+impl BudgetState {
     /// Returns how many pages are left if a connection that uses `used` takes `pages` more; `None`
     /// if it may not.
     fn without(&self, pages: usize, used: usize) -> Option<usize> {
@@ -106,7 +106,7 @@ impl Budget {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(total: usize) -> Result<Arc<Self>> {
-        let state = State {
+        let state = BudgetState {
             left: total,
             waiters: KVec::new(),
             any_waits: false,

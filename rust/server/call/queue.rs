@@ -25,7 +25,7 @@ pub(crate) struct Ring<T> {
 }
 
 impl<T> Ring<T> {
-    /// Makes an empty queue with room for `room` values. May sleep.
+    /// Makes an empty queue for `room` values. May sleep.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl<T> Ring<T> {
         self.len == 0
     }
 
-    /// Returns whether the queue has no room.
+    /// Returns whether the queue is full.
     pub(crate) fn is_full(&self) -> bool {
         self.len == self.slots.len()
     }
@@ -72,7 +72,7 @@ impl<T> Ring<T> {
     ///
     /// # Errors
     ///
-    /// Returns the value if there is no room.
+    /// Returns the value if the queue is full.
     pub(crate) fn push(&mut self, value: T) -> Result<(), T> {
         if self.is_full() {
             return Err(value);
@@ -93,7 +93,7 @@ impl<T> Ring<T> {
     ///
     /// # Errors
     ///
-    /// Returns the value if there is no room.
+    /// Returns the value if the queue is full.
     pub(crate) fn push_front(&mut self, value: T) -> Result<(), T> {
         if self.is_full() {
             return Err(value);
@@ -110,7 +110,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Moves all values to the queue that is returned, and leaves a queue without room.
+    /// Moves all values to the queue that is returned, and leaves a queue for no values.
     pub(crate) fn take(&mut self) -> Self {
         let empty = Self {
             slots: KVVec::new(),
@@ -145,7 +145,7 @@ impl<T> Ring<T> {
             if taken.is_none() && is_wanted(&value) {
                 taken = Some(value);
             } else {
-                // `pop` has made room for the value.
+                // `pop` has freed a place for the value.
                 let refused = self.push(value);
                 debug_assert!(refused.is_ok());
             }
@@ -163,14 +163,14 @@ impl<T> Ring<T> {
 #[pin_data]
 pub(crate) struct ReadyQueue {
     #[pin]
-    state: SpinLock<State>,
+    state: SpinLock<ReadyState>,
     /// Whether only threads may fetch calls, for readers without the lock: the queue is stalled, or
     /// the requester bounds the RDMA Reads.
     threads_fetch: Atomic<bool>,
     xprt: SetOnce<Handle<Connected>>,
 }
 
-struct State {
+struct ReadyState {
     messages: Ring<Held>,
     fetched: Ring<KBox<Call>>,
     /// The oldest message is a call for which there are no pages, or no memory regions.
@@ -179,7 +179,7 @@ struct State {
     bounded: bool,
 }
 
-/// What a thread of the service is to receive.
+/// The next thing that a thread of the service receives.
 pub(crate) enum Ready {
     /// A message.
     Message(Held),
@@ -194,7 +194,7 @@ impl ReadyQueue {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(messages: u32, calls: u32) -> Result<Arc<Self>> {
-        let state = State {
+        let state = ReadyState {
             messages: Ring::new(messages)?,
             fetched: Ring::new(calls)?,
             stalled: false,
@@ -269,7 +269,7 @@ impl ReadyQueue {
 
     /// Lets messages be received again, if one waits for pages or memory regions, and wakes a
     /// thread. The lock orders this with [`Self::stall`]: a caller that comes too early has given
-    /// back what the thread looks for after stalling.
+    /// back what the thread counts after stalling.
     pub(crate) fn resume(&self) {
         if self.unstall() {
             self.wake();
@@ -287,7 +287,7 @@ impl ReadyQueue {
         stalled && !state.messages.is_empty()
     }
 
-    fn set_stalled(&self, state: &mut State, stalled: bool) {
+    fn set_stalled(&self, state: &mut ReadyState, stalled: bool) {
         state.stalled = stalled;
         self.threads_fetch.store(stalled || state.bounded, Relaxed);
     }

@@ -3,6 +3,8 @@
 //! A responder's connection: the state that completions reach, the endpoint that owns the objects,
 //! and the place at which the `svc_xprt` finds the endpoint.
 
+use core::ops::Deref;
+
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, AtomicFlag};
@@ -28,19 +30,17 @@ use crate::rdma::scatter::Source;
 use crate::rdma::send::SendBuf;
 use crate::server::call::context::{Calls, EXCESS};
 use crate::server::call::in_flight::{Broken, InFlight, Outgoing};
-use crate::server::call::memory::Spare;
-use crate::server::call::memory::{Budget, Permit};
+use crate::server::call::memory::{Budget, Permit, Spare};
 use crate::server::call::queue::ReadyQueue;
 use crate::server::config::Sizes;
 use crate::server::quirks::Quirks;
 use crate::wire::Segment;
-use core::ops::Deref;
 
 /// The state of a connection that the completion worker and the threads of the service share.
 #[pin_data]
 pub(crate) struct Responder {
     pub(crate) lifecycle: Arc<Lifecycle<Owner>>,
-    /// What waits for a thread of the service.
+    /// Messages and calls that wait for a thread of the service.
     pub(crate) ready: Arc<ReadyQueue>,
     /// The calls in progress.
     pub(crate) calls: Arc<Calls>,
@@ -65,7 +65,7 @@ pub(crate) struct Responder {
     /// The credits that the requester asks for, if it may have no other Receives. A requester that
     /// has Receives for operations counts as one that asks for the most credits.
     pub(crate) requested: Atomic<u32>,
-    /// The inline threshold that the session was told last, in bytes.
+    /// The inline threshold that the session knows, in bytes.
     pub(crate) inline: Atomic<u32>,
 }
 
@@ -145,7 +145,7 @@ impl Responder {
         self.budget.is_short_beside(&self.ready) && self.pages_used() != 0
     }
 
-    /// Returns how many pages of the budget the connection uses, with a look at each operation.
+    /// Returns how many pages of the budget the connection uses. Counts each operation.
     #[cold]
     fn pages_used(&self) -> usize {
         self.ready.pages() + self.in_flight.pages() + self.quirks.pages()
@@ -221,9 +221,9 @@ pub(crate) fn posted(conn: &Conn, result: Result<bool, Broken>) {
     }
 }
 
-/// A responder's connection. It is separate from the `svc_xprt`: when SUNRPC detaches that, a
-/// worker closes the connection, so that a device can be removed while the service still works on
-/// calls.
+/// A responder's connection. The endpoint is separate from the `svc_xprt`: when SUNRPC detaches the
+/// transport, a worker closes the connection, so that a device can be removed while the service
+/// still works on calls.
 #[pin_data]
 pub(crate) struct Endpoint {
     #[pin]
@@ -350,10 +350,10 @@ impl WorkItem for Endpoint {
     }
 }
 
-/// The connection of a transport, from when it is accepted until it is given up.
+/// The connection of a transport, from when it is accepted until it is closed.
 ///
 /// A thread of the service detaches a transport, and every thread may be busy. The removal of a
-/// device does not wait for that: it gives up the connection itself.
+/// device does not wait for that: it has the connection closed itself.
 #[pin_data]
 pub(crate) struct Accepted {
     #[pin]
@@ -381,7 +381,7 @@ impl Accepted {
         &self.service
     }
 
-    /// Returns the connection, unless it was given up.
+    /// Returns the connection, unless it is being closed.
     pub(crate) fn endpoint(&self) -> Option<Arc<Endpoint>> {
         self.endpoint.lock().clone()
     }

@@ -208,7 +208,7 @@ impl ListenerState {
     }
 
     /// Queues a connection for a thread of the service. Returns the connection if the listener is
-    /// closed. The caller has found room, and nobody else queues connections.
+    /// closed. The caller has found space, and nobody else queues connections.
     fn push(&self, prepared: Prepared) -> Result<(), Prepared> {
         let mut backlog = self.backlog.lock();
         backlog.queue.push(prepared)?;
@@ -223,8 +223,8 @@ impl ListenerState {
         self.backlog.lock().queue.take_first(Prepared::has_gone)
     }
 
-    /// Returns the oldest request that is worth preparing; `None` if there is none, or no room for
-    /// its connection.
+    /// Returns the oldest request that is worth preparing; `None` if there is none, or no space
+    /// for its connection.
     fn next_request(&self) -> Option<listen::Request> {
         if self.backlog.lock().queue.is_full() {
             return None;

@@ -133,7 +133,7 @@ impl conn::owner::Owner for Owner {
     }
 
     /// A thread of the service has to detach the transport, and all threads may be busy, so the
-    /// connection is given up at once.
+    /// connection is closed at once.
     fn device_removed(&self) {
         self.0.accepted.give_up();
     }

@@ -49,8 +49,7 @@ pub(crate) fn begin(conn: &Conn, pd: &Arc<Pd>, settings: &ConnConfig, one: Thres
     if !announced.spares {
         conn.role().requested.store(0, Relaxed);
     }
-    conn.begin_session(config, buffer);
-    Ok(())
+    conn.begin_session(config, buffer)
 }
 
 /// Handles a message, if it concerns the session alone. Returns `false` for a message that a thread
@@ -73,7 +72,7 @@ fn is_ordinary(bytes: &[u8], version: Version) -> bool {
 /// Passes a message to the session. Returns whether the message is handled.
 #[cold]
 fn take(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
-    // What cannot be decoded is refused by the thread that receives it.
+    // The thread that receives the message refuses it if it cannot be decoded.
     let Ok(message) = Message::decode(bytes, &conn.role().limits.wire()) else {
         return false;
     };
@@ -115,7 +114,7 @@ fn report(conn: &Conn, bytes: &[u8], message: &Message<'_>, verdict: &Verdict) {
 /// Tells the session that a reply was sent, which may be the first reply.
 pub(crate) fn replied(conn: &Connection<Responder>) {
     let shared = conn.shared();
-    if shared.is_watched() {
+    if shared.now().is_watched() {
         shared.with_session(|session, _| session.on_replied());
         shared.pump(conn.qp());
     }

@@ -130,7 +130,7 @@ impl Watch {
         loop {
             let mut connections = self.connections.lock();
             if connections.len() < connections.capacity() {
-                // There is room.
+                // There is space.
                 let _ = connections.push_within_capacity(ep);
                 return Ok(());
             }
@@ -146,7 +146,7 @@ impl Watch {
         let mut connections = self.connections.lock();
         if connections.len() < larger.capacity() {
             for ep in connections.drain_all() {
-                // There is room.
+                // There is space.
                 let _ = larger.push_within_capacity(ep);
             }
             core::mem::swap(&mut *connections, &mut larger);

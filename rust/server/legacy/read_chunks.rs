@@ -50,10 +50,10 @@ struct Listed {
 #[pin_data]
 pub(super) struct ReadChunkReplies {
     #[pin]
-    state: SpinLock<State>,
+    state: SpinLock<RepliesState>,
 }
 
-struct State {
+struct RepliesState {
     /// The regions; `None` if no reply may be a read chunk.
     pool: Option<Arc<MrPool>>,
     record: Exposure,
@@ -63,7 +63,7 @@ struct State {
 impl ReadChunkReplies {
     /// Makes the state of a connection that allows no such replies.
     pub(super) fn new() -> impl PinInit<Self> {
-        let state = State {
+        let state = RepliesState {
             pool: None,
             record: Exposure::new(MOST),
             list: KVec::new(),
@@ -135,7 +135,7 @@ impl ReadChunkReplies {
             since: time::seconds(),
             done: false,
         };
-        // The record bounds the list, which has room for as many.
+        // The record bounds the list, whose capacity is the bound.
         let refused = state.list.push_within_capacity(entry);
         drop(state);
         drop(refused);
@@ -150,7 +150,7 @@ impl ReadChunkReplies {
     /// Those of [`Qp::post_invalidate`]: the connection is to be closed.
     pub(super) fn done<C: Completions>(&self, qp: &Qp<C>, xid: u32) -> Result<usize, PostError> {
         let mut state = self.state.lock();
-        let State { record, list, .. } = &mut *state;
+        let RepliesState { record, list, .. } = &mut *state;
         let mut waiting = list.iter_mut().filter(|entry| !entry.done);
         let Some(entry) = waiting.find(|entry| entry.reply.xid == xid) else {
             return Ok(0);

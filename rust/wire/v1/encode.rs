@@ -5,6 +5,9 @@
 use super::super::message::Proc;
 use super::super::{EncodeError, ReadListWriter, Version};
 
+/// The bytes of the words `align` and `thresh` that RDMA_MSGP adds to the header.
+pub const PADDING: usize = 8;
+
 /// Starts an RDMA_MSGP header (RFC 5666 section 3.9; not for RFC 8166 peers).
 ///
 /// # Errors

@@ -7,9 +7,6 @@ use super::super::{ReadSegment, Segment};
 /// Four fixed words and three absent lists: the header of a message with everything inline.
 pub const MIN: usize = 28;
 
-/// The words `align` and `thresh` that RDMA_MSGP adds.
-pub const PADDING: usize = 8;
-
 /// Returns the bytes that `segments` entries of the read list add to [`MIN`].
 pub const fn read_segments(segments: usize) -> usize {
     segments.saturating_mul(ReadSegment::LEN)

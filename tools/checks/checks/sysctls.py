@@ -21,6 +21,7 @@ _SCENARIOS = "tools/lab/scenarios"
 #: The files with the sysctls: the scenario and the guide of each.
 SOURCES = {
     "rust/client/config.rs": (f"{_SCENARIOS}/test_sysctl.py", "Documentation/admin-guide.rst"),
+    "rust/client/legacy.rs": (f"{_SCENARIOS}/test_sysctl.py", "Documentation/admin-guide.rst"),
     "rust/server/config.rs": (
         f"{_SCENARIOS}/test_server_sysctl.py",
         "Documentation/server-guide.rst",

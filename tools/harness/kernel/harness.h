@@ -421,6 +421,8 @@ void h_serve(enum h_kind_number kind);
 void h_serve_end(void);		/* undoes h_serve_begin(), and checks that nothing is left */
 /* The page of a file in which replies of up to a page have their payload; NULL: there is none. */
 extern struct page *h_cached;
+/* Has the service take payloads out of its replies again; the second page of each is h_cached. */
+extern bool h_truncates;
 /* Procedures of the service sleep while it is set; lets them go on. */
 extern bool h_procedures_wait;
 void h_procedures_go(void);
@@ -545,6 +547,7 @@ void h_quiet_and_long(void);
 void h_quiet_and_many(void);
 void h_quiet_and_reused(void);
 void h_quiet_and_shared(void);
+void h_quiet_and_truncated(void);
 
 /* --- scenario.c, faults.c, growth.c, explore.c, bench.c --- */
 struct h_scenario {

@@ -269,6 +269,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "quiet_and_many", h_quiet_and_many },
 	{ "quiet_and_reused", h_quiet_and_reused },
 	{ "quiet_and_shared", h_quiet_and_shared },
+	{ "quiet_and_truncated", h_quiet_and_truncated },
 	{ "flood", h_flood },
 	{ "short_queue", h_short_queue },
 	{ "no_queue", h_no_queue },

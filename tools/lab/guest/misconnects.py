@@ -235,7 +235,7 @@ def deferred(link):
     link.peer.tell("burst", link.number, 16, INNER, message.hex(), timeout=100)
     link.hold()
     found = after_many(link, 16, 20)
-    # nfsd may drop calls that it has put off.
+    # nfsd may drop calls that it has deferred.
     yield "16 calls", link.then_served(ANSWERED if found == SILENCE else found)
 
 

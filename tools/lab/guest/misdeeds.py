@@ -240,7 +240,7 @@ def transactions():
         ends=True,
         last=True,
     )
-    # The direction is told by the RPC message. With NFSv3 nobody serves calls of the server.
+    # The RPC message has the direction. With NFSv3 the client serves no calls of the server.
     yield Answer("a call", lambda c: _reply(c) + callback(c.xid), "-", CALLBACK_EVENTS)
 
 

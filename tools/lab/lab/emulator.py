@@ -17,7 +17,7 @@ from .progress import step
 
 #: The releases of Debian whose own QEMU is older.
 OLD = ("bookworm",)
-#: QEMU, and what it loads when it starts.
+#: QEMU, and the files that it loads at its start.
 PACKAGES = ("qemu-system-x86", "qemu-system-data", "seabios")
 PROGRAM = "qemu-system-x86_64"
 

@@ -27,7 +27,7 @@ from .progress import say, step
 README = paths.ROOT / "README.md"
 PICTURE = paths.ROOT / "Documentation/nfsrdma-report.png"
 
-#: Debian packages: the browser, what it draws text with, and what crops the picture.
+#: Debian packages: the browser, its font, and the library that crops the picture.
 PACKAGES = ["chromium", "fonts-dejavu-core", "python3-pil"]
 _FLAGS = (
     "--headless",

@@ -240,7 +240,7 @@ def _at_rest(pair: Pair) -> None:
         (line,) = connections.read(guest)
         for form in ("in_use", "inline", "read", "reply", "fencing"):
             assert line[form] == "0", (guest.name, form)
-        # The ends of the last three RDMA Writes are not told.
+        # The last three RDMA Writes are not signalled.
         assert int(line["write"]) <= 3
         assert 0 < int(line["credits"]) <= int(line["receives_posted"]) <= int(line["receives"])
         (again,) = connections.read(guest)

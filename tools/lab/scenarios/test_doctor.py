@@ -19,7 +19,7 @@ from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
 
 pytestmark = [pytest.mark.full, pytest.mark.needs_ours, pytest.mark.rxe_only]
 
-#: The image has no folder for modules. modinfo is told of another root that has one.
+#: The image has no folder for modules. modinfo gets another root that has one.
 FOLDER = """
 set -e; mkdir -p /run/root/lib/modules/$(uname -r)/updates /run/bin; depmod -b /run/root
 printf '#!/bin/sh\\nexec %s -b /run/root "$@"\\n' "$(command -v modinfo)" > /run/bin/modinfo
@@ -142,7 +142,7 @@ def test_more_addresses_than_gids(tools: Pair) -> None:
     try:
         _await(client, "gids-full", 30)
         client.sh("for n in 2 3 4 5 6; do ip address del 10.9.0.$n/32 dev t0; done")
-        # An address gets its GID when it comes. The finding names one of those without.
+        # An address gets its GID when it is added. The finding names an address without one.
         for _ in range(6):
             fix = doctor(client).get("gids-full")
             if not fix:

@@ -29,7 +29,7 @@ from lab.worker import Worker
 
 full = pytest.mark.full
 OURS = settings.client() == "ours"
-#: The mount whose calls are given up. It shares the connection of the usual mount.
+#: The mount whose calls are aborted. It shares the connection of the usual mount.
 DOOMED = "/mnt/doomed"
 CLIENT_EVENTS = (
     *("rpcrdma:xprtrdma_mrs_zap", "rpcrdma:xprtrdma_reply_rqst_err", "rpcrdma:xprtrdma_marshal"),

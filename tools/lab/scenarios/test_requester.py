@@ -177,7 +177,7 @@ def test_unanswered_reads(pair: Pair) -> None:
         requester.work(pair)
         pair.umount()
     _check(LOADS[name], outcomes)
-    # The device gives up in the end, and the connections with their calls are gone.
+    # The device finally stops retrying, and the connections with their calls are gone.
     assert held == 3, "the work may have waited for the end of the requester's connections"
     assert "calls wait for memory" in pair.server.run("dmesg").stdout.decode()
 

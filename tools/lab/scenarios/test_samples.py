@@ -46,7 +46,7 @@ def test_rdma_ping_removal(pair: Pair) -> None:
             began = time.monotonic()
             pair.client.sh(f"rdma link del {kind}0", timeout=120)
             removing = time.monotonic() - began
-            # Several attempts to listen fail meanwhile.
+            # Several attempts to listen fail in that time.
             time.sleep(3)
             assert not _listens(pair)
             pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
@@ -212,7 +212,7 @@ def test_scripts(pair: Pair) -> None:
     pair.umount()
 
 
-#: A READ whose call the client gives up, so that the client has to invalidate the memory.
+#: A READ whose call the client aborts, so that the client has to invalidate the memory.
 GIVEN_UP = f"""
 exec 3< {MOUNT_POINT}/f
 touch /run/opened

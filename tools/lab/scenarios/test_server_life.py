@@ -349,7 +349,7 @@ def test_failing_allocations(pair: Pair, kind: str) -> None:
     worker = _start(pair, "3")
     with Failures(pair.server, kind, 10) as failures:
         time.sleep(30)
-        # The client has to connect again meanwhile.
+        # The client has to connect again in that time.
         _restart_in_want(pair)
         time.sleep(30)
     print(f"{failures.failed} allocations failed")

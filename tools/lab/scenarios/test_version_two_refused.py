@@ -117,7 +117,7 @@ def test_expiry(pair: Pair, tunables: Tunables, cable: Cable) -> None:
     tunables.set(rdma_version=2)
     assert len(_mounted(pair, cable).probes()) == 1
     time.sleep(versions.EXPIRY / 2)
-    # This mount uses what is known, and does not renew it.
+    # This mount uses the record, and does not renew it.
     assert len(_mounted(pair, cable).probes()) == 0
     (known,) = versions.peers(pair.client)
     assert known.left <= versions.EXPIRY / 2

@@ -158,7 +158,7 @@ def spoilt(name: str, at: int, word: int) -> bytes:
     return dissected.replaced(golden()[name], at, word)
 
 
-#: Messages that are malformed, and what the dissector says about them.
+#: Malformed messages, and the dissector's objections.
 MALFORMED = [
     (spoilt("MSG_INLINE", 24, 2), "0x00000002 where 0 or 1 must be"),
     (spoilt("MSG_INLINE", 24, 1), "0x12345678 where 0 or 1 must be"),

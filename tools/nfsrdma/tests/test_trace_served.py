@@ -46,7 +46,7 @@ def test_recording_of_a_kernel() -> None:
         "SETATTR": ("long call, inline", 8176, 0),
     }
     assert [call.xid for call in done][:2] == [0x7F058AD3, 0x81058AD3]
-    # The module traces as well that the memory of chunks is free, which no line tells.
+    # The module also traces that the memory of chunks is free, which no line shows.
     released = sum(event.name == "svcrdma_cc_release" for event in events)
     assert sum(len(call.events) for call in done) == len(events) - released
 

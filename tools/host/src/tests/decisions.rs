@@ -13,7 +13,7 @@ use crate::proto::cases::window::Flow;
 use crate::proto::conn::{Conn, State, Step};
 use crate::proto::credits::Credits;
 use crate::proto::inline::Thresholds;
-use crate::proto::requester::plan::{CallKind, CallShape, Plan, PlanError, ReplyKind, ReplyShape};
+use crate::proto::requester::plan::{CallKind, CallShape, Forms, PlanError, ReplyKind, ReplyShape};
 use crate::proto::requester::reply::{check, Offer, Outcome, Violation};
 use crate::wire::v1::len;
 use crate::wire::{Direction, Limits, ListProc, Message, Segment, Version};
@@ -67,14 +67,25 @@ fn conditions() -> impl Strategy<Value = Conditions> {
     )
 }
 
+/// Returns the length of the read chunk.
+fn chunk_len(plan: &Forms, call: &CallShape) -> u64 {
+    match plan.call {
+        CallKind::Inline => 0,
+        CallKind::ReadChunk { .. } => call.page_len.into(),
+        CallKind::PositionZero => {
+            u64::from(call.head_len) + u64::from(call.page_len) + u64::from(call.tail_len)
+        }
+    }
+}
+
 /// Returns the length of the header that a plan leads to, with as many segments as it may have.
-fn header_len(plan: &Plan, segs: usize, version: Version) -> usize {
-    let reads = if plan.read_chunk().len() == 0 {
+fn header_len(plan: &Forms, segs: usize, version: Version) -> usize {
+    let reads = if plan.call == CallKind::Inline {
         0
     } else {
         segs
     };
-    let n = match plan.reply() {
+    let n = match plan.reply {
         ReplyKind::Inline => len::header(reads, None, None),
         ReplyKind::WriteChunk => len::header(reads, Some(segs), None),
         ReplyKind::ReplyChunk => len::header(reads, None, Some(segs)),
@@ -102,17 +113,17 @@ proptest! {
             }
             Err(PlanError::MessageTooLong) => return Ok(()),
         };
-        let sent_inline = plan.call().inline_parts(&call).len();
-        let sent = sent_inline + plan.read_chunk().len();
-        let elided = total - u64::from(sent);
+        let sent_inline = plan.call.inline_parts(&call).len();
+        let sent = u64::from(sent_inline) + chunk_len(&plan, &call);
+        let elided = total - sent;
         prop_assert!(elided <= 3);
-        let pads = matches!(plan.call(), CallKind::ReadChunk { .. });
+        let pads = matches!(plan.call, CallKind::ReadChunk { .. });
         prop_assert!(elided == 0 || (pads && call.page_len % 4 != 0));
         let header = header_len(&plan, cond.max_segs as usize, cond.thresholds.version) as u64;
         let send = header + u64::from(sent_inline);
         prop_assert!(send <= u64::from(cond.thresholds.client_to_server));
-        let long = plan.call() == CallKind::PositionZero;
-        prop_assert_eq!(plan.forms().proc() == ListProc::Nomsg, long);
+        let long = plan.call == CallKind::PositionZero;
+        prop_assert_eq!(plan.proc() == ListProc::Nomsg, long);
         prop_assert!(!long || sent_inline == 0);
     }
 
@@ -125,51 +136,21 @@ proptest! {
         cond in conditions(),
     ) {
         let Ok(plan) = cond.plan(&call, &reply) else { return Ok(()) };
-        if let CallKind::ReadChunk { position } = plan.call() {
+        if let CallKind::ReadChunk { position } = plan.call {
             prop_assert!(call.payload_in_pages && call.page_len > 0 && !cond.data_touch);
             prop_assert!(position == call.head_len && position % 4 == 0);
         }
-        if plan.reply() == ReplyKind::WriteChunk {
+        if plan.reply == ReplyKind::WriteChunk {
             prop_assert!(reply.payload_in_pages && reply.page_len > 0 && !cond.data_touch);
         }
-        prop_assert!(cond.read_chunks || plan.call() == CallKind::Inline);
-        prop_assert!(plan.write_chunk().len() == 0 || plan.reply_chunk().len() == 0);
+        prop_assert!(cond.read_chunks || plan.call == CallKind::Inline);
         // A reply that fits inline has no chunk.
         let total = u64::from(reply.head_len) + u64::from(reply.page_len)
             + u64::from(reply.tail_len);
         let min = cond.thresholds.version.min_header() as u64;
         let room = u64::from(cond.thresholds.server_to_client) - min;
         let inline = total.max(u64::from(reply.buflen)) <= room;
-        prop_assert_eq!(inline, plan.reply() == ReplyKind::Inline);
-    }
-
-    /// The chunks follow from the forms: a payload in pages, or a whole message.
-    #[test]
-    fn chunks_follow_from_the_forms(
-        call in call_shape(),
-        reply in reply_shape(),
-        cond in conditions(),
-    ) {
-        let Ok(plan) = cond.plan(&call, &reply) else { return Ok(()) };
-        let (read, write, whole) = (plan.read_chunk(), plan.write_chunk(), plan.reply_chunk());
-        match plan.call() {
-            CallKind::Inline => prop_assert_eq!(read.len(), 0),
-            CallKind::ReadChunk { .. } => {
-                prop_assert!(read.is_payload() && read.len() == call.page_len);
-            }
-            CallKind::PositionZero => {
-                prop_assert_eq!(read.len(), call.head_len + call.page_len + call.tail_len);
-            }
-        }
-        match plan.reply() {
-            ReplyKind::Inline => prop_assert!(write.len() == 0 && whole.len() == 0),
-            ReplyKind::WriteChunk => {
-                prop_assert!(write.is_payload() && write.len() == reply.page_len);
-            }
-            ReplyKind::ReplyChunk => {
-                prop_assert_eq!(whole.len(), reply.head_len + reply.page_len + reply.tail_len);
-            }
-        }
+        prop_assert_eq!(inline, plan.reply == ReplyKind::Inline);
     }
 
     /// Checks that the limit stays within 1..=max, and that no more messages are sent than the

@@ -71,7 +71,7 @@ impl Message {
     fn len(&self) -> usize {
         match self {
             Self::Lists(_, l) => 16 + l.len(),
-            Self::Padded(_, _, l) => 16 + len::PADDING + l.len(),
+            Self::Padded(_, _, l) => 16 + v1::PADDING + l.len(),
             Self::Done => 16,
             Self::Error(ErrorBody::Vers { .. }) => 28,
             Self::Error(_) => 20,

@@ -16,7 +16,7 @@ from ..mounts import Listener, Mount
 
 INFINIBAND = "/sys/class/infiniband"
 
-#: Seconds until connections are looked at again.
+#: Seconds until connections are read again.
 _MOMENT = 1
 
 #: The state of a port that can be used, in the file `state`.

@@ -11,7 +11,7 @@ from typing import Any
 #: Texts that may be addresses. IPv6 addresses may be in brackets, which remain.
 _V4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?!\w|\.\w)")
 _V6 = re.compile(r"(?<![\w:.])[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?:%\w+)?(?![\w:])")
-#: Names of hosts that tell nothing, and stand for roles in what the command says.
+#: Names of hosts that reveal nothing, and stand for roles in the command's output.
 _ROLES = ("client", "server")
 
 

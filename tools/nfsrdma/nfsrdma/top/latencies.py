@@ -20,9 +20,9 @@ EVENTS = (
     "sunrpc:rpc_stats_latency",
 )
 
-#: Events in a second above which fewer tasks are looked at.
+#: Events per second above which fewer tasks are sampled.
 MOST = 4000
-#: Events in a second below which more tasks are looked at.
+#: Events per second below which more tasks are sampled.
 _FEW = MOST // 4
 #: The sample is at least one task in this number.
 _RAREST = 1024

@@ -119,7 +119,7 @@ class Call:
     fetched: int = 0
     #: Microseconds that nfsd took, or None.
     execute: int | None = None
-    #: Whether its reply was posted, or nothing more is to come.
+    #: Whether its reply was posted, or no more events are expected.
     is_complete: bool = False
     #: When the last of its events before that was recorded, or its reply was posted.
     end: float = 0.0

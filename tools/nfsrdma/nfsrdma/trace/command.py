@@ -61,7 +61,7 @@ CONNECTION_EVENTS = tuple(
 
 #: Seconds from one look at the recording to the next.
 _STEP = 0.1
-#: Seconds after the command's end in which completions may still come.
+#: Seconds after the command's end in which completions may still arrive.
 _AFTER = 0.2
 
 

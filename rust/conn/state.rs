@@ -6,14 +6,14 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, AtomicFlag, Full, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-use super::agreement::Agreement;
-use super::live::{Capabilities, Now};
-use super::owner::Owner;
-use super::tally::Tally;
+use super::role::XprtRef;
+use super::session::SharedSession;
+#[cfg(RPCRDMA_LEGACY)]
+use super::terms::Capabilities;
+use super::terms::TermsSnapshot;
+use crate::observe::connections::Counts;
 use crate::observe::stats::{self, Breach};
 use crate::proto::inline::Thresholds;
-use crate::proto::session::{Config, Session};
-use crate::rdma::send::SendBuf;
 use crate::wire::Version;
 use crate::work::Once;
 
@@ -30,7 +30,7 @@ mod usability {
 
 /// The state of a connection that completions reach: `R` is the role's part, `O` the transport.
 #[pin_data]
-pub(crate) struct Shared<R, O: Owner> {
+pub(crate) struct ConnState<R, O: XprtRef> {
     /// The number of the connection. It is the only copy: a request slot is stamped with it.
     epoch: u32,
     #[pin]
@@ -42,7 +42,7 @@ pub(crate) struct Shared<R, O: Owner> {
     /// One of [`usability`].
     usability: Atomic<u32>,
     #[pin]
-    agreement: Agreement,
+    session: SharedSession,
     /// A message has arrived since [`Self::take_heard`] was called.
     heard: Atomic<bool>,
     /// A message has arrived. This is only noted on the side that answers a connection request.
@@ -52,7 +52,7 @@ pub(crate) struct Shared<R, O: Owner> {
     tally: Tally,
 }
 
-impl<R, O: Owner> Shared<R, O> {
+impl<R, O: XprtRef> ConnState<R, O> {
     /// Makes the state of connection number `epoch`. May sleep.
     ///
     /// # Errors
@@ -64,9 +64,9 @@ impl<R, O: Owner> Shared<R, O> {
                 epoch,
                 role <- role,
                 owner,
-                open <- new_spinlock!(true, "rpcrdma::Shared::open"),
+                open <- new_spinlock!(true, "rpcrdma::ConnState::open"),
                 usability: Atomic::new(usability::CONNECTING),
-                agreement <- Agreement::new(),
+                session <- SharedSession::new(),
                 heard: Atomic::new(false),
                 established: Atomic::new(false),
                 forced: AtomicFlag::new(false),
@@ -95,82 +95,37 @@ impl<R, O: Owner> Shared<R, O> {
         &self.owner
     }
 
-    /// Begins the session that decides on version and terms, once the handshake has shown what the
-    /// peer announces. `out` has [`agreement::BUFFER`](super::agreement::BUFFER) bytes. Until then
-    /// the peer may not invalidate our R_keys, and the version is one.
-    pub(crate) fn begin_session(&self, config: Config, out: SendBuf) {
-        self.agreement.begin(&self.owner, config, out);
+    /// Returns the session and its terms.
+    pub(super) fn session(&self) -> &SharedSession {
+        &self.session
     }
 
-    /// Returns what the peers have agreed on.
-    pub(super) fn agreement(&self) -> &Agreement {
-        &self.agreement
-    }
-
-    /// Returns the thresholds in force.
+    /// Returns the effective terms. A context that prepares a message keeps them, and reads them
+    /// again before the message is posted: if they have changed, the message is void.
     #[inline]
+    pub(crate) fn terms(&self) -> TermsSnapshot {
+        self.session.terms.read()
+    }
+
+    /// Returns the effective terms, by the name that the roles still use.
+    pub(crate) fn now(&self) -> TermsSnapshot {
+        self.terms()
+    }
+
+    /// Returns the effective thresholds.
     pub(crate) fn thresholds(&self) -> Thresholds {
-        self.now().thresholds()
-    }
-
-    /// Returns the terms in force. Whoever prepares a message keeps them, and reads them again
-    /// before the message is posted: if they have changed, the message is void.
-    #[inline]
-    pub(crate) fn now(&self) -> Now {
-        self.agreement.live.read()
+        self.terms().thresholds()
     }
 
     /// Returns the version that the connection speaks.
-    #[inline]
     pub(crate) fn version(&self) -> Version {
-        self.now().version()
-    }
-
-    /// Returns whether the responder may invalidate the requester's R_keys.
-    #[inline]
-    pub(crate) fn remote_invalidation(&self) -> bool {
-        self.now().remote_invalidation()
-    }
-
-    /// Returns whether messages may concern the session: in version two, and before the first
-    /// reply.
-    #[inline]
-    pub(crate) fn concerns_session(&self) -> bool {
-        self.now().concerns_session()
+        self.terms().version()
     }
 
     /// Adds capabilities to the terms. Call this before the session begins.
+    #[cfg(RPCRDMA_LEGACY)]
     pub(crate) fn add_capabilities(&self, more: Capabilities) {
-        self.agreement.live.add(more);
-    }
-
-    /// Returns whether every message concerns the session.
-    #[inline]
-    pub(crate) fn is_watched(&self) -> bool {
-        self.now().is_watched()
-    }
-
-    /// Returns whether the peer takes calls of the backward direction.
-    pub(crate) fn permits_backward(&self) -> bool {
-        self.now().permits_backward()
-    }
-
-    /// Calls `act` with the session and its time in milliseconds; `None` without a session. `act`
-    /// must not sleep.
-    pub(crate) fn with_session<T>(&self, act: impl FnOnce(&mut Session, u64) -> T) -> Option<T> {
-        self.agreement.with(&self.owner, act)
-    }
-
-    /// Calls `post`, which posts a message. If that may be the first one (`watched`), `note` tells
-    /// the session before the answer can be handled. Neither may sleep.
-    #[inline(always)]
-    pub(crate) fn post_noted<T>(
-        &self,
-        watched: bool,
-        post: impl FnOnce() -> T,
-        note: impl FnOnce(&T, &mut Session, u64),
-    ) -> T {
-        self.agreement.post_noted(&self.owner, watched, post, note)
+        self.session.terms.add(more);
     }
 
     /// Returns whether no message has arrived since the connection was made, and notes one. Called
@@ -264,6 +219,42 @@ impl<R, O: Owner> Shared<R, O> {
     /// May sleep.
     pub(super) fn close(&self) {
         *self.open.lock() = false;
-        self.agreement.end();
+        self.session.end();
+    }
+}
+
+/// The rare events of one connection, counted for the file `connections`. All methods may be called
+/// in any context.
+pub(crate) struct Tally {
+    probes: Atomic<u64>,
+    breaches: Atomic<u64>,
+}
+
+impl Tally {
+    const fn new() -> Self {
+        Self {
+            probes: Atomic::new(0),
+            breaches: Atomic::new(0),
+        }
+    }
+
+    /// Counts a probe that was posted because the peer was silent.
+    #[cold]
+    pub(crate) fn probe(&self) {
+        self.probes.add(1, Relaxed);
+    }
+
+    /// Counts a breach of the protocol by the peer.
+    #[cold]
+    pub(crate) fn breach(&self) {
+        self.breaches.add(1, Relaxed);
+    }
+
+    /// Returns the counters.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            probes: self.probes.load(Relaxed),
+            breaches: self.breaches.load(Relaxed),
+        }
     }
 }
