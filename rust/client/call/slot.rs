@@ -143,6 +143,7 @@ impl Slot {
     }
 
     /// Makes the slot idle: a reply completes its RPC, and the peer reaches none of its memory.
+    #[inline]
     pub(super) fn end_use(&self, locked: &mut Locked) {
         locked.reset();
         self.in_use.write_once(false);
@@ -410,6 +411,7 @@ impl Locked {
     }
 
     /// Gives the regions back, which no peer can reach, and makes the slot idle.
+    #[inline]
     pub(super) fn reset(&mut self) {
         self.contents.reset();
         self.answered = false;
