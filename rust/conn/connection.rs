@@ -39,8 +39,8 @@ pub(crate) struct Connection<R: Role> {
     #[pin]
     calls: CallBuffers,
     pd: Arc<Pd>,
-    cm: CmId<Lifecycle<R::Owner>>,
-    lifecycle: Arc<Lifecycle<R::Owner>>,
+    pub(super) cm: CmId<Lifecycle<R::Owner>>,
+    pub(super) lifecycle: Arc<Lifecycle<R::Owner>>,
     shared: Arc<ConnOf<R>>,
 }
 
@@ -75,25 +75,21 @@ impl<R: Role> Connection<R> {
     }
 
     /// Returns the number of the connection.
-    #[inline]
     pub(crate) fn epoch(&self) -> u32 {
         self.shared.epoch()
     }
 
     /// Returns the thresholds in force.
-    #[inline]
     pub(crate) fn thresholds(&self) -> Thresholds {
         self.shared.thresholds()
     }
 
     /// Returns the queue pair.
-    #[inline]
     pub(crate) fn qp(&self) -> &QpOf<R> {
         &self.qp
     }
 
     /// Returns the state that completions reach.
-    #[inline]
     pub(crate) fn shared(&self) -> &ConnOf<R> {
         &self.shared
     }
@@ -127,23 +123,12 @@ impl<R: Role> Connection<R> {
         handshake::answer(&self.cm, settings, reads)
     }
 
-    /// Returns the connection manager's identifier.
-    pub(super) fn cm(&self) -> &CmId<Lifecycle<R::Owner>> {
-        &self.cm
-    }
-
-    /// Returns the states of the connection.
-    pub(super) fn lifecycle(&self) -> &Lifecycle<R::Owner> {
-        &self.lifecycle
-    }
-
     /// Returns the protection domain.
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
     /// Returns whether the connection was closed.
-    #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Relaxed)
     }

@@ -72,13 +72,11 @@ impl CallCredits {
     }
 
     /// Returns the credits that each call asks for.
-    #[inline]
     pub(crate) fn requested(&self) -> u32 {
         self.requested
     }
 
     /// Returns the grant in force.
-    #[inline]
     pub(crate) fn grant(&self) -> u32 {
         self.grant.read_once()
     }

@@ -15,10 +15,10 @@ impl<R: Role> Connection<R> {
     /// Returns what both roles show. The role adds credits, calls, regions and silence.
     pub(crate) fn describe(&self) -> Up {
         let (shared, qp) = (self.shared(), self.qp());
-        let terms = shared.terms();
+        let terms = shared.now();
         Up {
             device: Text::new(&fmt!("{}", self.pd().device_name())),
-            port: self.cm().port(),
+            port: self.cm.port(),
             thresholds: terms.thresholds(),
             generation: shared
                 .with_session(|session, _| session.terms().generation)
@@ -35,7 +35,7 @@ impl<R: Role> Connection<R> {
 
     /// Returns why the connection is being lost. Call it before [`Self::close`].
     pub(crate) fn loss(&self) -> Loss {
-        let lifecycle = self.lifecycle();
+        let lifecycle = &self.lifecycle;
         if lifecycle.ended_here() {
             Loss::Device
         } else if lifecycle.state() != State::Up {

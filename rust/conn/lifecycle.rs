@@ -47,26 +47,27 @@ struct Progress {
 impl<O: XprtRef> Lifecycle<O> {
     /// Makes the state of a connection that has not been started.
     pub(crate) fn new(owner: O) -> impl PinInit<Self> {
-        let progress = Progress {
-            conn: Conn::new(),
-            ended_here: false,
-            peer: None,
-        };
-        Self::with(owner, false, progress)
+        Self::with(owner, false, Conn::new(), None)
     }
 
     /// Makes the state of a connection that answers `request`.
     pub(crate) fn answering(owner: O, request: &Request) -> impl PinInit<Self> {
-        let mut progress = Progress {
-            conn: Conn::new(),
-            ended_here: false,
-            peer: cm_private::decode(request.private_data()),
-        };
-        progress.conn.on(Event::Request);
-        Self::with(owner, true, progress)
+        let mut conn = Conn::new();
+        conn.on(Event::Request);
+        Self::with(
+            owner,
+            true,
+            conn,
+            cm_private::decode(request.private_data()),
+        )
     }
 
-    fn with(owner: O, answers: bool, progress: Progress) -> impl PinInit<Self> {
+    fn with(owner: O, answers: bool, conn: Conn, peer: Option<Settings>) -> impl PinInit<Self> {
+        let progress = Progress {
+            conn,
+            ended_here: false,
+            peer,
+        };
         pin_init!(Self {
             owner,
             answers,

@@ -78,19 +78,16 @@ impl<R, O: XprtRef> ConnState<R, O> {
 
     /// Returns the number of the connection. It is never zero, and differs from the number of the
     /// connection before.
-    #[inline]
     pub(crate) fn epoch(&self) -> u32 {
         self.epoch
     }
 
     /// Returns the role's part of the connection.
-    #[inline]
     pub(crate) fn role(&self) -> &R {
         &self.role
     }
 
     /// Returns the transport.
-    #[inline]
     pub(crate) fn owner(&self) -> &O {
         &self.owner
     }
@@ -102,24 +99,18 @@ impl<R, O: XprtRef> ConnState<R, O> {
 
     /// Returns the effective terms. A context that prepares a message keeps them, and reads them
     /// again before the message is posted: if they have changed, the message is void.
-    #[inline]
-    pub(crate) fn terms(&self) -> TermsSnapshot {
-        self.session.terms.read()
-    }
-
-    /// Returns the effective terms, by the name that the roles still use.
     pub(crate) fn now(&self) -> TermsSnapshot {
-        self.terms()
+        self.session.terms.read()
     }
 
     /// Returns the effective thresholds.
     pub(crate) fn thresholds(&self) -> Thresholds {
-        self.terms().thresholds()
+        self.now().thresholds()
     }
 
     /// Returns the version that the connection speaks.
     pub(crate) fn version(&self) -> Version {
-        self.terms().version()
+        self.now().version()
     }
 
     /// Adds capabilities to the terms. Call this before the session begins.
@@ -130,7 +121,6 @@ impl<R, O: XprtRef> ConnState<R, O> {
 
     /// Returns whether no message has arrived since the connection was made, and notes one. Called
     /// by the completion worker only, which handles one message after the other.
-    #[inline]
     pub(super) fn is_first_message(&self) -> bool {
         let first = !self.established.read_once();
         if first {
@@ -140,7 +130,6 @@ impl<R, O: XprtRef> ConnState<R, O> {
     }
 
     /// Notes that a message has arrived.
-    #[inline]
     pub(super) fn set_heard(&self) {
         self.heard.write_once(true);
     }
