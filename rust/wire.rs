@@ -38,7 +38,7 @@ pub mod v1;
 pub mod v2;
 pub mod xchar;
 
-mod brief;
+mod common_reply;
 mod cursor;
 mod decode;
 mod dispatch;
@@ -56,7 +56,7 @@ mod version;
 #[cfg(any(test, RPCRDMA_KUNIT))]
 pub mod vectors;
 
-pub use brief::{Brief, BriefLong};
+pub use common_reply::{CommonReply, OnlyChunk};
 pub use decode::OneSegment;
 pub use encode::{EncodeError, ListProc, ReadListWriter};
 pub use error::{DecodeError, What};

@@ -7,11 +7,11 @@ use super::cursor::Cursor;
 use super::lists::single;
 use super::lists::ABSENT_LEN;
 use super::message::{Body, ErrorBody, HeaderKind, Message, Proc};
-use super::{DecodeError, Direction, Limits, Lists, Prefix, Version, What};
+use super::{DecodeError, Direction, Limits, ListProc, Lists, Prefix, Version, What};
 
 // CAST: reads the discriminants of a `repr(u32)` enum.
-pub(super) const MSG: u32 = Proc::Msg as u32;
-pub(super) const NOMSG: u32 = Proc::Nomsg as u32;
+const MSG: u32 = Proc::Msg as u32;
+const NOMSG: u32 = Proc::Nomsg as u32;
 const ERROR: u32 = Proc::Error as u32;
 
 /// ERR_VERS and RDMA2_ERR_VERS.
@@ -27,13 +27,15 @@ pub(super) const ERR_INVAL_OPTION: u32 = 3;
 pub struct OneSegment<'a, S> {
     /// The first words.
     pub prefix: Prefix,
+    /// The message type.
+    pub proc: ListProc,
     /// The direction, if the version has one.
     pub direction: Option<Direction>,
     /// The chunk lists.
     pub lists: Lists<'a>,
     /// Their only segment.
     pub segment: S,
-    /// The RPC message.
+    /// The RPC message, if it is inline. Other bytes behind the lists mean nothing.
     pub payload: &'a [u8],
 }
 
@@ -104,26 +106,30 @@ pub(super) fn split_inline<D: VersionDecoder<MIN>, const MIN: usize>(
     Some((prefix, D::kind_of_inline(head)?, payload))
 }
 
-/// Splits a message of type `proc` with one chunk of one segment, which `lists` recognizes, with a
-/// few comparisons. What stands behind the lists is returned as the RPC message. Returns `None` for
-/// any other message, well-formed or not.
+/// Splits an RDMA_MSG or RDMA_NOMSG with one chunk of one segment, which `lists` recognizes, with a
+/// few comparisons. Returns `None` for any other message, well-formed or not.
 #[inline(always)]
 pub(super) fn split_single<'a, D: VersionDecoder<MIN>, const MIN: usize, S>(
     bytes: &'a [u8],
-    proc: u32,
     lists: impl FnOnce(&'a [u8; single::LEN]) -> Option<(Lists<'a>, S)>,
 ) -> Option<OneSegment<'a, S>> {
     let head = bytes.first_chunk::<MIN>()?;
     let prefix = Prefix::from_bytes(head.first_chunk()?);
-    if prefix.version != D::VERSION.number() || prefix.proc != proc {
+    if prefix.version != D::VERSION.number() {
         return None;
     }
+    let proc = match prefix.proc {
+        MSG => ListProc::Msg,
+        NOMSG => ListProc::Nomsg,
+        _ => return None,
+    };
     let behind = bytes.get(MIN.wrapping_sub(ABSENT_LEN)..)?;
     let (chunk, payload) = behind.split_first_chunk::<{ single::LEN }>()?;
     let direction = D::kind_of_inline(head)?.direction();
     let (lists, segment) = lists(chunk)?;
     Some(OneSegment {
         prefix,
+        proc,
         direction,
         lists,
         segment,

@@ -226,7 +226,7 @@ impl Locked {
         };
         let void = self.contents.terms != ep.shared().now();
         if void && self.phase == Phase::Prepared {
-            self.reset_cold();
+            self.take_back();
         }
     }
 
@@ -236,7 +236,7 @@ impl Locked {
     pub(super) fn begin_prepare(&mut self) -> Option<(&Endpoint, &mut Contents)> {
         match self.phase {
             Phase::Idle => {}
-            Phase::Prepared => self.reset_cold(),
+            Phase::Prepared => self.take_back(),
             _ => return None,
         }
         let Self { ep, contents, .. } = self;
@@ -418,7 +418,7 @@ impl Locked {
 
     /// Takes a prepared call back.
     #[cold]
-    fn reset_cold(&mut self) {
+    fn take_back(&mut self) {
         self.reset();
     }
 }

@@ -11,19 +11,12 @@ use super::{Lists, ReadSegment, Segment};
 /// Bytes of three lists with one chunk of one segment in the read list or in the write list.
 pub(in super::super) const LEN: usize = 36;
 
-/// Bytes of three lists with a reply chunk of one segment, and nothing else.
-pub(in super::super) const REPLY_LEN: usize = ONE_REPLY.len() + Segment::LEN;
-
 /// Bytes of a write chunk of one segment, including the word that announces it.
 const WRITE_CHUNK: usize = 8 + Segment::LEN;
 
 /// What stands before the segment of a single write chunk: an absent read list, the word that
 /// announces a chunk, and the number of its segments.
 const ONE_WRITE: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1];
-
-/// What stands before the segment of a reply chunk: two absent lists, the word that announces the
-/// chunk, and the number of its segments.
-const ONE_REPLY: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1];
 
 impl<'a> Lists<'a> {
     /// Returns the lists that these bytes encode, and their only segment, if that is in the read
@@ -85,51 +78,4 @@ impl<'a> Lists<'a> {
         let segment = <&[u8; Segment::LEN]>::try_from(self.reply?).ok()?;
         self.writes.is_empty().then(|| Segment::from_bytes(segment))
     }
-}
-
-/// Writes lists with a read segment and nothing else. It returns `Some`: the lengths fit.
-#[inline(always)]
-pub(in super::super) fn put_read(
-    dest: &mut [u8; LEN],
-    position: u32,
-    segment: Segment,
-) -> Option<()> {
-    let (entry, absent) = dest.split_first_chunk_mut::<{ ReadSegment::LEN }>()?;
-    let (begin, target) = entry.split_first_chunk_mut()?;
-    // The compiler stores two words with one instruction.
-    *begin = (1 << 32 | u64::from(position)).to_be_bytes();
-    *target.first_chunk_mut()? = segment.to_bytes();
-    *absent.first_chunk_mut()? = [0; 12];
-    Some(())
-}
-
-/// Returns the segment of a reply chunk, if these bytes are lists with a reply chunk of one segment
-/// and nothing else.
-#[inline(always)]
-pub(in super::super) fn one_reply(bytes: &[u8; REPLY_LEN]) -> Option<Segment> {
-    let (begin, segment) = bytes.split_first_chunk()?;
-    let found = *begin == ONE_REPLY;
-    found.then_some(Segment::from_bytes(segment.first_chunk()?))
-}
-
-/// Writes lists with a reply chunk of one segment and nothing else. It returns `Some`: the lengths
-/// fit.
-#[inline(always)]
-pub(in super::super) fn put_reply(dest: &mut [u8; REPLY_LEN], segment: Segment) -> Option<()> {
-    let (begin, target) = dest.split_first_chunk_mut()?;
-    *begin = ONE_REPLY;
-    *target.first_chunk_mut()? = segment.to_bytes();
-    Some(())
-}
-
-/// Writes lists with a write chunk of one segment and nothing else. It returns `Some`: the lengths
-/// fit.
-#[inline(always)]
-pub(in super::super) fn put_write(dest: &mut [u8; LEN], segment: Segment) -> Option<()> {
-    let (begin, rest) = dest.split_first_chunk_mut()?;
-    let (target, absent) = rest.split_first_chunk_mut()?;
-    *begin = ONE_WRITE;
-    *target = segment.to_bytes();
-    *absent.first_chunk_mut()? = [0; 8];
-    Some(())
 }
