@@ -26,12 +26,12 @@ use crate::wire::cm_private::Settings;
 ///
 /// Field order is teardown order: the queue pair is drained and destroyed first. Then no device
 /// refers to a buffer any more, and the identifier of the connection manager goes. The protection
-/// domain keeps the device until the end; a role's memory regions hold it, too.
+/// domain keeps the device until the end; a role's memory regions hold it as well.
 #[pin_data]
 pub(crate) struct Connection<R: Role> {
-    /// Set once, when the connection is closed: nothing need be prepared for it any more. Readers
-    /// hold the lock of what they prepare. The sweep after the close takes the same locks, and
-    /// takes back what was prepared nevertheless.
+    /// Set once, when the connection is closed: nothing is prepared for it any more. Readers
+    /// hold the lock of the request that they prepare. The sweep after the close takes the same
+    /// locks, and takes back a call that was prepared nevertheless.
     closed: Atomic<bool>,
     qp: Pin<KBox<QpOf<R>>>,
     #[pin]
@@ -79,7 +79,7 @@ impl<R: Role> Connection<R> {
         self.shared.epoch()
     }
 
-    /// Returns the thresholds in force.
+    /// Returns the effective thresholds.
     pub(crate) fn thresholds(&self) -> Thresholds {
         self.shared.thresholds()
     }
@@ -94,7 +94,7 @@ impl<R: Role> Connection<R> {
         &self.shared
     }
 
-    /// Returns why the connection was lost, unless it is still in use.
+    /// Returns the cause of the loss of the connection.
     pub(crate) fn cause(&self) -> Cause {
         if self.lifecycle.ended_here() || self.shared.owner().is_abandoned() {
             Cause::Local
@@ -140,7 +140,7 @@ impl<R: Role> Connection<R> {
         // ORDERING: the sweep takes the lock of each request after this store; a context that takes
         // such a lock after the sweep sees it.
         self.closed.store(true, Relaxed);
-        // The failures that follow are expected, and the role does not hear of them.
+        // The failures that follow are expected, and the role is not notified of them.
         self.qp.shut();
         self.lifecycle.on(Event::Close);
         self.qp.drain();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the file `connections` shows of a connection in either role.
+//! The fields of the file `connections` that do not depend on the role.
 
 use kernel::prelude::*;
 
@@ -12,7 +12,7 @@ use crate::rdma::mr::Census;
 use crate::text::Text;
 
 impl<R: Role> Connection<R> {
-    /// Returns what both roles show. The role adds credits, calls, regions and silence.
+    /// Returns the fields of both roles. The role adds credits, calls, regions and silence.
     pub(crate) fn describe(&self) -> Up {
         let (shared, qp) = (self.shared(), self.qp());
         let terms = shared.now();
@@ -33,7 +33,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Returns why the connection is being lost. Call it before [`Self::close`].
+    /// Returns why the connection is being lost. Call this before [`Self::close`].
     pub(crate) fn loss(&self) -> Loss {
         let lifecycle = &self.lifecycle;
         if lifecycle.ended_here() {

@@ -34,7 +34,7 @@ pub(crate) struct Lifecycle<O: XprtRef> {
     changed: CondVar,
 }
 
-/// What the events have led to.
+/// The effect of the events so far.
 struct Progress {
     conn: Conn,
     /// An event on this side has ended the connection.
@@ -89,8 +89,8 @@ impl<O: XprtRef> Lifecycle<O> {
         self.changed.notify_all();
     }
 
-    /// Implements [`Self::end`]. The transport closes a connection by an event, too, and makes the
-    /// next one after that. With the lock held, the order to close concerns this one.
+    /// Implements [`Self::end`]. The transport also closes a connection by an event, and makes the
+    /// next connection after that. With the lock held, the order to close concerns this connection.
     fn end_locked(&self, progress: &mut Progress, event: Event) {
         let used = self.answers || progress.conn.state().is_up();
         let step = self.apply(progress, event);

@@ -46,7 +46,7 @@ pub(crate) struct Registry {
     /// The number of the latest entry.
     last: Atomic<u64>,
     /// The entries in any order. Nothing is allocated with the lock held: a connection is made on
-    /// behalf of a writeback, too.
+    /// behalf of a writeback as well.
     #[pin]
     entries: Mutex<KVec<Arc<Entry>>>,
 }

@@ -17,7 +17,7 @@ use crate::proto::inline::Thresholds;
 use crate::wire::Version;
 use crate::work::Once;
 
-/// How far a queue pair has come. The context that finds it broken after it was in use closes the
+/// The progress of a queue pair. The context that finds it broken after it was in use closes the
 /// connection.
 mod usability {
     /// The peers are shaking hands.
@@ -119,7 +119,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
         self.session.terms.add(more);
     }
 
-    /// Returns whether no message has arrived since the connection was made, and notes one. Called
+    /// Returns whether no message arrived since the connection was made, and records one. Called
     /// by the completion worker only, which handles one message after the other.
     pub(super) fn is_first_message(&self) -> bool {
         let first = !self.established.read_once();
@@ -129,7 +129,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
         first
     }
 
-    /// Notes that a message has arrived.
+    /// Records that a message arrived.
     pub(super) fn set_heard(&self) {
         self.heard.write_once(true);
     }
@@ -156,7 +156,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
         }
     }
 
-    /// Notes that the queue pair completes nothing but failures, and closes the connection if the
+    /// Records that the queue pair completes nothing but failures, and closes the connection if the
     /// transport uses it. Before that, the attempt to connect fails by itself.
     pub(super) fn mark_broken(&self) {
         if self.usability.xchg(usability::BROKEN, Full) == usability::IN_USE {
@@ -164,14 +164,14 @@ impl<R, O: XprtRef> ConnState<R, O> {
         }
     }
 
-    /// Has the connection closed, unless it is closed: nothing that the peer sends over it is
-    /// trusted any more. Does not sleep.
+    /// Has the connection closed, unless it is closed: no message of the peer is trusted any more.
+    /// Does not sleep.
     pub(crate) fn force_close(&self) {
         self.note_forced();
         self.while_open(O::force_close);
     }
 
-    /// Notes that this side closes the connection because of the peer.
+    /// Records that this side closes the connection because of the peer.
     pub(super) fn note_forced(&self) {
         self.forced.store(true, Relaxed);
     }
@@ -203,9 +203,8 @@ impl<R, O: XprtRef> ConnState<R, O> {
         }
     }
 
-    /// Notes that the connection is closed. What a device still reports, should it not have been
-    /// drained after all, then changes nothing for the next connection.
-    /// May sleep.
+    /// Records that the connection is closed. A later report of the device then changes nothing for
+    /// the next connection. May sleep.
     pub(super) fn close(&self) {
         *self.open.lock() = false;
         self.session.end();
