@@ -52,8 +52,8 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Splits an RDMA_MSG or RDMA_NOMSG with a write chunk of one segment and no other chunk. Returns
-    /// `None` for any other message, well-formed or not, and for one of another version.
+    /// Splits an RDMA_MSG or RDMA_NOMSG with a write chunk of one segment and no other chunk.
+    /// Returns `None` for any other message, well-formed or not, and for one of another version.
     #[inline(always)]
     pub fn split_one_write(version: Version, bytes: &'a [u8]) -> Option<OneSegment<'a, Segment>> {
         let lists = Lists::one_write;

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
 #: The instructions of READ, WRITE and inline calls, as a fraction of those of the kernel's module.
 FAST = 0.90
 #: The same for all other kinds.

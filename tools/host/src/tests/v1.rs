@@ -8,7 +8,7 @@ use std::vec::Vec;
 use super::gen::{self, OwnedLists};
 use crate::model;
 use crate::wire::message::{Body, ErrorBody, Message as Decoded};
-use crate::wire::v1::{self, len};
+use crate::wire::v1;
 use crate::wire::{cm_private, Direction, EncodeError, Limits, ListProc, Segment, Version, What};
 
 /// A version-one message that owns its parts.
