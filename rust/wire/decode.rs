@@ -4,10 +4,42 @@
 //! which they differ.
 
 use super::cursor::Cursor;
-use super::lists::single;
-use super::lists::ABSENT_LEN;
+use super::lists::{ABSENT_LEN, ONE_CHUNK_LEN};
 use super::message::{Body, ErrorBody, HeaderKind, Message, Proc};
-use super::{DecodeError, Direction, Limits, ListProc, Lists, Prefix, Version, What};
+use super::{DecodeError, Direction, ListProc, Lists, Prefix, Version, What};
+
+/// The number of list elements that a decoder accepts. It refuses a message with more elements.
+///
+/// The receive buffer bounds the lists in any case. These limits say how many elements the local
+/// side is prepared to process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most entries of the read list.
+    pub read_segments: u32,
+    /// Most chunks of the write list.
+    pub write_chunks: u32,
+    /// Most segments of any one write chunk or of the reply chunk.
+    pub chunk_segments: u32,
+}
+
+impl Limits {
+    /// No bound except the length of the message.
+    pub const NONE: Self = Self {
+        read_segments: u32::MAX,
+        write_chunks: u32::MAX,
+        chunk_segments: u32::MAX,
+    };
+
+    /// Returns the limits of a requester that offers at most `chunks` write chunks of at most
+    /// `segments` segments each. It accepts no read chunks in a reply (RFC 8166 section 4.3).
+    pub const fn requester(chunks: u32, segments: u32) -> Self {
+        Self {
+            read_segments: 0,
+            write_chunks: chunks,
+            chunk_segments: segments,
+        }
+    }
+}
 
 // CAST: reads the discriminants of a `repr(u32)` enum.
 const MSG: u32 = Proc::Msg as u32;
@@ -111,7 +143,7 @@ pub(super) fn split_inline<D: VersionDecoder<MIN>, const MIN: usize>(
 #[inline(always)]
 pub(super) fn split_single<'a, D: VersionDecoder<MIN>, const MIN: usize, S>(
     bytes: &'a [u8],
-    lists: impl FnOnce(&'a [u8; single::LEN]) -> Option<(Lists<'a>, S)>,
+    lists: impl FnOnce(&'a [u8; ONE_CHUNK_LEN]) -> Option<(Lists<'a>, S)>,
 ) -> Option<OneSegment<'a, S>> {
     let head = bytes.first_chunk::<MIN>()?;
     let prefix = Prefix::from_bytes(head.first_chunk()?);
@@ -124,7 +156,7 @@ pub(super) fn split_single<'a, D: VersionDecoder<MIN>, const MIN: usize, S>(
         _ => return None,
     };
     let behind = bytes.get(MIN.wrapping_sub(ABSENT_LEN)..)?;
-    let (chunk, payload) = behind.split_first_chunk::<{ single::LEN }>()?;
+    let (chunk, payload) = behind.split_first_chunk::<{ ONE_CHUNK_LEN }>()?;
     let direction = D::kind_of_inline(head)?.direction();
     let (lists, segment) = lists(chunk)?;
     Some(OneSegment {
