@@ -10,7 +10,7 @@ use super::buffers::{CallBuffers, ReplyBuffers};
 use super::handshake;
 use super::lifecycle::Lifecycle;
 use super::queues::Queues;
-use super::role::{ConnOf, QpOf, Role, XprtRef};
+use super::role::{ConnOf, OwnedQpOf, QpOf, Role, XprtRef};
 use super::traced;
 use crate::observe::trace;
 use crate::proto::conn::Event;
@@ -33,7 +33,7 @@ pub(crate) struct Connection<R: Role> {
     /// hold the lock of the request that they prepare. The sweep after the close takes the same
     /// locks, and takes back a call that was prepared nevertheless.
     closed: Atomic<bool>,
-    qp: Pin<KBox<QpOf<R>>>,
+    qp: OwnedQpOf<R>,
     #[pin]
     replies: ReplyBuffers,
     #[pin]
@@ -46,7 +46,7 @@ pub(crate) struct Connection<R: Role> {
 
 /// The parts that [`Connection::new`] puts together.
 pub(crate) struct Parts<R: Role> {
-    pub(crate) qp: Pin<KBox<QpOf<R>>>,
+    pub(crate) qp: OwnedQpOf<R>,
     pub(crate) pd: Arc<Pd>,
     pub(crate) cm: CmId<Lifecycle<R::Owner>>,
     pub(crate) lifecycle: Arc<Lifecycle<R::Owner>>,
@@ -180,7 +180,7 @@ pub(crate) fn queue_pair<R: Role>(
     queues: &Queues,
     (tags, receive_size): (u32, usize),
     shared: Arc<ConnOf<R>>,
-) -> Result<Pin<KBox<QpOf<R>>>> {
+) -> Result<OwnedQpOf<R>> {
     let cq = Cq::new(pd, queues.send_wr + queues.receives_max, R::WORKERS)?;
     let config = QpConfig {
         send_wr: queues.send_wr,
