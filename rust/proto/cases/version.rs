@@ -196,7 +196,7 @@ fn check_loss() -> Check {
     Ok(())
 }
 
-/// What a message is to the negotiation.
+/// The meaning of a message to the negotiation.
 //~ V2-5-3 valid reply settles
 fn check_kinds() -> Check {
     let kind = |version: Version, xid, direction, rpc: &[u8]| {
