@@ -10,8 +10,9 @@
 use kernel::prelude::*;
 
 use super::call::context::Call;
-use super::call::in_flight::{lane, Outgoing};
+use super::call::in_flight::lane;
 use super::call::memory::take_pages;
+use super::call::outgoing::Outgoing;
 use super::config::WRITES;
 use super::conn::endpoint::Endpoint;
 use super::conn::endpoint::{unmapped, Responder};
@@ -27,10 +28,11 @@ use crate::proto::responder::marks::Mark;
 use crate::proto::responder::reply::{Cannot, Plan, Range, Single, Write};
 use crate::rdma::qp::Remote;
 use crate::rdma::scatter::Source;
+use crate::rdma::send::SendBuf;
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::wire::message::ErrorBody;
-use crate::wire::{error_as, ListProc, Remedy};
+use crate::wire::{error_as, Direction, ListProc, Remedy};
 
 /// The length of a buffer for any error, in bytes.
 const ERROR: u32 = 64;
@@ -74,6 +76,17 @@ pub(crate) fn disown_truncated(reply: &mut Reply<'_, Call>) {
 pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
     let credits = ep.role().calls.answer(call);
+    if call.lists().is_empty() {
+        match write_inline(ep, &message, call, credits) {
+            Ok((buf, len, rkey)) => {
+                reply.keep();
+                ep.send_inline(buf, len, rkey);
+            }
+            Err(why) => return not_written(ep, reply, credits, why),
+        }
+        session::replied(ep);
+        return Ok(());
+    }
     let mut out = match write(ep, &message, call, credits) {
         Ok(out) => out,
         Err(why) => return not_written(ep, reply, credits, why),
@@ -148,7 +161,44 @@ fn thresholds(ep: &Endpoint, call: &Call) -> Thresholds {
     })
 }
 
-/// Writes the message of a reply, and prepares the RDMA Writes before it.
+/// Writes the reply to a call without chunks for it, all of which goes inline. Returns the message,
+/// its length, and the R_key to be invalidated: read chunks have R_keys as well.
+#[inline(always)]
+fn write_inline(
+    ep: &Endpoint,
+    message: &XdrBuf<'_>,
+    call: &Call,
+    credits: u32,
+) -> Result<(SendBuf, usize, Option<u32>), SendError> {
+    let thresholds = thresholds(ep, call);
+    // CAST: a small constant.
+    let len = message
+        .len()
+        .saturating_add(thresholds.version.min_header() as u32);
+    if len > thresholds.server_to_client {
+        return Err(Cannot::Inline.into());
+    }
+    // CAST: `usize` has at least 32 bits.
+    let len = len as usize;
+    let mut buf = ep.send_buffer(thresholds.server_to_client)?;
+    let bytes = buf.as_mut_slice();
+    let version = thresholds.version;
+    let header = version.inline(bytes, call.xid(), credits, Direction::Reply);
+    let at = header.map_err(|_| EMSGSIZE)?;
+    message.copy_to(0, bytes.get_mut(at..len).ok_or(EMSGSIZE)?)?;
+    let cid = traced::cid(ep.qp(), call.receive());
+    trace::server::send_pullup(cid, at, len.saturating_sub(at));
+    Ok((buf, len, rkey(call, &thresholds)))
+}
+
+/// Returns the R_key that the reply invalidates.
+#[inline(always)]
+fn rkey(call: &Call, thresholds: &Thresholds) -> Option<u32> {
+    call.rkey().filter(|_| thresholds.remote_invalidation)
+}
+
+/// Writes the reply to a call with chunks, and prepares the RDMA Writes before it.
+#[inline(never)]
 fn write(
     ep: &Endpoint,
     message: &XdrBuf<'_>,
@@ -168,16 +218,14 @@ fn write(
     };
     let Written { header, len, long } = written;
     let cid = traced::cid(ep.qp(), call.receive());
-    if !lists.is_empty() {
-        trace::server::encode_lists(cid, bytes, ep.limits());
-    }
+    trace::server::encode_lists(cid, bytes, ep.limits());
     trace::server::send_pullup(cid, header, len.saturating_sub(header));
     Ok(Outgoing {
         buf,
         len,
         source: writes.finish()?,
         long,
-        rkey: call.rkey().filter(|_| thresholds.remote_invalidation),
+        rkey: rkey(call, &thresholds),
     })
 }
 

@@ -336,6 +336,7 @@ impl Calls {
     /// # Errors
     ///
     /// See [`BeginError`]. The call is not counted then.
+    #[inline(always)]
     pub(crate) fn begin(
         &self,
         call: &call::Call<'_>,

@@ -18,6 +18,7 @@ use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
 
 use super::context::{Call, Calls};
+use super::outgoing::Outgoing;
 use super::queue::Ring;
 use crate::conn::traced;
 use crate::observe::trace;
@@ -47,43 +48,6 @@ const QUIET_PAGES: usize = 18;
 /// Returns the number of tags of a connection with `operations` slots.
 pub(crate) const fn tags(operations: u32) -> u32 {
     operations + FIRST
-}
-
-/// A message to be sent, behind RDMA Writes if it has a source.
-pub(crate) struct Outgoing {
-    pub(crate) buf: SendBuf,
-    pub(crate) len: usize,
-    pub(crate) source: Option<Source>,
-    /// Whether the RDMA Writes go to a reply chunk.
-    pub(crate) long: bool,
-    /// The R_key to be invalidated.
-    pub(crate) rkey: Option<u32>,
-}
-
-impl Outgoing {
-    /// Makes a message without RDMA Writes, which invalidates nothing.
-    pub(crate) fn inline(buf: SendBuf, len: usize) -> Self {
-        Self {
-            buf,
-            len,
-            source: None,
-            long: false,
-            rkey: None,
-        }
-    }
-
-    /// Traces that the message was posted.
-    fn trace_posted<C: Completions>(&self, qp: &Qp<C>, tag: Tag) {
-        let cid = traced::cid(qp, tag.get());
-        match &self.source {
-            None => {}
-            Some(source) if self.long => {
-                trace::server::post_reply_chunk(cid, source.work_requests());
-            }
-            Some(source) => trace::server::post_write_chunk(cid, source.work_requests()),
-        }
-        trace::server::post_send(cid, 1, self.rkey.unwrap_or(0));
-    }
 }
 
 /// An operation that owns pages and has been posted.
@@ -214,6 +178,7 @@ impl InFlight {
     /// # Errors
     ///
     /// `ENOMEM`; `EIO` if the device cannot map the buffer.
+    #[inline(always)]
     pub(crate) fn send_buffer(&self, pd: &Arc<Pd>, len: u32) -> Result<SendBuf> {
         // CAST: `usize` has at least 32 bits.
         let len = len as usize;
@@ -249,6 +214,38 @@ impl InFlight {
             Ok(()) => Ok(false),
             Err(refused) => self.not_posted(qp, state, refused),
         }
+    }
+
+    /// Posts a message without RDMA Writes, which invalidates `rkey`, or parks it, as
+    /// [`Self::send`] does. The message of most replies is not moved then.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`]: the message was dropped.
+    #[inline(always)]
+    pub(crate) fn send_inline<C: Completions>(
+        &self,
+        qp: &Qp<C>,
+        mut buf: SendBuf,
+        len: usize,
+        rkey: Option<u32>,
+    ) -> Result<bool, Broken> {
+        let mut state = self.state.lock();
+        let posted = match state.parked.is_empty() {
+            true => qp.post_reply(SEND, None, &mut buf, len, rkey, false),
+            false => Err(PostError::Full),
+        };
+        if let Err(error) = posted {
+            let out = Outgoing {
+                rkey,
+                ..Outgoing::inline(buf, len)
+            };
+            let refused = refused(qp, SEND, error, Parked::Reply(out));
+            return self.not_posted(qp, state, refused);
+        }
+        trace::server::post_send(traced::cid(qp, SEND.get()), 1, rkey.unwrap_or(0));
+        state.keep(buf);
+        Ok(false)
     }
 
     /// Posts a message without RDMA Writes, behind the registration of `regions`.

@@ -385,7 +385,6 @@ fn keep<T>(lists: &SpinLock<KVec<T>>, list: T) {
 /// # Errors
 ///
 /// `EBUSY` if the list is in flight; `ENOMEM`; `ENOSPC` if the reply has more pages than expected.
-#[inline(always)]
 pub(crate) fn take_pages(reply: Reply<'_, Call>, source: &mut Source) -> Result {
     let pages = source.pages().ok_or(EBUSY)?;
     pages.reserve(reply.page_count(), GFP_KERNEL)?;

@@ -226,7 +226,6 @@ impl ReadyQueue {
     }
 
     /// Queues a message and wakes a thread. Returns the message if the queue was emptied for good.
-    #[inline(always)]
     pub(crate) fn push_message(&self, message: Held) -> Result<(), Held> {
         self.state.lock().messages.push(message)?;
         self.wake();
@@ -235,7 +234,6 @@ impl ReadyQueue {
 
     /// Queues a fetched call and wakes a thread. Returns the call if the queue was emptied for
     /// good.
-    #[inline(always)]
     pub(crate) fn push_fetched(&self, call: KBox<Call>) -> Result<(), KBox<Call>> {
         self.state.lock().fetched.push(call)?;
         self.wake();
@@ -244,6 +242,7 @@ impl ReadyQueue {
 
     /// Removes and returns the next fetched call, or the oldest message. Calls `emptied` if nothing
     /// is left, under the lock that new arrivals take.
+    #[inline(always)]
     pub(crate) fn pop(&self, emptied: impl FnOnce()) -> Option<Ready> {
         let mut state = self.state.lock();
         let next = match state.fetched.pop() {

@@ -29,8 +29,9 @@ use crate::rdma::qp::{Remote, Tag};
 use crate::rdma::scatter::Source;
 use crate::rdma::send::SendBuf;
 use crate::server::call::context::{Calls, EXCESS};
-use crate::server::call::in_flight::{Broken, InFlight, Outgoing};
+use crate::server::call::in_flight::{Broken, InFlight};
 use crate::server::call::memory::{Budget, Permit, Spare};
+use crate::server::call::outgoing::Outgoing;
 use crate::server::call::queue::ReadyQueue;
 use crate::server::config::Sizes;
 use crate::server::quirks::Quirks;
@@ -192,7 +193,6 @@ pub(crate) fn sent_quietly(conn: &Conn, qp: &QueuePair) {
 }
 
 /// Frees the pages of a reply.
-#[inline(always)]
 fn free(conn: &Conn, qp: &QueuePair, tag: Tag, source: Source) {
     let cid = traced::cid(qp, tag.get());
     trace::server::wc_send(cid);
@@ -301,6 +301,14 @@ impl Endpoint {
     #[inline(always)]
     pub(crate) fn send(&self, out: Outgoing) {
         posted(self.shared(), self.role().in_flight.send(self.qp(), out));
+    }
+
+    /// Posts a message without RDMA Writes, which invalidates `rkey`, as [`Self::send`] does.
+    #[inline(always)]
+    pub(crate) fn send_inline(&self, buf: SendBuf, len: usize, rkey: Option<u32>) {
+        let in_flight = &self.role().in_flight;
+        let posted_or_parked = in_flight.send_inline(self.qp(), buf, len, rkey);
+        posted(self.shared(), posted_or_parked);
     }
 
     /// Has a worker close the connection and drop `this`.

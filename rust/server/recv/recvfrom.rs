@@ -114,6 +114,7 @@ impl Receiver<'_> {
     }
 
     /// Receives a call that is inline. `receive` is the number of its Receive, for traces.
+    #[inline(always)]
     fn begin<'a>(
         &self,
         call: &call::Call<'_>,
@@ -130,7 +131,6 @@ impl Receiver<'_> {
     }
 
     /// Gives a call to the service.
-    #[inline(always)]
     pub(crate) fn deliver<'a>(
         &self,
         arriving: Arriving<'a, Call>,
@@ -252,6 +252,7 @@ fn refuse(ep: &Endpoint, message: &Held, refusal: &Refusal) {
 
 /// Counts a call, and posts more Receives if the grant is to grow. `None` if the connection is
 /// being closed.
+#[inline(always)]
 fn count(ep: &Endpoint, call: &call::Call<'_>, receive: u32) -> Option<KBox<Call>> {
     let (context, more) = match ep.role().calls.begin(call, receive) {
         Ok(begun) => begun,
