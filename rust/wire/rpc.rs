@@ -17,7 +17,7 @@ const RPCSEC_GSS: u32 = 6;
 const INTEGRITY: u32 = 2;
 const PRIVACY: u32 = 3;
 
-/// What stands before the arguments of an RPC call.
+/// The header of an RPC call, which ends where the arguments begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallHeader {
     /// Bytes up to the end of the verifier, where the arguments begin.
