@@ -3,6 +3,7 @@
 //! The interface of a connection to its role, and to its transport.
 
 use kernel::fmt;
+use kernel::prelude::*;
 
 use super::state::ConnState;
 use super::terms::TermsSnapshot;
@@ -114,6 +115,9 @@ pub(crate) type ConnOf<R> = ConnState<R, <R as Role>::Owner>;
 
 /// The queue pair of a connection of role `R`.
 pub(crate) type QpOf<R> = Qp<ConnOf<R>>;
+
+/// A queue pair of role `R` that the holder owns: dropping the value drains the queue pair.
+pub(crate) type OwnedQpOf<R> = Pin<KBox<QpOf<R>>>;
 
 /// A received message of a connection of role `R`.
 pub(crate) type Incoming<'a, R> = Received<'a, ConnOf<R>>;

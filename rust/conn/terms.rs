@@ -94,7 +94,6 @@ impl TermsWord {
     }
 
     /// Returns the effective terms.
-    #[inline]
     pub(super) fn read(&self) -> TermsSnapshot {
         TermsSnapshot(self.terms.read_once())
     }

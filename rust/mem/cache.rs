@@ -278,8 +278,8 @@ impl FreeList {
     ///
     /// # Safety
     ///
-    /// `memory` was allocated with the layout, and by the allocator, of the list. It has room for
-    /// a pointer, and nothing uses it any more.
+    /// `memory` was allocated with the layout, and by the allocator, of the list. It has room for a
+    /// pointer, and nothing uses it any more.
     unsafe fn push(&mut self, memory: NonNull<u8>) {
         let next: *mut *mut u8 = memory.as_ptr().cast();
         // SAFETY: The caller promises that nothing else uses the memory, and that it has room for a
@@ -399,8 +399,8 @@ impl<T, A: CacheAllocator> Drop for CachedVec<T, A> {
         };
         values.clear();
         let (memory, _, _) = values.into_raw_parts();
-        // SAFETY: The pointer of a vector is not null. `A` allocated it for as many values as
-        // the capacity says, which is not zero. They were dropped, and the vector was given up.
+        // SAFETY: The pointer of a vector is not null. `A` allocated it for as many values as the
+        // capacity says, which is not zero. They were dropped, and the vector was given up.
         unsafe { cache.put::<A>(NonNull::new_unchecked(memory).cast(), layout) };
     }
 }

@@ -87,7 +87,7 @@ impl PagePool {
     }
 
     /// Returns the number of free pages.
-    #[allow(dead_code, reason = "for the sample rdma_ping")]
+    #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
     pub(crate) fn free(&self) -> usize {
         self.free.lock().len()
     }

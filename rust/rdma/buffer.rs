@@ -122,9 +122,9 @@ impl Buffer {
     /// has finished.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: By the type invariant, `memory` points to `len` initialised bytes. Nothing
-        // writes them while `self` is borrowed: the CPU needs an exclusive borrow for it, and the
-        // caller, `Received`, calls this only after the device has finished.
+        // SAFETY: By the type invariant, `memory` points to `len` initialised bytes. Nothing writes
+        // them while `self` is borrowed: the CPU needs an exclusive borrow for it, and the caller,
+        // `Received`, calls this only after the device has finished.
         unsafe { core::slice::from_raw_parts(self.memory.as_ptr(), self.len) }
     }
 

@@ -59,9 +59,9 @@ impl ConnectParams<'_> {
 
 /// One end of a connection, from address resolution on (`struct rdma_cm_id`).
 ///
-/// The cm_id is destroyed when both the `CmId` and the [`Qp`](super::qp::Qp) that was made
-/// with it have been dropped. After that, no event is being or will be handled. The last of the two
-/// must not be dropped in the handler, because the destruction waits for the handler.
+/// The cm_id is destroyed when both the `CmId` and the [`Qp`](super::qp::Qp) that was made with it
+/// have been dropped. After that, no event is being or will be handled. The last of the two must
+/// not be dropped in the handler, because the destruction waits for the handler.
 ///
 /// The methods are called in process context and may sleep.
 ///
@@ -127,8 +127,8 @@ impl<H: CmHandler> CmId<H> {
     /// the route leads through no RDMA device; or another error of the connection manager.
     pub(crate) fn resolve_addr(&self, peer: &SockAddr, timeout_ms: u32) -> Result {
         self.ident.exclusively(|id| {
-            // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid,
-            // and is copied.
+            // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid, and
+            // is copied.
             to_result(unsafe {
                 bindings::rdma_resolve_addr(
                     id,
@@ -169,16 +169,9 @@ impl<H: CmHandler> CmId<H> {
         self.ident.id.local_addr()
     }
 
-    /// Returns the address of the peer. It is meaningful once that was resolved, and for a cm_id
-    /// that came with a request.
-    #[allow(dead_code, reason = "for the sample rdma_ping")]
-    pub(crate) fn peer_addr(&self) -> SockAddr {
-        self.ident.id.peer_addr()
-    }
-
-    /// Sets how long the device waits for an acknowledgement before it sends a packet again:
-    /// 4.096 microseconds, doubled `exponent` times. Without this call, the accepting side uses
-    /// what the peer's request says. iWARP has no such time. To be called before [`Self::accept`].
+    /// Sets how long the device waits for an acknowledgement before it sends a packet again: 4.096
+    /// microseconds, doubled `exponent` times. Without this call, the accepting side uses what the
+    /// peer's request says. iWARP has no such time. To be called before [`Self::accept`].
     ///
     /// # Errors
     ///
@@ -202,16 +195,16 @@ impl<H: CmHandler> CmId<H> {
     pub(crate) fn connect(&self, params: &ConnectParams<'_>) -> Result {
         let mut params = params.raw()?;
         self.ident.exclusively(|id| {
-            // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The parameters are
-            // valid, and are copied.
+            // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The parameters are valid,
+            // and are copied.
             to_result(unsafe { bindings::rdma_connect(id, &raw mut params) })
         })
     }
 
-    /// Accepts the connection request that came with the cm_id. The cm_id must have a
-    /// queue pair, with its Receives posted: messages of the peer may arrive before this returns.
-    /// The result is [`CmEvent::Established`], or [`CmEvent::Unreachable`] if the peer does not
-    /// answer, or [`CmEvent::Rejected`], [`CmEvent::ConnectError`] or [`CmEvent::Disconnected`].
+    /// Accepts the connection request that came with the cm_id. The cm_id must have a queue pair,
+    /// with its Receives posted: messages of the peer may arrive before this returns. The result is
+    /// [`CmEvent::Established`], or [`CmEvent::Unreachable`] if the peer does not answer, or
+    /// [`CmEvent::Rejected`], [`CmEvent::ConnectError`] or [`CmEvent::Disconnected`].
     ///
     /// # Errors
     ///
@@ -220,8 +213,8 @@ impl<H: CmHandler> CmId<H> {
     pub(crate) fn accept(&self, params: &ConnectParams<'_>) -> Result {
         let mut params = params.raw()?;
         self.ident.exclusively(|id| {
-            // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The parameters are
-            // valid, and are copied. `rdma_accept` must be called with the handler locked.
+            // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The parameters are valid,
+            // and are copied. `rdma_accept` must be called with the handler locked.
             to_result(unsafe {
                 bindings::rdma_lock_handler(id);
                 let error = bindings::rdma_accept(id, &raw mut params);
@@ -229,13 +222,5 @@ impl<H: CmHandler> CmId<H> {
                 error
             })
         })
-    }
-
-    /// Ends the connection, if there is one, which moves the queue pair to the error state. If a
-    /// call that connects is running, waits for its return, and over iWARP for the end of the
-    /// attempt. May sleep.
-    #[allow(dead_code, reason = "for the sample rdma_ping")]
-    pub(crate) fn disconnect(&self) {
-        self.ident.disconnect();
     }
 }

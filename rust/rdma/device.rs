@@ -51,8 +51,8 @@ pub(crate) struct Limits {
     /// allocates memory in `hns_roce_map_mr_sg()`. An IOMMU has to find addresses, and to write
     /// them to its tables.
     pub(crate) slow_mapping: bool,
-    /// Whether RDMA Reads must place their bytes into registered memory, and can invalidate it:
-    /// the device's ports speak iWARP.
+    /// Whether RDMA Reads must place their bytes into registered memory, and can invalidate it: the
+    /// device's ports speak iWARP.
     pub(crate) reads_need_regions: bool,
 }
 

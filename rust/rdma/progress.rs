@@ -19,9 +19,8 @@ use crate::work::Once;
 /// # Invariants
 ///
 /// - Every work request up to position `retired` has completed successfully.
-/// - `drained` is set only when no work request is outstanding and none can be posted any more:
-///   the device uses nothing that was posted, and the peer reaches no memory through this queue
-///   pair.
+/// - `drained` is set only when no work request is outstanding and none can be posted any more: the
+///   device uses nothing that was posted, and the peer reaches no memory through this queue pair.
 #[pin_data]
 pub(super) struct Progress {
     retired: Atomic<u64>,

@@ -342,32 +342,36 @@ impl<C: Completions> Qp<C> {
     fn create(self: Pin<&mut Self>, config: &QpConfig) -> Result {
         let mut attributes = self.attributes(config)?;
         // SAFETY: No pinned field is moved below.
-        let this = unsafe { self.get_unchecked_mut() };
-        attributes.qp_context = core::ptr::from_mut(this).cast();
+        let this: *mut Self = unsafe { self.get_unchecked_mut() };
+        attributes.qp_context = this.cast();
+        // SAFETY: The pointer is that of a valid value. It is not shared, except that the device
+        // may report events, for which it is borrowed as here.
+        let shared = unsafe { &*this };
         // SAFETY: The completion queue belongs to this value, and nothing completes on it yet.
-        unsafe { (*this.cq.as_ptr()).cq_context = attributes.qp_context };
-        this.pd.attach()?;
-        this.ident.attach().inspect_err(|_| this.pd.detach())?;
-        let made = this.ident.exclusively(|id| {
+        unsafe { (*shared.cq.as_ptr()).cq_context = this.cast() };
+        shared.pd.attach()?;
+        let attached = shared.ident.attach();
+        attached.inspect_err(|_| shared.pd.detach())?;
+        let made = shared.ident.exclusively(|id| {
             // SAFETY: The cm_id, the protection domain and the attributes are valid. The connection
             // manager compares the device of the protection domain with that of the cm_id.
             to_result(unsafe {
-                bindings::rdma_create_qp(id, this.pd.as_ptr(), &raw mut attributes)
+                bindings::rdma_create_qp(id, shared.pd.as_ptr(), &raw mut attributes)
             })
             // SAFETY: After success, the cm_id is valid and has the queue pair.
             .map(|()| unsafe { (*id).qp })
         });
         let qp = made.inspect_err(|_| {
-            this.ident.detach();
-            this.pd.detach();
+            shared.ident.detach();
+            shared.pd.detach();
         })?;
         // INVARIANT: The queue pair was created through `ident`, with this value as its context.
-        this.qp = qp;
-        // SAFETY: The queue pair is valid, and its number is constant. It is destroyed only after
-        // its receive queue was closed.
+        // SAFETY: `this` is valid, and no event reads the two fields. The queue pair is valid, and
+        // its number is constant. It is destroyed only after its receive queue was closed.
         unsafe {
-            this.number = (*qp).qp_num;
-            this.recv_queue.open(qp);
+            (*this).qp = qp;
+            (*this).number = (*qp).qp_num;
+            (*this).recv_queue.open(qp);
         }
         Ok(())
     }

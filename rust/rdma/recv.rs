@@ -27,8 +27,8 @@ use slots::Slot;
 ///
 /// # Invariants
 ///
-/// `slot` is a slot of a receive queue that exists while this value is used. It has completed,
-/// and belongs to this value.
+/// `slot` is a slot of a receive queue that exists while this value is used. It has completed, and
+/// belongs to this value.
 struct FilledSlot {
     slot: NonNull<Slot>,
     len: usize,
@@ -115,8 +115,8 @@ impl FilledSlot {
     }
 }
 
-/// A received message in its Receive buffer. Dropping it returns the buffer to the receive
-/// queue, which posts it again.
+/// A received message in its Receive buffer. Dropping it returns the buffer to the receive queue,
+/// which posts it again.
 ///
 /// # Examples
 ///
@@ -182,8 +182,8 @@ impl<'a, C: Completions> Received<'a, C> {
         self.filled.index()
     }
 
-    /// Keeps the message beyond the handler of its completion. The Receive is not posted
-    /// again before the result is dropped. The consumer sets [`Completions::HOLDS`].
+    /// Keeps the message beyond the handler of its completion. The Receive is not posted again
+    /// before the result is dropped. The consumer sets [`Completions::HOLDS`].
     #[inline]
     pub(crate) fn hold(self) -> Held {
         // The slot is handed over, so it must not be given back here.
@@ -236,8 +236,8 @@ impl<C: Completions> Drop for Received<'_, C> {
 /// # Context
 ///
 /// A message may be dropped in process context, with spinlocks held, but not in an interrupt or
-/// softirq. Dropping the last object of a [`Pd`](super::pd::Pd) sleeps, and a message keeps
-/// the `Pd`. An owner that drops messages with spinlocks held must therefore keep the `Pd` alive
+/// softirq. Dropping the last object of a [`Pd`](super::pd::Pd) sleeps, and a message keeps the
+/// `Pd`. An owner that drops messages with spinlocks held must therefore keep the `Pd` alive
 /// meanwhile, as the queue pair does. A message also delays the removal of the device.
 ///
 /// # Invariants
@@ -259,13 +259,6 @@ impl Held {
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.filled.bytes()
-    }
-
-    /// Returns the R_key that the message has invalidated, if it came by Send With Invalidate.
-    #[allow(dead_code, reason = "for the sample rdma_ping")]
-    #[inline]
-    pub(crate) fn invalidated(&self) -> Option<u32> {
-        self.filled.invalidated
     }
 
     /// Returns the number of the Receive, for traces.

@@ -99,15 +99,14 @@ impl Source {
     /// Adds RDMA Writes of `pieces` to the memory of the peer at `to`, each with at most
     /// `sges_per_wr` scatter/gather entries. May sleep.
     ///
-    /// The user of the pieces promises that their memory stays until the list is cleared;
-    /// the references in [`Self::pages`] can ensure that.
+    /// The user of the pieces promises that their memory stays until the list is cleared; the
+    /// references in [`Self::pages`] can ensure that.
     ///
     /// # Errors
     ///
     /// `EBUSY` if the list was posted and not cleared; `EINVAL` if `sges_per_wr` is 0, or a work
     /// request would be longer than a message may be; `ENOMEM`; `EIO` if the device cannot map the
-    /// memory. After an error other than `EBUSY` the list has no
-    /// RDMA Writes.
+    /// memory. After an error other than `EBUSY` the list has no RDMA Writes.
     #[inline(always)]
     pub(crate) fn write(
         &mut self,
@@ -139,8 +138,8 @@ impl Source {
         self.0.requests.count()
     }
 
-    /// Unmaps the memory, and drops the pages and the RDMA Writes. Returns false, and does
-    /// nothing, while they may be outstanding.
+    /// Unmaps the memory, and drops the pages and the RDMA Writes. Returns false, and does nothing,
+    /// while they may be outstanding.
     pub(crate) fn clear(&mut self) -> bool {
         let cleared = self.0.requests.clear();
         if cleared {
@@ -193,13 +192,6 @@ impl Sink {
     pub(crate) fn new(pd: &Arc<Pd>, gfp: Flags) -> Result<Self> {
         let list = List::new(pd, DataDirection::FromDevice, gfp)?;
         Ok(Self(ManuallyDrop::new(list)))
-    }
-
-    /// Returns whether the RDMA Reads may still be outstanding.
-    #[allow(dead_code, reason = "for the sample rdma_ping")]
-    #[inline]
-    pub(crate) fn in_flight(&self) -> bool {
-        self.0.requests.last_use.in_flight()
     }
 
     /// Returns the pages, or `None` while the RDMA Reads may be outstanding. The memory is unmapped
@@ -275,17 +267,6 @@ impl Sink {
     #[inline]
     pub(crate) fn work_requests(&self) -> u32 {
         self.0.requests.count()
-    }
-
-    /// Unmaps the memory, and drops the pages and the RDMA Reads. Returns false, and does
-    /// nothing, while they may be outstanding.
-    #[allow(dead_code, reason = "for the sample rdma_ping")]
-    pub(crate) fn clear(&mut self) -> bool {
-        let cleared = self.0.requests.clear();
-        if cleared {
-            self.0.pages.clear();
-        }
-        cleared
     }
 
     #[inline]

@@ -190,6 +190,7 @@ struct Written {
 }
 
 /// Writes the usual reply to a READ or READDIR, with one RDMA Write.
+#[inline(always)]
 fn write_one(
     plan: &Single,
     (xid, credits): (u32, u32),
@@ -204,6 +205,7 @@ fn write_one(
 }
 
 /// Writes any reply.
+#[inline(never)]
 fn write_any(
     plan: &Plan<'_>,
     (xid, credits): (u32, u32),
@@ -298,6 +300,7 @@ impl<'w> Writes<'w> {
 }
 
 /// Adds an RDMA Write to a list. May sleep.
+#[inline(always)]
 fn place(ep: &Endpoint, message: &XdrBuf<'_>, source: &mut Source, write: &Write) -> Result {
     let (len, to) = (write.range.len, remote(write));
     let pieces = message.pieces(write.range.start, len);

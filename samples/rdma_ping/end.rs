@@ -86,7 +86,7 @@ pub(crate) enum Progress {
     Failed(i32),
 }
 
-/// The handler of the events of one identifier.
+/// The handler of the events of a cm_id.
 #[pin_data]
 pub(crate) struct Events {
     #[pin]
@@ -294,7 +294,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Makes all objects of an end, for an identifier that has a device. May sleep.
+    /// Makes all objects of an end, for a cm_id that has a device. May sleep.
     pub(crate) fn new(
         cm: CmId<Events>,
         events: Arc<Events>,

@@ -102,8 +102,7 @@ impl Test {
         check(request.peer_addr().bytes().get(4..8) == Some(&self.addr))?;
         let events = Events::new()?;
         let cm = request.adopt(events)?;
-        check(cm.peer_addr().bytes().get(4..8) == Some(&self.addr))?;
-        // An identifier that is destroyed before it has accepted rejects the request.
+        // A cm_id that is destroyed before it has accepted rejects the request.
         drop(cm);
         is_rejected(&client)
     }

@@ -73,7 +73,7 @@ impl Pair {
         stall(server)?;
         lists.post_reads(server)?;
         let sink = &mut lists.sink;
-        let busy = sink.in_flight() && sink.pages().is_none() && !sink.clear();
+        let busy = sink.pages().is_none();
         drop(lists);
         server.outcome.stall(false);
         server.qp.drain();
@@ -114,7 +114,7 @@ impl Pair {
         reads.post_reads(server)?;
         server.qp.drain();
         let refused = writes.post_reply(server, &offer).is_err();
-        let free = !reads.sink.in_flight() && !writes.source.in_flight();
+        let free = !writes.source.in_flight();
         if refused && free && reads.sink.pages().is_some() && writes.source.clear() {
             Ok(())
         } else {
@@ -169,7 +169,7 @@ fn refused_as_full(server: &mut End, lists: &mut Lists, offer: &Offer) -> Result
     let reply = lists.post_reply(server, offer);
     let full = Err(PostError::Full);
     let after = (lists.sink.work_requests(), lists.source.work_requests());
-    let idle = !(lists.sink.in_flight() || lists.source.in_flight() || server.out.in_flight());
+    let idle = !(lists.source.in_flight() || server.out.in_flight());
     if reads == full && reply == full && before == after && idle {
         Ok(())
     } else {

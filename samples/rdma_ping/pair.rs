@@ -102,7 +102,7 @@ impl Pair {
 
     /// Disconnects on the client's side, and waits for the event on the server's side.
     pub(crate) fn disconnect(self) -> Result {
-        self.client.cm.disconnect();
+        self.client.qp.drain();
         self.server.events.wait_for(Progress::Over)
     }
 

@@ -34,8 +34,8 @@ use crate::wire::v2::to_version_one;
 use crate::wire::xchar::BackwardSupport;
 use crate::wire::{CommonReply, EncodeError, Message, Version};
 
-/// Begins the session of a connection whose handshake has led to `one`, the terms of version one.
-/// May sleep.
+/// Begins the session of a connection whose handshake has agreed on `one`, the terms of version
+/// one. May sleep.
 ///
 /// # Errors
 ///

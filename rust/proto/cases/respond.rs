@@ -17,11 +17,11 @@ type Chunks = &'static [&'static [u32]];
 /// A range or a segment's part: first byte, length.
 type Span = (u32, u32);
 
-/// What a plan has to be.
+/// The expected plan.
 #[derive(Clone, Copy)]
 struct Want {
     proc: ListProc,
-    /// What goes inline or into the reply chunk.
+    /// The part that goes inline or into the reply chunk.
     rest: &'static [Span],
     /// RDMA Writes: first byte and length in the reply, address.
     writes: &'static [(u32, u32, u64)],
@@ -390,7 +390,7 @@ fn check_marks() -> Check {
     ensure!(marks.as_slice() == [mark(100, 64), mark(200, 101)], "two");
     marks.add(400, 9999, &offered);
     ensure!(marks.as_slice().len() == 2, "no chunk is left");
-    // Encoded anew from byte 160, which was in the middle of the first.
+    // Encoded again from byte 160, which was in the middle of the first.
     marks.add(160, 65, &offered);
     ensure!(marks.as_slice() == [mark(160, 65)], "first chunk again");
     marks.add(160, 0, &offered);

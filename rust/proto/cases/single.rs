@@ -23,7 +23,7 @@ const BOTH: Limits = Limits {
     ..LIMITS
 };
 
-/// What a call may take at most: bytes of the call, of the reply, work requests of either kind.
+/// Returns the limits of a call: bytes of the call, of the reply, work requests of either kind.
 const fn limits(max_call: u32, max_reply: u32, wrs: u32) -> Limits {
     Limits {
         max_call,

@@ -47,7 +47,7 @@ impl Unfit {
     }
 }
 
-/// The pieces of which the same call without padding consists, as an RDMA_MSG.
+/// The parts of the same call without padding, as an RDMA_MSG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Padded<'a> {
     bytes: &'a [u8],
@@ -181,7 +181,7 @@ struct Walk<'a, F> {
 /// RPCSEC_GSS (RFC 2203).
 const GSS: u32 = 6;
 
-/// What RPCSEC_GSS does with the arguments of a call.
+/// The protection of the arguments of a call by RPCSEC_GSS.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Protection {
     None,

@@ -38,8 +38,8 @@ pub(crate) struct MrShape {
 /// a [`Piece`] or a [`Payload`].
 pub(crate) unsafe trait Memory {
     /// Puts the first part of the memory into the scatterlist of a region, as much as `shape`
-    /// permits, and removes it from the value. Returns the number of entries used, and of bytes;
-    /// no entry if there is nothing left, or if a page is missing.
+    /// permits, and removes it from the value. Returns the number of entries used, and of bytes; no
+    /// entry if there is nothing left, or if a page is missing.
     fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: MrShape) -> (i32, u32);
 
     /// Returns whether all memory was put into scatterlists. An iterator of pieces cannot tell: a

@@ -4,9 +4,9 @@
 //!
 //! `ib_drain_qp()` moves the queue pair to the error state, posts a marker on each queue, and waits
 //! for the markers to complete. It returns nothing: if the device refuses the state or the driver
-//! refuses a marker, it prints a warning and returns at once. Therefore [`Qp::drain`] verifies
-//! the result. It changes the state itself, posts a marker of its own before those of `ib_core`,
-//! and counts Receives. If the state could not be changed, or if the marker or a Receive has not
+//! refuses a marker, it prints a warning and returns at once. Therefore [`Qp::drain`] verifies the
+//! result. It changes the state itself, posts a marker of its own before those of `ib_core`, and
+//! counts Receives. If the state could not be changed, or if the marker or a Receive has not
 //! completed, the queue pair is destroyed before it counts as drained. Destroying it every time
 //! would be correct as well, but some drivers wait for the peer then (c4iw for a minute).
 
@@ -149,8 +149,8 @@ impl<C: Completions> Qp<C> {
             return;
         }
         self.ident.exclusively(|id| {
-            // SAFETY: The queue pair was created through this cm_id, and `destroyed` was not
-            // set, so it exists. Both queues have been closed, so nothing is posted any more.
+            // SAFETY: The queue pair was created through this cm_id, and `destroyed` was not set,
+            // so it exists. Both queues have been closed, so nothing is posted any more.
             unsafe { bindings::rdma_destroy_qp(id) }
         });
         // SAFETY: The queue pair was destroyed just now. After this, the completion queue is only

@@ -322,10 +322,10 @@ impl RecvQueue {
         (posted.min(idle.total), idle.total)
     }
 
-    /// Adds a slot of this queue, which its [`Received`](super::Received) or
-    /// [`Held`](super::Held) gives up, to the idle Receives. Posts these if they are a batch, or
-    /// the last smaller buffer was exchanged, and the queue is open. If the driver refuses them,
-    /// the queue pair counts as broken.
+    /// Adds a slot of this queue, which its [`Received`](super::Received) or [`Held`](super::Held)
+    /// gives up, to the idle Receives. Posts these if they are a batch, or the last smaller buffer
+    /// was exchanged, and the queue is open. If the driver refuses them, the queue pair counts as
+    /// broken.
     #[inline]
     pub(super) fn recycle(&self, slot: &mut Slot) {
         let mut idle = self.idle.lock();

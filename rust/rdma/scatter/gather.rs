@@ -114,8 +114,8 @@ impl Requests {
     fn map(&self, piece: &Piece) -> Result<bindings::ib_sge> {
         let (device, direction) = (self.pd.device(), self.direction.into());
         let (page, offset, length) = (piece.page().as_ptr(), piece.offset(), piece.len());
-        // SAFETY: By the invariant of `Pd` the device exists. By the invariant of `Piece` its
-        // bytes are contiguous, and stay while the list has them. `addr` is the result of mapping.
+        // SAFETY: By the invariant of `Pd` the device exists. By the invariant of `Piece` its bytes
+        // are contiguous, and stay while the list has them. `addr` is the result of mapping.
         let (addr, failed) = unsafe {
             let addr = bindings::rr_ib_dma_map_page(device, page, offset, length, direction);
             let checked = !self.is_virtual;

@@ -21,6 +21,7 @@ use super::session;
 use crate::conn::connection::{self, Parts};
 use crate::conn::lifecycle::Lifecycle;
 use crate::conn::owner::Owner as _;
+use crate::conn::role::OwnedQpOf;
 use crate::conn::{handshake, removal, traced};
 use crate::mem::SockAddr;
 use crate::observe::connections::Role;
@@ -226,7 +227,7 @@ impl Base<'_> {
     fn queue_pair(
         &self,
         mut sizes: Sizes,
-    ) -> Result<(Arc<Conn>, Pin<KBox<QueuePair>>, u32), Failure> {
+    ) -> Result<(Arc<Conn>, OwnedQpOf<Responder>, u32), Failure> {
         let regions = self.regions().map_err(Step::Regions.failed())?;
         loop {
             let failure = match self.make(&sizes, regions.clone()) {
@@ -259,7 +260,7 @@ impl Base<'_> {
         &self,
         sizes: &Sizes,
         regions: Option<Arc<MrPool>>,
-    ) -> Result<(Arc<Conn>, Pin<KBox<QueuePair>>), Failure> {
+    ) -> Result<(Arc<Conn>, OwnedQpOf<Responder>), Failure> {
         let lifecycle = self.lifecycle.clone();
         let shared = Responder::new(
             sizes,

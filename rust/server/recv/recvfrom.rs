@@ -130,6 +130,7 @@ impl Receiver<'_> {
     }
 
     /// Gives a call to the service.
+    #[inline(always)]
     pub(crate) fn deliver<'a>(
         &self,
         arriving: Arriving<'a, Call>,
