@@ -36,8 +36,8 @@ mod work;
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
 mod kunit;
 
-/// What the module has registered. Field order is the order of unregistration: when the classes are
-/// gone no transport is left, and with them went every use of a device.
+/// The registrations of the module. Field order is the order of unregistration: when the classes
+/// are gone no transport is left, and with them went every use of a device.
 struct Module {
     /// `None` if another module had the name when mounts existed already.
     _server: Option<svc::ClassRegistration<Listener>>,

@@ -38,14 +38,13 @@ pub mod v1;
 pub mod v2;
 pub mod xchar;
 
-mod brief;
+mod common_reply;
 mod cursor;
 mod decode;
 mod dispatch;
 mod encode;
 mod error;
 mod header;
-mod limits;
 mod lists;
 mod prefix;
 mod remedy;
@@ -56,12 +55,11 @@ mod version;
 #[cfg(any(test, RPCRDMA_KUNIT))]
 pub mod vectors;
 
-pub use brief::{Brief, BriefLong};
-pub use decode::OneSegment;
+pub use common_reply::{CommonReply, OnlyChunk};
+pub use decode::{Limits, OneSegment};
 pub use encode::{EncodeError, ListProc, ReadListWriter};
 pub use error::{DecodeError, What};
 pub use header::error_as;
-pub use limits::Limits;
 pub use lists::{has_read_list, Lists, ReadSegments, WriteChunk};
 pub use message::{Message, Proc};
 pub use prefix::{peek, Prefix};

@@ -26,12 +26,12 @@ use crate::wire::cm_private::Settings;
 ///
 /// Field order is teardown order: the queue pair is drained and destroyed first. Then no device
 /// refers to a buffer any more, and the identifier of the connection manager goes. The protection
-/// domain keeps the device until the end; a role's memory regions hold it, too.
+/// domain keeps the device until the end; a role's memory regions hold it as well.
 #[pin_data]
 pub(crate) struct Connection<R: Role> {
-    /// Set once, when the connection is closed: nothing need be prepared for it any more. Readers
-    /// hold the lock of what they prepare. The sweep after the close takes the same locks, and
-    /// takes back what was prepared nevertheless.
+    /// Set once, when the connection is closed: nothing is prepared for it any more. Readers
+    /// hold the lock of the request that they prepare. The sweep after the close takes the same
+    /// locks, and takes back a call that was prepared nevertheless.
     closed: Atomic<bool>,
     qp: OwnedQpOf<R>,
     #[pin]
@@ -39,8 +39,8 @@ pub(crate) struct Connection<R: Role> {
     #[pin]
     calls: CallBuffers,
     pd: Arc<Pd>,
-    cm: CmId<Lifecycle<R::Owner>>,
-    lifecycle: Arc<Lifecycle<R::Owner>>,
+    pub(super) cm: CmId<Lifecycle<R::Owner>>,
+    pub(super) lifecycle: Arc<Lifecycle<R::Owner>>,
     shared: Arc<ConnOf<R>>,
 }
 
@@ -75,30 +75,26 @@ impl<R: Role> Connection<R> {
     }
 
     /// Returns the number of the connection.
-    #[inline]
     pub(crate) fn epoch(&self) -> u32 {
         self.shared.epoch()
     }
 
-    /// Returns the thresholds in force.
-    #[inline]
+    /// Returns the effective thresholds.
     pub(crate) fn thresholds(&self) -> Thresholds {
         self.shared.thresholds()
     }
 
     /// Returns the queue pair.
-    #[inline]
     pub(crate) fn qp(&self) -> &QpOf<R> {
         &self.qp
     }
 
     /// Returns the state that completions reach.
-    #[inline]
     pub(crate) fn shared(&self) -> &ConnOf<R> {
         &self.shared
     }
 
-    /// Returns why the connection was lost, unless it is still in use.
+    /// Returns the cause of the loss of the connection.
     pub(crate) fn cause(&self) -> Cause {
         if self.lifecycle.ended_here() || self.shared.owner().is_abandoned() {
             Cause::Local
@@ -127,23 +123,12 @@ impl<R: Role> Connection<R> {
         handshake::answer(&self.cm, settings, reads)
     }
 
-    /// Returns the connection manager's identifier.
-    pub(super) fn cm(&self) -> &CmId<Lifecycle<R::Owner>> {
-        &self.cm
-    }
-
-    /// Returns the states of the connection.
-    pub(super) fn lifecycle(&self) -> &Lifecycle<R::Owner> {
-        &self.lifecycle
-    }
-
     /// Returns the protection domain.
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
     /// Returns whether the connection was closed.
-    #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Relaxed)
     }
@@ -155,7 +140,7 @@ impl<R: Role> Connection<R> {
         // ORDERING: the sweep takes the lock of each request after this store; a context that takes
         // such a lock after the sweep sees it.
         self.closed.store(true, Relaxed);
-        // The failures that follow are expected, and the role does not hear of them.
+        // The failures that follow are expected, and the role is not notified of them.
         self.qp.shut();
         self.lifecycle.on(Event::Close);
         self.qp.drain();

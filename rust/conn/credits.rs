@@ -3,8 +3,8 @@
 //! The peer's credits for our calls over one connection.
 //!
 //! The responder of these calls grants credits with each answer (RFC 8166 section 3.3.1). A call
-//! that was sent and then given up occupies a credit until the peer answers it. This file is the
-//! only one that keeps the grant; the transport learns how many calls may be in flight.
+//! that was sent and then aborted occupies a credit until the peer answers it. No other file keeps
+//! the grant; the transport is told how many calls may be in flight.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
@@ -24,9 +24,9 @@ use crate::work::Once;
 pub(crate) struct CallCredits {
     /// The credits that each call asks for. A larger grant counts as this number.
     requested: u32,
-    /// The grant in force, for readers without the lock. It changes under the lock.
+    /// The effective grant, for readers without the lock. It changes under the lock.
     grant: Atomic<u32>,
-    /// The grant that is no news; none while the credit of an operation waits for replies.
+    /// The grant that changes nothing; zero while the credit of an operation waits for replies.
     known: Atomic<u32>,
     #[pin]
     ledger: SpinLock<Ledger>,
@@ -34,7 +34,7 @@ pub(crate) struct CallCredits {
 
 struct Ledger {
     account: Account,
-    /// The latest number of calls in flight that the transport has got.
+    /// The latest number of calls in flight that the transport was told.
     announced: u32,
     /// The credits that messages take which are no calls, and which the role counts.
     charge: u32,
@@ -49,7 +49,7 @@ enum Operation {
     None,
     /// A credit is kept free for it.
     Kept,
-    /// It was sent. So many replies are one more than there were calls in flight.
+    /// It was sent. This number of replies is one more than the calls in flight then.
     Sent(u32),
 }
 
@@ -72,13 +72,11 @@ impl CallCredits {
     }
 
     /// Returns the credits that each call asks for.
-    #[inline]
     pub(crate) fn requested(&self) -> u32 {
         self.requested
     }
 
-    /// Returns the grant in force.
-    #[inline]
+    /// Returns the effective grant.
     pub(crate) fn grant(&self) -> u32 {
         self.grant.read_once()
     }
@@ -124,12 +122,12 @@ impl CallCredits {
         }
     }
 
-    /// Notes that a call was given up which was sent and not answered. The peer still works on it.
+    /// Handles the abort of a call that was sent and not answered. The peer still processes it.
     pub(crate) fn given_up<R, O: XprtRef>(&self, conn: &ConnState<R, O>) {
         self.change(conn, |ledger| ledger.account.given_up());
     }
 
-    /// Notes that an answer to no call has come. If calls were given up, it answers one of them.
+    /// Handles an answer that matches no call. If calls were aborted, it answers one of them.
     /// Returns whether there were such calls.
     pub(crate) fn unmatched_answer<R, O: XprtRef>(&self, conn: &ConnState<R, O>) -> bool {
         self.change(conn, |ledger| ledger.account.unmatched_reply())
@@ -137,6 +135,7 @@ impl CallCredits {
 
     /// Sets how many credits are taken by messages that are no calls. One call may be in flight
     /// nevertheless.
+    #[cfg(RPCRDMA_LEGACY)]
     pub(crate) fn set_charge<R, O: XprtRef>(&self, conn: &ConnState<R, O>, charge: u32) {
         self.change(conn, |ledger| ledger.charge = charge);
     }
@@ -159,11 +158,11 @@ impl CallCredits {
                 Operation::None | Operation::Sent(_) => 0,
             }
         });
-        // The transport has been told, so that the number of calls rises no more.
+        // The transport was told, so that the number of calls rises no more.
         left > 1 && in_flight() < left
     }
 
-    /// Notes that the operation was sent for which a credit was kept, while so many calls are in
+    /// Records that the operation for which a credit was kept was sent, with `in_flight` calls in
     /// flight.
     pub(crate) fn sent_one(&self, in_flight: u32) {
         let mut ledger = self.ledger.lock();
@@ -173,13 +172,14 @@ impl CallCredits {
     }
 
     /// Returns how many calls and messages without an answer may be in flight, besides the calls
-    /// that were given up.
+    /// that were aborted.
+    #[cfg(RPCRDMA_LEGACY)]
     pub(crate) fn left(&self) -> u32 {
         self.ledger.lock().account.left()
     }
 
     /// Changes the account, and tells the transport how many calls may be in flight, if that has
-    /// changed. When calls that were given up occupy the whole grant, only a new connection helps.
+    /// changed. When aborted calls occupy the whole grant, only a new connection helps.
     /// Returns what `change` returns.
     //= 5666-3.3-5 always has at least one credit
     //= 5666-4.1-4 not in excess of granted limit
@@ -198,7 +198,7 @@ impl CallCredits {
             return changed;
         }
         ledger.announced = credits;
-        // The lock is held, so that the transport hears of the latest number last.
+        // The lock is held, so that the transport is told the latest number last.
         conn.while_open(|owner| {
             if credits == 0 {
                 conn.note_forced();
@@ -218,8 +218,8 @@ impl Ledger {
         self.charge.saturating_add(operations)
     }
 
-    /// Notes replies. Sends arrive in order: after enough of them, one answers a call that was sent
-    /// after the operation.
+    /// Handles replies. Sends arrive in order: after enough replies, one of them answers a call
+    /// that was sent after the operation.
     fn replied(&mut self, replies: u32) {
         if let Operation::Sent(left) = self.operation {
             self.operation = match left.saturating_sub(replies) {
@@ -229,7 +229,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the grant that is no news.
+    /// Returns the grant that changes nothing.
     fn known(&self) -> u32 {
         match self.operation {
             Operation::Sent(_) => 0,

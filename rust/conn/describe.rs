@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the file `connections` shows of a connection in either role.
+//! The fields of the file `connections` that do not depend on the role.
 
 use kernel::prelude::*;
 
@@ -12,13 +12,13 @@ use crate::rdma::mr::Census;
 use crate::text::Text;
 
 impl<R: Role> Connection<R> {
-    /// Returns what both roles show. The role adds credits, calls, regions and silence.
+    /// Returns the fields of both roles. The role adds credits, calls, regions and silence.
     pub(crate) fn describe(&self) -> Up {
         let (shared, qp) = (self.shared(), self.qp());
-        let terms = shared.terms();
+        let terms = shared.now();
         Up {
             device: Text::new(&fmt!("{}", self.pd().device_name())),
-            port: self.cm().port(),
+            port: self.cm.port(),
             thresholds: terms.thresholds(),
             generation: shared
                 .with_session(|session, _| session.terms().generation)
@@ -33,9 +33,9 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Returns why the connection is being lost. Call it before [`Self::close`].
+    /// Returns why the connection is being lost. Call this before [`Self::close`].
     pub(crate) fn loss(&self) -> Loss {
-        let lifecycle = self.lifecycle();
+        let lifecycle = &self.lifecycle;
         if lifecycle.ended_here() {
             Loss::Device
         } else if lifecycle.state() != State::Up {

@@ -11,14 +11,13 @@ use crate::rdma::qp::{Completions, Qp, Tag, WcError};
 impl<R: Role> Completions for ConnOf<R> {
     const HOLDS: bool = R::HOLDS;
 
-    #[inline]
     fn received(&self, qp: &Qp<Self>, msg: Incoming<'_, R>) {
         self.set_heard();
         if R::ANSWERS && self.is_first_message() {
             qp.note_established();
             R::established(self);
         }
-        let terms = self.terms();
+        let terms = self.now();
         R::received(self, qp, msg, terms);
         // Receives grow as the session wants.
         if terms.concerns_session() && self.session().receives_are_growing() {

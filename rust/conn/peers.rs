@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is known of peers from earlier connections: which of them speak version one only.
+//! The module's table of peers that speak version one only, and its file in debugfs.
 //!
-//! One table serves all transports of the module and outlives them, so that a mount with several
-//! connections, or one that connects again, tries version two once.
+//! [`proto::peers`](crate::proto::peers) decides. The table serves all client transports and
+//! outlives them.
 
 use kernel::fmt;
 use kernel::prelude::*;
@@ -45,7 +45,7 @@ impl PeerTable {
         self.peers.lock().is_one_only(&key(net, peer), self.now())
     }
 
-    /// Notes what a connection has shown about a peer.
+    /// Stores the knowledge that a connection has gained about a peer.
     pub(crate) fn note(&self, net: &Net, peer: &SockAddr, memory: Memory) {
         let now = self.now();
         self.peers.lock().note(&key(net, peer), memory, now, TTL_MS);
@@ -57,8 +57,8 @@ impl PeerTable {
 }
 
 impl fmt::Display for PeerTable {
-    /// Writes for each peer: network namespace, address, port, what is known, and the seconds until
-    /// that is forgotten.
+    /// Writes for each peer: network namespace, address, port, version, and the seconds until the
+    /// entry expires.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let now = self.now();
         for n in 0..CAPACITY {

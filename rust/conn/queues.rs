@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The lengths of a connection's queues: what the role asks for, cut to what the device has room
-//! for.
+//! The lengths of a connection's queues: the demand of the role, cut to the limits of the device.
 
 use crate::rdma::cq::DRAIN_ENTRIES;
 use crate::rdma::device::Limits;
@@ -10,14 +9,14 @@ use crate::rdma::qp::DRAIN_SEND_WRS;
 /// A quarter of the Receives is posted in one batch.
 const RECEIVE_BATCHES: u32 = 4;
 
-/// What a role asks for. All members are counts.
+/// The demand of a role. All members are counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
-    /// RPCs under way at the same time.
+    /// RPCs in flight at the same time.
     pub(crate) credits: u32,
     /// Work requests on the send queue for each of them.
     pub(crate) send_wr_per_credit: u32,
-    /// Messages of the backward direction under way at the same time. Each needs one Send and one
+    /// Messages of the backward direction in flight at the same time. Each needs one Send and one
     /// Receive, however short the queues are.
     pub(crate) backward: u32,
     /// Further work requests on the send queue.
@@ -29,7 +28,7 @@ pub(crate) struct Demand {
 /// The lengths of a connection's queues. All members are counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queues {
-    /// RPCs under way at the same time.
+    /// RPCs in flight at the same time.
     pub(crate) credits: u32,
     /// Work requests on the send queue.
     pub(crate) send_wr: u32,

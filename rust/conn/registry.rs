@@ -3,19 +3,19 @@
 //! The connections of the module, for the file `connections` of debugfs.
 //!
 //! ```text
-//!   Enrolled (of the transport) ──drop──► removes the entry
-//!       │                                    │
-//!       ▼                                    ▼
-//!     Entry ◄────────────────────────── Registry ◄── reader
+//!   transport's handle ──drop──► removes the entry
+//!       │                            │
+//!       ▼                            ▼
+//!     Entry ◄────────────────── Registry ◄── reader
 //!       │ under a mutex
 //!       ▼
-//!   connection in use, until `Enrolled::down`
+//!   connection in use, until the handle's `down`
 //! ```
 //!
-//! An entry owns its connection from [`Enrolled::up`] until [`Enrolled::down`]. A reader uses the
-//! connection under the entry's mutex, takes no reference to it, and copies what it shows. So a
-//! reader never sees a connection that is gone, never is the last to drop one, and `down` waits for
-//! one copy at most. Text is made of the copy, without a lock.
+//! An entry owns its connection from [`Enrolled::up`] until [`Enrolled::down`]. A reader uses
+//! the connection under the entry's mutex, takes no reference to it, and copies the values that it
+//! shows. So no reader sees a connection that is gone, no reader is the last to drop one, and
+//! `down` waits for one copy at most. Text is made of the copy, without a lock.
 
 use kernel::fmt;
 use kernel::prelude::*;
@@ -26,14 +26,14 @@ use kernel::time::{Instant, Monotonic};
 use crate::observe::connections::{Counts, History, Line, Loss, Pause, Role, Up};
 use crate::observe::trace::Peer;
 
-/// The room that is made when there is none left.
+/// The entries that are made room for together.
 const MORE_ROOM: usize = 16;
 /// The time of the next attempt to connect if none is planned.
 const NEVER: u64 = u64::MAX;
 
-/// A connection that can be shown.
+/// A connection with an entry in debugfs.
 pub(crate) trait Shown: Send + Sync {
-    /// Returns what is known of the connection now. Process context; does not sleep.
+    /// Returns the state of the connection. Process context; does not sleep.
     fn show(&self) -> Up;
 
     /// Returns the rare events of the connection. Any context.
@@ -46,7 +46,7 @@ pub(crate) struct Registry {
     /// The number of the latest entry.
     last: Atomic<u64>,
     /// The entries in any order. Nothing is allocated with the lock held: a connection is made on
-    /// behalf of a writeback, too.
+    /// behalf of a writeback as well.
     #[pin]
     entries: Mutex<KVec<Arc<Entry>>>,
 }
@@ -57,8 +57,8 @@ struct Entry {
     role: Role,
     net: u64,
     made: Instant<Monotonic>,
-    /// When a client's next attempt to connect begins, in milliseconds since the entry was made, or
-    /// [`NEVER`]. Not in the state: who plans the attempt must not sleep.
+    /// The start of a client's next attempt to connect, in milliseconds since the entry was made,
+    /// or [`NEVER`]. Not in the state: the context that plans the attempt must not sleep.
     planned: Atomic<u64>,
     #[pin]
     state: Mutex<State>,
@@ -67,9 +67,9 @@ struct Entry {
 struct State {
     peer: Peer,
     history: History,
-    /// When the connection was made or lost.
+    /// The time when the connection was made or lost.
     since: Instant<Monotonic>,
-    /// When the first of the attempts failed that have failed since the last one that succeeded.
+    /// The first failure since the last attempt that succeeded.
     failing: Option<Instant<Monotonic>>,
     current: Option<Arc<dyn Shown>>,
     /// The events of the connections before.
@@ -128,9 +128,18 @@ impl Registry {
         })
     }
 
+    /// Adds an entry. Memory is allocated without the lock.
     fn add(&self, entry: Arc<Entry>) -> Result {
+        let mut larger = KVec::new();
         loop {
             let mut entries = self.entries.lock();
+            if entries.capacity() < larger.capacity() {
+                for entry in entries.drain_all() {
+                    // There is room.
+                    let _ = larger.push_within_capacity(entry);
+                }
+                core::mem::swap(&mut *entries, &mut larger);
+            }
             if entries.len() < entries.capacity() {
                 // There is room.
                 let _ = entries.push_within_capacity(entry);
@@ -138,27 +147,11 @@ impl Registry {
             }
             let room = entries.len() + MORE_ROOM;
             drop(entries);
-            self.grow(room)?;
+            larger = KVec::with_capacity(room, GFP_KERNEL)?;
         }
     }
 
-    /// Makes room for `room` entries.
-    fn grow(&self, room: usize) -> Result {
-        let mut larger = KVec::with_capacity(room, GFP_KERNEL)?;
-        let mut entries = self.entries.lock();
-        if entries.len() < larger.capacity() {
-            for entry in entries.drain_all() {
-                // There is room.
-                let _ = larger.push_within_capacity(entry);
-            }
-            core::mem::swap(&mut *entries, &mut larger);
-        }
-        drop(entries);
-        drop(larger);
-        Ok(())
-    }
-
-    /// Returns the entry with the lowest number after `id`.
+    /// Returns the entry with the lowest number above `id`.
     fn after(&self, id: u64) -> Option<Arc<Entry>> {
         let entries = self.entries.lock();
         let later = entries.iter().filter(|entry| entry.id > id);
@@ -237,7 +230,7 @@ impl Entry {
         f.write_fmt(fmt!("{line}"))
     }
 
-    /// Returns what is known of attempts that have failed since `failing`.
+    /// Returns the state of attempts that have failed since `failing`.
     fn pause(&self, failing: Option<Instant<Monotonic>>) -> Pause {
         let next = match self.planned.load(Relaxed) {
             NEVER => None,
@@ -251,7 +244,7 @@ impl Entry {
 }
 
 impl Enrolled {
-    /// Notes that the transport has a connection to `peer`. Ends that of an earlier one. May sleep.
+    /// Records that the transport has a connection to `peer`. Ends an earlier one. May sleep.
     pub(crate) fn up(&self, peer: Peer, conn: Arc<dyn Shown>) {
         let mut state = self.entry.state.lock();
         state.peer = peer;
@@ -267,14 +260,14 @@ impl Enrolled {
         drop(earlier);
     }
 
-    /// Notes that the next attempt to connect begins in `delay` milliseconds. Any context.
+    /// Records that the next attempt to connect begins in `delay` milliseconds. Any context.
     pub(crate) fn planned(&self, delay: u32) {
         let time = millis(self.entry.made).saturating_add(u64::from(delay));
         self.entry.planned.store(time, Relaxed);
     }
 
-    /// Notes that an attempt to connect to `peer` has failed, with an errno. Another one is planned
-    /// after this, if any. May sleep.
+    /// Records that an attempt to connect to `peer` failed, with an errno. A later call of
+    /// [`Self::planned`] plans the next attempt. May sleep.
     pub(crate) fn failed(&self, peer: Peer, error: i32) {
         let mut state = self.entry.state.lock();
         state.peer = peer;
@@ -284,7 +277,7 @@ impl Enrolled {
         self.entry.planned.store(NEVER, Relaxed);
     }
 
-    /// Notes that the transport is losing its connection. No reader uses the connection when this
+    /// Records that the transport is losing its connection. No reader uses the connection when this
     /// returns. May sleep.
     pub(crate) fn down(&self, loss: Loss) {
         let mut state = self.entry.state.lock();
@@ -324,7 +317,7 @@ mod tests {
     use crate::proto::inline::Thresholds;
     use crate::text::Text;
 
-    /// A connection with so many silent looks.
+    /// A connection with this number of silent checks.
     struct Silent(u32);
 
     impl Shown for Silent {

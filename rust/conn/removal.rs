@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happens when a device goes away.
+//! The removal of a device.
 //!
 //! `ib_core` calls [`Removal::device_removed`] for each lease, and then waits until all leases of
 //! the device are dropped. A connection holds its lease through its protection domain, so the

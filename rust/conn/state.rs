@@ -8,14 +8,16 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::role::XprtRef;
 use super::session::SharedSession;
-use super::terms::{Capabilities, TermsSnapshot};
+#[cfg(RPCRDMA_LEGACY)]
+use super::terms::Capabilities;
+use super::terms::TermsSnapshot;
 use crate::observe::connections::Counts;
 use crate::observe::stats::{self, Breach};
 use crate::proto::inline::Thresholds;
 use crate::wire::Version;
 use crate::work::Once;
 
-/// How far a queue pair has come. The context that finds it broken after it was in use closes the
+/// The progress of a queue pair. The context that finds it broken after it was in use closes the
 /// connection.
 mod usability {
     /// The peers are shaking hands.
@@ -76,19 +78,16 @@ impl<R, O: XprtRef> ConnState<R, O> {
 
     /// Returns the number of the connection. It is never zero, and differs from the number of the
     /// connection before.
-    #[inline]
     pub(crate) fn epoch(&self) -> u32 {
         self.epoch
     }
 
     /// Returns the role's part of the connection.
-    #[inline]
     pub(crate) fn role(&self) -> &R {
         &self.role
     }
 
     /// Returns the transport.
-    #[inline]
     pub(crate) fn owner(&self) -> &O {
         &self.owner
     }
@@ -100,34 +99,28 @@ impl<R, O: XprtRef> ConnState<R, O> {
 
     /// Returns the effective terms. A context that prepares a message keeps them, and reads them
     /// again before the message is posted: if they have changed, the message is void.
-    #[inline]
-    pub(crate) fn terms(&self) -> TermsSnapshot {
-        self.session.terms.read()
-    }
-
-    /// Returns the effective terms, by the name that the roles still use.
     pub(crate) fn now(&self) -> TermsSnapshot {
-        self.terms()
+        self.session.terms.read()
     }
 
     /// Returns the effective thresholds.
     pub(crate) fn thresholds(&self) -> Thresholds {
-        self.terms().thresholds()
+        self.now().thresholds()
     }
 
     /// Returns the version that the connection speaks.
     pub(crate) fn version(&self) -> Version {
-        self.terms().version()
+        self.now().version()
     }
 
     /// Adds capabilities to the terms. Call this before the session begins.
+    #[cfg(RPCRDMA_LEGACY)]
     pub(crate) fn add_capabilities(&self, more: Capabilities) {
         self.session.terms.add(more);
     }
 
-    /// Returns whether no message has arrived since the connection was made, and notes one. Called
+    /// Returns whether no message arrived since the connection was made, and records one. Called
     /// by the completion worker only, which handles one message after the other.
-    #[inline]
     pub(super) fn is_first_message(&self) -> bool {
         let first = !self.established.read_once();
         if first {
@@ -136,8 +129,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
         first
     }
 
-    /// Notes that a message has arrived.
-    #[inline]
+    /// Records that a message arrived.
     pub(super) fn set_heard(&self) {
         self.heard.write_once(true);
     }
@@ -164,7 +156,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
         }
     }
 
-    /// Notes that the queue pair completes nothing but failures, and closes the connection if the
+    /// Records that the queue pair completes nothing but failures, and closes the connection if the
     /// transport uses it. Before that, the attempt to connect fails by itself.
     pub(super) fn mark_broken(&self) {
         if self.usability.xchg(usability::BROKEN, Full) == usability::IN_USE {
@@ -172,14 +164,14 @@ impl<R, O: XprtRef> ConnState<R, O> {
         }
     }
 
-    /// Has the connection closed, unless it is closed: nothing that the peer sends over it is
-    /// trusted any more. Does not sleep.
+    /// Has the connection closed, unless it is closed: no message of the peer is trusted any more.
+    /// Does not sleep.
     pub(crate) fn force_close(&self) {
         self.note_forced();
         self.while_open(O::force_close);
     }
 
-    /// Notes that this side closes the connection because of the peer.
+    /// Records that this side closes the connection because of the peer.
     pub(super) fn note_forced(&self) {
         self.forced.store(true, Relaxed);
     }
@@ -211,9 +203,8 @@ impl<R, O: XprtRef> ConnState<R, O> {
         }
     }
 
-    /// Notes that the connection is closed. What a device still reports, should it not have been
-    /// drained after all, then changes nothing for the next connection.
-    /// May sleep.
+    /// Records that the connection is closed. A later report of the device then changes nothing for
+    /// the next connection. May sleep.
     pub(super) fn close(&self) {
         *self.open.lock() = false;
         self.session.end();

@@ -36,9 +36,11 @@ const ALIGN: u32 = 2 * SIZE + 6;
 const ALIGN_MAX: u64 = 31;
 
 /// Properties of a connection that are known before its session begins, and do not change.
+#[cfg(RPCRDMA_LEGACY)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capabilities(u64);
 
+#[cfg(RPCRDMA_LEGACY)]
 impl Capabilities {
     /// Calls have no read chunks.
     pub(crate) const NO_READ_CHUNKS: Self = Self(NO_READ_CHUNKS);
@@ -92,12 +94,12 @@ impl TermsWord {
     }
 
     /// Returns the effective terms.
-    #[inline]
     pub(super) fn read(&self) -> TermsSnapshot {
         TermsSnapshot(self.terms.read_once())
     }
 
     /// Adds capabilities. Only one context does so, before the session begins.
+    #[cfg(RPCRDMA_LEGACY)]
     pub(super) fn add(&self, more: Capabilities) {
         let all = self.capabilities.load(Relaxed) | more.0;
         self.capabilities.store(all, Relaxed);
@@ -281,6 +283,7 @@ mod tests {
         assert!(word.read().remote_invalidation());
     }
 
+    #[cfg(RPCRDMA_LEGACY)]
     #[test]
     fn capabilities_are_a_part_of_all_terms() {
         let word = TermsWord::new();

@@ -53,7 +53,6 @@ pub(crate) fn region(region: &Mr) -> Lazy<impl FnOnce() -> Region + Copy + use<'
 }
 
 /// Returns the memory region as a segment for the peer.
-#[inline]
 pub(crate) fn segment(region: &Mr) -> Segment {
     Segment {
         handle: region.rkey(),

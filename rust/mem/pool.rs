@@ -68,12 +68,6 @@ impl PagePool {
         Ok(())
     }
 
-    /// Puts all pages of a vector back, whose capacity stays. Those that exceed the bound are
-    /// freed.
-    pub(crate) fn put_all<A: Allocator>(&self, pages: &mut Vec<Page, A>) {
-        self.put_behind(0, pages);
-    }
-
     /// Puts all pages but the first `kept` of a vector back, whose capacity stays. Those that
     /// exceed the bound are freed.
     pub(crate) fn put_behind<A: Allocator>(&self, kept: usize, pages: &mut Vec<Page, A>) {
@@ -116,7 +110,7 @@ mod tests {
         fn put(&self, page: Page) -> Result {
             let mut pages: KVec<Page> = KVec::new();
             pages.push(page, GFP_KERNEL)?;
-            self.put_all(&mut pages);
+            self.put_behind(0, &mut pages);
             Ok(())
         }
     }
@@ -141,7 +135,7 @@ mod tests {
         let mut pages: KVVec<Page> = KVVec::new();
         pool.get_many(5, &mut pages, GFP_KERNEL)?;
         assert_eq!((pages.len(), pool.free()), (5, 0));
-        pool.put_all(&mut pages);
+        pool.put_behind(0, &mut pages);
         assert_eq!((pages.len(), pool.free()), (0, 3));
         pool.put(Page::new()?)?;
         assert_eq!(pool.free(), 3);
@@ -156,7 +150,7 @@ mod tests {
         for page in pages.iter_mut() {
             page.bytes().fill(0x77);
         }
-        pool.put_all(&mut pages);
+        pool.put_behind(0, &mut pages);
         pool.get_many(3, &mut pages, GFP_KERNEL)?;
         let old = pages
             .iter_mut()

@@ -90,22 +90,26 @@ pub(crate) struct Quirks {
 
 /// The objects of a connection that sending a message needs.
 pub(crate) struct Sender<'s, R: Role> {
-    pub(crate) conn: &'s ConnOf<R>,
-    pub(crate) qp: &'s QpOf<R>,
-    pub(crate) in_flight: &'s InFlight,
-    pub(crate) spare: &'s Spare,
+    conn: &'s ConnOf<R>,
+    qp: &'s QpOf<R>,
+    in_flight: &'s InFlight,
+    spare: &'s Spare,
 }
 
-/// The remaining step for a message that is no ordinary call.
-pub(crate) enum Rest {
-    /// Nothing.
-    Nothing,
-    /// An ordinary message takes the place of this one.
-    Message(KVec<u8>),
-    /// The message is refused.
-    Refuse(Refusal),
-    /// There is no memory, so the connection is to be closed.
-    NoMemory,
+impl<'s, R: Role> Sender<'s, R> {
+    /// Puts the parts together.
+    pub(crate) fn new(
+        (conn, qp): (&'s ConnOf<R>, &'s QpOf<R>),
+        in_flight: &'s InFlight,
+        spare: &'s Spare,
+    ) -> Self {
+        Self {
+            conn,
+            qp,
+            in_flight,
+            spare,
+        }
+    }
 }
 
 /// A reply that the requester is to read.
@@ -164,7 +168,12 @@ impl Quirks {
         done
     }
 
-    /// Handles a message of these `bytes` that is no ordinary call. May sleep.
+    /// Handles a message of these `bytes` that is no ordinary call. Returns the bytes of an
+    /// ordinary message that takes its place, if there is one. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// The refusal of the message.
     #[cold]
     pub(crate) fn take<R: Role>(
         &self,
@@ -172,16 +181,16 @@ impl Quirks {
         qp: &QpOf<R>,
         bytes: &[u8],
         arrival: &Arrival<'_>,
-    ) -> Rest {
+    ) -> Result<Option<KVec<u8>>, Refusal> {
         match arrival {
             Arrival::Padded(header) => without_padding(conn, qp, bytes, header),
             Arrival::Done(xid) => {
                 self.done(conn, qp, *xid);
-                Rest::Nothing
+                Ok(None)
             }
             // The responder has no calls of the forward direction that could be answered, and
             // version one has no optional operations.
-            Arrival::Call(_) | Arrival::Reply(_) | Arrival::Optional(_) => Rest::Nothing,
+            Arrival::Call(_) | Arrival::Reply(_) | Arrival::Optional(_) => Ok(None),
         }
     }
 
@@ -335,28 +344,35 @@ fn peer<R: Role>(conn: &ConnOf<R>) -> Lazy<impl FnOnce() -> Peer + Copy + use<'_
 
 /// Returns the call of a message with padding, as a message without. The padding is taken out into
 /// a copy, which costs more than an ordinary call, and only calls with padding pay for the copy.
-/// May sleep.
+/// Without memory the connection is closed: the requester, which would wait without an answer, asks
+/// again over a new one. May sleep.
+///
+/// # Errors
+///
+/// The refusal of the message.
 fn without_padding<R: Role>(
     conn: &ConnOf<R>,
     qp: &QpOf<R>,
     bytes: &[u8],
     header: &Message<'_>,
-) -> Rest {
+) -> Result<Option<KVec<u8>>, Refusal> {
     // The copy is no longer than the message.
     let Ok(mut copy) = KVec::with_capacity(bytes.len(), GFP_KERNEL) else {
-        return Rest::NoMemory;
+        conn.force_close();
+        return Ok(None);
     };
-    match copy_without_padding(bytes, header, &mut copy) {
-        Ok(Ok(())) => {}
-        Ok(Err(_)) => return Rest::NoMemory,
-        Err(why) => {
-            let why = Reason::Padding(why.text());
-            return Rest::Refuse(intake::refuse(Version::One, header.xid(), why));
-        }
+    let copied = copy_without_padding(bytes, header, &mut copy);
+    let copied = copied.map_err(|why| {
+        let why = Reason::Padding(why.text());
+        intake::refuse(Version::One, header.xid(), why)
+    })?;
+    if copied.is_err() {
+        conn.force_close();
+        return Ok(None);
     }
     PADDED.add(lane(qp), 1);
     trace::server::padded_call(peer(conn), header.xid(), bytes.len() - copy.len());
-    Rest::Message(copy)
+    Ok(Some(copy))
 }
 
 /// Copies a message without its padding. The inner result is that of the memory.

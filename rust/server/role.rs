@@ -57,6 +57,7 @@ impl Role for Responder {
         drop(conn.role().ready.push_message(msg.hold()));
     }
 
+    #[inline(always)]
     fn completed(conn: &Conn, qp: &QueuePair, tag: Tag, outcome: Result<(), WcError>) {
         if let Err(error) = outcome {
             // The operations stay until the queue pair is drained.
@@ -102,6 +103,7 @@ impl Role for Responder {
 }
 
 /// Passes a call on whose RDMA Reads have completed.
+#[inline(always)]
 fn fetched(conn: &Conn, qp: &QueuePair, tag: Tag, call: KBox<Call>) {
     if let Some(read) = &call.read {
         let cid = traced::cid(qp, tag.get());

@@ -122,12 +122,8 @@ fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: Sen
 
 /// Returns what sending a message of `quirks` needs.
 fn sender(ep: &Endpoint) -> Sender<'_, Responder> {
-    Sender {
-        conn: ep.shared(),
-        qp: ep.qp(),
-        in_flight: &ep.role().in_flight,
-        spare: &ep.role().spare,
-    }
+    let role = ep.role();
+    Sender::new((ep.shared(), ep.qp()), &role.in_flight, &role.spare)
 }
 
 /// Answers a call that the service does not see, and follows the limits that the call sets. May
@@ -164,7 +160,7 @@ fn write(
     let (bytes, from) = (buf.as_mut_slice(), (call.xid(), credits));
     let mut writes = Writes::new(ep, message);
     let written = match Single::new(message.len(), call.marks(), &lists, &thresholds) {
-        Some(plan) => write_payload(&plan, from, bytes, &mut writes)?,
+        Some(plan) => write_one(&plan, from, bytes, &mut writes)?,
         None => {
             let plan = Plan::new(message.len(), call.marks(), &lists, &thresholds)?;
             write_any(&plan, from, bytes, &mut writes)?
@@ -193,8 +189,9 @@ struct Written {
     long: bool,
 }
 
-/// Writes the usual reply to a READ, with a payload by one RDMA Write.
-fn write_payload(
+/// Writes the usual reply to a READ or READDIR, with one RDMA Write.
+#[inline(always)]
+fn write_one(
     plan: &Single,
     (xid, credits): (u32, u32),
     bytes: &mut [u8],
@@ -203,11 +200,12 @@ fn write_payload(
     let header = plan.encode(bytes, xid, credits).map_err(|_| EMSGSIZE)?;
     writes.add(&plan.write());
     let len = write_rest(writes.message, plan.rest(), bytes, header)?;
-    let long = false;
+    let long = plan.is_long();
     Ok(Written { header, len, long })
 }
 
 /// Writes any reply.
+#[inline(never)]
 fn write_any(
     plan: &Plan<'_>,
     (xid, credits): (u32, u32),
@@ -302,6 +300,7 @@ impl<'w> Writes<'w> {
 }
 
 /// Adds an RDMA Write to a list. May sleep.
+#[inline(always)]
 fn place(ep: &Endpoint, message: &XdrBuf<'_>, source: &mut Source, write: &Write) -> Result {
     let (len, to) = (write.range.len, remote(write));
     let pieces = message.pieces(write.range.start, len);

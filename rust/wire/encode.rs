@@ -18,7 +18,6 @@
 
 use core::mem;
 
-use super::lists::single;
 use super::{Prefix, ReadSegment, Segment};
 
 /// Why a message could not be encoded.
@@ -148,45 +147,6 @@ impl<'b> ReadListWriter<'b> {
         [*d0, *d1, *d2, *d3, *p0, *p1, *p2, *p3] = entry.to_be_bytes();
         *target = segment.to_bytes();
         Ok(())
-    }
-
-    /// Writes lists whose only segment is this one, in the read list. Nothing was appended before.
-    /// Returns the header's length in bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`EncodeError::NoRoom`].
-    #[inline(always)]
-    pub fn only_read(mut self, position: u32, segment: Segment) -> Result<usize> {
-        let dest: &mut [u8; single::LEN] = self.writer.array()?;
-        single::put_read(dest, position, segment).ok_or(EncodeError::NoRoom)?;
-        Ok(self.writer.written())
-    }
-
-    /// Writes lists whose only segment is this one, in a write chunk. Nothing was appended before.
-    /// Returns the header's length in bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`EncodeError::NoRoom`].
-    #[inline(always)]
-    pub fn only_write(mut self, segment: Segment) -> Result<usize> {
-        let dest: &mut [u8; single::LEN] = self.writer.array()?;
-        single::put_write(dest, segment).ok_or(EncodeError::NoRoom)?;
-        Ok(self.writer.written())
-    }
-
-    /// Writes lists whose only segment is this one, in the reply chunk. Nothing was appended
-    /// before. Returns the header's length in bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`EncodeError::NoRoom`].
-    #[inline(always)]
-    pub fn only_reply(mut self, segment: Segment) -> Result<usize> {
-        let dest: &mut [u8; single::REPLY_LEN] = self.writer.array()?;
-        single::put_reply(dest, segment).ok_or(EncodeError::NoRoom)?;
-        Ok(self.writer.written())
     }
 
     /// Ends the read list and begins the write list.

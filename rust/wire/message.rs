@@ -168,7 +168,7 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the length of the header in bytes. An RPC message, if there is one, starts there.
-    #[inline]
+    #[cfg(any(RPCRDMA_LEGACY, RPCRDMA_KUNIT))]
     pub const fn header_len(&self) -> usize {
         self.header_len
     }

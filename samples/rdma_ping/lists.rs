@@ -88,7 +88,7 @@ impl Lists {
         for page in pages.iter_mut() {
             bytes.extend_from_slice(page.bytes(), GFP_KERNEL)?;
         }
-        self.free.put_all(pages);
+        self.free.put_behind(0, pages);
         let (before, rest) = bytes.split_at_checked(AT).ok_or(EPROTO)?;
         let (read, behind) = rest.split_at_checked(block::LEN).ok_or(EPROTO)?;
         let untouched = [before, behind]

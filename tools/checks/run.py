@@ -23,6 +23,7 @@ from checks import (
     examples,
     headers,
     layering,
+    legacy,
     locks,
     make_help,
     prose,
@@ -41,6 +42,7 @@ CHECKS = {
     module.NAME.replace(" ", "-"): module
     for module in (
         layering,
+        legacy,
         circles,
         unsafe_budget,
         sizes,

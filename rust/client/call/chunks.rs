@@ -65,6 +65,22 @@ pub(super) fn write(
     registrar.write_reply_memory(forms.reply, header, (offer, offered))
 }
 
+/// Writes a segment of the read list.
+#[inline(always)]
+fn write_segment(
+    rqst: &Rqst<'_, Client>,
+    position: u32,
+    m: &Mapped,
+    header: &mut ReadListWriter<'_>,
+) -> Result<(), PrepareError> {
+    let entry = ReadSegment {
+        position,
+        segment: m.segment,
+    };
+    trace::chunk_read(task_of(rqst), &entry, m.nents, m.last);
+    Ok(header.segment(position, m.segment)?)
+}
+
 /// Registers memory for one call.
 struct Registrar<'a> {
     pools: &'a Regions,
@@ -85,25 +101,19 @@ impl Registrar<'_> {
         form: CallKind,
         header: &mut ReadListWriter<'_>,
     ) -> Result<(), PrepareError> {
-        let (task, call) = (task_of(self.rqst), self.rqst.send_buf());
-        let mut write = |position, m: Mapped| {
-            let entry = ReadSegment {
-                position,
-                segment: m.segment,
-            };
-            trace::chunk_read(task, &entry, m.nents, m.last);
-            Ok(header.segment(position, m.segment)?)
-        };
+        let (rqst, call) = (self.rqst, self.rqst.send_buf());
         let (kind, direction) = (self.pools.widest(), DataDirection::ToDevice);
         match form {
             CallKind::Inline => Ok(()),
             // The tail begins with the padding of the pages, which is not sent.
             CallKind::ReadChunk { position } => {
                 self.map(call.payload(), Kind::Plain, direction, |m| {
-                    write(position, m)
+                    write_segment(rqst, position, &m, header)
                 })
             }
-            CallKind::PositionZero => self.map(call.sections(), kind, direction, |m| write(0, m)),
+            CallKind::PositionZero => self.map(call.sections(), kind, direction, |m| {
+                write_segment(rqst, 0, &m, header)
+            }),
         }
     }
 

@@ -183,6 +183,7 @@ impl Contents {
     }
 
     /// Gives the regions back, which no peer can reach.
+    #[inline]
     pub(super) fn reset(&mut self) {
         trace::mr_unmaps(|| self.regions.iter().map(traced::region));
         self.keep_spare();
@@ -195,6 +196,7 @@ impl Contents {
     }
 
     /// Keeps the last region for the next call, if it is idle and there is none of its kind.
+    #[inline]
     fn keep_spare(&mut self) {
         let idle = self.regions.last().filter(|region| region.is_idle());
         if let Some(place) = idle.and_then(|region| self.spare.vacant(region.kind())) {

@@ -134,6 +134,7 @@ fn prepare_unlocked(
 /// # Errors
 ///
 /// See [`PrepareError`]. The contents have no call after an error.
+#[inline(always)]
 fn marshal(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,

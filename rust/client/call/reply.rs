@@ -28,7 +28,7 @@ use crate::rdma::qp::Tag;
 use crate::sunrpc::xprt::reply::Pinned;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::message::{Body, ErrorBody};
-use crate::wire::{self, Brief, BriefLong, DecodeError, Limits, Message, Prefix, What};
+use crate::wire::{self, CommonReply, DecodeError, Limits, Message, OnlyChunk, Prefix, What};
 
 /// The most that a reply may hold: one chunk of the segments that the call offered.
 pub(in crate::client) const LIMITS: Limits = Limits::requester(1, MAX_SEGMENTS);
@@ -77,57 +77,31 @@ pub(in crate::client) fn handle(
     });
 }
 
-/// Handles a reply without chunks, or with a write chunk of one segment. Completion worker; does
-/// not sleep.
+/// Handles a reply of a common form. Completion worker; does not sleep.
 #[inline(always)]
-pub(in crate::client) fn handle_brief(
+pub(in crate::client) fn handle_common(
     conn: &Conn,
     qp: &QueuePair,
     msg: &Incoming<'_>,
-    reply: &Brief<'_>,
+    reply: &CommonReply<'_>,
 ) {
-    receive(
-        conn,
-        qp,
-        msg,
-        (reply.xid, Some(reply.credits)),
-        |contents, rqst| {
-            let Ok(chunk) = reply::check_brief(reply.segment.as_ref(), &contents.offer()) else {
-                return check_again(conn, msg, contents, rqst);
-            };
-            if let Some(segment) = &reply.segment {
-                trace::decode_seg(segment);
-            }
-            contents.counts.reply_bytes(chunk.unwrap_or(0));
-            Finding::Inline {
-                message: reply.payload,
-                chunk,
-            }
-        },
-    );
-}
-
-/// Handles a reply in a reply chunk of one segment. Completion worker; does not sleep.
-pub(in crate::client) fn handle_long(
-    conn: &Conn,
-    qp: &QueuePair,
-    msg: &Incoming<'_>,
-    reply: &BriefLong,
-) {
-    receive(
-        conn,
-        qp,
-        msg,
-        (reply.xid, Some(reply.credits)),
-        |contents, rqst| {
-            let Ok(len) = reply::check_brief_long(&reply.segment, &contents.offer()) else {
-                return check_again(conn, msg, contents, rqst);
-            };
-            trace::decode_seg(&reply.segment);
-            contents.counts.reply_bytes(len);
-            Finding::Done(Status::Length(len))
-        },
-    );
+    let granted = Some(reply.credits);
+    receive(conn, qp, msg, (reply.xid, granted), |contents, rqst| {
+        let Ok(written) = reply::check_common(&reply.chunk, &contents.offer()) else {
+            return check_again(conn, msg, contents, rqst);
+        };
+        if let OnlyChunk::Write(segment) | OnlyChunk::Reply(segment) = &reply.chunk {
+            trace::decode_seg(segment);
+        }
+        contents.counts.reply_bytes(written);
+        let message = reply.payload;
+        let chunk = match reply.chunk {
+            OnlyChunk::None => None,
+            OnlyChunk::Write(_) => Some(written),
+            OnlyChunk::Reply(_) => return Finding::Done(Status::Length(written)),
+        };
+        Finding::Inline { message, chunk }
+    });
 }
 
 /// Takes the credits that a reply grants, and finishes the RPC that the reply answers. `check`

@@ -143,6 +143,7 @@ impl Slot {
     }
 
     /// Makes the slot idle: a reply completes its RPC, and the peer reaches none of its memory.
+    #[inline]
     pub(super) fn end_use(&self, locked: &mut Locked) {
         locked.reset();
         self.in_use.write_once(false);
@@ -226,7 +227,7 @@ impl Locked {
         };
         let void = self.contents.terms != ep.shared().now();
         if void && self.phase == Phase::Prepared {
-            self.reset_cold();
+            self.take_back();
         }
     }
 
@@ -236,7 +237,7 @@ impl Locked {
     pub(super) fn begin_prepare(&mut self) -> Option<(&Endpoint, &mut Contents)> {
         match self.phase {
             Phase::Idle => {}
-            Phase::Prepared => self.reset_cold(),
+            Phase::Prepared => self.take_back(),
             _ => return None,
         }
         let Self { ep, contents, .. } = self;
@@ -410,6 +411,7 @@ impl Locked {
     }
 
     /// Gives the regions back, which no peer can reach, and makes the slot idle.
+    #[inline]
     pub(super) fn reset(&mut self) {
         self.contents.reset();
         self.answered = false;
@@ -418,7 +420,7 @@ impl Locked {
 
     /// Takes a prepared call back.
     #[cold]
-    fn reset_cold(&mut self) {
+    fn take_back(&mut self) {
         self.reset();
     }
 }

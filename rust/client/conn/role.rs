@@ -24,7 +24,7 @@ use crate::rdma::cq::Workers;
 use crate::rdma::qp::{Tag, WcError};
 use crate::sunrpc::xprt::transport::ConnectError;
 use crate::sunrpc::xprt::{Xprt, XprtHandle};
-use crate::wire::{Brief, BriefLong, Direction, Message, Version};
+use crate::wire::{CommonReply, Direction, Message, OnlyChunk, Version};
 
 impl Role for Requester {
     type Owner = XprtHandle<Client>;
@@ -85,37 +85,29 @@ impl Role for Requester {
 /// compiler inlines their handling here.
 #[inline(always)]
 fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, now: Now) {
-    let brief = match now.plain_version() {
-        Some(Version::One) => Brief::of(Version::One, msg.bytes()),
-        Some(Version::Two) => session::brief(conn, now, msg.bytes()),
+    let common = match now.plain_version() {
+        Some(Version::One) => CommonReply::of(Version::One, msg.bytes()),
+        Some(Version::Two) => session::common_reply(conn, now, msg.bytes()),
         None => return session::received(conn, qp, msg),
     };
-    match brief {
-        Some(brief) if !is_rpc_call(brief.payload) => reply::handle_brief(conn, qp, msg, &brief),
+    match common {
+        Some(reply) if !is_rpc_call(reply.payload) => reply::handle_common(conn, qp, msg, &reply),
         // In version two the header of a call says so.
         Some(_) if now.version() == Version::Two => session::received(conn, qp, msg),
-        Some(brief) => {
-            let chunks = brief.segment.is_some();
-            backchannel::called_briefly(conn, msg, brief.xid, brief.payload, chunks);
+        Some(call) => {
+            let chunks = call.chunk != OnlyChunk::None;
+            backchannel::called_briefly(conn, msg, call.xid, call.payload, chunks);
         }
-        None => receive_long(conn, qp, msg),
+        None => receive_any(conn, qp, msg),
     }
 }
 
-/// Handles a message that is not an inline reply.
-#[inline(never)]
-fn receive_long(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
-    let version = conn.version();
-    match (BriefLong::of(version, msg.bytes()), version) {
-        (Some(long), _) => reply::handle_long(conn, qp, msg, &long),
-        (None, Version::One) => receive_any(conn, qp, msg),
-        (None, Version::Two) => session::received(conn, qp, msg),
-    }
-}
-
-/// Handles a message of version one in any form.
+/// Handles a message in any form.
 #[inline(never)]
 fn receive_any(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
+    if conn.version() == Version::Two {
+        return session::received(conn, qp, msg);
+    }
     // The result is long, so it is not moved out of its place.
     let decoded = Message::decode_as(Version::One, msg.bytes(), &reply::LIMITS);
     match &decoded {

@@ -32,10 +32,10 @@ use crate::sunrpc::xprt::Xprt;
 use crate::wire::message::Body;
 use crate::wire::v2::to_version_one;
 use crate::wire::xchar::BackwardSupport;
-use crate::wire::{Brief, EncodeError, Message, Version};
+use crate::wire::{CommonReply, EncodeError, Message, Version};
 
-/// Begins the session of a connection whose handshake has led to `one`, the terms of version one.
-/// May sleep.
+/// Begins the session of a connection whose handshake has agreed on `one`, the terms of version
+/// one. May sleep.
 ///
 /// # Errors
 ///
@@ -128,10 +128,10 @@ fn is_control(header: &Message<'_>) -> bool {
 }
 
 /// Decodes a common reply of version two. Returns `None` for any other message.
-pub(super) fn brief<'a>(conn: &Conn, now: Now, bytes: &'a [u8]) -> Option<Brief<'a>> {
-    let brief = Brief::of(Version::Two, bytes)?;
+pub(super) fn common_reply<'a>(conn: &Conn, now: Now, bytes: &'a [u8]) -> Option<CommonReply<'a>> {
+    let reply = CommonReply::of(Version::Two, bytes)?;
     note_length(conn, now, bytes.len());
-    Some(brief)
+    Some(reply)
 }
 
 /// Tells the session of a reply that shows that the server knows the size of our Receives.

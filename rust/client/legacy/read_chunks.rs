@@ -238,7 +238,7 @@ impl Queue {
     /// Puts the pages of a reply back that has been read.
     fn put_back(&self, sink: &mut Sink) {
         if let (Some(pool), Some(pages)) = (&self.pool, sink.pages()) {
-            pool.put_all(pages);
+            pool.put_behind(0, pages);
         }
     }
 

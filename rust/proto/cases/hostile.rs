@@ -35,7 +35,7 @@ pub(super) const LIMITS: Limits = Limits {
     remote_invalidation: true,
 };
 
-/// What becomes of a message.
+/// The fate of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Want {
     /// It is answered with ERR_CHUNK.

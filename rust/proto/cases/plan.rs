@@ -6,7 +6,7 @@ use super::super::super::wire::ListProc;
 use super::super::super::wire::Version;
 use super::super::inline::Thresholds;
 use super::super::requester::plan::{
-    CallKind, CallOptions, CallShape, Extents, Forms, PlanError, ReplyKind, ReplyShape, Rooms,
+    CallKind, CallOptions, CallShape, Extents, Forms, InlineSpace, PlanError, ReplyKind, ReplyShape,
 };
 use super::ensure;
 
@@ -36,8 +36,8 @@ impl Conditions {
             read_chunks: self.read_chunks,
             align: 0,
         };
-        let rooms = Rooms::new(&self.thresholds, self.max_segs, options);
-        Forms::choose(call, reply, &rooms, || self.data_touch)
+        let space = InlineSpace::new(&self.thresholds, self.max_segs, options);
+        Forms::choose(call, reply, &space, || self.data_touch)
     }
 }
 

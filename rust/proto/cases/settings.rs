@@ -202,8 +202,8 @@ const ORDERS: [&[Set]; 8] = [
     ],
 ];
 
-/// Whatever the order, the sizes in force are those that both ends have set: after each change, or
-/// at the end if all of them come at once.
+/// Whatever the order, the effective sizes are those that both ends have set: after each change, or
+/// at the end if all changes are simultaneous.
 //~ V2-5.2-4 thresholds change without connection being lost
 //~ XC-4.4-2 unrequested change may be announced
 fn check_orders() -> Check {
@@ -243,7 +243,7 @@ fn settle(pair: &mut Pair) -> Check {
     Ok(())
 }
 
-/// A change that meets an unanswered request is asked for when the answer has come.
+/// A change during an unanswered request is requested after the answer.
 //~ XC-4.3-3 change done counts from then
 fn check_busy() -> Check {
     let (client, server) = ends(4096, 4096);
@@ -354,7 +354,7 @@ fn check_room() -> Check {
         end.on_posted(&init);
         outputs(end, 0, &[Output::Operated])?;
     }
-    // The next one needs a Receive, too.
+    // The next one also needs a Receive.
     pair.client.want_invalidation(false);
     outputs(&mut pair.client, PAUSE_MS, &[Output::Room])
 }

@@ -495,7 +495,7 @@ fn check_limits() -> Check {
     Ok(())
 }
 
-/// What each level of support permits.
+/// The messages that each level of support permits.
 //~ XC-3.3-1 UNKNOWN means no backward support
 //~ XC-3.3-3 NONE permits no backward messages
 fn check_backward() -> Check {

@@ -12,7 +12,7 @@ use super::super::responder::call::LONGEST_SEGMENT;
 use super::super::responder::placement::{Placement, Source};
 use super::super::responder::reassembly::{Reassembly, Violation as Unread};
 
-/// What the read chunks of a reply stand for.
+/// The content of the read chunks of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pulled {
     /// Bytes of the whole RPC message.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which chunks a call needs.
+//! The chunks of a call.
 //!
 //! RFC 8166 section 3.5 lists the forms. RFC 8267 says which arguments and results NFS allows in
 //! data chunks; the upper layer has marked these in its buffers. The cheapest form that fits is
@@ -17,11 +17,12 @@
 
 mod extent;
 mod forms;
-mod rooms;
+mod space;
 
 pub use extent::Extents;
 pub use forms::Forms;
-pub use rooms::{CallOptions, Rooms};
+pub use space::{CallOptions, InlineSpace};
+pub use InlineSpace as Rooms;
 
 /// The encoded RPC call: lengths in bytes of a `struct xdr_buf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,8 @@
 
 use super::super::super::wire::message::{Body, ErrorBody, Mismatch};
 use super::super::super::wire::{
-    self, peek, DecodeError, Direction, Message, OneSegment, Proc, Receiver, Remedy, Version,
+    self, peek, DecodeError, Direction, ListProc, Message, OneSegment, Proc, Receiver, Remedy,
+    Version,
 };
 use super::super::version;
 use super::call::{Call, Unfit};
@@ -82,15 +83,6 @@ pub fn take<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal
 pub fn take_read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal> {
     match one_read(bytes, limits) {
         Some(call) => Ok(Arrival::Call(call)),
-        None => take_long(bytes, limits),
-    }
-}
-
-/// Decides what to do with a message that most likely is a long call.
-#[inline(never)]
-fn take_long<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal> {
-    match one_long(bytes, limits) {
-        Some(call) => Ok(Arrival::Call(call)),
         None => take_any(bytes, limits),
     }
 }
@@ -104,28 +96,19 @@ fn take_written<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Ref
     }
 }
 
-/// Takes a call with one read chunk of one segment, with a few comparisons. Returns `None` for any
-/// other message, and for a call that is to be refused.
+/// Takes a call with one read chunk of one segment, a long call included, with a few comparisons.
+/// Returns `None` for any other message, and for a call that is to be refused.
 #[inline(always)]
 pub(in super::super) fn one_read<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
     let version = served(bytes, limits)?;
     let message = Message::split_one_read(version, bytes)?;
-    if !one_call(&message) {
-        return None;
+    match message.proc {
+        ListProc::Msg if one_call(&message) => Call::one_read(&message, version, limits),
+        ListProc::Nomsg if message.direction != Some(Direction::Reply) => {
+            Call::one_long(&message, version, limits)
+        }
+        _ => None,
     }
-    Call::one_read(&message, version, limits)
-}
-
-/// Takes a long call in a read chunk of one segment, with a few comparisons. Returns `None` for any
-/// other message, and for a call that is to be refused.
-#[inline(always)]
-pub(in super::super) fn one_long<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
-    let version = served(bytes, limits)?;
-    let message = Message::split_long_call(version, bytes)?;
-    if message.direction == Some(Direction::Reply) {
-        return None;
-    }
-    Call::one_long(&message, version, limits)
 }
 
 /// Takes a call with one write chunk of one segment, with a few comparisons. Returns `None` for any
@@ -134,7 +117,7 @@ pub(in super::super) fn one_long<'a>(bytes: &'a [u8], limits: &Limits) -> Option
 pub(in super::super) fn one_write<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
     let version = served(bytes, limits)?;
     let message = Message::split_one_write(version, bytes)?;
-    if !one_call(&message) {
+    if message.proc != ListProc::Msg || !one_call(&message) {
         return None;
     }
     Call::one_write(&message, version, limits)

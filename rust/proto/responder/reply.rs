@@ -21,10 +21,8 @@ use super::super::super::wire::{
 use super::super::inline::Thresholds;
 use super::marks::Mark;
 
-mod long;
 mod single;
 
-pub use long::Long;
 pub use single::Single;
 
 /// Bytes of the encoded reply.
@@ -58,22 +56,6 @@ pub enum Cannot {
     Inline,
     /// The header, with the chunks that come back, exceeds the threshold.
     Header,
-}
-
-/// Returns the length in bytes of what the Send carries of a reply to a call without chunks: the
-/// header and all `len` bytes of the reply. [`Plan`] says the same, with more effort.
-///
-/// # Errors
-///
-/// [`Cannot::Inline`].
-#[inline]
-pub const fn inline_len(len: u32, thresholds: &Thresholds) -> Result<u32, Cannot> {
-    // CAST: a small constant.
-    let all = len.saturating_add(thresholds.version.min_header() as u32);
-    if all > thresholds.server_to_client {
-        return Err(Cannot::Inline);
-    }
-    Ok(all)
 }
 
 /// How a reply is sent.

@@ -84,6 +84,7 @@ impl Call {
     /// # Errors
     ///
     /// `ENOMEM`.
+    #[inline(always)]
     pub(crate) fn begin(
         free: Option<KBox<Self>>,
         call: &call::Call<'_>,
@@ -250,6 +251,7 @@ impl ReadCtxt {
     /// # Errors
     ///
     /// Those of [`Qp::post_reads`].
+    #[inline(always)]
     pub(crate) fn post<C: Completions>(&mut self, qp: &Qp<C>, tag: Tag) -> Result<(), PostError> {
         qp.post_reads(tag, &mut self.sink)?;
         self.tag = tag.get();

@@ -21,7 +21,6 @@ use super::context::{Call, Calls};
 use super::queue::Ring;
 use crate::conn::traced;
 use crate::observe::trace;
-use crate::rdma::mr::Mr;
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Completions, PostError, Qp, Tag};
 use crate::rdma::scatter::Source;
@@ -239,6 +238,7 @@ impl InFlight {
     /// # Errors
     ///
     /// [`Broken`]: the message was dropped.
+    #[inline(always)]
     pub(crate) fn send<C: Completions>(&self, qp: &Qp<C>, out: Outgoing) -> Result<bool, Broken> {
         let mut state = self.state.lock();
         let posted = match state.parked.is_empty() {
@@ -256,11 +256,12 @@ impl InFlight {
     /// # Errors
     ///
     /// Those of [`Qp::post_send`]. The message was dropped then.
+    #[cfg(RPCRDMA_LEGACY)]
     #[cold]
     pub(crate) fn send_registering<C: Completions>(
         &self,
         qp: &Qp<C>,
-        regions: &mut KVec<Mr>,
+        regions: &mut KVec<crate::rdma::mr::Mr>,
         mut buf: SendBuf,
         len: usize,
     ) -> Result<u64, PostError> {
@@ -276,6 +277,7 @@ impl InFlight {
     /// # Errors
     ///
     /// [`Broken`]: the call was dropped.
+    #[inline(always)]
     pub(crate) fn read<C: Completions>(
         &self,
         qp: &Qp<C>,
@@ -374,6 +376,7 @@ impl InFlight {
 
     /// Removes and returns the call of a tag, whose RDMA Reads have completed. Returns `None` if
     /// the tag is not one of a call.
+    #[inline(always)]
     pub(crate) fn fetched(&self, tag: Tag) -> Option<KBox<Call>> {
         let slot = tag.get().checked_sub(FIRST)?;
         let mut state = self.state.lock();
@@ -390,6 +393,7 @@ impl InFlight {
 
     /// Removes and returns the oldest reply, and its tag, if it is known to have been sent.
     /// Completion worker.
+    #[inline(always)]
     pub(crate) fn sent(&self) -> Option<(Tag, Source)> {
         self.state.lock().take_sent()
     }
@@ -459,6 +463,7 @@ impl InFlight {
 
 impl InFlightState {
     /// Removes and returns the oldest reply, and its tag, if it is known to have been sent.
+    #[inline(always)]
     fn take_sent(&mut self) -> Option<(Tag, Source)> {
         let slot = *self.replies.front()?;
         // CAST: `usize` has at least 32 bits.
@@ -480,6 +485,7 @@ impl InFlightState {
         }
     }
 
+    #[inline(always)]
     fn post_reply<C: Completions>(&mut self, qp: &Qp<C>, mut out: Outgoing) -> Result<(), Refused> {
         let slot = match &out.source {
             None => None,
@@ -510,6 +516,7 @@ impl InFlightState {
     }
 
     /// Keeps the buffer of a message that was posted.
+    #[inline(always)]
     fn keep(&mut self, buf: SendBuf) {
         if self.sent.is_full() {
             self.forget_oldest();
@@ -525,6 +532,7 @@ impl InFlightState {
         drop(self.sent.pop());
     }
 
+    #[inline(always)]
     fn post_read<C: Completions>(
         &mut self,
         qp: &Qp<C>,
@@ -543,6 +551,7 @@ impl InFlightState {
         Ok(())
     }
 
+    #[inline(always)]
     fn fill(&mut self, slot: u32, operation: Operation) {
         // CAST: `usize` has at least 32 bits.
         if let Some(place) = self.slots.get_mut(slot as usize) {

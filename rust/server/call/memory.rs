@@ -274,6 +274,7 @@ impl Spare {
     /// # Errors
     ///
     /// `ENOMEM`.
+    #[inline(always)]
     pub(crate) fn source(&self, pd: &Arc<Pd>) -> Result<Source> {
         let spare = self.sources.lock().pop();
         spare.map_or_else(|| Source::new(pd), Ok)
@@ -285,6 +286,7 @@ impl Spare {
     /// # Errors
     ///
     /// `ENOMEM`.
+    #[inline(always)]
     pub(crate) fn sink(&self, pd: &Arc<Pd>, gfp: Flags) -> Result<Sink> {
         let spare = self.sinks.lock().pop();
         spare.map_or_else(|| Sink::new(pd, gfp), Ok)
@@ -383,6 +385,7 @@ fn keep<T>(lists: &SpinLock<KVec<T>>, list: T) {
 /// # Errors
 ///
 /// `EBUSY` if the list is in flight; `ENOMEM`; `ENOSPC` if the reply has more pages than expected.
+#[inline(always)]
 pub(crate) fn take_pages(reply: Reply<'_, Call>, source: &mut Source) -> Result {
     let pages = source.pages().ok_or(EBUSY)?;
     pages.reserve(reply.page_count(), GFP_KERNEL)?;

@@ -175,6 +175,7 @@ pub(crate) fn unmapped(qp: &QueuePair, remote: Remote, len: u32, error: Error) {
 }
 
 /// Frees the pages of all replies that are known to have been sent. Completion worker.
+#[inline(always)]
 pub(crate) fn sent(conn: &Conn, qp: &QueuePair) {
     while let Some((tag, source)) = conn.role().in_flight.sent() {
         free(conn, qp, tag, source);
@@ -191,6 +192,7 @@ pub(crate) fn sent_quietly(conn: &Conn, qp: &QueuePair) {
 }
 
 /// Frees the pages of a reply.
+#[inline(always)]
 fn free(conn: &Conn, qp: &QueuePair, tag: Tag, source: Source) {
     let cid = traced::cid(qp, tag.get());
     trace::server::wc_send(cid);
@@ -213,6 +215,7 @@ pub(crate) fn resume(conn: &Conn, qp: &QueuePair) {
 
 /// Announces that the connection takes replies again, if operations were posted that had been
 /// parked; or closes the connection.
+#[inline(always)]
 pub(crate) fn posted(conn: &Conn, result: Result<bool, Broken>) {
     match result {
         Ok(false) => {}
@@ -288,12 +291,14 @@ impl Endpoint {
     /// # Errors
     ///
     /// `ENOMEM`; `EIO` if the device cannot map the buffer.
+    #[inline(always)]
     pub(crate) fn send_buffer(&self, len: u32) -> Result<SendBuf> {
         self.role().in_flight.send_buffer(self.pd(), len)
     }
 
     /// Posts a message, now or when there is space on the send queue, or closes the connection.
     /// Does not sleep.
+    #[inline(always)]
     pub(crate) fn send(&self, out: Outgoing) {
         posted(self.shared(), self.role().in_flight.send(self.qp(), out));
     }

@@ -142,7 +142,7 @@ impl Listener {
         let addr = listener.local_addr();
         log::listening(&name(&addr), false);
         *state.listener.lock() = Some(listener);
-        // A request may have come before the listener was in its place.
+        // A request may have arrived before the listener was in its place.
         state.request_work();
         Ok(Self { addr, state })
     }

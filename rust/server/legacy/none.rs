@@ -5,6 +5,7 @@
 //! `../legacy.rs` describes each item.
 
 use core::convert::Infallible;
+use core::marker::PhantomData;
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -29,18 +30,16 @@ pub(crate) static SYSCTLS: [Entry; 0] = [];
 #[pin_data]
 pub(crate) struct Quirks {}
 
-pub(crate) struct Sender<'s, R: Role> {
-    pub(crate) conn: &'s ConnOf<R>,
-    pub(crate) qp: &'s QpOf<R>,
-    pub(crate) in_flight: &'s InFlight,
-    pub(crate) spare: &'s Spare,
-}
+pub(crate) struct Sender<'s, R: Role>(PhantomData<&'s R>);
 
-pub(crate) enum Rest {
-    Nothing,
-    Message(KVec<u8>),
-    Refuse(Refusal),
-    NoMemory,
+impl<'s, R: Role> Sender<'s, R> {
+    pub(crate) fn new(
+        _queue: (&'s ConnOf<R>, &'s QpOf<R>),
+        _in_flight: &'s InFlight,
+        _spare: &'s Spare,
+    ) -> Self {
+        Self(PhantomData)
+    }
 }
 
 pub(crate) type Readable = Infallible;
@@ -76,13 +75,13 @@ impl Quirks {
         _qp: &QpOf<R>,
         _bytes: &[u8],
         arrival: &Arrival<'_>,
-    ) -> Rest {
+    ) -> Result<Option<KVec<u8>>, Refusal> {
         match arrival {
             Arrival::Padded(header) => {
                 let why = Reason::Padding("RFC 5666 is left out of this module");
-                Rest::Refuse(intake::refuse(Version::One, header.xid(), why))
+                Err(intake::refuse(Version::One, header.xid(), why))
             }
-            _ => Rest::Nothing,
+            _ => Ok(None),
         }
     }
 

@@ -50,6 +50,7 @@ pub(crate) type Needs = (Shape, Permit);
 /// # Errors
 ///
 /// Returns the number of pages if they are in use.
+#[inline(always)]
 pub(crate) fn permit(role: &Responder, call: &call::Call<'_>) -> Result<Needs, usize> {
     let shape = Shape::of(call);
     let pages = shape.pages();
@@ -78,6 +79,7 @@ pub(crate) fn fetch_early(conn: &Conn, qp: &QueuePair, message: &Incoming<'_>) -
 }
 
 /// Prepares to fetch the call in a message.
+#[inline(always)]
 fn prepare_early(fetcher: &Fetcher<'_>, message: &Incoming<'_>) -> Option<KBox<Call>> {
     let role = fetcher.role;
     // The calls that wait for pages come first, and a thread follows the limits of the client.
@@ -120,6 +122,7 @@ impl Fetcher<'_> {
     ///
     /// `ENOMEM`; `ENOBUFS` if other calls use the memory regions; `EIO` if the device cannot map
     /// the memory.
+    #[inline(always)]
     pub(crate) fn prepare(
         &self,
         call: &call::Call<'_>,
@@ -159,6 +162,7 @@ impl Fetcher<'_> {
     /// # Errors
     ///
     /// [`Broken`]: the call was dropped, and the connection is to be closed.
+    #[inline(always)]
     pub(crate) fn start(&self, call: KBox<Call>) -> Result<bool, Broken> {
         let segments = call.read.as_ref().map_or(0, |read| read.segments);
         READS.add(lane(self.qp), segments.into());
@@ -188,6 +192,7 @@ impl Fetcher<'_> {
     }
 
     /// Adds the RDMA Reads of any call, whose byte `first` is the first one in the pages.
+    #[inline(never)]
     fn read_parts(&self, call: &call::Call<'_>, first: usize, sink: &mut Sink) -> Result {
         for part in call.parts() {
             let Source::Read { handle, offset } = part.source else {
@@ -213,6 +218,7 @@ impl Fetcher<'_> {
     /// # Errors
     ///
     /// Those of [`Sink::read`].
+    #[inline(always)]
     fn read(&self, sink: &mut Sink, at: usize, segment: Segment) -> Result {
         let Responder { limits, spare, .. } = self.role;
         let from = Remote {
@@ -248,6 +254,7 @@ fn place(part: &Part, first: usize) -> Option<usize> {
 
 /// Writes the parts of a call that are not read to the pages, which have `len` bytes from byte
 /// `first` of the call on.
+#[inline(never)]
 fn write_others(pages: &mut [Page], call: &call::Call<'_>, first: usize, len: usize) -> Result {
     for part in call.parts() {
         // The inline part around a payload is not in the pages.
@@ -307,6 +314,7 @@ pub(crate) fn receive<'a>(
 }
 
 /// Gives the sink back to the connection, and its pages to the pool, except one for the next call.
+#[inline(always)]
 fn put_back(role: &Responder, mut sink: Sink) {
     if let Some(pages) = sink.pages() {
         role.pages.put_behind(KEPT_PAGES, pages);

@@ -22,7 +22,6 @@ use crate::server::call::context::{BeginError, Call};
 use crate::server::call::queue::Ready;
 use crate::server::conn::endpoint::Endpoint;
 use crate::server::conn::{endpoint, failure};
-use crate::server::quirks::Rest;
 use crate::server::{log, send};
 use crate::sunrpc::svc::receive::{Arriving, Incoming, Payload, Receipt};
 
@@ -81,14 +80,12 @@ impl Receiver<'_> {
                 let quirks = &ep.role().quirks;
                 quirks.take(ep.shared(), ep.qp(), bytes, arrival)
             }
-            Err(refusal) => Rest::Refuse(*refusal),
+            Err(refusal) => Err(*refusal),
         };
         match rest {
-            Rest::Nothing => {}
-            Rest::Message(bytes) => return self.take_instead(message, &bytes, arriving),
-            Rest::Refuse(refusal) => refuse(ep, message, &refusal),
-            // Without an answer the requester would wait; over a new connection it asks again.
-            Rest::NoMemory => ep.shared().force_close(),
+            Ok(None) => {}
+            Ok(Some(bytes)) => return self.take_instead(message, &bytes, arriving),
+            Err(refusal) => refuse(ep, message, &refusal),
         }
         arriving.nothing()
     }
@@ -133,6 +130,7 @@ impl Receiver<'_> {
     }
 
     /// Gives a call to the service.
+    #[inline(always)]
     pub(crate) fn deliver<'a>(
         &self,
         arriving: Arriving<'a, Call>,

@@ -102,6 +102,7 @@ pub(super) fn payload(buf: &raw::xdr_buf, skip: u32, len: u32) -> Payload<'_> {
 impl Iterator for Pieces<'_> {
     type Item = Piece;
 
+    #[inline]
     fn next(&mut self) -> Option<Piece> {
         if !self.pages.is_empty() {
             return self.next_page();

@@ -423,10 +423,8 @@ extern "C" fn disable_swap(_xprt: *mut raw::rpc_xprt) {}
 /// SUNRPC calls this with a live transport of `T`.
 unsafe extern "C" fn bc_setup<T: Transport>(xprt: *mut raw::rpc_xprt, min_reqs: c_uint) -> c_int {
     // SAFETY: SUNRPC passes a live transport of `T`.
-    match unsafe { Xprt::<T>::from_raw(xprt) }.set_up_backchannel(min_reqs) {
-        Ok(()) => 0,
-        Err(error) => error.to_errno(),
-    }
+    let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
+    from_result(|| xprt.set_up_backchannel(min_reqs).map(|()| 0))
 }
 
 /// Returns the maximum length of a backchannel message. Called under RCU.
@@ -436,9 +434,8 @@ unsafe extern "C" fn bc_setup<T: Transport>(xprt: *mut raw::rpc_xprt, min_reqs: 
 /// SUNRPC calls this with a live transport of `T`.
 unsafe extern "C" fn bc_maxpayload<T: Transport>(xprt: *mut raw::rpc_xprt) -> usize {
     // SAFETY: SUNRPC passes a live transport of `T`.
-    unsafe { Xprt::<T>::from_raw(xprt) }
-        .data()
-        .backchannel_max_message()
+    let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
+    xprt.data().backchannel_max_message()
 }
 
 /// Returns the number of concurrent backchannel calls. Called under RCU.

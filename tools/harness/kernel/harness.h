@@ -432,7 +432,10 @@ extern unsigned int h_most_looks;
 /* --- transport.c --- */
 extern struct rpc_xprt *h_xprt;
 extern bool h_ready;		/* code of the module that is not in a thread may not sleep */
+int h_insmod(void);		/* loads the module; returns the result of its initialisation */
 void h_load(void);		/* loads the module, and adds a device */
+void h_make_xprt(void *unused);	/* mounts: makes the transport h_xprt */
+void h_check_nothing_left(void);	/* of the module, which is not loaded any more */
 void h_unload(void);		/* unloads the module, and checks that nothing is left */
 extern unsigned int h_disconnects;	/* calls of xprt_force_disconnect() */
 void h_begin(void);		/* loads the module, adds a device, creates a transport */
@@ -513,6 +516,8 @@ void h_single_reads(void);
 
 /* --- refused.c --- */
 void h_receives_refused(void);
+void h_class_refused(void);
+void h_class_refused_mounted(void);
 void h_invalidation_refused(void);
 
 /* --- held.c --- */

@@ -281,6 +281,8 @@ const struct h_scenario h_scenarios[] = {
 	{ "backlog", h_backlog },
 	{ "ready_at_once", h_ready_at_once },
 	{ "receives_refused", h_receives_refused },
+	{ "class_refused", h_class_refused },
+	{ "class_refused_mounted", h_class_refused_mounted },
 	{ "invalidation_refused", h_invalidation_refused },
 	{ "callback_replies_held", h_callback_replies_held },
 	{ "replies_held", h_replies_held },

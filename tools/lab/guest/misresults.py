@@ -127,7 +127,10 @@ def small_write_chunks(link):
         yield f"NFSv4.1 {room} for {size}", one.read(read, room)
         yield f"NFSv4.2 {room} for {size}", two.read(read, room)
         yield f"NFSv4.2 {room} for {size} by READ_PLUS", two.read(plus, room)
-        yield f"NFSv4.2 {room} for {size}, and more", two.read(plus, room, attributes)
+        # The session's reply has to hold the data as well.
+        plus = nfs_calls.read4(0, min(size, 2000), nfs_calls.V4_READ_PLUS)
+        found = two.read(plus, min(room, 1000), attributes)
+        yield f"NFSv4.2 {room} for {size}, and more", found
         yield f"honest work after {room} for {size}", honest(link, other)
     other.peer.kill()
 

@@ -3,7 +3,7 @@
 //! Which form a call and its reply have.
 
 use super::super::super::super::wire::ListProc;
-use super::rooms::Rooms;
+use super::space::InlineSpace;
 use super::{pad_of, CallKind, CallShape, PlanError, ReplyKind, ReplyShape};
 
 /// The forms of a call and of its reply.
@@ -28,11 +28,11 @@ impl Forms {
     pub fn choose(
         call: &CallShape,
         reply: &ReplyShape,
-        rooms: &Rooms,
+        space: &InlineSpace,
         data_touch: impl Fn() -> bool,
     ) -> Result<Self, PlanError> {
-        let reply = reply_form(reply, rooms, &data_touch)?;
-        let call = call_form(call, reply, rooms, &data_touch)?;
+        let reply = reply_form(reply, space, &data_touch)?;
+        let call = call_form(call, reply, space, &data_touch)?;
         Ok(Self { call, reply })
     }
 
@@ -63,15 +63,15 @@ impl Forms {
 #[inline(always)]
 fn reply_form(
     s: &ReplyShape,
-    rooms: &Rooms,
+    space: &InlineSpace,
     data_touch: impl Fn() -> bool,
 ) -> Result<ReplyKind, PlanError> {
     let total = total(s.head_len, s.page_len, s.tail_len)?;
-    if rooms.reply.takes(total.max(s.buflen.into())) {
+    if space.reply.takes(total.max(s.buflen.into())) {
         return Ok(ReplyKind::Inline);
     }
     let may = s.payload_in_pages && s.page_len != 0 && !data_touch();
-    if may && rooms.written.takes(sum(s.head_len, s.tail_len)) {
+    if may && space.written.takes(sum(s.head_len, s.tail_len)) {
         return Ok(ReplyKind::WriteChunk);
     }
     Ok(ReplyKind::ReplyChunk)
@@ -83,22 +83,22 @@ fn reply_form(
 fn call_form(
     s: &CallShape,
     reply: ReplyKind,
-    rooms: &Rooms,
+    space: &InlineSpace,
     data_touch: impl Fn() -> bool,
 ) -> Result<CallKind, PlanError> {
-    let room = rooms.calls(reply);
-    if room
+    let calls = space.calls(reply);
+    if calls
         .inline
         .takes(total(s.head_len, s.page_len, s.tail_len)?)
     {
         return Ok(CallKind::Inline);
     }
-    if !room.read.takes(0) {
+    if !calls.read.takes(0) {
         return Err(PlanError::NoReadChunk);
     }
     let may = s.payload_in_pages && s.page_len != 0 && s.head_len % 4 == 0 && !data_touch();
     let rest = s.tail_len.saturating_sub(pad_of(s.page_len));
-    if may && room.read.takes(sum(s.head_len, rest)) {
+    if may && calls.read.takes(sum(s.head_len, rest)) {
         return Ok(CallKind::ReadChunk {
             position: s.head_len,
         });

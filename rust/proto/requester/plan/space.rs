@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How long messages may be beside each header that a plan can lead to. This depends on a
-//! connection's terms alone, so it need not be computed for each call.
+//! The space for the RPC message beside each header that a plan can lead to. It depends on a
+//! connection's terms alone, so it is not computed for each call.
 
 use super::super::super::inline::Thresholds;
 use super::ReplyKind;
 
 /// The longest message beside a header, in bytes; negative if the header alone is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Room(i64);
+pub(super) struct Space(i64);
 
-impl Room {
-    /// Takes no message.
+impl Space {
+    /// No message fits.
     const NONE: Self = Self(-1);
 
     fn new(threshold: u32, header: usize) -> Self {
@@ -31,9 +31,9 @@ impl Room {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Calls {
     /// Without a read list.
-    pub(super) inline: Room,
+    pub(super) inline: Space,
     /// With a read list of the most segments.
-    pub(super) read: Room,
+    pub(super) read: Space,
 }
 
 /// Properties of a connection's calls that do not follow from its thresholds.
@@ -54,13 +54,13 @@ impl CallOptions {
     };
 }
 
-/// The rooms beside all headers.
+/// The space beside all headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rooms {
+pub struct InlineSpace {
     /// For a reply without chunks.
-    pub(super) reply: Room,
+    pub(super) reply: Space,
     /// For a reply that returns a write chunk.
-    pub(super) written: Room,
+    pub(super) written: Space,
     /// For a call that offers nothing for its reply.
     none: Calls,
     /// For a call with a write chunk.
@@ -70,20 +70,20 @@ pub struct Rooms {
     align: u32,
 }
 
-impl Rooms {
-    /// Computes the rooms of a connection with these thresholds. The chunks of a call have at most
+impl InlineSpace {
+    /// Computes the space of a connection with these thresholds. The chunks of a call have at most
     /// `max_segs` segments each.
     pub fn new(thresholds: &Thresholds, max_segs: u32, options: CallOptions) -> Self {
         // CAST: lossless where `usize` has 32 bits or more.
         let (segs, t) = (max_segs as usize, thresholds);
         let call = |write, reply| Calls {
-            inline: Room::new(t.client_to_server, t.header_len(0, write, reply)),
+            inline: Space::new(t.client_to_server, t.header_len(0, write, reply)),
             read: match options.read_chunks {
-                true => Room::new(t.client_to_server, t.header_len(segs, write, reply)),
-                false => Room::NONE,
+                true => Space::new(t.client_to_server, t.header_len(segs, write, reply)),
+                false => Space::NONE,
             },
         };
-        let reply = |write| Room::new(t.server_to_client, t.header_len(0, write, None));
+        let reply = |write| Space::new(t.server_to_client, t.header_len(0, write, None));
         Self {
             reply: reply(None),
             written: reply(Some(segs)),
@@ -94,7 +94,7 @@ impl Rooms {
         }
     }
 
-    /// Returns the rooms for a call that offers `reply`.
+    /// Returns the space for a call that offers `reply`.
     #[inline(always)]
     pub(super) const fn calls(&self, reply: ReplyKind) -> &Calls {
         match reply {
@@ -105,7 +105,6 @@ impl Rooms {
     }
 
     /// Returns [`CallOptions::align`].
-    #[inline]
     pub const fn align(&self) -> u32 {
         self.align
     }
