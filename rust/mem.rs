@@ -63,7 +63,6 @@ impl Piece {
     ///   transport of an RPC promises this for the memory of the RPC.
     /// - The owner of the bytes accepts that a device, and through it a peer, reads them, or writes
     ///   them if they are mapped for writing.
-    #[inline]
     pub(crate) unsafe fn new(page: NonNull<bindings::page>, offset: u32, len: u32) -> Self {
         let pages = u32_as_usize(offset / PAGE);
         // INVARIANT: `offset` is reduced to less than a page; the caller promises the rest.
@@ -77,19 +76,16 @@ impl Piece {
     }
 
     /// Returns the page of the first byte.
-    #[inline]
     pub(crate) fn page(&self) -> NonNull<bindings::page> {
         self.page
     }
 
     /// Returns the offset of the first byte in its page, which is less than [`PAGE_SIZE`].
-    #[inline]
     pub(crate) fn offset(&self) -> u32 {
         self.offset
     }
 
     /// Returns the length in bytes.
-    #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.len
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Codecs for RPC-over-RDMA: what is on the wire, and nothing else.
+//! Codecs for the headers of RPC-over-RDMA.
 //!
 //! Everything in this room works on byte slices with `core` alone: no allocation, no panic, no
 //! `unsafe`, no clock and no kernel name. All functions may be called in any context, softirq

@@ -334,14 +334,12 @@ impl<T: Cached> From<KBox<T>> for CachedBox<T> {
 impl<T: Cached> Deref for CachedBox<T> {
     type Target = T;
 
-    #[inline]
     fn deref(&self) -> &T {
         &self.0
     }
 }
 
 impl<T: Cached> DerefMut for CachedBox<T> {
-    #[inline]
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
     }
@@ -376,14 +374,12 @@ impl<T, A: CacheAllocator> Cached for CachedVec<T, A> {
 impl<T, A: CacheAllocator> Deref for CachedVec<T, A> {
     type Target = Vec<T, A>;
 
-    #[inline]
     fn deref(&self) -> &Vec<T, A> {
         &self.values
     }
 }
 
 impl<T, A: CacheAllocator> DerefMut for CachedVec<T, A> {
-    #[inline]
     fn deref_mut(&mut self) -> &mut Vec<T, A> {
         &mut self.values
     }

@@ -152,14 +152,12 @@ impl SockAddr {
     }
 
     /// Returns the address family (`AF_INET`, `AF_INET6`).
-    #[inline]
     pub(crate) fn family(&self) -> u16 {
         let [a, b, ..] = self.storage;
         u16::from_ne_bytes([a, b])
     }
 
     /// Returns the port of an IPv4 or IPv6 address, in host byte order; 0 for other families.
-    #[inline]
     pub(crate) fn port(&self) -> u16 {
         match u32::from(self.family()) {
             bindings::AF_INET | bindings::AF_INET6 => {
@@ -204,7 +202,6 @@ impl SockAddr {
     }
 
     /// Returns the bytes of the address, as in `struct sockaddr`.
-    #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.storage.get(..self.len).unwrap_or(&self.storage)
     }
@@ -212,7 +209,6 @@ impl SockAddr {
     /// Returns the address for C functions that take a `struct sockaddr *` and read as many bytes
     /// as the family has. The pointer is aligned for that, and points to a whole
     /// `sockaddr_storage`.
-    #[inline]
     pub(crate) fn as_ptr(&self) -> *const bindings::sockaddr {
         self.storage.as_ptr().cast()
     }

@@ -99,7 +99,6 @@ impl Drop for PageRef {
 /// # Safety
 ///
 /// The caller has a reference to the page.
-#[inline]
 pub(crate) unsafe fn is_shared(page: NonNull<k::page>) -> bool {
     // SAFETY: The caller has a reference, so the page is not freed. Its count is an atomic, which
     // is read once.
@@ -107,7 +106,6 @@ pub(crate) unsafe fn is_shared(page: NonNull<k::page>) -> bool {
 }
 
 /// Forgets all values but the first `len`, without dropping them.
-#[inline]
 fn forget_behind<T, A: Allocator>(values: &mut Vec<T, A>, len: usize) {
     let len = len.min(values.len());
     // SAFETY: The vector is read once and overwritten, so that it is not freed. The parts are its

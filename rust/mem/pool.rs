@@ -70,7 +70,6 @@ impl PagePool {
 
     /// Puts all pages but the first `kept` of a vector back, whose capacity stays. Those that
     /// exceed the bound are freed.
-    #[inline]
     pub(crate) fn put_behind<A: Allocator>(&self, kept: usize, pages: &mut Vec<Page, A>) {
         if let Some(more @ 1..) = pages.len().checked_sub(kept) {
             self.put_last(more, pages);

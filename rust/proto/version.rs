@@ -217,7 +217,7 @@ impl Negotiation {
     }
 
     /// Returns whether replies still matter to the negotiation: it has not ended, or no non-error
-    /// reply has come after it.
+    /// reply has followed it.
     pub const fn is_open(&self) -> bool {
         !self.heard
     }

@@ -101,26 +101,22 @@ impl Buffer {
     }
 
     /// Returns the length in bytes.
-    #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
     /// Returns the address by which the device accesses the buffer.
-    #[inline]
     pub(super) fn addr(&self) -> u64 {
         self.addr
     }
 
     /// Returns the protection domain whose device the buffer is mapped for.
-    #[inline]
     pub(super) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
     /// Returns the bytes. If the device writes the buffer, the caller makes sure that the device
     /// has finished.
-    #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: By the type invariant, `memory` points to `len` initialised bytes. Nothing writes
         // them while `self` is borrowed: the CPU needs an exclusive borrow for it, and the caller,
@@ -129,7 +125,6 @@ impl Buffer {
     }
 
     /// Returns the bytes for writing.
-    #[inline]
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: By the type invariant, `memory` points to `len` initialised bytes, and `self` is
         // borrowed exclusively. Only buffers that the device reads, at most, are written by the
@@ -153,7 +148,6 @@ impl Buffer {
     }
 
     /// Makes the device's writes to the first `len` bytes visible to the CPU.
-    #[inline]
     pub(super) fn sync_for_cpu(&self, len: usize) {
         // SAFETY: By the type invariant, `addr` is a mapping of `self.len` bytes for this device,
         // in this direction.

@@ -90,7 +90,6 @@ impl Mr {
     /// `EBUSY` if the region is not idle; `EINVAL` if there is nothing to map, or for another
     /// direction; `ENOMEM` if the DMA layer has no room at the moment; `EIO` if the device cannot
     /// map these pages.
-    #[inline]
     pub(crate) fn map(
         &mut self,
         memory: &mut impl Memory,
@@ -105,55 +104,46 @@ impl Mr {
     }
 
     /// Returns the R_key, which is the handle of the segment that describes the region.
-    #[inline]
     pub(crate) fn rkey(&self) -> u32 {
         self.region.rkey()
     }
 
     /// Returns the L_key.
-    #[inline]
     pub(super) fn lkey(&self) -> u32 {
         self.region.lkey()
     }
 
     /// Returns the address of the first byte, as the peer uses it.
-    #[inline]
     pub(crate) fn iova(&self) -> u64 {
         self.region.iova()
     }
 
     /// Returns the length in bytes of the last mapping.
-    #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.region.len()
     }
 
     /// Returns the number of scatterlist entries that are mapped.
-    #[inline]
     pub(crate) fn nents(&self) -> u32 {
         self.region.nents()
     }
 
     /// Returns the direction of the last mapping.
-    #[inline]
     pub(crate) fn direction(&self) -> DataDirection {
         self.region.direction()
     }
 
     /// Returns the number of the region in resource tracking (`rdma resource show mr`).
-    #[inline]
     pub(crate) fn id(&self) -> u32 {
         self.region.id()
     }
 
     /// Returns whether nothing is mapped, and memory can be.
-    #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.region.state == MrState::Idle
     }
 
     /// Returns the memory that the region can map.
-    #[inline]
     pub(crate) fn kind(&self) -> Kind {
         if self.region.shape.gaps {
             Kind::Gapped
@@ -164,7 +154,6 @@ impl Mr {
 
     /// Returns whether a peer may be able to access the memory: the region was posted, and is not
     /// known to be fenced.
-    #[inline]
     pub(crate) fn is_live(&self) -> bool {
         match self.region.state {
             MrState::Idle | MrState::Mapped | MrState::Unusable => false,
@@ -174,7 +163,6 @@ impl Mr {
 
     /// Returns whether the region's local invalidation was posted, and [`Self::invalidated`] has
     /// not taken notice of its completion.
-    #[inline]
     pub(crate) fn is_being_invalidated(&self) -> bool {
         matches!(self.region.state, MrState::Invalidating(_))
     }
@@ -201,7 +189,6 @@ impl Mr {
     /// Returns the result of the check.
     ///
     /// After an invalidation the region is idle. After draining it cannot be used again.
-    #[inline]
     pub(crate) fn invalidated(&mut self) -> bool {
         let completed = self.has_completed();
         if !completed && self.is_live() {
@@ -218,7 +205,6 @@ impl Mr {
     }
 
     /// Returns whether a local invalidation of the region has completed.
-    #[inline]
     fn has_completed(&self) -> bool {
         match (self.region.state, &self.region.progress) {
             (MrState::Invalidating(position), Some(progress)) => progress.retired() >= position,
@@ -227,32 +213,27 @@ impl Mr {
     }
 
     /// Returns whether a posted region has been fenced.
-    #[inline]
     fn is_fenced(&self) -> bool {
         let progress = self.region.progress.as_ref();
         self.has_completed() || progress.is_some_and(|p| p.is_drained())
     }
 
     /// Returns whether the region belongs to `pd`.
-    #[inline]
     pub(super) fn is_of(&self, pd: &Arc<Pd>) -> bool {
         Arc::ptr_eq(&self.region.pd, pd)
     }
 
     /// Returns whether the region was posted on the queue pair of `progress`, and its local
     /// invalidation was not.
-    #[inline]
     pub(super) fn is_posted_on(&self, progress: &Arc<Progress>) -> bool {
         let posted_on = self.region.progress.as_ref();
         self.region.state == MrState::Posted && posted_on.is_some_and(|p| Arc::ptr_eq(p, progress))
     }
 
-    #[inline]
     pub(super) fn state(&self) -> MrState {
         self.region.state
     }
 
-    #[inline]
     pub(super) fn region(&mut self) -> &mut Region {
         &mut self.region
     }

@@ -88,13 +88,11 @@ impl Pd {
     }
 
     /// Returns the protection domain for C functions.
-    #[inline]
     pub(super) fn as_ptr(&self) -> *mut bindings::ib_pd {
         self.pd.as_ptr()
     }
 
     /// Returns the device for C functions. It exists while `self` does.
-    #[inline]
     pub(super) fn device(&self) -> *mut bindings::ib_device {
         self.lease.device().as_ptr()
     }
@@ -126,7 +124,6 @@ impl Pd {
     }
 
     /// Returns the L_key of all memory that is mapped for the device.
-    #[inline]
     pub(super) fn lkey(&self) -> u32 {
         // SAFETY: By the type invariant `pd` is valid. The field is constant after allocation.
         unsafe { (*self.pd.as_ptr()).local_dma_lkey }

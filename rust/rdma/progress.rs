@@ -95,7 +95,6 @@ impl Progress {
     }
 
     /// Returns the position of the last work request that is known to have completed.
-    #[inline]
     pub(super) fn retired(&self) -> u64 {
         // ORDERING: pairs with the store in `retire`: the effects of the work request, an
         // invalidation for example, happened before.
@@ -103,7 +102,6 @@ impl Progress {
     }
 
     /// Records that all work requests up to `position` have completed successfully.
-    #[inline]
     pub(super) fn retire(&self, position: u64) {
         self.retired.store(position, Release);
     }
@@ -121,7 +119,6 @@ impl Progress {
     }
 
     /// Records that the queue pair has failed: nothing is posted on its send queue any more.
-    #[inline]
     pub(super) fn set_broken(&self) {
         self.broken.store(true, Relaxed);
     }
@@ -135,7 +132,6 @@ impl Progress {
     }
 
     /// Returns whether such an error is to be reported, and clears it.
-    #[inline]
     pub(super) fn take_fatal(&self) -> bool {
         // A queue pair with such an error is broken.
         self.is_broken() && self.fatal.load(Relaxed) && self.fatal.xchg(false, Full)
@@ -178,6 +174,7 @@ pub(super) struct LastUse {
 
 impl LastUse {
     /// Sets the work request: that at `position` of the queue pair of `progress`.
+    #[inline]
     pub(super) fn set(&mut self, progress: &Arc<Progress>, position: u64) {
         let same = |p: &Arc<Progress>| Arc::ptr_eq(p, progress);
         if !self.progress.as_ref().is_some_and(same) {
@@ -187,6 +184,7 @@ impl LastUse {
     }
 
     /// Returns whether the device may be using the object.
+    #[inline]
     pub(super) fn in_flight(&self) -> bool {
         self.progress
             .as_ref()

@@ -213,14 +213,12 @@ impl<C: Completions> Qp<C> {
 
     /// Returns the number of Receives that [`Self::enlarge_receives`] has not reached yet. The peer
     /// may send messages of the larger size once there are none.
-    #[inline]
     pub(crate) fn smaller_receives(&self) -> u32 {
         self.recv_queue.smaller()
     }
 
     /// Returns the position of the last work request of the send queue that is known to have
     /// completed successfully. All work requests before it have completed as well.
-    #[inline]
     pub(crate) fn retired(&self) -> u64 {
         self.progress.retired()
     }
@@ -241,7 +239,6 @@ impl<C: Completions> Qp<C> {
     }
 
     /// Returns whether the queue pair has failed, so that a new connection is needed.
-    #[inline]
     pub(crate) fn is_broken(&self) -> bool {
         self.progress.is_broken()
     }
@@ -254,29 +251,24 @@ impl<C: Completions> Qp<C> {
 
     /// Returns whether [`Self::drain`] has finished.
     #[allow(dead_code, reason = "for the sample rdma_ping")]
-    #[inline]
     pub(crate) fn is_drained(&self) -> bool {
         self.progress.is_drained()
     }
 
     /// Returns the number of the completion queue; see [`Cq::id`].
-    #[inline]
     pub(crate) fn cq_id(&self) -> u32 {
         self.cq_id
     }
 
     /// Returns the protection domain.
-    #[inline]
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
-    #[inline]
     pub(super) fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }
 
-    #[inline]
     pub(super) fn recv_queue(&self) -> &Arc<RecvQueue> {
         &self.recv_queue
     }

@@ -42,7 +42,6 @@ impl FilledSlot {
     ///
     /// `wc` is a successful completion of a Receive of a [`RecvQueue`], which exists while the
     /// value is used. Nothing else uses the slot.
-    #[inline]
     unsafe fn new(wc: &bindings::ib_wc) -> Self {
         // SAFETY: Completions of a receive queue identify the work request by `wr_cqe`.
         let cqe = unsafe { wc.__bindgen_anon_1.wr_cqe };
@@ -72,7 +71,6 @@ impl FilledSlot {
     }
 
     /// Returns the message.
-    #[inline]
     fn bytes(&self) -> &[u8] {
         // SAFETY: By the type invariant the slot is valid and belongs to this value, so the device
         // does not write its buffer.
@@ -81,7 +79,6 @@ impl FilledSlot {
     }
 
     /// Returns the number of the slot.
-    #[inline]
     fn index(&self) -> u32 {
         // SAFETY: By the type invariant the slot is valid and belongs to this value.
         unsafe { (*self.slot.as_ptr()).index }
@@ -152,7 +149,6 @@ impl<'a, C: Completions> Received<'a, C> {
     ///
     /// `wc` is a successful completion of a Receive of `qp`'s receive queue, and this is called
     /// once for it, by the handler of the completion, for which alone `qp` is borrowed.
-    #[inline]
     pub(super) unsafe fn new(qp: &'a Qp<C>, wc: &bindings::ib_wc) -> Self {
         // INVARIANT: The caller promises that the Receive is one of this queue, and that this is
         // the handler.
@@ -165,26 +161,22 @@ impl<'a, C: Completions> Received<'a, C> {
     }
 
     /// Returns the message.
-    #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.filled.bytes()
     }
 
     /// Returns the R_key that the message has invalidated, if it came by Send With Invalidate.
-    #[inline]
     pub(crate) fn invalidated(&self) -> Option<u32> {
         self.filled.invalidated
     }
 
     /// Returns the number of the Receive, for traces.
-    #[inline]
     pub(crate) fn index(&self) -> u32 {
         self.filled.index()
     }
 
     /// Keeps the message beyond the handler of its completion. The Receive is not posted again
     /// before the result is dropped. The consumer sets [`Completions::HOLDS`].
-    #[inline]
     pub(crate) fn hold(self) -> Held {
         // The slot is handed over, so it must not be given back here.
         let this = ManuallyDrop::new(self);
@@ -197,14 +189,12 @@ impl<'a, C: Completions> Received<'a, C> {
     }
 
     /// Returns the progress of the queue pair that the message came on.
-    #[inline]
     pub(super) fn progress(&self) -> &Arc<Progress> {
         self.qp.progress()
     }
 }
 
 impl<C: Completions> Drop for Received<'_, C> {
-    #[inline]
     fn drop(&mut self) {
         let queue = self.qp.recv_queue();
         // SAFETY: By the type invariant the slot is one of this queue, and this is the completion
@@ -256,13 +246,11 @@ unsafe impl Sync for Held {}
 
 impl Held {
     /// Returns the message.
-    #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.filled.bytes()
     }
 
     /// Returns the number of the Receive, for traces.
-    #[inline]
     pub(crate) fn index(&self) -> u32 {
         self.filled.index()
     }

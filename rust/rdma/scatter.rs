@@ -84,14 +84,12 @@ impl Source {
     }
 
     /// Returns whether the RDMA Writes may still be outstanding.
-    #[inline]
     pub(crate) fn in_flight(&self) -> bool {
         self.0.requests.last_use.in_flight()
     }
 
     /// Returns the pages, or `None` while the RDMA Writes may be outstanding. The caller removes no
     /// page whose bytes were passed to [`Self::write`] before the list is finished or cleared.
-    #[inline]
     pub(crate) fn pages(&mut self) -> Option<&mut KVec<PageRef>> {
         (!self.in_flight()).then_some(&mut self.0.pages)
     }
@@ -120,20 +118,17 @@ impl Source {
     }
 
     /// Returns the number of pages.
-    #[inline]
     pub(crate) fn page_count(&self) -> usize {
         self.0.pages.len()
     }
 
     /// Returns whether something else has references to the second page. The first page is that of
     /// the head of a reply, and the pages of a file follow.
-    #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         self.0.pages.get(1).is_some_and(PageRef::is_shared)
     }
 
     /// Returns the number of work requests.
-    #[inline]
     pub(crate) fn work_requests(&self) -> u32 {
         self.0.requests.count()
     }
@@ -148,7 +143,6 @@ impl Source {
         cleared
     }
 
-    #[inline]
     pub(super) fn list(&mut self) -> &mut List<PageRef> {
         &mut self.0
     }
@@ -264,12 +258,10 @@ impl Sink {
     }
 
     /// Returns the number of work requests, registrations included.
-    #[inline]
     pub(crate) fn work_requests(&self) -> u32 {
         self.0.requests.count()
     }
 
-    #[inline]
     pub(super) fn list(&mut self) -> &mut List<Page> {
         &mut self.0
     }

@@ -38,18 +38,15 @@ impl SendBuf {
     }
 
     /// Returns whether a work request that uses the buffer may still be outstanding.
-    #[inline]
     pub(crate) fn in_flight(&self) -> bool {
         self.0.last_use.in_flight()
     }
 
-    #[inline]
     pub(super) fn buffer(&mut self) -> &mut Buffer {
         &mut self.0
     }
 
     /// Returns the length of the buffer in bytes.
-    #[inline]
     pub(crate) fn capacity(&self) -> usize {
         self.0.len()
     }
@@ -60,7 +57,6 @@ impl SendBuf {
     /// retransmit a packet. The caller should therefore write only if the Send has completed, or if
     /// the peer has answered the message and so has all of it. Writing earlier is no memory error,
     /// but may corrupt the message.
-    #[inline]
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         self.0.bytes_mut()
     }

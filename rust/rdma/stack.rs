@@ -27,13 +27,11 @@ impl<T: Linked> LinkedStack<T> {
     }
 
     /// Returns the number of objects.
-    #[inline]
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
     /// Adds an object on top.
-    #[inline]
     pub(super) fn push(&mut self, mut item: T::Boxed) {
         *item.link() = self.head.take();
         self.head = Some(item);
@@ -41,7 +39,6 @@ impl<T: Linked> LinkedStack<T> {
     }
 
     /// Removes the object on top.
-    #[inline]
     pub(super) fn pop(&mut self) -> Option<T::Boxed> {
         let mut item = self.head.take()?;
         self.head = item.link().take();

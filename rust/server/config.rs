@@ -178,7 +178,8 @@ impl Sizes {
         };
         let mut queues = demand.fit(device)?;
         queues.sges = sges;
-        queues.receives = queues.credits.min(Grant::FIRST) + RECEIVE_BATCH + spare;
+        let first = queues.credits.min(Grant::FIRST) + RECEIVE_BATCH + spare;
+        queues.receives = first.min(queues.receives_max);
         // Two of the longest chains, beside the work requests of the calls.
         let entries = device.max_cqe.saturating_sub(DRAIN_ENTRIES);
         queues.send_wr = (queues.send_wr + 2 * chain)

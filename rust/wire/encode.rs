@@ -20,7 +20,7 @@ use core::mem;
 
 use super::{Prefix, ReadSegment, Segment};
 
-/// Why a message could not be encoded.
+/// An error of encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodeError {
     /// The buffer is too small. All further calls on this writer fail with this error too.
@@ -43,7 +43,7 @@ type Result<T = ()> = core::result::Result<T, EncodeError>;
 
 const ABSENT: [u8; 4] = 0u32.to_be_bytes();
 const PRESENT: [u8; 4] = 1u32.to_be_bytes();
-/// Count of an unfinished chunk. No message is long enough for so many segments.
+/// Count of an unfinished chunk. No message is long enough for that many segments.
 const UNFINISHED: [u8; 4] = [0xff; 4];
 
 /// Appends to a caller's buffer.

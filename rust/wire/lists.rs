@@ -17,7 +17,7 @@ pub(super) const ONE_CHUNK_LEN: usize = 36;
 /// Bytes of a write chunk of one segment, including the word that announces it.
 const WRITE_CHUNK: usize = 8 + Segment::LEN;
 
-/// What stands before the segment of a single write chunk: an absent read list, the word that
+/// The words before the segment of a single write chunk: an absent read list, the word that
 /// announces a chunk, and the number of its segments.
 const ONE_WRITE: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1];
 

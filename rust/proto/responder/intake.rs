@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a responder has to do with a message that it has received.
+//! Accepts or refuses the messages that a responder receives.
 //!
 //! A message that is not served is answered with an error where the protocol has one: ERR_VERS, or
 //! ERR_CHUNK (RFC 8166 section 4.5). An error message is never answered, nor is a reply: two peers
-//! could then answer each other for ever. [`Call`] has the checks of the chunks.
+//! could then answer each other endlessly. [`Call`] has the checks of the chunks.
 
 use super::super::super::wire::message::{Body, ErrorBody, Mismatch};
 use super::super::super::wire::{
@@ -35,13 +35,13 @@ pub enum Arrival<'a> {
 /// A message that is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// What is done about it.
+    /// The answer, if any.
     pub remedy: Remedy,
 }
 
-/// Why a message is not served.
+/// The reason for which a message is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// It is too short for an XID and a version.
@@ -213,7 +213,7 @@ fn begins_call(xid: u32, rpc: &[u8]) -> bool {
     rpc.first_chunk().copied().map(u64::from_be_bytes) == Some(call)
 }
 
-/// Returns what a message is if it is no call.
+/// Classifies a message that is not certain to be a call. Returns `None` for a call.
 #[cold]
 //= 5666-4.1-6 followed by an RPC message
 fn classify(message: Message<'_>) -> Result<Option<Arrival<'_>>, Reason> {
@@ -241,8 +241,8 @@ fn is_reply(message: &Message<'_>) -> bool {
     said == Some(Direction::Reply) || Direction::of_rpc(message.payload()) == Some(Direction::Reply)
 }
 
-/// Refuses a call that was accepted, because of what only the caller can find: padding that cannot
-/// be taken out, or RDMA Reads that the requester has forbidden.
+/// Refuses a call that was accepted, for a reason that only the caller can find: padding that
+/// cannot be taken out, or RDMA Reads that the requester has forbidden.
 #[cold]
 pub const fn refuse(version: Version, xid: u32, reason: Reason) -> Refusal {
     Refusal {

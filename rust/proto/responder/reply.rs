@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which way each byte of a reply goes.
+//! Plans a reply: which bytes go inline, to a write chunk or to the reply chunk.
 //!
 //! | the reply | payloads | the rest |
 //! | --- | --- | --- |
@@ -34,10 +34,10 @@ pub struct Range {
     pub len: u32,
 }
 
-/// One RDMA Write.
+/// An RDMA Write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// What is written.
+    /// The bytes that are written.
     pub range: Range,
     /// R_key of the requester's memory.
     pub handle: u32,
@@ -45,7 +45,7 @@ pub struct Write {
     pub offset: u64,
 }
 
-/// Why a reply cannot be sent. The requester is answered with ERR_CHUNK.
+/// The reason for which a reply cannot be sent. The requester is answered with ERR_CHUNK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cannot {
     /// A payload is longer than its write chunk.
@@ -158,7 +158,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Returns the length in bytes of what the Send carries: the header and an inline rest.
+    /// Returns the length of the Send in bytes: the header and an inline rest.
     #[inline]
     pub const fn send_len(&self) -> u32 {
         if self.long {
@@ -168,7 +168,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Iterates over what is sent inline or in the reply chunk, in order.
+    /// Iterates over the ranges that go inline or to the reply chunk, in order.
     #[inline]
     pub fn rest(&self) -> Rest<'a> {
         Rest {
@@ -235,7 +235,7 @@ impl<'a> Plan<'a> {
 /// Bytes of a reply on their way to the segments of a chunk.
 struct Filling<I> {
     ranges: I,
-    /// What is left of the bytes that are being written.
+    /// The rest of the bytes that are being written.
     range: Range,
 }
 

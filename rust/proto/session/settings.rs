@@ -50,7 +50,7 @@ impl Settings {
 impl Session {
     /// Returns the longest inline reply on which a requester may count, once version two is
     /// settled. Without the peer's promise it has the default length, or that of the longest reply
-    /// that has come, since the peer need not take notice of our characteristics (section 4.1).
+    /// so far, since the peer may ignore our characteristics (section 4.1).
     //= V2-5.1-2 default threshold of version two
     //= XC-4.1-1 does not assume characteristics were noted
     pub(super) fn expected(&self) -> u32 {

@@ -243,7 +243,7 @@ impl Peer {
     }
 
     /// Returns whether a reply to the peer may be sent by Send With Invalidate. If not, plain Send
-    /// must be used (section 3.2). The request must have had chunks, too.
+    /// must be used (section 3.2). The request must also have had chunks.
     //= XC-3.2-1 requester not ready sent plain Sends
     //= XC-3.2-2 may be sent Send With Invalidate
     pub const fn may_invalidate(&self) -> bool {

@@ -155,7 +155,6 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// Returns the device, which exists while the lease does.
-    #[inline]
     pub(crate) fn device(&self) -> &Device {
         // SAFETY: By the type invariant the removal of the device waits for this value, which is
         // borrowed while the result is.
@@ -164,7 +163,6 @@ impl Lease {
 
     /// Returns the workqueue for completions, which exists while the lease does, or `None` if it is
     /// that of `ib_core`.
-    #[inline]
     pub(in super::super) fn completions(&self) -> Option<&Queue> {
         self.entry.completions.as_deref()
     }

@@ -115,7 +115,6 @@ unsafe impl Memory for Sections<'_> {
         }
     }
 
-    #[inline]
     fn is_empty(&mut self) -> bool {
         Sections::is_empty(self) || Sections::first(self).is_none()
     }
@@ -165,7 +164,6 @@ fn fill_sections(
 // SAFETY: `used` counts the entries that were set, each to a run of the payload. `trim` only makes
 // the first and the last shorter.
 unsafe impl Memory for Payload<'_> {
-    #[inline]
     fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: MrShape) -> (i32, u32) {
         if let (Some(piece), Some(entry)) = (self.take_single_page(), entries.first_mut()) {
             set(entry, piece.page(), piece.offset(), piece.len());
@@ -174,7 +172,6 @@ unsafe impl Memory for Payload<'_> {
         fill_runs(self, entries, shape)
     }
 
-    #[inline]
     fn is_empty(&mut self) -> bool {
         Payload::is_empty(self)
     }
@@ -203,7 +200,6 @@ fn fill_runs(
 
 /// Removes the bytes from the first and the last of `used` entries that are in the pages of `part`,
 /// but not in `part`. Returns `false` if there is no entry.
-#[inline]
 fn trim(entries: &mut [bindings::scatterlist], used: usize, part: &Payload<'_>) -> bool {
     let Some(entries @ [_, ..]) = entries.get_mut(..used) else {
         return false;

@@ -122,7 +122,6 @@ impl MrPool {
 
     /// Removes an idle region from the pool. Returns `None` if there is none. Any context but
     /// interrupts; never allocates.
-    #[inline]
     pub(crate) fn get(self: &Arc<Self>) -> Option<Mr> {
         let mut region = {
             let mut regions = self.regions.lock();
@@ -165,7 +164,6 @@ impl MrPool {
     }
 
     /// Returns a region to the pool.
-    #[inline]
     pub(super) fn put(&self, region: CachedBox<Region>) {
         let mut regions = self.regions.lock();
         if region.state == MrState::Idle {

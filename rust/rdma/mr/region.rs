@@ -129,7 +129,6 @@ impl Region {
     }
 
     /// Returns the R_key.
-    #[inline]
     pub(super) fn rkey(&self) -> u32 {
         // SAFETY: By the type invariant `mr` is valid. Only `renew`, which borrows the region
         // exclusively, changes the field.
@@ -137,7 +136,6 @@ impl Region {
     }
 
     /// Returns the L_key.
-    #[inline]
     pub(super) fn lkey(&self) -> u32 {
         // SAFETY: By the type invariant `mr` is valid. Only `renew`, which borrows the region
         // exclusively, changes the field.
@@ -145,7 +143,6 @@ impl Region {
     }
 
     /// Returns the address of the first byte, as the peer uses it.
-    #[inline]
     pub(super) fn iova(&self) -> u64 {
         // SAFETY: By the type invariant `mr` is valid. Only `map`, which borrows the region
         // exclusively, changes the field.
@@ -153,7 +150,6 @@ impl Region {
     }
 
     /// Returns the length in bytes of the last mapping.
-    #[inline]
     pub(super) fn len(&self) -> u32 {
         // SAFETY: By the type invariant `mr` is valid. Only `map`, which borrows the region
         // exclusively, changes the field.
@@ -162,19 +158,16 @@ impl Region {
     }
 
     /// Returns the number of scatterlist entries that are mapped.
-    #[inline]
     pub(super) fn nents(&self) -> u32 {
         self.mapped.unsigned_abs()
     }
 
     /// Returns the direction of the last mapping.
-    #[inline]
     pub(super) fn direction(&self) -> DataDirection {
         self.direction
     }
 
     /// Returns the number of the region in resource tracking.
-    #[inline]
     pub(super) fn id(&self) -> u32 {
         // SAFETY: By the type invariant `mr` is valid. The number is constant.
         unsafe { (*self.mr.as_ptr()).res.id }
@@ -187,7 +180,6 @@ impl Region {
     /// `EINVAL` if there is nothing to map, or for another direction; `ENOMEM` if the DMA layer has
     /// no room at the moment; `EIO` if the device cannot map these pages. After an error the region
     /// is as before, but the part has been removed from `memory`.
-    #[inline]
     pub(super) fn map(
         &mut self,
         memory: &mut impl Memory,
@@ -264,7 +256,6 @@ impl Region {
     }
 
     /// Records that the registration is being posted on the queue pair of `progress`.
-    #[inline]
     pub(in super::super) fn set_posted(&mut self, progress: &Arc<Progress>) {
         let same = |p: &Arc<Progress>| Arc::ptr_eq(p, progress);
         if !self.progress.as_ref().is_some_and(same) {
@@ -274,7 +265,6 @@ impl Region {
     }
 
     /// Changes the work request into a local invalidation.
-    #[inline]
     pub(in super::super) fn prepare_invalidation(&mut self) {
         self.wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
         self.wr.wr.ex.invalidate_rkey = self.rkey();

@@ -36,7 +36,6 @@ impl Chain {
     }
 
     /// Adds a work request. The caller has borrowed it exclusively while the chain is used.
-    #[inline]
     pub(in super::super) fn add(&mut self, wr: *mut bindings::ib_send_wr) {
         if self.first.is_null() {
             self.first = wr;
@@ -70,7 +69,6 @@ impl<'a> RegionChain<'a> {
     }
 
     /// Adds the work request of a region, after setting its completion entry.
-    #[inline]
     pub(super) fn add(&mut self, region: &'a mut Region, cqe: *mut bindings::ib_cqe) {
         region.wr.wr.__bindgen_anon_1.wr_cqe = cqe;
         region.wr.wr.send_flags = 0;
@@ -79,20 +77,17 @@ impl<'a> RegionChain<'a> {
     }
 
     /// Returns whether no region was added.
-    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.chain.count == 0
     }
 
     /// Returns the work requests, to be posted alone or with more work requests behind them. The
     /// chain is valid while `self` is borrowed.
-    #[inline]
     pub(super) fn as_chain(&mut self) -> Chain {
         Chain { ..self.chain }
     }
 
     /// Sets the state of all regions.
-    #[inline]
     pub(super) fn set_state(self, state: MrState) {
         let mut wr = self.chain.first;
         for _ in 0..self.chain.count {

@@ -25,14 +25,12 @@ pub(crate) struct WcError {
 impl WcError {
     /// Returns whether the work request was flushed: it did not fail itself, but was outstanding
     /// when the queue pair went into the error state.
-    #[inline]
     pub(crate) fn is_flush(&self) -> bool {
         self.status == bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR
     }
 
     /// Returns whether the peer's device has not acknowledged the work request, after all
     /// retransmissions.
-    #[inline]
     pub(crate) fn is_silence(&self) -> bool {
         self.status == bindings::ib_wc_status_IB_WC_RETRY_EXC_ERR
     }

@@ -54,7 +54,6 @@ impl<C: Completions> Qp<C> {
     /// # Errors
     ///
     /// See [`PostError`].
-    #[inline]
     pub(crate) fn post_send<'a>(
         &self,
         tag: Tag,
@@ -156,7 +155,6 @@ impl<C: Completions> Qp<C> {
     /// # Errors
     ///
     /// See [`PostError`]; [`PostError::Invalid`] if no region is posted.
-    #[inline]
     pub(crate) fn post_invalidate<'a>(
         &self,
         tag: Tag,
@@ -208,7 +206,6 @@ impl<C: Completions> Qp<C> {
 
     /// Describes the first `len` bytes of a buffer for a work request, and makes them visible to
     /// the device.
-    #[inline]
     fn sge(&self, buffer: &Buffer, len: usize) -> Result<bindings::ib_sge, PostError> {
         // Some devices take a length of 0 for the largest possible one.
         if len == 0 || len > buffer.len() || !Arc::ptr_eq(buffer.pd(), &self.pd) {
@@ -224,7 +221,6 @@ impl<C: Completions> Qp<C> {
     }
 
     /// Records in the buffer of a Send how posting it ended, and returns that result.
-    #[inline]
     fn note_sent(
         &self,
         buf: &mut SendBuf,

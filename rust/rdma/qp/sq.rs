@@ -211,7 +211,6 @@ impl SendQueue {
     /// # Errors
     ///
     /// [`RetireError`]. If it is unknown, the queue is as before.
-    #[inline]
     pub(super) fn retire(&mut self, tag: u32) -> Result<Retired, RetireError> {
         if self.count == 0 {
             return Err(RetireError::Unknown);

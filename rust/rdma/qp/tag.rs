@@ -18,13 +18,11 @@ pub(crate) struct Tag(u32);
 
 impl Tag {
     /// Returns the tag with number `n`.
-    #[inline]
     pub(crate) const fn new(n: u32) -> Self {
         Self(n)
     }
 
     /// Returns the number of the tag.
-    #[inline]
     pub(crate) const fn get(self) -> u32 {
         self.0
     }
@@ -43,7 +41,6 @@ pub(super) struct TagEntry {
 
 impl TagEntry {
     /// Returns the tag.
-    #[inline]
     pub(super) fn tag(&self) -> Tag {
         self.tag
     }
@@ -78,7 +75,6 @@ impl Tags {
     /// # Errors
     ///
     /// [`PostError::Invalid`] if there is no such tag.
-    #[inline]
     pub(super) fn entry(&self, tag: Tag) -> Result<*mut bindings::ib_cqe, PostError> {
         let entry = self.0.get(u32_as_usize(tag.0)).ok_or(PostError::Invalid)?;
         Ok((&raw const entry.cqe).cast_mut())

@@ -300,7 +300,6 @@ impl RecvQueue {
     /// # Safety
     ///
     /// The caller is the completion worker.
-    #[inline]
     pub(in super::super) unsafe fn note_completed(&self) {
         // SAFETY: By the type invariant only the completion worker, the caller, accesses `worker`.
         let worker = unsafe { &mut *self.worker.get() };
@@ -357,7 +356,6 @@ impl RecvQueue {
     /// # Safety
     ///
     /// The caller is the completion worker.
-    #[inline]
     pub(super) unsafe fn recycle_in_worker(&self, slot: &mut Slot) {
         // SAFETY: By the type invariant only the completion worker, the caller, accesses `worker`.
         let worker = unsafe { &mut *self.worker.get() };
@@ -427,7 +425,6 @@ impl RecvQueue {
 
 impl Idle {
     /// Adds the work request of a slot, which nothing else uses, to the chain.
-    #[inline]
     fn add(&mut self, slot: &mut Slot) {
         // INVARIANT: The slot is borrowed exclusively, so neither the device nor a message has it.
         self.head = slot.chain(self.head);

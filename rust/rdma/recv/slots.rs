@@ -120,7 +120,6 @@ impl Slot {
     }
 
     /// Puts the work request before `next`, and returns it as the head of the chain.
-    #[inline]
     pub(super) fn chain(&mut self, next: *mut bindings::ib_recv_wr) -> *mut bindings::ib_recv_wr {
         self.wr.next = next;
         &raw mut self.wr

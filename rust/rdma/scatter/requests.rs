@@ -301,7 +301,6 @@ impl Drop for Requests {
 }
 
 /// Returns a work request without scatter/gather entries.
-#[inline]
 pub(super) fn request(opcode: bindings::ib_wr_opcode, remote: Remote) -> bindings::ib_rdma_wr {
     let mut wr = bindings::ib_rdma_wr {
         remote_addr: remote.addr,

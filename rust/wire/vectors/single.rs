@@ -190,7 +190,7 @@ fn check_common_reply(version: Version) -> Check {
     ] {
         let foreign = message(&mut buf, other(version), proc, words)?;
         ensure!(!is_some(foreign), "common: another version");
-        for proc in [1 - proc, 2, 3, 4, 5] {
+        for proc in [u32::from(proc == 0), 2, 3, 4, 5] {
             let typed = message(&mut buf, version, proc, words)?;
             ensure!(!is_some(typed), "common: another type");
         }

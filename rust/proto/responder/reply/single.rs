@@ -86,7 +86,7 @@ impl Single {
         self.long
     }
 
-    /// Returns the length in bytes of what the Send carries: the header and the rest.
+    /// Returns the length of the Send in bytes: the header and the rest.
     #[inline]
     pub const fn send_len(&self) -> u32 {
         let chunk = match self.long {
