@@ -15,7 +15,9 @@
 use super::cursor::Cursor;
 use super::decode::VersionDecoder;
 use super::message::{Body, HeaderKind, Message, Proc};
-use super::{DecodeError, EncodeError, Limits, Lists, Prefix, ReadListWriter, Version};
+use super::{DecodeError, Limits, Lists, Prefix, Version};
+#[cfg(RPCRDMA_LEGACY)]
+use super::{EncodeError, ReadListWriter};
 
 /// Inline threshold in bytes of a peer that has announced none (RFC 8166 section 3.3.3).
 pub const DEFAULT_INLINE: u32 = 1024;
@@ -61,6 +63,7 @@ impl VersionDecoder<{ len::MIN }> for Decoder {
 }
 
 /// The bytes of the words `align` and `thresh` that RDMA_MSGP adds to the header.
+#[cfg(RPCRDMA_LEGACY)]
 pub const PADDING: usize = 8;
 
 /// Starts an RDMA_MSGP header (RFC 5666 section 3.9; not for RFC 8166 peers).
@@ -68,6 +71,7 @@ pub const PADDING: usize = 8;
 /// # Errors
 ///
 /// [`EncodeError::NoRoom`].
+#[cfg(RPCRDMA_LEGACY)]
 pub fn begin_padded(
     buf: &mut [u8],
     xid: u32,
@@ -88,6 +92,7 @@ pub fn begin_padded(
 ///
 /// [`EncodeError::NoRoom`].
 //= 5666-4.1-7 nothing follows RDMA_DONE and RDMA_ERROR
+#[cfg(RPCRDMA_LEGACY)]
 pub fn done(buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeError> {
     let w = Version::One.start(buf, xid, credits, Proc::Done as u32)?;
     Ok(w.written())
