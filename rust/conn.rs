@@ -45,8 +45,3 @@ pub(crate) mod session;
 pub(crate) mod state;
 pub(crate) mod terms;
 pub(crate) mod traced;
-
-// The names that the roles still use.
-pub(crate) use role as owner;
-pub(crate) use session as agreement;
-pub(crate) use terms as live;

@@ -20,8 +20,6 @@ use kernel::types::Opaque;
 use kernel::workqueue::{self, new_delayed_work, DelayedWork, HasDelayedWork, HasWork};
 use kernel::workqueue::{Work, WorkItem};
 
-pub(crate) use self::{ReadOnce as Once, WakeEvent as Change};
-
 /// An unbound workqueue with normal priority. It shares its workers with other unbound workqueues,
 /// such as SUNRPC's `rpciod`.
 ///

@@ -10,7 +10,7 @@ use crate::proto::session::{least_receive, SPARE_RECEIVES};
 use crate::proto::version::Setting;
 use crate::rdma::device::Limits;
 use crate::rdma::qp::holds_chain;
-use crate::sunrpc::sysctl::{Choice, Entry, Knob};
+use crate::sunrpc::sysctl::{EnumSysctl, IntSysctl, Sysctl};
 use crate::wire::cm_private::{Settings, Size, Versions};
 
 /// Sizes, counts and times of one transport. Lengths are in bytes, times in milliseconds.
@@ -30,31 +30,31 @@ pub(crate) struct Config {
     pub(crate) connect_ms: u32,
 }
 
-static SLOTS: Knob = Knob::new(c"rdma_slot_table_entries", 128, 4, 16384);
-static INLINE_READ: Knob = Knob::new(c"rdma_max_inline_read", 4096, 1024, 65536);
-static INLINE_WRITE: Knob = Knob::new(c"rdma_max_inline_write", 4096, 1024, 65536);
+static SLOTS: IntSysctl = IntSysctl::new(c"rdma_slot_table_entries", 128, 4, 16384);
+static INLINE_READ: IntSysctl = IntSysctl::new(c"rdma_max_inline_read", 4096, 1024, 65536);
+static INLINE_WRITE: IntSysctl = IntSysctl::new(c"rdma_max_inline_write", 4096, 1024, 65536);
 /// The version that is tried first: see [`Setting`].
-static VERSION: Choice = Choice::new(c"rdma_version", &["1", "2", "auto"], 2);
+static VERSION: EnumSysctl = EnumSysctl::new(c"rdma_version", &["1", "2", "auto"], 2);
 /// The largest alignment in bytes for the payload of an inline call. With 0, or without a server
 /// that asks for an alignment, there is none.
-pub(super) static PADDING: Knob = Knob::new(c"rdma_inline_write_padding", 0, 0, 4096);
+pub(super) static PADDING: IntSysctl = IntSysctl::new(c"rdma_inline_write_padding", 0, 0, 4096);
 /// This tunable has no effect, as in the stock module; scripts may set it.
-static MEMREG: Knob = Knob::new(c"rdma_memreg_strategy", 5, 0, 6);
+static MEMREG: IntSysctl = IntSysctl::new(c"rdma_memreg_strategy", 5, 0, 6);
 /// This tunable has no effect, as in the stock module; scripts may set it.
-static PAD_OPTIMIZE: Knob = Knob::new(c"rdma_pad_optimize", 0, i32::MIN, i32::MAX);
+static PAD_OPTIMIZE: IntSysctl = IntSysctl::new(c"rdma_pad_optimize", 0, i32::MIN, i32::MAX);
 
 /// The directory of [`KNOBS`] below `/proc/sys`.
 pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc";
 
 /// The tunables: names, defaults and ranges of the stock module, and the version, which is ours.
-pub(crate) static KNOBS: [Entry; 7] = [
-    Entry::Knob(&SLOTS),
-    Entry::Knob(&INLINE_READ),
-    Entry::Knob(&INLINE_WRITE),
-    Entry::Knob(&PADDING),
-    Entry::Knob(&MEMREG),
-    Entry::Knob(&PAD_OPTIMIZE),
-    Entry::Choice(&VERSION),
+pub(crate) static KNOBS: [Sysctl; 7] = [
+    Sysctl::IntSysctl(&SLOTS),
+    Sysctl::IntSysctl(&INLINE_READ),
+    Sysctl::IntSysctl(&INLINE_WRITE),
+    Sysctl::IntSysctl(&PADDING),
+    Sysctl::IntSysctl(&MEMREG),
+    Sysctl::IntSysctl(&PAD_OPTIMIZE),
+    Sysctl::EnumSysctl(&VERSION),
 ];
 
 /// Returns the version that is to be tried first.

@@ -25,8 +25,8 @@ use kernel::sync::atomic::{AtomicFlag, Relaxed};
 
 use super::config::Config;
 use crate::conn::credits::CallCredits;
-use crate::conn::live::Capabilities;
 use crate::conn::role::{ConnOf, QpOf, Role};
+use crate::conn::terms::Capabilities;
 use crate::observe::trace::{self, Lazy, Task};
 use crate::proto::inline::Thresholds;
 use crate::proto::legacy::padded::{room, Room};
@@ -35,7 +35,7 @@ use crate::proto::legacy::round_up;
 use crate::proto::requester::reply::{Offer, Outcome, Violation};
 use crate::rdma::device::Limits;
 use crate::rdma::send::SendBuf;
-use crate::sunrpc::sysctl::{Entry, Knob};
+use crate::sunrpc::sysctl::{IntSysctl, Sysctl};
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::wire::message::Body;
 use crate::wire::v1::begin_padded;
@@ -46,12 +46,12 @@ mod read_chunks;
 pub(super) use read_chunks::MOST as TAGS;
 
 /// 1: a server is asked by the Connection Configuration Protocol.
-static CONF: Knob = Knob::new(c"rdma_conf", 0, 0, 1);
+static CONF: IntSysctl = IntSysctl::new(c"rdma_conf", 0, 0, 1);
 /// 1: replies of a server that sends no private data may have read chunks.
-static READ_CHUNKS: Knob = Knob::new(c"rdma_read_chunks", 0, 0, 1);
+static READ_CHUNKS: IntSysctl = IntSysctl::new(c"rdma_read_chunks", 0, 0, 1);
 
 /// The tunables of this folder.
-pub(crate) static KNOBS: [Entry; 2] = [Entry::Knob(&CONF), Entry::Knob(&READ_CHUNKS)];
+pub(crate) static KNOBS: [Sysctl; 2] = [Sysctl::IntSysctl(&CONF), Sysctl::IntSysctl(&READ_CHUNKS)];
 
 /// The most RDMA Reads of a server's memory that may be outstanding.
 const READS: u8 = 4;

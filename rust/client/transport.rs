@@ -8,9 +8,9 @@ use kernel::sync::{new_spinlock, Arc, SetOnce, SpinLock};
 
 use super::config::Config;
 use super::endpoint::Endpoint;
-use crate::conn::owner::Owner;
 use crate::conn::peers::PeerTable;
-use crate::conn::registry::{Enrolled, Registry};
+use crate::conn::registry::{Registered, Registry};
+use crate::conn::role::XprtRef;
 use crate::mem::{MemCache, SockAddr};
 use crate::observe::connections::{Loss, Role};
 use crate::observe::stats::Stats;
@@ -44,7 +44,7 @@ pub(crate) struct Client {
     store: Arc<MemCache>,
     context: Context,
     /// The entry that shows the transport, from its first attempt to connect.
-    enrolled: SetOnce<Enrolled>,
+    registered: SetOnce<Registered>,
     /// A service for the server's calls exists. Stays set.
     serves_backward: Atomic<bool>,
     /// The longest message of such a call or of its reply, over the latest connection.
@@ -74,7 +74,7 @@ impl Client {
             endpoint <- new_spinlock!(None, "rpcrdma::Client::endpoint"),
             store: MemCache::new()?,
             context,
-            enrolled: SetOnce::new(),
+            registered: SetOnce::new(),
             serves_backward: Atomic::new(false),
             backward_max: Atomic::new(backward_max),
             unprobed: Atomic::new(false),
@@ -118,30 +118,30 @@ impl Client {
     }
 
     /// Returns the entry that shows the transport. `None` if there was no memory for it. May sleep.
-    pub(super) fn enrolled(&self, net: u64, peer: Peer) -> Option<&Enrolled> {
-        if self.enrolled.as_ref().is_none() {
+    pub(super) fn registered(&self, net: u64, peer: Peer) -> Option<&Registered> {
+        if self.registered.as_ref().is_none() {
             // One connection is made at a time, so no other task sets it.
-            let enrolled = self
+            let registered = self
                 .context
                 .connections
-                .enrol(Role::Client, net, peer)
+                .register(Role::Client, net, peer)
                 .ok()?;
-            let _ = self.enrolled.populate(enrolled);
+            let _ = self.registered.populate(registered);
         }
-        self.enrolled.as_ref()
+        self.registered.as_ref()
     }
 
     /// Notes that the next attempt to connect begins in `delay` milliseconds. Any context.
     pub(super) fn show_planned(&self, delay: u32) {
-        if let Some(enrolled) = self.enrolled.as_ref() {
-            enrolled.planned(delay);
+        if let Some(registered) = self.registered.as_ref() {
+            registered.planned(delay);
         }
     }
 
     /// Notes that the connection is being lost. May sleep.
     pub(super) fn show_lost(&self, loss: Loss) {
-        if let Some(enrolled) = self.enrolled.as_ref() {
-            enrolled.down(loss);
+        if let Some(registered) = self.registered.as_ref() {
+            registered.down(loss);
         }
     }
 
@@ -196,7 +196,7 @@ impl Client {
     }
 }
 
-impl Owner for XprtHandle<Client> {
+impl XprtRef for XprtHandle<Client> {
     fn peer(&self) -> Peer {
         shown(self)
     }

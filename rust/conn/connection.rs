@@ -141,7 +141,7 @@ impl<R: Role> Connection<R> {
         // such a lock after the sweep sees it.
         self.closed.store(true, Relaxed);
         // The failures that follow are expected, and the role is not notified of them.
-        self.qp.shut();
+        self.qp.expect_flush();
         self.lifecycle.on(Event::Close);
         self.qp.drain();
         self.shared.close();

@@ -17,7 +17,7 @@ use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::credits::Credits;
 use crate::proto::requester::credits::Account;
-use crate::work::Once;
+use crate::work::ReadOnce;
 
 /// The credits of one connection. All methods are for process context and do not sleep.
 #[pin_data]

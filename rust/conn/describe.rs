@@ -8,16 +8,16 @@ use super::connection::Connection;
 use super::role::Role;
 use crate::observe::connections::{Calls, Credits, Loss, Regions, Up};
 use crate::proto::conn::State;
-use crate::rdma::mr::Census;
-use crate::text::Text;
+use crate::rdma::mr::PoolCounts;
+use crate::text::StackString;
 
 impl<R: Role> Connection<R> {
     /// Returns the fields of both roles. The role adds credits, calls, regions and silence.
     pub(crate) fn describe(&self) -> Up {
         let (shared, qp) = (self.shared(), self.qp());
-        let terms = shared.now();
+        let terms = shared.terms();
         Up {
-            device: Text::new(&fmt!("{}", self.pd().device_name())),
+            device: StackString::new(&fmt!("{}", self.pd().device_name())),
             port: self.cm.port(),
             thresholds: terms.thresholds(),
             generation: shared
@@ -51,8 +51,8 @@ impl<R: Role> Connection<R> {
 }
 
 /// Returns the regions of a pool.
-impl From<Census> for Regions {
-    fn from(census: Census) -> Self {
+impl From<PoolCounts> for Regions {
+    fn from(census: PoolCounts) -> Self {
         Self {
             total: census.total,
             idle: census.idle,

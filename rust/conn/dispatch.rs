@@ -17,7 +17,7 @@ impl<R: Role> Completions for ConnOf<R> {
             qp.note_established();
             R::established(self);
         }
-        let terms = self.now();
+        let terms = self.terms();
         R::received(self, qp, msg, terms);
         // Receives grow as the session wants.
         if terms.concerns_session() && self.session().receives_are_growing() {

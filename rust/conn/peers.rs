@@ -101,7 +101,7 @@ fn line(f: &mut fmt::Formatter<'_>, entry: &Entry, now: u64) -> fmt::Result {
 #[kernel::prelude::kunit_tests(rpcrdma_conn_peers)]
 mod tests {
     use super::*;
-    use crate::text::Text;
+    use crate::text::StackString;
 
     const ADDRESS: [u8; 4] = [192, 0, 2, 1];
 
@@ -142,11 +142,11 @@ mod tests {
         let table = PeerTable::new()?;
         note(&table, 20049, Memory::OneOnly);
         note(&table, 20050, Memory::Doubt);
-        let shown = Text::<128>::new(&fmt!("{}", *table));
+        let shown = StackString::<128>::new(&fmt!("{}", *table));
         let mut lines = shown.as_bytes().split(|byte| *byte == b'\n');
         let net = Net::init().cookie();
         for known in ["20049 version-1", "20050 doubt"] {
-            let expected = Text::<64>::new(&fmt!("{net} 192.0.2.1 {known} "));
+            let expected = StackString::<64>::new(&fmt!("{net} 192.0.2.1 {known} "));
             let seconds = lines
                 .next()
                 .and_then(|line| line.strip_prefix(expected.as_bytes()));
@@ -162,7 +162,9 @@ mod tests {
         note(&table, 20049, Memory::OneOnly);
         table.clear();
         assert!(!is_one_only(&table, 20049));
-        assert!(Text::<64>::new(&fmt!("{}", *table)).as_bytes().is_empty());
+        assert!(StackString::<64>::new(&fmt!("{}", *table))
+            .as_bytes()
+            .is_empty());
         Ok(())
     }
 }

@@ -12,7 +12,7 @@
 //!   connection in use, until the handle's `down`
 //! ```
 //!
-//! An entry owns its connection from [`Enrolled::up`] until [`Enrolled::down`]. A reader uses
+//! An entry owns its connection from [`Registered::up`] until [`Registered::down`]. A reader uses
 //! the connection under the entry's mutex, takes no reference to it, and copies the values that it
 //! shows. So no reader sees a connection that is gone, no reader is the last to drop one, and
 //! `down` waits for one copy at most. Text is made of the copy, without a lock.
@@ -32,7 +32,7 @@ const MORE_ROOM: usize = 16;
 const NEVER: u64 = u64::MAX;
 
 /// A connection with an entry in debugfs.
-pub(crate) trait Shown: Send + Sync {
+pub(crate) trait DebugInfo: Send + Sync {
     /// Returns the state of the connection. Process context; does not sleep.
     fn show(&self) -> Up;
 
@@ -71,14 +71,14 @@ struct State {
     since: Instant<Monotonic>,
     /// The first failure since the last attempt that succeeded.
     failing: Option<Instant<Monotonic>>,
-    current: Option<Arc<dyn Shown>>,
+    current: Option<Arc<dyn DebugInfo>>,
     /// The events of the connections before.
     earlier: Counts,
 }
 
 impl State {
     /// Takes the connection out, and adds its events to those before.
-    fn take(&mut self) -> Option<Arc<dyn Shown>> {
+    fn take(&mut self) -> Option<Arc<dyn DebugInfo>> {
         let conn = self.current.take()?;
         self.earlier = self.earlier.plus(conn.counts());
         Some(conn)
@@ -92,7 +92,7 @@ impl State {
 }
 
 /// The entry of a transport. Dropping this value removes the entry, and may sleep.
-pub(crate) struct Enrolled {
+pub(crate) struct Registered {
     registry: Arc<Registry>,
     entry: Arc<Entry>,
 }
@@ -118,11 +118,16 @@ impl Registry {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn enrol(self: &Arc<Self>, role: Role, net: u64, peer: Peer) -> Result<Enrolled> {
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        role: Role,
+        net: u64,
+        peer: Peer,
+    ) -> Result<Registered> {
         let id = self.last.fetch_add(1, Relaxed) + 1;
         let entry = Entry::new(id, role, net, peer)?;
         self.add(entry.clone())?;
-        Ok(Enrolled {
+        Ok(Registered {
             registry: self.clone(),
             entry,
         })
@@ -243,9 +248,9 @@ impl Entry {
     }
 }
 
-impl Enrolled {
+impl Registered {
     /// Records that the transport has a connection to `peer`. Ends an earlier one. May sleep.
-    pub(crate) fn up(&self, peer: Peer, conn: Arc<dyn Shown>) {
+    pub(crate) fn up(&self, peer: Peer, conn: Arc<dyn DebugInfo>) {
         let mut state = self.entry.state.lock();
         state.peer = peer;
         state.since = Instant::now();
@@ -291,7 +296,7 @@ impl Enrolled {
     }
 }
 
-impl Drop for Enrolled {
+impl Drop for Registered {
     fn drop(&mut self) {
         self.registry.remove(self.entry.id);
         // A reader may still have the entry.
@@ -315,15 +320,15 @@ mod tests {
     use super::*;
     use crate::observe::connections::{Calls, Credits, Regions};
     use crate::proto::inline::Thresholds;
-    use crate::text::Text;
+    use crate::text::StackString;
 
     /// A connection with this number of silent checks.
     struct Silent(u32);
 
-    impl Shown for Silent {
+    impl DebugInfo for Silent {
         fn show(&self) -> Up {
             Up {
-                device: Text::new(&"rxe0"),
+                device: StackString::new(&"rxe0"),
                 port: 1,
                 thresholds: Thresholds::DEFAULT,
                 generation: 0,
@@ -350,7 +355,7 @@ mod tests {
     }
 
     fn contains(registry: &Registry, text: &str) -> bool {
-        let shown = Text::<2048>::new(&fmt!("{}", registry));
+        let shown = StackString::<2048>::new(&fmt!("{}", registry));
         shown
             .as_bytes()
             .windows(text.len())
@@ -361,8 +366,8 @@ mod tests {
     fn entry_exists_as_long_as_its_transport() -> Result {
         let registry = Registry::new()?;
         assert!(!contains(&registry, "id="));
-        let first = registry.enrol(Role::Client, 1, peer())?;
-        let second = registry.enrol(Role::Server, 1, peer())?;
+        let first = registry.register(Role::Client, 1, peer())?;
+        let second = registry.register(Role::Server, 1, peer())?;
         assert!(contains(
             &registry,
             "id=1 role=client net=1 peer=192.0.2.1:20049 state=down "
@@ -377,9 +382,9 @@ mod tests {
     #[test]
     fn many_entries_are_shown_in_the_order_of_their_numbers() -> Result {
         let registry = Registry::new()?;
-        let mut enrolled = KVec::new();
+        let mut registered = KVec::new();
         for _ in 0..2 * MORE_ROOM + 1 {
-            enrolled.push(registry.enrol(Role::Server, 1, peer())?, GFP_KERNEL)?;
+            registered.push(registry.register(Role::Server, 1, peer())?, GFP_KERNEL)?;
         }
         let (mut id, mut count) = (0, 0);
         while let Some(entry) = registry.after(id) {
@@ -387,7 +392,7 @@ mod tests {
             (id, count) = (entry.id, count + 1);
         }
         assert_eq!(count, 2 * MORE_ROOM + 1);
-        drop(enrolled);
+        drop(registered);
         assert!(registry.after(0).is_none());
         Ok(())
     }
@@ -395,11 +400,11 @@ mod tests {
     #[test]
     fn connection_is_shown_and_dropped_with_its_loss() -> Result {
         let registry = Registry::new()?;
-        let enrolled = registry.enrol(Role::Client, 1, peer())?;
-        let conn: Arc<dyn Shown> = Arc::new(Silent(5), GFP_KERNEL)?;
-        enrolled.up(peer(), conn.clone());
+        let registered = registry.register(Role::Client, 1, peer())?;
+        let conn: Arc<dyn DebugInfo> = Arc::new(Silent(5), GFP_KERNEL)?;
+        registered.up(peer(), conn.clone());
         assert!(contains(&registry, "state=up ") && contains(&registry, " silent=5\n"));
-        enrolled.down(Loss::Device);
+        registered.down(Loss::Device);
         assert!(contains(&registry, "state=down "));
         assert!(contains(
             &registry,
@@ -414,21 +419,21 @@ mod tests {
     #[test]
     fn failures_count_until_a_connection_is_made() -> Result {
         let registry = Registry::new()?;
-        let enrolled = registry.enrol(Role::Client, 1, peer())?;
-        enrolled.failed(peer(), -110);
-        enrolled.failed(peer(), -111);
+        let registered = registry.register(Role::Client, 1, peer())?;
+        registered.failed(peer(), -110);
+        registered.failed(peer(), -111);
         assert!(contains(
             &registry,
             " failures=2 error=-111 probes=0 breaches=0 failing_s="
         ));
-        enrolled.up(peer(), Arc::new(Silent(0), GFP_KERNEL)?);
+        registered.up(peer(), Arc::new(Silent(0), GFP_KERNEL)?);
         assert!(contains(
             &registry,
             " failures=0 error=0 probes=0 breaches=1 device=rxe0 "
         ));
         // The transport closes itself once, and nothing is lost the second time.
-        enrolled.down(Loss::Peer);
-        enrolled.down(Loss::Closed);
+        registered.down(Loss::Peer);
+        registered.down(Loss::Closed);
         assert!(contains(&registry, " lost=peer "));
         Ok(())
     }
@@ -436,20 +441,20 @@ mod tests {
     #[test]
     fn next_attempt_is_shown_until_it_has_ended() -> Result {
         let registry = Registry::new()?;
-        let enrolled = registry.enrol(Role::Client, 1, peer())?;
+        let registered = registry.register(Role::Client, 1, peer())?;
         assert!(contains(&registry, " failing_s=0 next_attempt_s=-1\n"));
-        enrolled.failed(peer(), -111);
-        enrolled.planned(3_600_000);
+        registered.failed(peer(), -111);
+        registered.planned(3_600_000);
         assert!(contains(&registry, " next_attempt_s=3600\n"));
         // It is due.
-        enrolled.planned(0);
+        registered.planned(0);
         assert!(contains(&registry, " next_attempt_s=0\n"));
-        enrolled.failed(peer(), -111);
+        registered.failed(peer(), -111);
         assert!(contains(&registry, " next_attempt_s=-1\n"));
-        enrolled.planned(3_600_000);
-        enrolled.up(peer(), Arc::new(Silent(0), GFP_KERNEL)?);
+        registered.planned(3_600_000);
+        registered.up(peer(), Arc::new(Silent(0), GFP_KERNEL)?);
         assert!(!contains(&registry, "next_attempt_s="));
-        enrolled.down(Loss::Peer);
+        registered.down(Loss::Peer);
         assert!(contains(&registry, " failing_s=0 next_attempt_s=-1\n"));
         Ok(())
     }
@@ -457,14 +462,14 @@ mod tests {
     #[test]
     fn events_of_all_connections_are_added() -> Result {
         let registry = Registry::new()?;
-        let enrolled = registry.enrol(Role::Client, 1, peer())?;
-        enrolled.up(peer(), Arc::new(Silent(5), GFP_KERNEL)?);
-        enrolled.down(Loss::Forced);
-        enrolled.up(peer(), Arc::new(Silent(2), GFP_KERNEL)?);
+        let registered = registry.register(Role::Client, 1, peer())?;
+        registered.up(peer(), Arc::new(Silent(5), GFP_KERNEL)?);
+        registered.down(Loss::Forced);
+        registered.up(peer(), Arc::new(Silent(2), GFP_KERNEL)?);
         assert!(contains(&registry, " probes=7 breaches=2 device="));
         // A connection that takes the place of another.
-        enrolled.up(peer(), Arc::new(Silent(1), GFP_KERNEL)?);
-        enrolled.down(Loss::Closed);
+        registered.up(peer(), Arc::new(Silent(1), GFP_KERNEL)?);
+        registered.down(Loss::Closed);
         assert!(contains(&registry, " probes=8 breaches=3 failing_s="));
         Ok(())
     }

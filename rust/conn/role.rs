@@ -121,5 +121,3 @@ pub(crate) type OwnedQpOf<R> = Pin<KBox<QpOf<R>>>;
 
 /// A received message of a connection of role `R`.
 pub(crate) type Incoming<'a, R> = Received<'a, ConnOf<R>>;
-
-pub(crate) use XprtRef as Owner;

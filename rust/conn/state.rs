@@ -15,7 +15,7 @@ use crate::observe::connections::Counts;
 use crate::observe::stats::{self, Breach};
 use crate::proto::inline::Thresholds;
 use crate::wire::Version;
-use crate::work::Once;
+use crate::work::ReadOnce;
 
 /// The progress of a queue pair. The context that finds it broken after it was in use closes the
 /// connection.
@@ -99,18 +99,18 @@ impl<R, O: XprtRef> ConnState<R, O> {
 
     /// Returns the effective terms. A context that prepares a message keeps them, and reads them
     /// again before the message is posted: if they have changed, the message is void.
-    pub(crate) fn now(&self) -> TermsSnapshot {
+    pub(crate) fn terms(&self) -> TermsSnapshot {
         self.session.terms.read()
     }
 
     /// Returns the effective thresholds.
     pub(crate) fn thresholds(&self) -> Thresholds {
-        self.now().thresholds()
+        self.terms().thresholds()
     }
 
     /// Returns the version that the connection speaks.
     pub(crate) fn version(&self) -> Version {
-        self.now().version()
+        self.terms().version()
     }
 
     /// Adds capabilities to the terms. Call this before the session begins.

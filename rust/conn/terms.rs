@@ -12,7 +12,7 @@ use crate::proto::inline::Thresholds;
 use crate::proto::requester::plan::CallOptions;
 use crate::proto::session::Terms;
 use crate::wire::Version;
-use crate::work::Once;
+use crate::work::ReadOnce;
 
 /// The bits of a size in the word, far more than the largest size needs.
 const SIZE: u32 = 24;
@@ -206,8 +206,6 @@ const fn flag(set: bool, flag: u64) -> u64 {
         0
     }
 }
-
-pub(crate) use TermsSnapshot as Now;
 
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
 #[kernel::prelude::kunit_tests(rpcrdma_conn_terms)]

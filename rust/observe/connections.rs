@@ -10,10 +10,10 @@ use kernel::prelude::*;
 
 use super::trace::Peer;
 use crate::proto::inline::Thresholds;
-use crate::text::Text;
+use crate::text::StackString;
 
 /// The name of a device.
-pub(crate) type DeviceName = Text<64>;
+pub(crate) type DeviceName = StackString<64>;
 
 /// The role of this host in a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,7 +263,7 @@ mod tests {
 
     fn up() -> Up {
         Up {
-            device: Text::new(&"rxe0"),
+            device: StackString::new(&"rxe0"),
             port: 1,
             thresholds: Thresholds {
                 client_to_server: 4096,
@@ -314,7 +314,7 @@ mod tests {
             pause,
             up,
         };
-        let text = Text::<1024>::new(&fmt!("{}", line));
+        let text = StackString::<1024>::new(&fmt!("{}", line));
         let common = "id=9 role=client net=1 peer=192.0.2.1:20049 ";
         text.as_bytes().strip_prefix(common.as_bytes()) == Some(expected.as_bytes())
     }

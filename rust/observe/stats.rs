@@ -254,7 +254,7 @@ impl<G: fmt::Display> fmt::Display for XprtLine<'_, G> {
 #[kernel::prelude::kunit_tests(rpcrdma_stats)]
 mod tests {
     use super::*;
-    use crate::text::Text;
+    use crate::text::StackString;
 
     /// Makes counters with different values, so that the test notices exchanged columns.
     fn counted() -> (Stats, CallCounts) {
@@ -280,7 +280,7 @@ mod tests {
     const GENERIC: &str = "0 2 3 4 5 6 7 8 9 10";
 
     fn line_is(generic: &str, (s, calls): &(Stats, CallCounts), expected: &str) {
-        let line = Text::<512>::new(&fmt!("{}", XprtLine(&generic, s, calls)));
+        let line = StackString::<512>::new(&fmt!("{}", XprtLine(&generic, s, calls)));
         assert_eq!(line.as_bytes(), expected.as_bytes());
     }
 

@@ -55,7 +55,7 @@ pub(crate) use reply::*;
 pub(crate) use session::*;
 
 /// A string of an event, truncated to 63 bytes.
-type Text = crate::text::Text<64>;
+type StackString = crate::text::StackString<64>;
 
 /// A value, or a closure in [`Lazy`], that gives an argument of type `T`.
 pub(crate) trait Source<T> {
@@ -109,22 +109,22 @@ pub(crate) struct Task {
 /// The peer of a transport, as SUNRPC displays it (`RPC_DISPLAY_ADDR`, `RPC_DISPLAY_PORT`).
 #[derive(Clone, Copy)]
 pub(crate) struct Peer {
-    addr: Text,
-    port: Text,
+    addr: StackString,
+    port: StackString,
 }
 
 impl Peer {
     /// Makes the peer with a network address and a port.
     pub(crate) fn new(addr: &impl fmt::Display, port: u16) -> Self {
         Self {
-            addr: Text::new(&fmt!("{}", addr)),
-            port: Text::new(&port),
+            addr: StackString::new(&fmt!("{}", addr)),
+            port: StackString::new(&port),
         }
     }
 
     /// Returns address and port in one string, as the events of the server have them.
-    fn endpoint(&self) -> Text {
-        Text::new(&fmt!("{}", *self))
+    fn endpoint(&self) -> StackString {
+        StackString::new(&fmt!("{}", *self))
     }
 }
 
@@ -238,7 +238,7 @@ impl Field for &CStr {
     }
 }
 
-impl Field for Text {
+impl Field for StackString {
     type C = *const ffi::c_char;
 
     #[inline(always)]

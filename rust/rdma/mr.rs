@@ -37,7 +37,7 @@ pub(super) mod region;
 
 pub(crate) use fill::Memory;
 pub(crate) use kernel::dma::DataDirection;
-pub(crate) use pool::Census;
+pub(crate) use pool::PoolCounts;
 pub(crate) use pool::{Kind, MrPool};
 
 use region::{MrState, Region};

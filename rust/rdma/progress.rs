@@ -11,7 +11,7 @@ use super::mr::region::Region;
 use super::scatter::requests::List;
 use super::stack::{Linked, LinkedStack};
 use crate::mem::{Page, PageRef};
-use crate::work::Once;
+use crate::work::ReadOnce;
 
 /// Which work requests of a queue pair have completed, and which objects are freed when it has been
 /// drained.

@@ -245,7 +245,7 @@ impl<C: Completions> Qp<C> {
 
     /// Marks the connection as being closed, so that flushed Receives are expected and not
     /// reported. Any context.
-    pub(crate) fn shut(&self) {
+    pub(crate) fn expect_flush(&self) {
         self.flushed.store(true, Relaxed);
     }
 

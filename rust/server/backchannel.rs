@@ -154,7 +154,7 @@ fn buffer_len(ep: &Endpoint) -> usize {
 fn fits(ep: &Endpoint, rqst: &Rqst<'_, BcXprt>) -> bool {
     // CAST: a page is small.
     let max = backward::max_call(&ep.thresholds(), PAGE_SIZE as u32);
-    ep.shared().now().permits_backward() && rqst.send_buf().len() <= max
+    ep.shared().terms().permits_backward() && rqst.send_buf().len() <= max
 }
 
 /// Sends a call. The caller holds the send lock. Does not sleep.

@@ -15,19 +15,19 @@ use crate::proto::session::SPARE_RECEIVES;
 use crate::rdma::cq::DRAIN_ENTRIES;
 use crate::rdma::device;
 use crate::rdma::qp::DRAIN_SEND_WRS;
-use crate::sunrpc::sysctl::{Counter, Entry, Knob};
+use crate::sunrpc::sysctl::{Counter, IntSysctl, Sysctl};
 use crate::wire::cm_private::{Settings, Size, Versions};
 use crate::wire::Version;
 
 /// The most calls of a requester that may be outstanding: its grant never exceeds them.
-pub(crate) static MAX_REQUESTS: Knob = Knob::new(c"max_requests", 128, 4, 16384);
+pub(crate) static MAX_REQUESTS: IntSysctl = IntSysctl::new(c"max_requests", 128, 4, 16384);
 
 /// The inline threshold in bytes, transport header included: the longest message that is received
 /// inline, and the longest that is sent inline if the requester receives as much.
-pub(crate) static MAX_REQ_SIZE: Knob = Knob::new(c"max_req_size", 4096, 4096, 65536);
+pub(crate) static MAX_REQ_SIZE: IntSysctl = IntSysctl::new(c"max_req_size", 4096, 4096, 65536);
 
 /// The highest version of RPC-over-RDMA that is served. The stock module has no such setting.
-static MAX_VERSION: Knob = Knob::new(c"max_version", 2, 1, 2);
+static MAX_VERSION: IntSysctl = IntSysctl::new(c"max_version", 2, 1, 2);
 
 /// Returns the lowest and the highest version that a new connection is served in.
 pub(crate) fn versions() -> (Version, Version) {
@@ -43,7 +43,7 @@ pub(crate) const MAX_BC_REQUESTS: u32 = 2;
 
 /// This setting has no effect, as in the stock module; scripts may set it. The number of
 /// outstanding RDMA Reads follows from the connection request and the device.
-static READ_DEPTH: Knob = Knob::new(c"max_outbound_read_requests", 16, 1, 255);
+static READ_DEPTH: IntSysctl = IntSysctl::new(c"max_outbound_read_requests", 16, 1, 255);
 
 /// Read segments whose RDMA Reads were started.
 pub(crate) static READS: Counter = Counter::new(c"rdma_stat_read");
@@ -58,14 +58,14 @@ pub(crate) static WRITES: Counter = Counter::new(c"rdma_stat_write");
 pub(crate) static SQ_FULL: Counter = Counter::new(c"rdma_stat_sq_starve");
 
 // Counters that are always zero. The stock module has them for scripts, and so has this module.
-static RQ_STARVE: Knob = zero(c"rdma_stat_rq_starve");
-static RQ_POLL: Knob = zero(c"rdma_stat_rq_poll");
-static RQ_PROD: Knob = zero(c"rdma_stat_rq_prod");
-static SQ_POLL: Knob = zero(c"rdma_stat_sq_poll");
-static SQ_PROD: Knob = zero(c"rdma_stat_sq_prod");
+static RQ_STARVE: IntSysctl = zero(c"rdma_stat_rq_starve");
+static RQ_POLL: IntSysctl = zero(c"rdma_stat_rq_poll");
+static RQ_PROD: IntSysctl = zero(c"rdma_stat_rq_prod");
+static SQ_POLL: IntSysctl = zero(c"rdma_stat_sq_poll");
+static SQ_PROD: IntSysctl = zero(c"rdma_stat_sq_prod");
 
-const fn zero(name: &'static CStr) -> Knob {
-    Knob::new(name, 0, 0, 0)
+const fn zero(name: &'static CStr) -> IntSysctl {
+    IntSysctl::new(name, 0, 0, 0)
 }
 
 /// The directory of [`SYSCTLS`] below `/proc/sys`.
@@ -73,20 +73,20 @@ pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc/svc_rdma";
 
 /// The settings and counters: names, defaults and ranges are those of the stock module, except the
 /// last, which is ours. `quirks` has further ones.
-pub(crate) static SYSCTLS: [Entry; 13] = [
-    Entry::Knob(&MAX_REQUESTS),
-    Entry::Knob(&MAX_REQ_SIZE),
-    Entry::Knob(&READ_DEPTH),
-    Entry::Counter(&READS),
-    Entry::Counter(&RECEIVED),
-    Entry::Counter(&WRITES),
-    Entry::Counter(&SQ_FULL),
-    Entry::Knob(&RQ_STARVE),
-    Entry::Knob(&RQ_POLL),
-    Entry::Knob(&RQ_PROD),
-    Entry::Knob(&SQ_POLL),
-    Entry::Knob(&SQ_PROD),
-    Entry::Knob(&MAX_VERSION),
+pub(crate) static SYSCTLS: [Sysctl; 13] = [
+    Sysctl::IntSysctl(&MAX_REQUESTS),
+    Sysctl::IntSysctl(&MAX_REQ_SIZE),
+    Sysctl::IntSysctl(&READ_DEPTH),
+    Sysctl::Counter(&READS),
+    Sysctl::Counter(&RECEIVED),
+    Sysctl::Counter(&WRITES),
+    Sysctl::Counter(&SQ_FULL),
+    Sysctl::IntSysctl(&RQ_STARVE),
+    Sysctl::IntSysctl(&RQ_POLL),
+    Sysctl::IntSysctl(&RQ_PROD),
+    Sysctl::IntSysctl(&SQ_POLL),
+    Sysctl::IntSysctl(&SQ_PROD),
+    Sysctl::IntSysctl(&MAX_VERSION),
 ];
 
 /// The configuration of one connection, sampled when the connection is made.

@@ -29,10 +29,10 @@ use crate::rdma::mr::{Kind, Mr, MrPool};
 use crate::rdma::pd::Pd;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::svc::reply::Reply;
-use crate::sunrpc::sysctl::{Counter, Entry, Knob};
+use crate::sunrpc::sysctl::{Counter, IntSysctl, Sysctl};
 use crate::wire::message::Body;
 use crate::wire::{conf_rdma, Direction, ListProc, Message, Version};
-use crate::work::Once;
+use crate::work::ReadOnce;
 
 mod read_chunks;
 
@@ -57,21 +57,21 @@ static EXPOSED: Counter = Counter::new(c"rdma_stat_exposed");
 
 /// Whether a reply to a client without private data may be a read chunk, where the chunks that the
 /// client offers are too short.
-static READ_CHUNKS: Knob = Knob::new(c"read_chunks", 0, 0, 1);
+static READ_CHUNKS: IntSysctl = IntSysctl::new(c"read_chunks", 0, 0, 1);
 
 /// The alignment in bytes that the server recommends for opaque data in the Connection
 /// Configuration Protocol. A client that follows the recommendation sends RDMA_MSGP. With 4 there
 /// is no padding.
-static ALIGN: Knob = Knob::new(c"conf_align", 4, 4, 65536);
+static ALIGN: IntSysctl = IntSysctl::new(c"conf_align", 4, 4, 65536);
 
 /// The settings and counters.
-pub(crate) static SYSCTLS: [Entry; 6] = [
-    Entry::Counter(&PADDED),
-    Entry::Counter(&DONE),
-    Entry::Counter(&CONF),
-    Entry::Knob(&ALIGN),
-    Entry::Counter(&EXPOSED),
-    Entry::Knob(&READ_CHUNKS),
+pub(crate) static SYSCTLS: [Sysctl; 6] = [
+    Sysctl::Counter(&PADDED),
+    Sysctl::Counter(&DONE),
+    Sysctl::Counter(&CONF),
+    Sysctl::IntSysctl(&ALIGN),
+    Sysctl::Counter(&EXPOSED),
+    Sysctl::IntSysctl(&READ_CHUNKS),
 ];
 
 /// Returns the alignment that the server recommends: a power of two.

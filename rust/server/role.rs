@@ -12,9 +12,9 @@ use super::conn::endpoint::{Conn, Incoming, QueuePair, Responder};
 use super::conn::owner::Owner;
 use super::conn::{endpoint, failure, session};
 use super::recv::read;
-use crate::conn::live::Now;
-use crate::conn::owner::Owner as _;
 use crate::conn::role::Role;
+use crate::conn::role::XprtRef as _;
+use crate::conn::terms::TermsSnapshot;
 use crate::conn::traced;
 use crate::observe::stats::RequesterBreach;
 use crate::observe::trace;
@@ -37,7 +37,7 @@ impl Role for Responder {
         conn.role().lifecycle.on(Event::Message);
     }
 
-    fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>, _now: Now) {
+    fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>, _now: TermsSnapshot) {
         RECEIVED.add(lane(qp), 1);
         trace::server::wc_recv(traced::cid(qp, msg.index()), msg.bytes().len());
         if msg.invalidated().is_some() {

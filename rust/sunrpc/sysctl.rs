@@ -2,8 +2,8 @@
 
 //! Settings and counters: files in a directory of `/proc/sys`.
 //!
-//! A [`Knob`] holds an integer, a [`Choice`] a word of a list, and a [`Counter`] counts events.
-//! They are statics that all code may use; [`Registration`] shows some of them to the
+//! An [`IntSysctl`] holds an integer, an [`EnumSysctl`] a word of a list, and a [`Counter`] counts
+//! events. They are statics that all code may use; [`Registration`] shows some of them to the
 //! administrator. Writing a value out of range to a setting fails with `EINVAL` and changes
 //! nothing. Writing anything to a counter sets it to zero.
 //!
@@ -19,38 +19,38 @@ use kernel::str::CStrExt;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 use crate::raw;
-use crate::text::Text;
+use crate::text::StackString;
 
 /// A sysctl in the directory of a [`Registration`].
-pub(crate) enum Entry {
+pub(crate) enum Sysctl {
     /// An integer.
-    Knob(&'static Knob),
+    IntSysctl(&'static IntSysctl),
     /// A word of a list.
-    Choice(&'static Choice),
+    EnumSysctl(&'static EnumSysctl),
     /// A counter.
     Counter(&'static Counter),
 }
 
-impl Entry {
+impl Sysctl {
     /// Returns the C description.
     fn table(&self) -> k::ctl_table {
         match self {
-            Self::Knob(knob) => knob.table(),
-            Self::Choice(choice) => table(*choice),
+            Self::IntSysctl(knob) => knob.table(),
+            Self::EnumSysctl(choice) => table(*choice),
             Self::Counter(counter) => table(*counter),
         }
     }
 }
 
 /// An integer sysctl.
-pub(crate) struct Knob {
+pub(crate) struct IntSysctl {
     value: Atomic<i32>,
     name: &'static CStr,
     min: i32,
     max: i32,
 }
 
-impl Knob {
+impl IntSysctl {
     /// Creates a sysctl called `name` with the value `default` and the range `min..=max`.
     pub(crate) const fn new(name: &'static CStr, default: i32, min: i32, max: i32) -> Self {
         assert!(min <= default && default <= max);
@@ -85,14 +85,14 @@ impl Knob {
 }
 
 /// A sysctl that holds a word of a list.
-pub(crate) struct Choice {
+pub(crate) struct EnumSysctl {
     /// Index of the current word in `words`.
     chosen: Atomic<u32>,
     name: &'static CStr,
     words: &'static [&'static str],
 }
 
-impl Choice {
+impl EnumSysctl {
     /// Creates a sysctl called `name` with the value `words[default]`.
     pub(crate) const fn new(
         name: &'static CStr,
@@ -114,7 +114,7 @@ impl Choice {
     }
 }
 
-impl TextSysctl for Choice {
+impl TextSysctl for EnumSysctl {
     fn name(&self) -> &'static CStr {
         self.name
     }
@@ -197,7 +197,7 @@ impl TextSysctl for Counter {
 }
 
 /// A line. The largest number fits, and any word, with its newline and a NUL.
-type Line = Text<24>;
+type Line = StackString<24>;
 
 /// A sysctl that is read and written as a line of text. The methods run in process context.
 trait TextSysctl: Sync + 'static {
@@ -291,7 +291,7 @@ impl Registration {
     /// # Errors
     ///
     /// `ENOMEM`, also if one of the names exists already.
-    pub(crate) fn new(path: &'static CStr, entries: &[&[Entry]]) -> Result<Self> {
+    pub(crate) fn new(path: &'static CStr, entries: &[&[Sysctl]]) -> Result<Self> {
         let mut table = KVec::new();
         for entry in entries.iter().copied().flatten() {
             table.push(entry.table(), GFP_KERNEL)?;
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn only_the_words_of_the_list_are_taken() {
-        let choice = Choice::new(c"test", &["1", "2", "auto"], 2);
+        let choice = EnumSysctl::new(c"test", &["1", "2", "auto"], 2);
         assert_eq!(choice.line().as_bytes(), b"auto\n");
         for (text, number) in [("1\n", 0), ("2", 1), (" auto \n", 2)] {
             assert!(choice.write(text.as_bytes()).is_ok());

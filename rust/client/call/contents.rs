@@ -6,12 +6,12 @@ use kernel::prelude::*;
 
 use super::super::config::MAX_SEGMENTS;
 use super::super::endpoint::regions::Spare;
-use crate::conn::live::Now;
+use crate::conn::terms::TermsSnapshot;
 use crate::conn::traced;
 use crate::observe::stats::CallCounts;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
-use crate::proto::requester::plan::{CallOptions, Rooms};
+use crate::proto::requester::plan::{CallOptions, InlineSpace};
 use crate::proto::requester::reply::Offer;
 use crate::rdma::mr::Mr;
 use crate::rdma::send::SendBuf;
@@ -37,9 +37,9 @@ pub(super) struct Contents {
     /// The XID of the call that was prepared last.
     pub(super) xid: u32,
     /// The terms that the call was prepared under.
-    pub(super) terms: Now,
+    pub(super) terms: TermsSnapshot,
     /// The longest messages under these terms, and with this send buffer.
-    pub(super) rooms: Rooms,
+    pub(super) space: InlineSpace,
     /// The buffer in which the message is assembled; none without a connection.
     pub(super) out: Option<SendBuf>,
     /// The bytes of `out` to send.
@@ -80,8 +80,8 @@ impl Contents {
     fn empty(counts: CallCounts) -> Self {
         Self {
             xid: 0,
-            terms: Now::NEVER,
-            rooms: Rooms::new(&Thresholds::DEFAULT, MAX_SEGMENTS, CallOptions::DEFAULT),
+            terms: TermsSnapshot::NEVER,
+            space: InlineSpace::new(&Thresholds::DEFAULT, MAX_SEGMENTS, CallOptions::DEFAULT),
             out: None,
             out_len: 0,
             regions: KVec::new(),
@@ -94,8 +94,8 @@ impl Contents {
 
     /// Sets the send buffer, while no call is prepared. Returns the previous one.
     pub(super) fn set_buffer(&mut self, buf: SendBuf) -> Option<SendBuf> {
-        // The next call computes the rooms for this buffer.
-        self.terms = Now::NEVER;
+        // The next call computes the space for this buffer.
+        self.terms = TermsSnapshot::NEVER;
         self.out.replace(buf)
     }
 
@@ -112,7 +112,7 @@ impl Contents {
 
     /// Sets the terms under which a call is prepared. `None`: there is no send buffer.
     #[inline(always)]
-    pub(super) fn set_terms(&mut self, now: Now) -> Option<()> {
+    pub(super) fn set_terms(&mut self, now: TermsSnapshot) -> Option<()> {
         if self.terms == now {
             return Some(());
         }
@@ -120,12 +120,14 @@ impl Contents {
     }
 
     #[cold]
-    fn change_terms(&mut self, now: Now) -> Option<()> {
+    fn change_terms(&mut self, now: TermsSnapshot) -> Option<()> {
         self.terms = now;
         let measured = self.thresholds();
         match measured {
-            Some(thresholds) => self.rooms = Rooms::new(&thresholds, MAX_SEGMENTS, now.options()),
-            None => self.terms = Now::NEVER,
+            Some(thresholds) => {
+                self.space = InlineSpace::new(&thresholds, MAX_SEGMENTS, now.options())
+            }
+            None => self.terms = TermsSnapshot::NEVER,
         }
         measured.map(drop)
     }

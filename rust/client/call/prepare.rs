@@ -30,7 +30,7 @@ use crate::mem::MemallocScope;
 use crate::observe::stats::Stats;
 use crate::observe::trace::{self, Lazy};
 use crate::proto::requester::plan::{
-    CallKind, CallShape, Extents, Forms, ReplyKind, ReplyShape, Rooms,
+    CallKind, CallShape, Extents, Forms, InlineSpace, ReplyKind, ReplyShape,
 };
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::xdr_buf::XdrBuf;
@@ -143,7 +143,7 @@ fn marshal(
 ) -> Result<(), PrepareError> {
     contents.xid = rqst.xid();
     // A change after this makes the call void.
-    let measured = contents.set_terms(ep.shared().now());
+    let measured = contents.set_terms(ep.shared().terms());
     let done = measured
         .ok_or(PrepareError::NoBuffer)
         .and_then(|()| assemble(ep, rqst, contents));
@@ -176,7 +176,7 @@ fn assemble(
     rqst: &Rqst<'_, Client>,
     contents: &mut Contents,
 ) -> Result<(), PrepareError> {
-    let forms = choose(rqst, &contents.rooms)?;
+    let forms = choose(rqst, &contents.space)?;
     let header = if !forms.is_inline() {
         let header = chunks::write(ep, rqst, forms, contents)?;
         copy_inline(forms.call, &rqst.send_buf(), header, contents)?;
@@ -195,10 +195,10 @@ fn assemble(
 
 /// Chooses the forms of call and reply.
 #[inline(always)]
-fn choose(rqst: &Rqst<'_, Client>, rooms: &Rooms) -> Result<Forms, PrepareError> {
+fn choose(rqst: &Rqst<'_, Client>, space: &InlineSpace) -> Result<Forms, PrepareError> {
     let call = call_shape(&rqst.send_buf());
     let reply = reply_shape(&rqst.recv_buf());
-    let forms = Forms::choose(&call, &reply, rooms, || rqst.data_touch());
+    let forms = Forms::choose(&call, &reply, space, || rqst.data_touch());
     forms.map_err(|_| PrepareError::Impossible(EMSGSIZE))
 }
 
@@ -294,7 +294,7 @@ fn write_aligned(
     rqst: &Rqst<'_, Client>,
     contents: &mut Contents,
 ) -> Result<Option<usize>, PrepareError> {
-    match contents.rooms.align() {
+    match contents.space.align() {
         0 => Ok(None),
         align => write_aligned_to(align, ep, rqst, contents),
     }

@@ -286,7 +286,7 @@ fn answered_late(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) -> bool {
             return;
         };
         let handles = contents.regions.iter().map(Mr::rkey);
-        let permitted = conn.now().remote_invalidation();
+        let permitted = conn.terms().remote_invalidation();
         // `check_unmatched_rkey` checks a key that is not the call's own.
         if let Invalidated::Match(index) = invalidate::match_rkey(handles, Some(rkey), permitted) {
             if let Some(region) = contents.regions.get_mut(index) {
@@ -404,7 +404,7 @@ fn mark_invalidated(
         return true;
     };
     // Most calls were prepared under terms that permit it.
-    let permitted = contents.terms.remote_invalidation() || conn.now().remote_invalidation();
+    let permitted = contents.terms.remote_invalidation() || conn.terms().remote_invalidation();
     let handles = contents.regions.iter().map(Mr::rkey);
     match invalidate::match_rkey(handles, Some(rkey), permitted) {
         Invalidated::None => true,

@@ -42,7 +42,7 @@ use crate::rdma::qp::{PostError, Tag};
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::xprt::reply::Parked;
 use crate::sunrpc::xprt::transport::SendError;
-use crate::work::{Change, Once};
+use crate::work::{ReadOnce, WakeEvent};
 
 /// No limit (`MAX_SCHEDULE_TIMEOUT`). CAST: it is the largest `long`.
 pub(super) const FOREVER: Jiffies = isize::MAX as Jiffies;
@@ -80,7 +80,7 @@ pub(crate) struct Slot {
     locked: SpinLock<Locked>,
     /// Announced when a call that is given up has been answered, and when the slot becomes idle.
     #[pin]
-    progress: Change,
+    progress: WakeEvent,
 }
 
 /// The data that a [`Slot`]'s lock protects.
@@ -111,7 +111,7 @@ impl Slot {
             index,
             in_use: Atomic::new(false),
             locked <- new_spinlock!(Locked::new()?, "rpcrdma::Slot::locked"),
-            progress <- Change::new(),
+            progress <- WakeEvent::new(),
         })
     }
 
@@ -225,7 +225,7 @@ impl Locked {
         let Some(ep) = &self.ep else {
             return;
         };
-        let void = self.contents.terms != ep.shared().now();
+        let void = self.contents.terms != ep.shared().terms();
         if void && self.phase == Phase::Prepared {
             self.take_back();
         }

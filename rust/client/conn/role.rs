@@ -12,9 +12,9 @@ use super::super::call::{fence, reply};
 use super::super::endpoint::{silence, tags, Conn, Endpoint, Incoming, QueuePair, Requester};
 use super::super::transport::{shown, Client};
 use super::session;
-use crate::conn::live::Now;
-use crate::conn::registry::Shown;
+use crate::conn::registry::DebugInfo;
 use crate::conn::role::Role;
+use crate::conn::terms::TermsSnapshot;
 use crate::conn::traced;
 use crate::observe::connections::{Counts, Credits, Up};
 use crate::observe::trace::{self, WcStatus};
@@ -33,7 +33,7 @@ impl Role for Requester {
     /// SUNRPC goes on with an RPC on `rpciod`, whose workers are the same.
     const WORKERS: Workers = Workers::Shared;
 
-    fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>, now: Now) {
+    fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>, now: TermsSnapshot) {
         let bytes = msg.bytes();
         trace::wc_receive(traced::cid(qp, msg.index()), bytes.len(), WcStatus::SUCCESS);
         // The message is dropped in one place, so that this is inlined.
@@ -84,7 +84,7 @@ impl Role for Requester {
 /// Handles a message. The common replies of both versions are handled in one place, so that the
 /// compiler inlines their handling here.
 #[inline(always)]
-fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, now: Now) {
+fn receive(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, now: TermsSnapshot) {
     let common = match now.plain_version() {
         Some(Version::One) => CommonReply::of(Version::One, msg.bytes()),
         Some(Version::Two) => session::common_reply(conn, now, msg.bytes()),
@@ -146,7 +146,7 @@ fn trace_failure(qp: &QueuePair, (tag, fenced): (Tag, Option<&Slot>), status: Wc
     }
 }
 
-impl Shown for Endpoint {
+impl DebugInfo for Endpoint {
     /// The calls are counted here: sending a call costs nothing for this.
     fn show(&self) -> Up {
         let role = self.requester();
@@ -158,7 +158,7 @@ impl Shown for Endpoint {
                 used,
             },
             calls,
-            regions: self.regions.census().into(),
+            regions: self.regions.counts().into(),
             silent: role.silence.silent(),
             ..self.describe()
         }
@@ -176,11 +176,11 @@ pub(in crate::client) fn show_attempt(
     made: &Result<Arc<Endpoint>, ConnectError>,
 ) {
     let peer = shown(xprt);
-    let Some(enrolled) = client.enrolled(xprt.net().cookie(), peer) else {
+    let Some(registered) = client.registered(xprt.net().cookie(), peer) else {
         return;
     };
     match made {
-        Ok(ep) => enrolled.up(peer, ep.clone()),
-        Err(error) => enrolled.failed(peer, error.to_errno()),
+        Ok(ep) => registered.up(peer, ep.clone()),
+        Err(error) => registered.failed(peer, error.to_errno()),
     }
 }

@@ -18,8 +18,8 @@ use super::super::config::Config;
 use super::super::endpoint::{tags, Conn, Endpoint, Incoming, QueuePair, GROW};
 use super::super::quirks::Settings;
 use super::super::transport::{peer_of, Client};
-use crate::conn::agreement::BUFFER;
-use crate::conn::live::Now;
+use crate::conn::session::BUFFER;
+use crate::conn::terms::TermsSnapshot;
 use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::backward::{is_call, is_torn};
@@ -77,7 +77,7 @@ pub(super) fn begin(
 /// Handles a message that may concern the session. Completion worker; does not sleep.
 #[inline(never)]
 pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
-    let (bytes, now) = (msg.bytes(), conn.now());
+    let (bytes, now) = (msg.bytes(), conn.terms());
     let watched = now.is_watched();
     if watched && conn.role().quirks.received_early(conn, bytes) {
         return;
@@ -128,14 +128,18 @@ fn is_control(header: &Message<'_>) -> bool {
 }
 
 /// Decodes a common reply of version two. Returns `None` for any other message.
-pub(super) fn common_reply<'a>(conn: &Conn, now: Now, bytes: &'a [u8]) -> Option<CommonReply<'a>> {
+pub(super) fn common_reply<'a>(
+    conn: &Conn,
+    now: TermsSnapshot,
+    bytes: &'a [u8],
+) -> Option<CommonReply<'a>> {
     let reply = CommonReply::of(Version::Two, bytes)?;
     note_length(conn, now, bytes.len());
     Some(reply)
 }
 
 /// Tells the session of a reply that shows that the server knows the size of our Receives.
-fn note_length(conn: &Conn, now: Now, len: usize) {
+fn note_length(conn: &Conn, now: TermsSnapshot, len: usize) {
     // CAST: `usize` has at least 32 bits.
     if len > now.thresholds().server_to_client as usize {
         note_long_reply(conn, len);
@@ -263,7 +267,7 @@ fn grow(conn: &Conn) {
 /// sleep.
 pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
     let (conn, sizes) = (ep.shared(), &ep.requester().sizes);
-    if !conn.now().concerns_session() {
+    if !conn.terms().concerns_session() {
         return;
     }
     let changed = |size: &Atomic<u32>, now: u32| size.xchg(now, Relaxed) != now;

@@ -20,7 +20,7 @@ use super::super::config::MAX_SEGMENTS;
 use super::{Endpoint, REPLENISH};
 use crate::conn::traced;
 use crate::observe::trace;
-use crate::rdma::mr::{Census, Kind, Mr, MrPool};
+use crate::rdma::mr::{Kind, Mr, MrPool, PoolCounts};
 use crate::rdma::pd::Pd;
 
 /// The number of regions of each kind that a connection starts with.
@@ -92,10 +92,10 @@ impl Regions {
     }
 
     /// Returns the numbers of regions by state.
-    pub(in crate::client) fn census(&self) -> Census {
-        self.each().fold(Census::default(), |sum, pool| {
-            let census = pool.census();
-            Census {
+    pub(in crate::client) fn counts(&self) -> PoolCounts {
+        self.each().fold(PoolCounts::default(), |sum, pool| {
+            let census = pool.counts();
+            PoolCounts {
                 total: sum.total + census.total,
                 idle: sum.idle + census.idle,
                 unusable: sum.unusable + census.unusable,

@@ -12,9 +12,9 @@ use kernel::time::{msecs_to_jiffies, Jiffies};
 
 use super::super::config::{Config, MAX_SEGMENTS, PADDING};
 use super::Link;
-use crate::conn::live::Capabilities;
-use crate::conn::owner::Owner as _;
+use crate::conn::role::XprtRef as _;
 use crate::conn::role::{ConnOf, Role};
+use crate::conn::terms::Capabilities;
 use crate::conn::traced::peer;
 use crate::observe::stats::Breach;
 use crate::observe::trace;
@@ -26,7 +26,7 @@ use crate::sunrpc::random;
 use crate::wire::conf_rdma::Request;
 use crate::wire::message::Body;
 use crate::wire::{Direction, Limits, Message, Version};
-use crate::work::Change;
+use crate::work::WakeEvent;
 
 /// The time in milliseconds in which the server has to answer.
 const PATIENCE_MS: u32 = 5_000;
@@ -41,7 +41,7 @@ pub(super) struct Conf {
     #[pin]
     state: SpinLock<State>,
     #[pin]
-    changed: Change,
+    changed: WakeEvent,
 }
 
 /// The data that the lock of [`Conf`] protects.
@@ -74,7 +74,7 @@ impl Conf {
         pin_init!(Self {
             waiting: AtomicFlag::new(false),
             state <- new_spinlock!(state, "rpcrdma::Conf::state"),
-            changed <- Change::new(),
+            changed <- WakeEvent::new(),
         })
     }
 

@@ -17,12 +17,12 @@ use crate::proto::requester::reply::{Offer, Outcome, Violation};
 use crate::rdma::device::Limits;
 use crate::rdma::qp::Tag;
 use crate::rdma::send::SendBuf;
-use crate::sunrpc::sysctl::Entry;
+use crate::sunrpc::sysctl::Sysctl;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::wire::message::Body;
 use crate::wire::Message;
 
-pub(crate) static KNOBS: [Entry; 0] = [];
+pub(crate) static KNOBS: [Sysctl; 0] = [];
 pub(super) const TAGS: u32 = 0;
 
 pub(super) type Place = Infallible;

@@ -57,7 +57,7 @@ pub(crate) fn breach(what: Breach) {
 #[kernel::prelude::kunit_tests(rpcrdma_breach)]
 mod tests {
     use super::*;
-    use crate::text::Text;
+    use crate::text::StackString;
     use kernel::prelude::*;
 
     #[test]
@@ -74,6 +74,9 @@ mod tests {
         count(8, Breach::Conf);
         let expected: &[u8] = b"malformed_header 1\nreply_claim 2\nforeign_rkey 3\n\
             bad_credits 4\nnot_a_send 5\nbackward_call 6\nsession 7\nconf 8\n";
-        assert_eq!(Text::<160>::new(&fmt!("{counts}")).as_bytes(), expected);
+        assert_eq!(
+            StackString::<160>::new(&fmt!("{counts}")).as_bytes(),
+            expected
+        );
     }
 }

@@ -240,7 +240,7 @@ const fn violation_name(violation: Violation) -> &'static str {
 #[kernel::prelude::kunit_tests(rpcrdma_requester_breach)]
 mod tests {
     use super::*;
-    use crate::text::Text;
+    use crate::text::StackString;
     use kernel::prelude::*;
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
         for (n, breach) in RequesterBreach::ALL.iter().enumerate() {
             (0..=n).for_each(|_| counts.count(*breach as usize));
         }
-        let text = Text::<512>::new(&fmt!("{counts}"));
+        let text = StackString::<512>::new(&fmt!("{counts}"));
         assert!(text
             .as_bytes()
             .starts_with(b"short 1\nversion 2\nheader 3\n"));

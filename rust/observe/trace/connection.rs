@@ -5,7 +5,7 @@
 use kernel::fmt;
 use kernel::prelude::*;
 
-use super::{count, Peer, SockAddrBytes, Text};
+use super::{count, Peer, SockAddrBytes, StackString};
 use crate::proto::backward::Refusal;
 use crate::proto::conn::{Event, State};
 use crate::proto::inline::Thresholds;
@@ -72,7 +72,7 @@ events! {
 
     /// Traces that the device of a connection to `dst` is being removed.
     fn device_removal(device: &'a dyn fmt::Display, dst: &'a [u8]) => xprtrdma_device_removal {
-        name: Text::new(&fmt!("{}", device)),
+        name: StackString::new(&fmt!("{}", device)),
         dst: SockAddrBytes::new(dst),
     }
 

@@ -2,7 +2,7 @@
 
 //! Events of features of RFC 5666 alone: configuration, padding, read chunks in replies.
 
-use super::{count, Peer, Task, Text};
+use super::{count, Peer, StackString, Task};
 use crate::proto::legacy::conf::Configuration;
 use crate::wire::Message;
 
@@ -12,7 +12,7 @@ events! {
         => xprtrdma_conf_answer {
         addr: peer.addr,
         port: peer.port,
-        outcome: Text::new(&outcome),
+        outcome: StackString::new(&outcome),
         call: agreed.map_or(0, |agreed| agreed.max_call),
         reply: agreed.map_or(0, |agreed| agreed.max_reply),
         align: agreed.and_then(|agreed| agreed.padding).map_or(0, |padding| padding.align()),

@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 
-use super::{count, Cid, Peer, Task, Text, WcStatus};
+use super::{count, Cid, Peer, StackString, Task, WcStatus};
 use crate::proto::requester::plan::ReplyShape;
 use crate::proto::requester::reply::Violation;
 use crate::wire::{DecodeError, Lists, Prefix, Segment};
@@ -176,7 +176,7 @@ events! {
         addr: peer.addr,
         port: peer.port,
         xid: xid,
-        what: Text::new(&error.what),
+        what: StackString::new(&error.what),
         offset: count(error.offset),
         length: count(length),
     }

@@ -6,7 +6,7 @@ use core::fmt;
 
 use kernel::prelude::*;
 
-use super::{Peer, Text};
+use super::{Peer, StackString};
 use crate::proto::session::{Body, Breach, Close, Control, Terms};
 use crate::proto::version::Memory;
 use crate::proto::xchar::Fault;
@@ -47,7 +47,7 @@ events! {
         xid: control.xid,
         direction: direction_name(Some(control.direction)),
         operation: sent_name(&control.body),
-        values: Text::new(&Sent(&control.body)),
+        values: StackString::new(&Sent(&control.body)),
     }
 
     /// Traces that a control message arrived.
@@ -57,7 +57,7 @@ events! {
         xid: message.xid(),
         direction: direction_name(message.direction()),
         operation: received_name(message.body()),
-        values: Text::new(&Received(message.body())),
+        values: StackString::new(&Received(message.body())),
     }
 
     /// Traces that a message broke a rule by which the peers agree on version and characteristics.
@@ -65,7 +65,7 @@ events! {
         addr: peer.addr,
         port: peer.port,
         xid: xid,
-        what: Text::new(&Broken(breach)),
+        what: StackString::new(&Broken(breach)),
     }
 
     /// Traces why the session closes the connection.

@@ -22,7 +22,6 @@ mod space;
 pub use extent::Extents;
 pub use forms::Forms;
 pub use space::{CallOptions, InlineSpace};
-pub use InlineSpace as Rooms;
 
 /// The encoded RPC call: lengths in bytes of a `struct xdr_buf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -47,7 +47,7 @@ pub(crate) struct MrPool {
 
 /// The regions of a pool, by state.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Census {
+pub(crate) struct PoolCounts {
     /// All regions, including those in use.
     pub(crate) total: u32,
     pub(crate) idle: u32,
@@ -154,9 +154,9 @@ impl MrPool {
     }
 
     /// Returns the numbers of regions by state.
-    pub(crate) fn census(&self) -> Census {
+    pub(crate) fn counts(&self) -> PoolCounts {
         let regions = self.regions.lock();
-        Census {
+        PoolCounts {
             total: regions.total,
             idle: regions.idle.len(),
             unusable: regions.unusable.len(),

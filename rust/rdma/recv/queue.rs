@@ -19,7 +19,7 @@ use crate::rdma::cq::Done;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
 use crate::rdma::stack::LinkedStack;
-use crate::work::Once;
+use crate::work::ReadOnce;
 
 /// The number and the size of the Receives of a queue pair.
 #[derive(Clone, Copy)]

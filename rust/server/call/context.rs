@@ -32,7 +32,7 @@ use crate::rdma::qp::{Completions, PostError, Qp, Tag};
 use crate::rdma::scatter::Sink;
 use crate::sunrpc::svc::receive::{Arriving, Payload};
 use crate::wire::{Lists, Version};
-use crate::work::Once;
+use crate::work::ReadOnce;
 
 /// Capacity for the chunks of an ordinary call, in bytes. A call with more allocates.
 const CHUNK_BYTES: usize = 128;

@@ -320,7 +320,7 @@ impl Spare {
     #[cold]
     pub(crate) fn uses_regions(&self) -> bool {
         self.regions().is_some_and(|pool| {
-            let census = pool.census();
+            let census = pool.counts();
             census.idle + census.unusable < census.total
         })
     }
@@ -330,7 +330,7 @@ impl Spare {
     #[cold]
     pub(crate) fn may_have_regions(&self) -> bool {
         let enough = self.regions().is_some_and(|pool| {
-            let census = pool.census();
+            let census = pool.counts();
             census.total - census.unusable >= self.most_regions
         });
         enough || self.uses_regions()

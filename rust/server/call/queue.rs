@@ -10,7 +10,7 @@ use kernel::sync::{new_spinlock, Arc, SetOnce, SpinLock};
 use super::context::Call;
 use crate::rdma::recv::Held;
 use crate::sunrpc::svc::xprt::{Connected, Handle};
-use crate::work::Once;
+use crate::work::ReadOnce;
 
 /// A first-in, first-out queue.
 ///

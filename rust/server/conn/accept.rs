@@ -20,8 +20,8 @@ use super::owner::Owner;
 use super::session;
 use crate::conn::connection::{self, Parts};
 use crate::conn::lifecycle::Lifecycle;
-use crate::conn::owner::Owner as _;
 use crate::conn::role::OwnedQpOf;
+use crate::conn::role::XprtRef as _;
 use crate::conn::{handshake, removal, traced};
 use crate::mem::SockAddr;
 use crate::observe::connections::Role;
@@ -148,12 +148,12 @@ impl Prepared {
     }
 
     /// Adds the connection to debugfs until it is closed, if there is memory. May sleep.
-    fn enrol(&self, net: u64) {
+    fn register(&self, net: u64) {
         let peer = self.owner.peer();
         let connections = &self.accepted.service().connections;
-        if let Ok(enrolled) = connections.enrol(Role::Server, net, peer) {
-            enrolled.up(peer, self.endpoint.clone());
-            self.endpoint.set_enrolled(enrolled);
+        if let Ok(registered) = connections.register(Role::Server, net, peer) {
+            registered.up(peer, self.endpoint.clone());
+            self.endpoint.set_enrolled(registered);
         }
     }
 
@@ -180,7 +180,7 @@ impl Prepared {
             return Err(error);
         }
         self.endpoint.shared().begin_use();
-        self.enrol(net);
+        self.register(net);
         self.accepted.set(self.endpoint.clone());
         // The removal of the device may have found no connection.
         if self.has_gone() {

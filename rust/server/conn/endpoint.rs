@@ -16,7 +16,7 @@ use super::owner::Owner;
 use super::silence::Silence;
 use crate::conn::connection::{Connection, Parts};
 use crate::conn::lifecycle::Lifecycle;
-use crate::conn::registry::{Enrolled, Shown};
+use crate::conn::registry::{DebugInfo, Registered};
 use crate::conn::role::{self, ConnOf, QpOf};
 use crate::conn::traced;
 use crate::mem::PagePool;
@@ -236,7 +236,7 @@ pub(crate) struct Endpoint {
     pub(crate) silence: SpinLock<Silence>,
     /// The debugfs entry, from when the connection is accepted until it is closed.
     #[pin]
-    enrolled: SpinLock<Option<Enrolled>>,
+    registered: SpinLock<Option<Registered>>,
     #[pin]
     close: Work<Endpoint>,
 }
@@ -264,7 +264,7 @@ impl Endpoint {
             try_pin_init!(Self {
                 conn <- Connection::new(parts),
                 silence <- new_spinlock!(Silence::default(), "rpcrdma::Endpoint::silence"),
-                enrolled <- new_spinlock!(None, "rpcrdma::Endpoint::enrolled"),
+                registered <- new_spinlock!(None, "rpcrdma::Endpoint::registered"),
                 close <- kernel::new_work!("rpcrdma::Endpoint::close"),
             }? Error),
             GFP_KERNEL,
@@ -272,8 +272,8 @@ impl Endpoint {
     }
 
     /// Sets the debugfs entry.
-    pub(crate) fn set_enrolled(&self, enrolled: Enrolled) {
-        *self.enrolled.lock() = Some(enrolled);
+    pub(crate) fn set_enrolled(&self, registered: Registered) {
+        *self.registered.lock() = Some(registered);
     }
 
     /// Returns the responder's part of the connection.
@@ -318,7 +318,7 @@ impl Endpoint {
     }
 }
 
-impl Shown for Endpoint {
+impl DebugInfo for Endpoint {
     fn show(&self) -> Up {
         let role = self.role();
         let (granted, used) = role.calls.credits();
@@ -336,7 +336,7 @@ impl Shown for Endpoint {
                 write,
                 ..connections::Calls::default()
             },
-            regions: regions.map_or_else(Regions::default, |pool| pool.census().into()),
+            regions: regions.map_or_else(Regions::default, |pool| pool.counts().into()),
             silent: self.silence.lock().silent(),
             ..self.describe()
         }
@@ -352,8 +352,8 @@ impl WorkItem for Endpoint {
 
     fn run(this: Arc<Self>) {
         // No reader uses the connection any more when it is closed.
-        let enrolled = this.enrolled.lock().take();
-        drop(enrolled);
+        let registered = this.registered.lock().take();
+        drop(registered);
         this.close();
         // A thread of the service may close the client transport as well.
         this.shared().owner().end_backchannel();

@@ -8,7 +8,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Full;
 
 use super::endpoint::{Conn, QueuePair};
-use crate::conn::owner::Owner as _;
+use crate::conn::role::XprtRef as _;
 use crate::conn::traced;
 use crate::mem::SockAddr;
 use crate::observe::requester;

@@ -109,7 +109,7 @@ impl Owner {
     }
 }
 
-impl conn::owner::Owner for Owner {
+impl conn::role::XprtRef for Owner {
     fn peer(&self) -> Peer {
         failure::name(&self.0.peer)
     }

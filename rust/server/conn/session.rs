@@ -12,9 +12,9 @@ use kernel::sync::Arc;
 
 use super::endpoint::{Conn, QueuePair, Responder};
 use super::failure;
-use crate::conn::agreement::BUFFER;
 use crate::conn::connection::Connection;
 use crate::conn::handshake;
+use crate::conn::session::BUFFER;
 use crate::observe::stats::RequesterBreach;
 use crate::proto::inline::Thresholds;
 use crate::proto::session::{Config, Output, Side, Take, Verdict};
@@ -55,7 +55,7 @@ pub(crate) fn begin(conn: &Conn, pd: &Arc<Pd>, settings: &ConnConfig, one: Thres
 /// Handles a message, if it concerns the session alone. Returns `false` for a message that a thread
 /// of the service has to receive. Completion worker; does not sleep.
 pub(crate) fn received(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
-    let now = conn.now();
+    let now = conn.terms();
     (now.is_watched() || !is_ordinary(bytes, now.version())) && take(conn, qp, bytes)
 }
 
@@ -114,7 +114,7 @@ fn report(conn: &Conn, bytes: &[u8], message: &Message<'_>, verdict: &Verdict) {
 /// Tells the session that a reply was sent, which may be the first reply.
 pub(crate) fn replied(conn: &Connection<Responder>) {
     let shared = conn.shared();
-    if shared.now().is_watched() {
+    if shared.terms().is_watched() {
         shared.with_session(|session, _| session.on_replied());
         shared.pump(conn.qp());
     }

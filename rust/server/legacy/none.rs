@@ -22,10 +22,10 @@ use crate::proto::responder::intake::{self, Arrival, Reason, Refusal};
 use crate::rdma::pd::Pd;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::svc::reply::Reply;
-use crate::sunrpc::sysctl::Entry;
+use crate::sunrpc::sysctl::Sysctl;
 use crate::wire::{Message, Version};
 
-pub(crate) static SYSCTLS: [Entry; 0] = [];
+pub(crate) static SYSCTLS: [Sysctl; 0] = [];
 
 #[pin_data]
 pub(crate) struct Quirks {}

@@ -178,7 +178,7 @@ impl<T: Transport> Xprt<T> {
         let port_text = strings.port.set(fmt!("{}", port)).as_char_ptr();
         let hex_port = strings.hex_port.set(fmt!("{:4x}", port)).as_char_ptr();
         // SAFETY: Both are buffers in the transport's pinned state, which by the type invariants of
-        // `Text` always end in a NUL.
+        // `StackString` always end in a NUL.
         unsafe {
             self.publish(raw::rpc_display_format_t_RPC_DISPLAY_PORT, port_text);
             self.publish(raw::rpc_display_format_t_RPC_DISPLAY_HEX_PORT, hex_port);

@@ -83,7 +83,7 @@ impl<T: Transport> Xprt<T> {
 #[kernel::prelude::kunit_tests(rpcrdma_sunrpc_stats)]
 mod tests {
     use super::*;
-    use crate::text::Text;
+    use crate::text::StackString;
 
     #[test]
     fn each_counter_is_displayed_in_its_place() {
@@ -98,6 +98,6 @@ mod tests {
             req_u: 9,
             bklog_u: 10,
         };
-        assert!(Text::<64>::new(&fmt!("{counts}")).as_bytes() == b"0 2 3 4 5 6 7 8 9 10");
+        assert!(StackString::<64>::new(&fmt!("{counts}")).as_bytes() == b"0 2 3 4 5 6 7 8 9 10");
     }
 }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Checks that each sysctl has its scenario and its entry in a guide, with the same numbers.
 
-A setting is `Knob::new(c"name", default, least, greatest)`, or a `Choice` of words. Its scenario
-has the three numbers in `RANGES` or `ADDED`, or names the choice. Its guide has a term such as
-"``name``: 4 to 300, default 8". Of a counter both have the name.
+A setting is `IntSysctl::new(c"name", default, least, greatest)`, or an `EnumSysctl` of words. Its
+scenario has the three numbers in `RANGES` or `ADDED`, or names the choice. Its guide has a term
+such as "``name``: 4 to 300, default 8". Of a counter both have the name.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ SOURCES = {
     ),
 }
 
-_NEW = re.compile(r'static \w+: (Knob|Choice|Counter) =\s*(\w+)(?:::new)?\(\s*c"(\w+)"([^;]*)\);')
-_STATIC = re.compile(r"^(?:pub\S* )?static \w+: (?:Knob|Choice|Counter)\b", re.MULTILINE)
+_NEW = re.compile(
+    r'static \w+: (IntSysctl|EnumSysctl|Counter) =\s*(\w+)(?:::new)?\(\s*c"(\w+)"([^;]*)\);'
+)
+_STATIC = re.compile(r"^(?:pub\S* )?static \w+: (?:IntSysctl|EnumSysctl|Counter)\b", re.MULTILINE)
 _LIMITS = {"i32::MIN": str(-(2**31)), "i32::MAX": str(2**31 - 1)}
 _TERM = re.compile(r"^``\w.*$", re.MULTILINE)
 
@@ -63,7 +65,7 @@ def declared(text: str) -> list[Sysctl]:
     for match in _NEW.finditer(text):
         kind, _, name, rest = match.groups()
         line = line_of(text, match.start())
-        numbers = _range(rest) if kind == "Knob" else None
+        numbers = _range(rest) if kind == "IntSysctl" else None
         found.append(Sysctl(name, line, numbers, tuple(re.findall(r'"(\w+)"', rest))))
     return found
 

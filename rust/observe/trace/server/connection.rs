@@ -5,7 +5,7 @@
 use kernel::fmt;
 use kernel::prelude::*;
 
-use crate::observe::trace::{Peer, SockAddrBytes, Text};
+use crate::observe::trace::{Peer, SockAddrBytes, StackString};
 
 events! {
     /// Traces that no protection domain could be allocated for a connection. `status` is the
@@ -38,13 +38,13 @@ events! {
     /// an address in the form of `struct sockaddr`.
     fn qp_error(event: u32, device: &'a dyn fmt::Display, peer: &'a [u8]) => svcrdma_qp_error {
         event: event,
-        device: Text::new(&fmt!("{}", device)),
+        device: StackString::new(&fmt!("{}", device)),
         peer: SockAddrBytes::new(peer),
     }
 
     /// Traces that the device of a connection to `peer` is being removed.
     fn device_removal(device: &'a dyn fmt::Display, peer: &'a [u8]) => svcrdma_device_removal {
-        name: Text::new(&fmt!("{}", device)),
+        name: StackString::new(&fmt!("{}", device)),
         peer: SockAddrBytes::new(peer),
     }
 }
@@ -56,7 +56,7 @@ events! {
         => svcrdma_breach {
         addr: peer.endpoint(),
         xid: xid,
-        name: Text::new(&name),
-        what: Text::new(&what),
+        name: StackString::new(&name),
+        what: StackString::new(&what),
     }
 }
