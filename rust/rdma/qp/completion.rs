@@ -107,9 +107,9 @@ pub(crate) trait Completions: Sized + Send + Sync + 'static {
     /// several times for one tag.
     fn sent(&self, qp: &Qp<Self>, tag: Tag, outcome: Result<(), WcError>);
 
-    /// Handles the loss of the connection: a Receive has failed, was flushed before [`Qp::shut`],
-    /// or could not be posted; or the device reported an error of the queue pair. Of several
-    /// flushed Receives, the first is reported.
+    /// Handles the loss of the connection: a Receive has failed, was flushed before
+    /// [`Qp::shut`], or could not be posted; or the device reported an error of the queue pair. Of
+    /// several flushed Receives, the first is reported.
     fn broken(&self, qp: &Qp<Self>, error: WcError);
 
     /// Handles a Receive that was consumed by an RDMA Write with immediate data, so that its buffer
