@@ -11,6 +11,7 @@ use crate::rdma::qp::{Completions, Qp, Tag, WcError};
 impl<R: Role> Completions for ConnOf<R> {
     const HOLDS: bool = R::HOLDS;
 
+    #[inline(always)]
     fn received(&self, qp: &Qp<Self>, msg: Incoming<'_, R>) {
         self.set_heard();
         if R::ANSWERS && self.is_first_message() {

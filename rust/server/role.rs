@@ -37,6 +37,7 @@ impl Role for Responder {
         conn.role().lifecycle.on(Event::Message);
     }
 
+    #[inline(always)]
     fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>, _now: TermsSnapshot) {
         RECEIVED.add(lane(qp), 1);
         trace::server::wc_recv(traced::cid(qp, msg.index()), msg.bytes().len());

@@ -316,12 +316,14 @@ impl<'w> Writes<'w> {
     }
 
     /// Appends an RDMA Write; does nothing after an error. May sleep.
+    #[inline(always)]
     fn add(&mut self, write: &Write) {
         if self.result.is_ok() {
             self.result = self.try_add(write);
         }
     }
 
+    #[inline(always)]
     fn try_add(&mut self, write: &Write) -> Result {
         let (len, to) = (write.range.len, remote(write));
         self.segments += u64::from(self.end != Some((to.rkey, to.addr)));

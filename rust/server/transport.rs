@@ -106,6 +106,7 @@ impl Connection for Server {
         Receiver { ep: &ep }.receive(incoming)
     }
 
+    #[inline(always)]
     fn mark_payload(&self, call: &mut Call, offset: u32, len: u32) {
         call.mark(offset, len);
     }

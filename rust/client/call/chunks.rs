@@ -38,7 +38,7 @@ struct Mapped {
 /// # Errors
 ///
 /// See [`PrepareError`].
-#[inline(never)]
+#[inline(always)]
 pub(super) fn write(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,

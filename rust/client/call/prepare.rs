@@ -171,6 +171,7 @@ fn failed(
 }
 
 /// Writes the message, and registers its chunks.
+#[inline(always)]
 fn assemble(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,

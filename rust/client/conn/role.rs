@@ -33,6 +33,7 @@ impl Role for Requester {
     /// SUNRPC goes on with an RPC on `rpciod`, whose workers are the same.
     const WORKERS: Workers = Workers::Shared;
 
+    #[inline(always)]
     fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>, now: TermsSnapshot) {
         let bytes = msg.bytes();
         trace::wc_receive(traced::cid(qp, msg.index()), bytes.len(), WcStatus::SUCCESS);

@@ -190,6 +190,7 @@ impl InFlight {
     }
 
     /// Removes and returns the buffer of the oldest message, if the device has finished with it.
+    #[inline(always)]
     fn take_sent_buffer(&self) -> Option<SendBuf> {
         let mut state = self.state.lock();
         if state.sent.front()?.in_flight() {

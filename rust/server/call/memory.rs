@@ -156,6 +156,7 @@ impl Budget {
     }
 
     /// Makes the permit for pages that were taken.
+    #[inline(always)]
     fn permit(self: &Arc<Self>, pages: usize) -> Permit {
         let budget = self.clone();
         Permit { budget, pages }
@@ -351,6 +352,7 @@ impl Spare {
     }
 
     /// Frees the pages of a list, and keeps the list. Does not sleep.
+    #[inline(always)]
     pub(crate) fn put_source(&self, mut source: Source) {
         if source.clear() {
             keep(&self.sources, source);
@@ -385,6 +387,7 @@ fn keep<T>(lists: &SpinLock<KVec<T>>, list: T) {
 /// # Errors
 ///
 /// `EBUSY` if the list is in flight; `ENOMEM`; `ENOSPC` if the reply has more pages than expected.
+#[inline(always)]
 pub(crate) fn take_pages(reply: Reply<'_, Call>, source: &mut Source) -> Result {
     let pages = source.pages().ok_or(EBUSY)?;
     pages.reserve(reply.page_count(), GFP_KERNEL)?;

@@ -219,6 +219,7 @@ impl ReadyQueue {
     }
 
     /// Wakes a thread of the service. Does not sleep.
+    #[inline(always)]
     fn wake(&self) {
         if let Some(xprt) = self.xprt() {
             xprt.data_arrived();
@@ -226,6 +227,7 @@ impl ReadyQueue {
     }
 
     /// Queues a message and wakes a thread. Returns the message if the queue was emptied for good.
+    #[inline(always)]
     pub(crate) fn push_message(&self, message: Held) -> Result<(), Held> {
         self.state.lock().messages.push(message)?;
         self.wake();
@@ -234,6 +236,7 @@ impl ReadyQueue {
 
     /// Queues a fetched call and wakes a thread. Returns the call if the queue was emptied for
     /// good.
+    #[inline(always)]
     pub(crate) fn push_fetched(&self, call: KBox<Call>) -> Result<(), KBox<Call>> {
         self.state.lock().fetched.push(call)?;
         self.wake();

@@ -118,6 +118,7 @@ impl Responder {
     }
 
     /// Takes `pages` pages of the budget for a call; `None` if they are in use.
+    #[inline(always)]
     pub(crate) fn permit(&self, pages: usize) -> Option<Permit> {
         Budget::take(&self.budget, pages, || self.pages_used())
     }
@@ -193,6 +194,7 @@ pub(crate) fn sent_quietly(conn: &Conn, qp: &QueuePair) {
 }
 
 /// Frees the pages of a reply.
+#[inline(always)]
 fn free(conn: &Conn, qp: &QueuePair, tag: Tag, source: Source) {
     let cid = traced::cid(qp, tag.get());
     trace::server::wc_send(cid);

@@ -131,6 +131,7 @@ impl Receiver<'_> {
     }
 
     /// Gives a call to the service.
+    #[inline(always)]
     pub(crate) fn deliver<'a>(
         &self,
         arriving: Arriving<'a, Call>,

@@ -47,7 +47,7 @@ GOALS = {
     "write_4k_two": _client(FAST),
     "readdir_two": _client(OTHER),
     "callback": Goal(OTHER, locks=3.3, atomics=6),
-    "abandoned": Goal(OTHER, locks=146, atomics=4),
+    "abandoned": Goal(OTHER, locks=19, atomics=4),
     "srv_getattr": Goal(FAST, locks=11, atomics=11),
     "srv_read_4k": Goal(FAST, locks=14.8, atomics=12),
     "srv_read_4k_cached": Goal(FAST, locks=17, atomics=12),
@@ -56,6 +56,20 @@ GOALS = {
     "srv_write_1m": Goal(FAST, locks=21, atomics=12),
     "srv_readdir": Goal(OTHER, locks=14.8, atomics=12),
     "srv_long_call": Goal(OTHER, locks=21, atomics=12),
+}
+
+#: Kinds whose goal is not reached: the ratio that they may have until it is. It may only fall.
+OWED = {
+    # These never reached it.
+    "read_4k_local": 1.15,
+    "callback": 1.17,
+    "abandoned": 2.16,
+    "srv_read_4k_cached": 0.97,
+    # These grew when several ways through the code became one.
+    "write_4k": 0.91,
+    "write_4k_two": 0.94,
+    "srv_read_4k": 0.93,
+    "srv_write_4k": 0.96,
 }
 
 
@@ -69,16 +83,26 @@ class Measured:
     allocations: float
 
 
-def missed(measured: dict[str, Measured], goals: dict[str, Goal] = GOALS) -> list[str]:
-    """Returns a message for each goal that is missed, or whose kind was not measured."""
+def missed(
+    measured: dict[str, Measured],
+    goals: dict[str, Goal] = GOALS,
+    owed: dict[str, float] = OWED,
+) -> list[str]:
+    """Returns a message for each goal that is missed, or whose kind was not measured.
+
+    A kind that is owed fails when its ratio grows, and when its goal is reached.
+    """
     found = []
     for kind, goal in goals.items():
         if kind not in measured:
             found.append(f"{kind}: has a goal, but was not measured")
             continue
         now = measured[kind]
-        if now.ratio > goal.ratio:
-            found.append(f"{kind}: {now.ratio:.3f} of the kernel's module; goal: {goal.ratio:.2f}")
+        most_ratio = owed.get(kind, goal.ratio)
+        if now.ratio > most_ratio:
+            found.append(f"{kind}: {now.ratio:.3f} of the kernel's module; goal: {most_ratio:.2f}")
+        elif kind in owed and now.ratio <= goal.ratio:
+            found.append(f"{kind}: reaches its goal of {goal.ratio:.2f}: take it out of OWED")
         for name in ("locks", "atomics", "allocations"):
             most = getattr(goal, name)
             if getattr(now, name) > most:

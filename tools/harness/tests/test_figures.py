@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.callgrind import Function
 from harness.figures import Figure, Table
-from harness.goals import GOALS, Goal, Measured
+from harness.goals import GOALS, OWED, Goal, Measured
 
 from harness import callgrind, figures, goals
 
@@ -43,7 +43,7 @@ def test_written_figures_are_read_back(tmp_path: Path) -> None:
 def _measured(**changes: Measured) -> dict[str, Measured]:
     """Returns what just meets all goals, except for the kinds that are given."""
     met = {
-        kind: Measured(goal.ratio, goal.locks, goal.atomics, goal.allocations)
+        kind: Measured(OWED.get(kind, goal.ratio), goal.locks, goal.atomics, goal.allocations)
         for kind, goal in GOALS.items()
     }
     return {**met, **changes}
@@ -61,7 +61,7 @@ def test_goals_that_are_just_met_pass(tmp_path: Path) -> None:
 
 
 def test_missed_goal_fails_although_no_figure_has_grown(tmp_path: Path) -> None:
-    assert not _check(tmp_path, _measured(write_4k=Measured(0.901, 6, 0, 0)))
+    assert not _check(tmp_path, _measured(read_4k=Measured(0.901, 6, 0, 0)))
 
 
 def test_missed_goal_fails_with_its_number() -> None:
@@ -73,6 +73,19 @@ def test_missed_goal_fails_with_its_number() -> None:
         "read: 1 atomics; goal: 0",
         "read: 2 allocations; goal: 0",
     ]
+
+
+def test_owed_kind_fails_when_it_grows_and_when_it_reaches_its_goal() -> None:
+    goal = {"read": Goal(0.90, locks=6, atomics=0)}
+    grown = goals.missed({"read": Measured(0.96, 6, 0, 0)}, goal, {"read": 0.95})
+    assert grown == ["read: 0.960 of the kernel's module; goal: 0.95"]
+    assert not goals.missed({"read": Measured(0.95, 6, 0, 0)}, goal, {"read": 0.95})
+    reached = goals.missed({"read": Measured(0.90, 6, 0, 0)}, goal, {"read": 0.95})
+    assert reached == ["read: reaches its goal of 0.90: take it out of OWED"]
+
+
+def test_owed_kinds_have_a_goal_below() -> None:
+    assert all(ratio > GOALS[kind].ratio for kind, ratio in OWED.items())
 
 
 def test_goal_of_a_kind_that_was_not_measured_is_missed(tmp_path: Path) -> None:
