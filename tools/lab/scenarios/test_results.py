@@ -18,7 +18,7 @@ from lab.pair import Pair
 
 SPLICE = "/sys/kernel/debug/nfsd/disable-splice-read"
 #: Seconds that a case may take.
-LIMIT = 400
+LIMIT = 800
 OPTIONS = "no_root_squash,insecure,async,no_subtree_check,fsid=1"
 
 
