@@ -382,7 +382,8 @@ impl Session {
         if !self.may_control() {
             return Err(NotSent::Busy);
         }
-        if self.config.side == Side::Server && self.is_less(want) {
+        let is_size = matches!(want, Known::ReceiveBufferSize(_));
+        if self.config.side == Side::Server && is_size {
             return Err(NotSent::Replies);
         }
         let xid = self.queue.next_xid();
@@ -393,11 +394,6 @@ impl Session {
             self.queue.release();
         }
         Ok(())
-    }
-
-    /// Returns whether a value is a smaller size of Receives than that of the peer.
-    fn is_less(&self, want: Known) -> bool {
-        matches!(want, Known::ReceiveBufferSize(size) if size < self.peer.send_limit())
     }
 
     /// Notes that every message which is posted from now on keeps to the terms of `generation` or a

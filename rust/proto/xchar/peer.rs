@@ -43,8 +43,8 @@ pub enum NotSent {
     Busy,
     /// A receive buffer size below 1024 bytes.
     TooSmall,
-    /// A responder asks for smaller Receives. Calls that are in flight may have no reply chunk, and
-    /// their replies would not fit any more.
+    /// A responder asks for a size of Receives. The requester may have announced a larger one
+    /// meanwhile, and the replies to calls in flight, which may have no reply chunk, would not fit.
     Replies,
 }
 

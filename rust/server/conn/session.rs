@@ -124,8 +124,8 @@ pub(crate) fn replied(conn: &Connection<Responder>) {
 pub(crate) fn decided(conn: &Conn, output: &Output) {
     match output {
         Output::Close(_) => conn.force_close(),
-        // The server never asks a requester for smaller Receives, so nothing waits for replies that
-        // were prepared before.
+        // The server never asks a requester for a size of Receives, so nothing waits for replies
+        // that were prepared before.
         Output::Void { .. } => {
             conn.with_session(|session, _| session.on_voided(session.terms().generation));
         }

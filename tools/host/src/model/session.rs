@@ -428,8 +428,6 @@ impl World {
             0 => end.session.want_receive(size),
             1 => end.session.want_send(size.max(1024)),
             2 => end.session.want_invalidation(i.byte() % 2 == 0),
-            // A server that asks needs a Receive for the answer.
-            _ if self.bare => {}
             _ => drop(end.session.ask(Known::ReceiveBufferSize(size))),
         }
     }
