@@ -48,13 +48,13 @@ pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc";
 
 /// The tunables: names, defaults and ranges of the stock module, and the version, which is ours.
 pub(crate) static KNOBS: [Sysctl; 7] = [
-    Sysctl::IntSysctl(&SLOTS),
-    Sysctl::IntSysctl(&INLINE_READ),
-    Sysctl::IntSysctl(&INLINE_WRITE),
-    Sysctl::IntSysctl(&PADDING),
-    Sysctl::IntSysctl(&MEMREG),
-    Sysctl::IntSysctl(&PAD_OPTIMIZE),
-    Sysctl::EnumSysctl(&VERSION),
+    Sysctl::Int(&SLOTS),
+    Sysctl::Int(&INLINE_READ),
+    Sysctl::Int(&INLINE_WRITE),
+    Sysctl::Int(&PADDING),
+    Sysctl::Int(&MEMREG),
+    Sysctl::Int(&PAD_OPTIMIZE),
+    Sysctl::Enum(&VERSION),
 ];
 
 /// Returns the version that is to be tried first.

@@ -51,7 +51,7 @@ static CONF: IntSysctl = IntSysctl::new(c"rdma_conf", 0, 0, 1);
 static READ_CHUNKS: IntSysctl = IntSysctl::new(c"rdma_read_chunks", 0, 0, 1);
 
 /// The tunables of this folder.
-pub(crate) static KNOBS: [Sysctl; 2] = [Sysctl::IntSysctl(&CONF), Sysctl::IntSysctl(&READ_CHUNKS)];
+pub(crate) static KNOBS: [Sysctl; 2] = [Sysctl::Int(&CONF), Sysctl::Int(&READ_CHUNKS)];
 
 /// The most RDMA Reads of a server's memory that may be outstanding.
 const READS: u8 = 4;

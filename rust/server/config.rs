@@ -74,19 +74,19 @@ pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc/svc_rdma";
 /// The settings and counters: names, defaults and ranges are those of the stock module, except the
 /// last, which is ours. `quirks` has further ones.
 pub(crate) static SYSCTLS: [Sysctl; 13] = [
-    Sysctl::IntSysctl(&MAX_REQUESTS),
-    Sysctl::IntSysctl(&MAX_REQ_SIZE),
-    Sysctl::IntSysctl(&READ_DEPTH),
+    Sysctl::Int(&MAX_REQUESTS),
+    Sysctl::Int(&MAX_REQ_SIZE),
+    Sysctl::Int(&READ_DEPTH),
     Sysctl::Counter(&READS),
     Sysctl::Counter(&RECEIVED),
     Sysctl::Counter(&WRITES),
     Sysctl::Counter(&SQ_FULL),
-    Sysctl::IntSysctl(&RQ_STARVE),
-    Sysctl::IntSysctl(&RQ_POLL),
-    Sysctl::IntSysctl(&RQ_PROD),
-    Sysctl::IntSysctl(&SQ_POLL),
-    Sysctl::IntSysctl(&SQ_PROD),
-    Sysctl::IntSysctl(&MAX_VERSION),
+    Sysctl::Int(&RQ_STARVE),
+    Sysctl::Int(&RQ_POLL),
+    Sysctl::Int(&RQ_PROD),
+    Sysctl::Int(&SQ_POLL),
+    Sysctl::Int(&SQ_PROD),
+    Sysctl::Int(&MAX_VERSION),
 ];
 
 /// The configuration of one connection, sampled when the connection is made.

@@ -69,9 +69,9 @@ pub(crate) static SYSCTLS: [Sysctl; 6] = [
     Sysctl::Counter(&PADDED),
     Sysctl::Counter(&DONE),
     Sysctl::Counter(&CONF),
-    Sysctl::IntSysctl(&ALIGN),
+    Sysctl::Int(&ALIGN),
     Sysctl::Counter(&EXPOSED),
-    Sysctl::IntSysctl(&READ_CHUNKS),
+    Sysctl::Int(&READ_CHUNKS),
 ];
 
 /// Returns the alignment that the server recommends: a power of two.

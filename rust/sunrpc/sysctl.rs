@@ -24,9 +24,9 @@ use crate::text::StackString;
 /// A sysctl in the directory of a [`Registration`].
 pub(crate) enum Sysctl {
     /// An integer.
-    IntSysctl(&'static IntSysctl),
+    Int(&'static IntSysctl),
     /// A word of a list.
-    EnumSysctl(&'static EnumSysctl),
+    Enum(&'static EnumSysctl),
     /// A counter.
     Counter(&'static Counter),
 }
@@ -35,8 +35,8 @@ impl Sysctl {
     /// Returns the C description.
     fn table(&self) -> k::ctl_table {
         match self {
-            Self::IntSysctl(knob) => knob.table(),
-            Self::EnumSysctl(choice) => table(*choice),
+            Self::Int(knob) => knob.table(),
+            Self::Enum(choice) => table(*choice),
             Self::Counter(counter) => table(*counter),
         }
     }
